@@ -1,0 +1,198 @@
+//! The oracle: the store contract in the plainest code that meets it. Nothing survives the process.
+//!
+//! It shares only the types of `table` with the other engines, so that a misunderstanding is not shared.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, ready};
+
+use crate::table::rules::PAGE_CELLS;
+use crate::table::store::Result;
+use crate::table::{
+    Ask, Cell, Change, Check, Outcome, Page, PageAsk, Plan, Refusal, Row, RowKey, ScanAsk, Store, StoreError, TableSpec,
+};
+
+type Cells = BTreeMap<(String, Bytes), Bytes>;
+
+#[derive(Default)]
+struct State {
+    specs: HashMap<String, TableSpec>,
+    rows: HashMap<String, BTreeMap<RowKey, Cells>>,
+}
+
+/// A store in memory. Every call is one critical section, so every promise of the contract is plain to see.
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<State>,
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn cells(&self, table: &str, row: &[u8]) -> Option<&Cells> {
+        self.rows.get(table)?.get(row)
+    }
+
+    fn holds(&self, table: &str, row: &[u8], check: &Check) -> std::result::Result<(), Option<Bytes>> {
+        let cells = self.cells(table, row);
+        let value = |family: &str, qualifier: &Bytes| cells?.get(&(family.to_owned(), qualifier.clone())).cloned();
+        match check {
+            Check::Absent(column) => match value(column.family, &column.qualifier) {
+                None => Ok(()),
+                current => Err(current),
+            },
+            Check::Equals(column, expected) => match value(column.family, &column.qualifier) {
+                Some(current) if current == *expected => Ok(()),
+                current => Err(current),
+            },
+            Check::FamilyEmpty(family) => {
+                let empty = cells.is_none_or(|cells| !cells.keys().any(|(f, _)| f == family));
+                if empty { Ok(()) } else { Err(None) }
+            }
+        }
+    }
+
+    fn change(&mut self, table: &str, row: &RowKey, changes: &[Change]) {
+        let rows = self.rows.entry(table.to_owned()).or_default();
+        let cells = rows.entry(row.clone()).or_default();
+        for change in changes {
+            match change {
+                Change::Put { family, qualifier, value } => {
+                    cells.insert(((*family).to_owned(), qualifier.clone()), value.clone());
+                }
+                Change::Delete { family, qualifier } => {
+                    cells.remove(&((*family).to_owned(), qualifier.clone()));
+                }
+                Change::DeleteFamily { family } => cells.retain(|(f, _), _| f != family),
+            }
+        }
+        if cells.is_empty() {
+            rows.remove(row);
+        }
+    }
+
+    fn commit(&mut self, plan: &Plan) -> Outcome {
+        for guarded in &plan.guarded {
+            for check in &guarded.checks {
+                if let Err(current) = self.holds(guarded.table, &guarded.row, check) {
+                    return Outcome::Refused(Refusal {
+                        table: guarded.table,
+                        row: guarded.row.clone(),
+                        check: check.clone(),
+                        current,
+                    });
+                }
+            }
+        }
+        for row in &plan.prepare {
+            self.change(row.table, &row.row, &row.changes);
+        }
+        for row in &plan.guarded {
+            self.change(row.table, &row.row, &row.changes);
+        }
+        for row in &plan.finish {
+            self.change(row.table, &row.row, &row.changes);
+        }
+        Outcome::Committed
+    }
+}
+
+fn pick(table: &str, row: &[u8], cells: Option<&Cells>, ask: &Ask) -> Result<Row> {
+    let Some(cells) = cells else { return Ok(Row::default()) };
+    let mut found = Vec::new();
+    for column in &ask.cells {
+        if let Some(value) = cells.get(&(column.family.to_owned(), column.qualifier.clone())) {
+            found.push((column.family, Cell { qualifier: column.qualifier.clone(), value: value.clone() }));
+        }
+    }
+    for family in &ask.families {
+        let all: Vec<_> = cells.iter().filter(|((f, _), _)| f == family).collect();
+        if all.len() > PAGE_CELLS {
+            return Err(StoreError::TooWide {
+                table: table.to_owned(),
+                row: Bytes::copy_from_slice(row),
+                family: (*family).to_owned(),
+            });
+        }
+        let cell = |((_, q), v): (&(String, Bytes), &Bytes)| Cell { qualifier: q.clone(), value: v.clone() };
+        found.extend(all.into_iter().map(|c| (*family, cell(c))));
+    }
+    Ok(Row::new(found))
+}
+
+fn within(key: &Bytes, from: &Bound<Bytes>, to: &Bound<Bytes>) -> bool {
+    crate::table::RowRange { from: from.clone(), to: to.clone() }.contains(key)
+}
+
+impl Store for Memory {
+    fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>> {
+        let mut state = self.lock();
+        let answer = match state.specs.get(&spec.name) {
+            Some(there) if there != spec => {
+                Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}")))
+            }
+            Some(_) => Ok(()),
+            None => {
+                state.specs.insert(spec.name.clone(), spec.clone());
+                Ok(())
+            }
+        };
+        Box::pin(ready(answer))
+    }
+
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
+        Box::pin(ready(pick(table, row, self.lock().cells(table, row), ask)))
+    }
+
+    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+        let state = self.lock();
+        let none = Cells::new();
+        let cells = state.cells(ask.table, &ask.row).unwrap_or(&none);
+        let fence = ask
+            .fence
+            .iter()
+            .map(|c| cells.get(&(c.family.to_owned(), c.qualifier.clone())).cloned())
+            .collect();
+        let mut found = cells
+            .iter()
+            .filter(|((f, q), _)| f == ask.family && within(q, &ask.from, &ask.to))
+            .map(|((_, q), v)| Cell { qualifier: q.clone(), value: v.clone() });
+        let page = found.by_ref().take(ask.limit).collect();
+        Box::pin(ready(Ok(Page { cells: page, fence, more: found.next().is_some() })))
+    }
+
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+        let state = self.lock();
+        let rows = asks.iter().map(|(row, ask)| pick(table, row, state.cells(table, row), ask)).collect();
+        Box::pin(ready(rows))
+    }
+
+    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+        let state = self.lock();
+        let none = BTreeMap::new();
+        let rows = state.rows.get(ask.table).unwrap_or(&none);
+        let within = rows.iter().filter(|(key, _)| ask.range.contains(key));
+        let ordered: Box<dyn Iterator<Item = _>> = if ask.reverse {
+            Box::new(within.rev())
+        } else {
+            Box::new(within)
+        };
+        let found = ordered
+            .map(|(key, cells)| Ok((key.clone(), pick(ask.table, key, Some(cells), &ask.ask)?)))
+            .filter(|found| found.as_ref().map_or(true, |(_, row)| !row.is_empty()))
+            .take(ask.limit)
+            .collect();
+        Box::pin(ready(found))
+    }
+
+    fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(ready(Ok(self.lock().commit(&plan))))
+    }
+}

@@ -1,0 +1,26 @@
+//! Rowdrive: a self-hosted cloud drive whose namespace is two HBase-style tables.
+//!
+//! The code map; arrows point down only:
+//!
+//! ```text
+//! main -> cli -> http
+//!          |      \
+//!          |       drive            file-system operations; the only place that knows multi-row ordering
+//!          |      /     \
+//!          |  content   schema     large files on disk; the keyspace as pure functions
+//!          |      \     /
+//!          |       table           rows, families, cells, plans; the trait Store; no IO
+//!          |         ^
+//!          +-- engines             memory (the oracle), rocks
+//! ```
+//!
+//! `migrate` applies `migrations/` to a store. `http` never touches `table`, `drive` never names an engine,
+//! and an engine knows nothing of directories or files.
+
+pub mod content;
+pub mod drive;
+pub mod engines;
+pub mod http;
+pub mod migrate;
+pub mod schema;
+pub mod table;

@@ -1,0 +1,194 @@
+//! The directory table: one row a directory, keyed by its full path, one cell a child.
+//!
+//! Family `sub` holds `d_<name>` for a directory and `f_<name>` for a file, so that a listing is one range
+//! of one row: directories first, then files, each in byte order. The worked example keeps only the UUID in
+//! a file's cell; here it is an [`Entry`] with the attributes that a listing shows, so that neither a
+//! listing nor a stat reads a second row.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::CF;
+use super::file::Attributes;
+use super::ids::{DirId, FileId, Place};
+use super::path::Name;
+use super::timestamp::Timestamp;
+use super::value::{Reader, ValueError, Writer};
+use crate::table::{Change, Column};
+
+pub const TABLE: &str = "dir";
+/// The family of children.
+pub const SUB: &str = "sub";
+/// A directory's id: every directory row has it, so its absence is the row's.
+pub const ID: &[u8] = b"id";
+pub const CREATOR: &[u8] = b"creator";
+pub const CREATED: &[u8] = b"created";
+/// There only while an operation on a subtree holds the row.
+pub const STATE: &[u8] = b"state";
+
+/// What the qualifiers of directories start with.
+pub const DIRECTORY: &[u8] = b"d_";
+/// What the qualifiers of files start with.
+pub const FILE: &[u8] = b"f_";
+
+pub fn id_column() -> Column {
+    Column::new(CF, ID)
+}
+
+pub fn state_column() -> Column {
+    Column::new(CF, STATE)
+}
+
+pub fn file_qualifier(name: &Name) -> Bytes {
+    [FILE, name.as_str().as_bytes()].concat().into()
+}
+
+pub fn directory_qualifier(name: &Name) -> Bytes {
+    [DIRECTORY, name.as_str().as_bytes()].concat().into()
+}
+
+/// The value of `sub:f_<name>`: which file stands there, and what a listing shows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub id: FileId,
+    pub place: Place,
+    pub attributes: Attributes,
+}
+
+impl Entry {
+    pub fn encode(&self) -> Bytes {
+        self.attributes.write(Writer::new(1).uuid(self.id.0).place(&self.place)).done()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("file entry", 1, value)?;
+        let entry = Self { id: FileId(r.uuid()?), place: r.place()?, attributes: Attributes::read(&mut r)? };
+        r.end()?;
+        Ok(entry)
+    }
+}
+
+/// The value of `sub:d_<name>`: which directory stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    pub id: DirId,
+    pub creator: String,
+    pub created: Timestamp,
+}
+
+impl DirEntry {
+    pub fn encode(&self) -> Bytes {
+        Writer::new(1).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("directory entry", 1, value)?;
+        let entry = Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() };
+        r.end()?;
+        Ok(entry)
+    }
+
+    /// The cells of the directory's own row.
+    pub fn row(&self) -> Vec<Change> {
+        vec![
+            Change::put(CF, ID, encode_id(self.id)),
+            Change::put(CF, CREATOR, Writer::new(1).bytes(self.creator.as_bytes()).done()),
+            Change::put(CF, CREATED, Writer::new(1).time(self.created).done()),
+        ]
+    }
+}
+
+/// The removal of a directory row that has no children.
+pub fn removal() -> Vec<Change> {
+    [ID, CREATOR, CREATED].into_iter().map(|q| Change::delete(CF, q)).collect()
+}
+
+/// The value of `cf:id`.
+pub fn encode_id(id: DirId) -> Bytes {
+    Writer::new(1).uuid(id.0).done()
+}
+
+pub fn decode_id(value: &[u8]) -> Result<DirId, ValueError> {
+    let (_, mut r) = Reader::new("directory id", 1, value)?;
+    let id = DirId(r.uuid()?);
+    r.end()?;
+    Ok(id)
+}
+
+/// The value of `cf:creator`.
+pub fn decode_creator(value: &[u8]) -> Result<String, ValueError> {
+    let (_, mut r) = Reader::new("directory's creator", 1, value)?;
+    let creator = r.text()?.to_owned();
+    r.end()?;
+    Ok(creator)
+}
+
+/// The value of `cf:created`.
+pub fn decode_created(value: &[u8]) -> Result<Timestamp, ValueError> {
+    let (_, mut r) = Reader::new("directory's time", 1, value)?;
+    let created = r.time()?;
+    r.end()?;
+    Ok(created)
+}
+
+/// The operation id that no operation has: what mkdir writes where a move writes its own.
+pub const NO_OPERATION: Uuid = Uuid::nil();
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::{Digest, Location};
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        let entry = Entry {
+            id: FileId(Uuid::from_bytes([7; 16])),
+            place: Place::CREATED,
+            attributes: Attributes {
+                size: 300,
+                mime: "image/jpeg".into(),
+                creator: "tom".into(),
+                modified: Timestamp::from_ms(2),
+                added: Timestamp::from_ms(3),
+                digest: Digest([9; 32]),
+                location: Location::Inline,
+            },
+        };
+        let mut bytes = vec![1];
+        bytes.extend([7; 16]);
+        bytes.extend([1, 0, 0xac, 2, 4, 6, 0]);
+        bytes.extend(b"\x0aimage/jpeg\x03tom");
+        bytes.extend([9; 32]);
+        assert_eq!(entry.encode().as_ref(), bytes);
+        assert_eq!(Entry::decode(&bytes), Ok(entry));
+
+        let dir = DirEntry { id: DirId(Uuid::from_bytes([5; 16])), creator: "eva".into(), created: Timestamp::from_ms(-1) };
+        let mut bytes = vec![1];
+        bytes.extend([5; 16]);
+        bytes.extend(b"\x01\x03eva");
+        assert_eq!(dir.encode().as_ref(), bytes);
+        assert_eq!(DirEntry::decode(&bytes), Ok(dir));
+        let name = Name::parse("a.jpg").unwrap();
+        assert_eq!(file_qualifier(&name).as_ref(), b"f_a.jpg");
+        assert_eq!(directory_qualifier(&name).as_ref(), b"d_a.jpg");
+    }
+
+    #[test]
+    fn the_row_of_a_directory() {
+        let dir = DirEntry { id: DirId::ROOT, creator: "eva".into(), created: Timestamp::from_ms(1) };
+        let bytes: Vec<(Vec<u8>, Vec<u8>)> = dir
+            .row()
+            .into_iter()
+            .map(|c| match c {
+                Change::Put { qualifier, value, .. } => (qualifier.to_vec(), value.to_vec()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let id = [vec![1], vec![0; 16]].concat();
+        assert_eq!(bytes, [(b"id".to_vec(), id.clone()), (b"creator".to_vec(), b"\x01\x03eva".to_vec()), (b"created".to_vec(), vec![1, 2])]);
+        assert_eq!(decode_id(&id), Ok(DirId::ROOT));
+        assert_eq!(decode_creator(b"\x01\x03eva"), Ok("eva".to_owned()));
+        assert_eq!(decode_created(&[1, 2]), Ok(Timestamp::from_ms(1)));
+        assert!(matches!(decode_id(&[2, 0]), Err(ValueError::Newer { found: 2, known: 1, .. })));
+    }
+}

@@ -1,0 +1,39 @@
+//! The `meta` table: settings of the whole store, by name.
+
+use bytes::Bytes;
+
+use super::CF;
+use super::value::{Reader, ValueError, Writer};
+use crate::table::Column;
+
+pub const TABLE: &str = "meta";
+/// The row that says which migrations have been applied.
+pub const SCHEMA: &[u8] = b"schema";
+pub const VALUE: &[u8] = b"v";
+
+pub fn column() -> Column {
+    Column::new(CF, VALUE)
+}
+
+/// How far the schema is: the number of the last migration that is done.
+pub fn encode_version(version: u32) -> Bytes {
+    Writer::new(1).number(version.into()).done()
+}
+
+pub fn decode_version(value: &[u8]) -> Result<u32, ValueError> {
+    let (_, mut r) = Reader::new("schema version", 1, value)?;
+    let version = u32::try_from(r.number()?).map_err(|_| r.damaged())?;
+    r.end()?;
+    Ok(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(encode_version(2).as_ref(), [1, 2]);
+        assert_eq!(decode_version(&[1, 2]), Ok(2));
+    }
+}

@@ -1,0 +1,265 @@
+//! Names and paths: parsed once at the edge, true ever after.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use icu_casemap::CaseMapper;
+use icu_normalizer::ComposingNormalizer;
+
+use crate::table::RowRange;
+
+/// Bytes of a name, after normalisation.
+pub const NAME_BYTES: usize = 255;
+/// Bytes of a path, after normalisation.
+pub const PATH_BYTES: usize = 4096;
+/// Levels of a path: `/a/b` has 2.
+pub const LEVELS: usize = 128;
+
+/// Why a text is not a name or a path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("a name is empty: write one slash between names")]
+    EmptyName,
+    #[error("a name is not . or ..")]
+    Dots,
+    #[error("a name holds no slash and no control character")]
+    Character,
+    #[error("a name has at most {NAME_BYTES} bytes in UTF-8, this one has {0}")]
+    NameTooLong(usize),
+    #[error("a path starts with a slash")]
+    NotAbsolute,
+    #[error("a path has at most {LEVELS} levels, this one has {0}")]
+    TooDeep(usize),
+    #[error("a path has at most {PATH_BYTES} bytes in UTF-8, this one has {0}")]
+    TooLong(usize),
+}
+
+/// The canonical composition of a text (Unicode NFC), so that twins cannot exist.
+pub fn nfc(text: &str) -> Cow<'_, str> {
+    ComposingNormalizer::new_nfc().normalize(text)
+}
+
+/// The form under which names are found: the NFC of the full case folding, without a locale.
+/// At most twice as long as the name.
+pub fn fold(text: &str) -> String {
+    nfc(&CaseMapper::new().fold_string(text)).into_owned()
+}
+
+/// The name of a file or directory: NFC, 1 to 255 bytes, no `/`, no control character (Unicode Cc), not `.`
+/// or `..`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(String);
+
+impl Name {
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let name = nfc(text);
+        match name.as_ref() {
+            "" => Err(PathError::EmptyName),
+            "." | ".." => Err(PathError::Dots),
+            name if name.contains(|c: char| c == '/' || c.is_control()) => Err(PathError::Character),
+            name if name.len() > NAME_BYTES => Err(PathError::NameTooLong(name.len())),
+            name => Ok(Self(name.to_owned())),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// See [`fold`].
+    pub fn folded(&self) -> String {
+        fold(&self.0)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The full path of a file or directory: `/` or names, each with a slash before it. At most 4,096 bytes and
+/// 128 levels.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DrivePath(String);
+
+impl DrivePath {
+    pub fn root() -> Self {
+        Self("/".to_owned())
+    }
+
+    /// A path as texts carry it (JSON, query parameters): it starts with a slash; one slash may end it.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let rest = text.strip_prefix('/').ok_or(PathError::NotAbsolute)?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.is_empty() {
+            return if text == "/" { Ok(Self::root()) } else { Err(PathError::EmptyName) };
+        }
+        if text.len() > 4 * PATH_BYTES {
+            return Err(PathError::TooLong(text.len())); // before the names are looked at one by one
+        }
+        let names: Vec<Name> = rest.split('/').map(Name::parse).collect::<Result<_, _>>()?;
+        Self::from_names(&names)
+    }
+
+    /// The path made of these names, from the root down.
+    pub fn from_names(names: &[Name]) -> Result<Self, PathError> {
+        if names.is_empty() {
+            return Ok(Self::root());
+        }
+        let path: String = names.iter().flat_map(|n| ["/", n.as_str()]).collect();
+        match (names.len(), path.len()) {
+            (_, bytes) if bytes > PATH_BYTES => Err(PathError::TooLong(bytes)),
+            (levels, _) if levels > LEVELS => Err(PathError::TooDeep(levels)),
+            _ => Ok(Self(path)),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.0 == "/"
+    }
+
+    /// The path of a child of this directory.
+    pub fn join(&self, name: &Name) -> Result<Self, PathError> {
+        let base = if self.is_root() { "" } else { &self.0 };
+        let path = format!("{base}/{name}");
+        let levels = self.levels() + 1;
+        match path.len() {
+            bytes if bytes > PATH_BYTES => Err(PathError::TooLong(bytes)),
+            _ if levels > LEVELS => Err(PathError::TooDeep(levels)),
+            _ => Ok(Self(path)),
+        }
+    }
+
+    /// The parent directory and the name in it; none for the root.
+    pub fn split(&self) -> Option<(Self, Name)> {
+        let (parent, name) = self.0.rsplit_once('/')?;
+        if name.is_empty() {
+            return None;
+        }
+        let parent = if parent.is_empty() { Self::root() } else { Self(parent.to_owned()) };
+        Some((parent, Name(name.to_owned())))
+    }
+
+    /// The last name; empty for the root.
+    pub fn last(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+    }
+
+    /// The names from the root down.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = Name> + '_ {
+        self.0.split('/').filter(|n| !n.is_empty()).map(|n| Name(n.to_owned()))
+    }
+
+    /// How many names it has; 0 for the root.
+    pub fn levels(&self) -> usize {
+        if self.is_root() { 0 } else { self.0.matches('/').count() }
+    }
+
+    /// Whether this path is `other` or lies below it.
+    pub fn is_within(&self, other: &Self) -> bool {
+        other.is_root()
+            || self.0.strip_prefix(&other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The row key in the directory table.
+    pub fn key(&self) -> Bytes {
+        Bytes::copy_from_slice(self.0.as_bytes())
+    }
+
+    /// The row keys of all directories below this one, its own not among them: `[p + "/", p + "0")`, since
+    /// `0` follows `/`; below the root all but the root itself.
+    pub fn below(&self) -> RowRange {
+        use std::ops::Bound::{Excluded, Included};
+        let base = if self.is_root() { "" } else { self.0.as_str() };
+        let from = Bytes::from(format!("{base}/"));
+        RowRange {
+            from: if self.is_root() { Excluded(from) } else { Included(from) },
+            to: Excluded(Bytes::from(format!("{base}0"))),
+        }
+    }
+}
+
+impl fmt::Display for DrivePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> DrivePath {
+        DrivePath::parse(text).unwrap()
+    }
+
+    #[test]
+    fn names_are_nfc_and_bounded() {
+        assert_eq!(Name::parse("e\u{301}").unwrap(), Name::parse("\u{e9}").unwrap());
+        assert_eq!(Name::parse("a\\b").unwrap().as_str(), "a\\b");
+        assert_eq!(Name::parse(&"x".repeat(256)), Err(PathError::NameTooLong(256)));
+        assert_eq!(Name::parse(&"\u{2126}".repeat(85)).unwrap().as_str().len(), 170); // OHM SIGN is 3 bytes, its NFC 2
+        for bad in ["", ".", "..", "a/b", "a\0", "\u{85}", "\u{7f}", "\n"] {
+            assert!(Name::parse(bad).is_err(), "{bad:?}");
+        }
+        for good in ["...", "\u{202e}", "照片.jpg", "😀", " ", "%2F"] {
+            assert_eq!(Name::parse(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn folding_is_full_and_composed() {
+        assert_eq!(fold("Straße"), "strasse");
+        assert_eq!(fold("ÉTÉ"), "été");
+        assert_eq!(fold("Σίσυφος"), fold("ΣΊΣΥΦΟΣ"));
+        assert_eq!(fold("\u{390}"), "\u{390}"); // expands to three characters, composed again
+        assert_eq!(fold("I"), "i"); // no locale
+    }
+
+    #[test]
+    fn paths_are_parsed_printed_and_split() {
+        for text in ["/", "/a", "/a/b", "/a b/ü"] {
+            assert_eq!(path(text).as_str(), text);
+            assert_eq!(DrivePath::from_names(&path(text).names().collect::<Vec<_>>()).unwrap(), path(text));
+        }
+        assert_eq!(path("/a/b/"), path("/a/b"));
+        assert_eq!(path("/a/b").split(), Some((path("/a"), Name::parse("b").unwrap())));
+        assert_eq!(path("/a").split(), Some((DrivePath::root(), Name::parse("a").unwrap())));
+        assert_eq!(DrivePath::root().split(), None);
+        assert_eq!((path("/a/b").levels(), path("/").levels(), path("/a/b").last()), (2, 0, "b"));
+        for bad in ["", "a", "//", "/a//b", "/a/../b", "/./a", "/a//"] {
+            assert!(DrivePath::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn limits_are_exact() {
+        let deep = |n: usize| "/a".repeat(n);
+        assert!(DrivePath::parse(&deep(128)).is_ok());
+        assert_eq!(DrivePath::parse(&deep(129)), Err(PathError::TooDeep(129)));
+        let long = |n: usize| format!("{}/{}", format!("/{}", "x".repeat(255)).repeat(15), "y".repeat(n));
+        assert_eq!(path(&long(255)).as_str().len(), 4096);
+        let over = format!("{}/z", format!("/{}", "x".repeat(255)).repeat(16));
+        assert_eq!(DrivePath::parse(&over), Err(PathError::TooLong(4098)));
+        let name = Name::parse("a").unwrap();
+        assert_eq!(path(&deep(128)).join(&name), Err(PathError::TooDeep(129)));
+        assert_eq!(path(&long(255)).join(&name), Err(PathError::TooLong(4098)));
+    }
+
+    #[test]
+    fn below_holds_the_tree_and_nothing_else() {
+        let below = path("/a").below();
+        assert!(below.contains(b"/a/b") && below.contains(b"/a/b/c"));
+        assert!(!below.contains(b"/a") && !below.contains(b"/ab") && !below.contains(b"/a b") && !below.contains(b"/a0"));
+        let all = DrivePath::root().below();
+        assert!(all.contains(b"/a") && all.contains("/ü".as_bytes()) && !all.contains(b"/"));
+        assert!(path("/a/b").is_within(&path("/a")) && path("/a").is_within(&path("/a")));
+        assert!(!path("/ab").is_within(&path("/a")) && path("/a").is_within(&DrivePath::root()));
+    }
+}

@@ -1,0 +1,150 @@
+//! The time index: files by when they were modified or added, newest first.
+//!
+//! A row key is the clock (1 byte), the inverted milliseconds (8 bytes, big-endian `!((ms as u64) ^ (1 << 63))`,
+//! so that later times sort first) and the file's id (16 bytes). Each cell is a hint: its qualifier is a
+//! place, its value says where the file stood then.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::ids::{DirId, FileId};
+use super::path::Name;
+use super::timestamp::Timestamp;
+use super::value::{Reader, ValueError, Writer};
+use crate::table::RowRange;
+
+pub const TABLE: &str = "time";
+
+/// Which of a file's times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Clock {
+    #[default]
+    Modified,
+    Added,
+}
+
+impl Clock {
+    pub const ALL: [Self; 2] = [Self::Modified, Self::Added];
+
+    fn byte(self) -> u8 {
+        match self {
+            Self::Modified => 0,
+            Self::Added => 1,
+        }
+    }
+}
+
+fn inverted(time: Timestamp) -> u64 {
+    !((time.ms() as u64) ^ (1 << 63))
+}
+
+pub fn key(clock: Clock, time: Timestamp, id: FileId) -> Bytes {
+    let mut key = Vec::with_capacity(25);
+    key.push(clock.byte());
+    key.extend_from_slice(&inverted(time).to_be_bytes());
+    key.extend_from_slice(id.0.as_bytes());
+    key.into()
+}
+
+/// The time and id that a row key names.
+pub fn decode_key(key: &[u8]) -> Result<(Timestamp, FileId), ValueError> {
+    let damaged = ValueError::Damaged { what: "time index key" };
+    let (_, rest) = key.split_first().ok_or(damaged.clone())?;
+    let (ms, id) = rest.split_at_checked(8).ok_or(damaged.clone())?;
+    let ms = u64::from_be_bytes(ms.try_into().map_err(|_| damaged.clone())?);
+    let id = Uuid::from_slice(id).map_err(|_| damaged)?;
+    Ok((Timestamp::from_ms(((!ms) ^ (1 << 63)) as i64), FileId(id)))
+}
+
+/// The rows of all files with `from <= time < to`; a missing bound bounds nothing.
+pub fn range(clock: Clock, from: Option<Timestamp>, to: Option<Timestamp>) -> RowRange {
+    let at = |after: u64| [&[clock.byte()][..], &after.to_be_bytes()].concat();
+    let next_clock = || vec![clock.byte() + 1];
+    // Keys of one millisecond and all later ones lie below the next greater inverted number.
+    let below = |time: Timestamp| inverted(time).checked_add(1).map_or_else(next_clock, at);
+    let first = to.map_or_else(|| vec![clock.byte()], below);
+    let end = from.map_or_else(next_clock, below);
+    RowRange { from: Bound::Included(first.into()), to: Bound::Excluded(end.into()) }
+}
+
+/// The value of a hint in the time index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeHint {
+    pub dir: DirId,
+    pub name: Name,
+    pub creator: String,
+    pub mime: String,
+}
+
+impl TimeHint {
+    pub fn encode(&self) -> Bytes {
+        Writer::new(1)
+            .uuid(self.dir.0)
+            .bytes(self.name.as_str().as_bytes())
+            .bytes(self.mime.as_bytes())
+            .bytes(self.creator.as_bytes())
+            .done()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("time hint", 1, value)?;
+        let (dir, name) = (DirId(r.uuid()?), r.text()?);
+        let name = Name::parse(name).map_err(|_| r.damaged())?;
+        let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
+        r.end()?;
+        Ok(Self { dir, name, creator, mime })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(byte: u8) -> FileId {
+        FileId(Uuid::from_bytes([byte; 16]))
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let bytes = key(Clock::Added, Timestamp::from_ms(1), id(6));
+        assert_eq!(bytes.as_ref(), [vec![1, 0x7f, 255, 255, 255, 255, 255, 255, 254], vec![6; 16]].concat());
+        assert_eq!(decode_key(&bytes), Ok((Timestamp::from_ms(1), id(6))));
+        let hint = TimeHint {
+            dir: DirId(Uuid::from_bytes([2; 16])),
+            name: Name::parse("a").unwrap(),
+            creator: "eva".into(),
+            mime: "x/y".into(),
+        };
+        let bytes = [vec![1], vec![2; 16], b"\x01a\x03x/y\x03eva".to_vec()].concat();
+        assert_eq!(hint.encode().as_ref(), bytes);
+        assert_eq!(TimeHint::decode(&bytes), Ok(hint));
+    }
+
+    #[test]
+    fn newest_first_over_1970_and_ties_by_id() {
+        let times = [i64::MAX, 5, 1, 0, -1, -5, i64::MIN];
+        let keys: Vec<_> = times.map(|ms| key(Clock::Modified, Timestamp::from_ms(ms), id(1))).to_vec();
+        assert!(keys.is_sorted());
+        assert!(key(Clock::Modified, Timestamp::from_ms(1), id(1)) < key(Clock::Modified, Timestamp::from_ms(1), id(2)));
+    }
+
+    #[test]
+    fn ranges_are_half_open() {
+        let within = |from: Option<i64>, to: Option<i64>, ms: i64| {
+            let range = range(Clock::Modified, from.map(Timestamp::from_ms), to.map(Timestamp::from_ms));
+            [id(0), id(255)].map(|id| range.contains(&key(Clock::Modified, Timestamp::from_ms(ms), id)))
+        };
+        assert_eq!(within(Some(1), Some(3), 1), [true; 2]);
+        assert_eq!(within(Some(1), Some(3), 2), [true; 2]);
+        assert_eq!(within(Some(1), Some(3), 3), [false; 2]);
+        assert_eq!(within(Some(1), Some(3), 0), [false; 2]);
+        assert_eq!(within(Some(1), Some(1), 1), [false; 2]);
+        assert_eq!(within(None, None, i64::MIN), [true; 2]);
+        assert_eq!(within(None, Some(0), -1), [true; 2]);
+        assert_eq!(within(Some(i64::MIN), None, i64::MIN), [true; 2]);
+        let other = range(Clock::Modified, None, None);
+        assert!(!other.contains(&key(Clock::Added, Timestamp::from_ms(1), id(1))));
+    }
+}

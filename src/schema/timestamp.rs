@@ -1,0 +1,172 @@
+//! Points in time, in milliseconds.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+
+/// Milliseconds since 1970-01-01T00:00:00Z, before it negative. Finer times are floored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// Why a text is not a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a time: write RFC 3339 with a zone, as 2026-01-02T03:04:05Z, in the years 1901 to 9999")]
+pub struct BadTime;
+
+/// 1901-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z, in milliseconds.
+const FIRST: i64 = -2_177_452_800_000;
+const LAST: i64 = 253_402_300_799_999;
+
+impl Timestamp {
+    pub const fn from_ms(ms: i64) -> Self {
+        Self(ms)
+    }
+
+    pub const fn ms(self) -> i64 {
+        self.0
+    }
+
+    /// What the system's clock says.
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// RFC 3339 with any offset; finer than a millisecond is cut.
+    pub fn parse(text: &str) -> Result<Self, BadTime> {
+        Self::from_ns(parse_ns(text)?.div_euclid(1_000_000))
+    }
+
+    /// As [`parse`](Self::parse), but finer than a millisecond is rounded up: so [from, to) is exact for
+    /// times that were cut.
+    pub fn parse_bound(text: &str) -> Result<Self, BadTime> {
+        let ns = parse_ns(text)?;
+        Self::from_ns(-(-ns).div_euclid(1_000_000))
+    }
+
+    /// Unix seconds, an integer or a decimal fraction without exponent; finer than a millisecond is cut.
+    pub fn parse_unix(text: &str) -> Result<Self, BadTime> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        if !all_digits(whole) || !all_digits(fraction) || whole.len() > 12 {
+            return Err(BadTime);
+        }
+        let seconds: i128 = whole.parse().map_err(|_| BadTime)?;
+        let nine: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+        let ns = seconds * 1_000_000_000 + nine.parse::<i128>().map_err(|_| BadTime)?;
+        // Digits past the ninth matter only in that they make a negative time a little earlier.
+        let beyond = fraction.bytes().skip(9).any(|b| b != b'0');
+        let ns = if negative { -ns - i128::from(beyond) } else { ns };
+        Self::from_ns(ns.div_euclid(1_000_000))
+    }
+
+    fn from_ns(ms: i128) -> Result<Self, BadTime> {
+        let ms = i64::try_from(ms).map_err(|_| BadTime)?;
+        if (FIRST..=LAST).contains(&ms) { Ok(Self(ms)) } else { Err(BadTime) }
+    }
+
+    /// RFC 3339 in UTC with milliseconds.
+    pub fn rfc3339(self) -> String {
+        let time = EPOCH.saturating_add(SignedDuration::from_millis(self.0));
+        format!("{time:.3}Z")
+    }
+
+    /// Whole seconds, floored, as HTTP dates have them; before 1970 none.
+    pub fn http_date(self) -> Option<SystemTime> {
+        let seconds = u64::try_from(self.0.div_euclid(1000)).ok()?;
+        UNIX_EPOCH.checked_add(std::time::Duration::from_secs(seconds))
+    }
+}
+
+/// The calendar is jiff's civil one: its `Timestamp` ends 26 hours before the year 9999 does.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// Nanoseconds since 1970. RFC 3339 section 5.6: a date, `T`, a time, and a zone that is not left out.
+fn parse_ns(text: &str) -> Result<i128, BadTime> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let shape = [4, 7].iter().all(|&i| bytes.get(i) == Some(&b'-'))
+        && matches!(bytes.get(10), Some(b'T' | b't' | b' '))
+        && [13, 16].iter().all(|&i| bytes.get(i) == Some(&b':'))
+        && [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18].into_iter().all(digit);
+    if !shape {
+        return Err(BadTime);
+    }
+    let zone = text.get(19..).ok_or(BadTime)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    let local = text.strip_suffix(zone).ok_or(BadTime)?;
+    let local: DateTime = local.parse().map_err(|_| BadTime)?;
+    let since = local.duration_since(EPOCH).as_nanos();
+    Ok(since - offset_seconds(zone)? * 1_000_000_000)
+}
+
+/// `Z`, `+hh:mm` or `-hh:mm`.
+fn offset_seconds(zone: &str) -> Result<i128, BadTime> {
+    if zone.eq_ignore_ascii_case("z") {
+        return Ok(0);
+    }
+    let sign = match zone.as_bytes().first() {
+        Some(b'+') => 1,
+        Some(b'-') => -1,
+        _ => return Err(BadTime),
+    };
+    let two = |text: &str, below: i128| match text.parse::<u8>() {
+        Ok(n) if text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit()) && i128::from(n) < below => Ok(i128::from(n)),
+        _ => Err(BadTime),
+    };
+    let (hours, minutes) = zone.get(1..).and_then(|z| z.split_once(':')).ok_or(BadTime)?;
+    Ok(sign * (two(hours, 24)? * 3600 + two(minutes, 60)? * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc3339_is_read_and_written() {
+        for (text, ms) in [
+            ("2026-01-02T03:04:05.678Z", 1_767_323_045_678),
+            ("2026-01-02T04:04:05.6789999+01:00", 1_767_323_045_678),
+            ("1969-12-31T23:59:59.9999Z", -1),
+            ("1901-01-01T00:00:00Z", FIRST),
+            ("9999-12-31T23:59:59.999Z", LAST),
+        ] {
+            assert_eq!(Timestamp::parse(text), Ok(Timestamp(ms)), "{text}");
+        }
+        assert_eq!(Timestamp(1_767_323_045_678).rfc3339(), "2026-01-02T03:04:05.678Z");
+        assert_eq!(Timestamp(-1).rfc3339(), "1969-12-31T23:59:59.999Z");
+        assert_eq!(Timestamp(0).rfc3339(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_zone_is_required_and_years_are_bounded() {
+        for text in [
+            "2026-01-02T03:04:05", "2026-01-02", "1900-12-31T23:59:59Z", "10000-01-01T00:00:00Z", "", "now",
+            "2026-02-30T00:00:00Z", "2026-01-02T03:04:05+0100", "2026-01-02T03:04:05,5Z", "2026-01-02T25:00:00Z",
+            "2026-01-02T03:04Z", "2026-01-02T03:04:05Z[UTC]",
+        ] {
+            assert_eq!(Timestamp::parse(text), Err(BadTime), "{text}");
+        }
+    }
+
+    #[test]
+    fn bounds_round_up() {
+        assert_eq!(Timestamp::parse_bound("1970-01-01T00:00:00.0001Z"), Ok(Timestamp(1)));
+        assert_eq!(Timestamp::parse_bound("1970-01-01T00:00:00.001Z"), Ok(Timestamp(1)));
+        assert_eq!(Timestamp::parse_bound("1969-12-31T23:59:59.9999Z"), Ok(Timestamp(0)));
+    }
+
+    #[test]
+    fn unix_seconds() {
+        for (text, ms) in [("0", 0), ("1767323045.678", 1_767_323_045_678), ("1.9999", 1_999), ("-0.0001", -1), ("-1", -1000)] {
+            assert_eq!(Timestamp::parse_unix(text), Ok(Timestamp(ms)), "{text}");
+        }
+        for text in ["", "1e3", "+1", ".5", "1.", "0x1", " 1", "99999999999999", "1.5.5", "-"] {
+            assert_eq!(Timestamp::parse_unix(text), Err(BadTime), "{text}");
+        }
+    }
+}
