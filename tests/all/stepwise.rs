@@ -1,0 +1,481 @@
+//! A store that does a plan step by step, as an engine without transactions does, and fails where a test
+//! says so.
+//!
+//! [`Stepwise`] stands before any store and splits a plan into **steps**, each durable alone: a row of
+//! `prepare`, then all of `guarded` at one instant, then a row of `finish`. Of a write-once table every
+//! change is a step of its own. Steps are numbered from 1 over the whole life of the store, so a test runs
+//! an operation once to count its steps, then once for every step with a [`Fault`] there.
+//!
+//! It keeps what HBase keeps: a removed cell of a write-once table stays removed for ever, whatever is put
+//! there later (its deletes carry the timestamp 2^63 - 2).
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use rowdrive::table::store::Result;
+use rowdrive::table::{
+    Ask, Change, Class, Guarded, Outcome, Page, PageAsk, Plan, Row, RowChange, RowKey, ScanAsk, Store, StoreError,
+    TableSpec,
+};
+
+mod step;
+mod tests;
+
+pub use step::{Fault, Finish, Part, Read, Step};
+
+type Hook<T> = Arc<dyn Fn(T) -> BoxFuture<'static, ()> + Send + Sync>;
+type Once = Box<dyn FnOnce(Step) -> BoxFuture<'static, ()> + Send>;
+/// A write-once cell, or the whole family of a row, that is removed for ever.
+type Removed = (&'static str, RowKey, &'static str, Option<Bytes>);
+
+/// A step that was not done, or is done once more, when a test says so.
+struct Held {
+    step: Step,
+    write: Plan,
+    /// How often each row had been written, where the step must find its rows as they were.
+    as_of: Option<Vec<usize>>,
+}
+
+#[derive(Default)]
+struct State {
+    classes: HashMap<String, Class>,
+    /// How often the store was stopped: a call of an earlier life never goes on.
+    lives: usize,
+    stopped: bool,
+    steps: usize,
+    plans: usize,
+    finish: Finish,
+    faults: HashMap<usize, Fault>,
+    once: HashMap<usize, Once>,
+    before: Option<Hook<Step>>,
+    after: Option<Hook<Step>>,
+    reading: Option<Hook<Read>>,
+    removed: HashSet<Removed>,
+    written: HashMap<(&'static str, RowKey), usize>,
+    held: Vec<Held>,
+    log: Vec<String>,
+}
+
+/// A store that does the plans of another step by step. Without a fault or a hook it keeps the whole
+/// contract of [`Store`]; only `prepare` rows of a refused plan stay, as the contract allows.
+pub struct Stepwise {
+    inner: Arc<dyn Store>,
+    state: Mutex<State>,
+    /// Steps reach the inner store one at a time, so that what is removed and how often a row was written
+    /// agree with it.
+    order: tokio::sync::Mutex<()>,
+}
+
+/// One call of `commit` on its way.
+struct Run {
+    life: usize,
+    plan: usize,
+    begun: bool,
+}
+
+impl Stepwise {
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { inner, state: Mutex::default(), order: tokio::sync::Mutex::default() })
+    }
+
+    /// The store behind: reads and writes of it are no steps, run no hook, and work while this one is stopped.
+    pub fn inner(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Steps begun so far.
+    pub fn steps(&self) -> usize {
+        self.lock().steps
+    }
+
+    /// One line for every step that was begun, and what became of it.
+    pub fn log(&self) -> Vec<String> {
+        self.lock().log.clone()
+    }
+
+    /// Plans a fault at the step of this number, which must be greater than [`Stepwise::steps`].
+    pub fn at(&self, step: usize, fault: Fault) {
+        self.lock().faults.insert(step, fault);
+    }
+
+    pub fn set_finish(&self, finish: Finish) {
+        self.lock().finish = finish;
+    }
+
+    /// Runs `hook` before every step. A hook that commits to this very store meets itself again.
+    pub fn before<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Step) -> F + Send + Sync + 'static) {
+        self.lock().before = Some(Arc::new(move |step| Box::pin(hook(step))));
+    }
+
+    /// Runs `hook` once, before the step of this number: the place to let another operation in between.
+    pub fn once_before<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        step: usize,
+        hook: impl FnOnce(Step) -> F + Send + 'static,
+    ) {
+        self.lock().once.insert(step, Box::new(move |step| Box::pin(hook(step))));
+    }
+
+    /// Runs `hook` after every step that reached the inner store, late ones included, before its caller
+    /// hears of it: the place to check what must hold after every single step.
+    pub fn after<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Step) -> F + Send + Sync + 'static) {
+        self.lock().after = Some(Arc::new(move |step| Box::pin(hook(step))));
+    }
+
+    /// Runs `hook` before every row is read. Scans then go row by row. A hook that reads from this very
+    /// store meets itself again.
+    pub fn reading<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Read) -> F + Send + Sync + 'static) {
+        self.lock().reading = Some(Arc::new(move |read| Box::pin(hook(read))));
+    }
+
+    /// Stops dead, now: steps on their way are lost, callers get `Unknown`, later calls fail.
+    pub fn stop(&self) {
+        self.lock().stop();
+    }
+
+    /// Serves again. What was not done is lost, but for held steps; faults and hooks stay.
+    pub fn revive(&self) {
+        self.lock().stopped = false;
+    }
+
+    /// Steps that are held, oldest first.
+    pub fn held(&self) -> Vec<Step> {
+        self.lock().held.iter().map(|held| held.step.clone()).collect()
+    }
+
+    /// Does every held step now, oldest first, even while the store is stopped. Returns how many there were.
+    pub async fn deliver(&self) -> usize {
+        let held = std::mem::take(&mut self.lock().held);
+        let count = held.len();
+        for held in held {
+            self.arrive(held).await;
+        }
+        count
+    }
+
+    /// Does the held step of this number now.
+    pub async fn deliver_step(&self, number: usize) {
+        let held = {
+            let mut state = self.lock();
+            let at = state.held.iter().position(|held| held.step.number == number);
+            state.held.remove(at.expect("a held step of this number"))
+        };
+        self.arrive(held).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Does a plan of one part and one instant, less what is removed for ever.
+    async fn apply(&self, step: &Step, mut write: Plan, as_of: Option<&[usize]>) -> Result<Outcome> {
+        let order = self.order.lock().await;
+        {
+            let mut state = self.lock();
+            if as_of.is_some_and(|as_of| as_of != state.written(step)) {
+                state.note(step, "its rows have changed: never done");
+                return Ok(Outcome::Committed);
+            }
+            state.bury(&mut write);
+        }
+        let swallowed = write == Plan::default();
+        let outcome = if swallowed { Ok(Outcome::Committed) } else { self.inner.commit(write).await };
+        {
+            let mut state = self.lock();
+            match &outcome {
+                Ok(Outcome::Committed) => {
+                    state.note(step, if swallowed { "swallowed" } else { "done" });
+                    for row in &step.rows {
+                        *state.written.entry(row.clone()).or_default() += 1;
+                    }
+                }
+                Ok(Outcome::Refused(refusal)) => state.note(step, &format!("refused: {refusal:?}")),
+                Err(error) => state.note(step, &format!("failed: {error}")),
+            }
+        }
+        drop(order);
+        let after = self.lock().after.clone();
+        if let Some(after) = after {
+            after(step.clone()).await;
+        }
+        outcome
+    }
+
+    async fn arrive(&self, mut held: Held) {
+        held.step.late = true;
+        self.apply(&held.step, held.write, held.as_of.as_deref()).await.expect("a late step is done");
+    }
+
+    /// Puts a step aside. An engine sends no write whose checks fail.
+    async fn hold(&self, step: &Step, write: Plan) -> Result<Outcome> {
+        let unchanged = |g: &Guarded| Guarded { changes: Vec::new(), ..g.clone() };
+        let checks = Plan { guarded: write.guarded.iter().map(unchanged).collect(), ..Plan::default() };
+        if step.part == Part::Guarded
+            && let Outcome::Refused(refusal) = self.inner.commit(checks).await?
+        {
+            return Ok(Outcome::Refused(refusal));
+        }
+        let mut state = self.lock();
+        let as_of = (!state.comes_late_anyway(step)).then(|| state.written(step));
+        state.held.push(Held { step: step.clone(), write, as_of });
+        state.note(step, "held");
+        Ok(Outcome::Committed)
+    }
+
+    /// Does one step of a plan, or what its fault says instead.
+    async fn step(&self, run: &mut Run, part: Part, write: Plan) -> Result<Outcome> {
+        let (step, before, once) = self.lock().begin(run, part, &write)?;
+        if let Some(before) = before {
+            before(step.clone()).await;
+        }
+        if let Some(once) = once {
+            once(step.clone()).await;
+        }
+        let fault = self.lock().fault(run, &step)?;
+        let answer = match fault {
+            Some(Fault::Stop | Fault::Lose) => {
+                self.lock().note(&step, "lost");
+                Ok(Outcome::Committed)
+            }
+            Some(Fault::Hold | Fault::HoldAndStop) => self.hold(&step, write).await,
+            Some(Fault::Twice) => {
+                let again = Held { step: step.clone(), write: write.clone(), as_of: None };
+                let answer = self.apply(&step, write, None).await;
+                self.lock().held.push(again);
+                answer
+            }
+            Some(Fault::StopAfter | Fault::LoseAnswer) | None => self.apply(&step, write, None).await,
+        };
+        let mut state = self.lock();
+        match fault {
+            Some(Fault::Stop | Fault::StopAfter | Fault::HoldAndStop) => state.stop(),
+            Some(Fault::Lose | Fault::LoseAnswer) => return Err(unknown(&format!("{fault:?} at {step}"))),
+            Some(Fault::Hold) if part != Part::Finish && matches!(answer, Ok(Outcome::Committed)) => {
+                return Err(unknown(&format!("{fault:?} at {step}")));
+            }
+            _ => {}
+        }
+        if state.lives != run.life || state.stopped {
+            return Err(unknown(&format!("the store stopped at {step}")));
+        }
+        match answer {
+            Err(error) if run.begun => Err(StoreError::Unknown {
+                full: matches!(error, StoreError::Full(_) | StoreError::Unknown { full: true, .. }),
+                cause: format!("{error} at {step}"),
+            }),
+            answer => {
+                run.begun = true;
+                answer
+            }
+        }
+    }
+
+    async fn run(&self, plan: Plan) -> Result<Outcome> {
+        let mut run = self.lock().run()?;
+        for row in plan.prepare {
+            let pieces = self.lock().pieces(row);
+            for row in pieces {
+                let write = Plan { prepare: vec![row], ..Plan::default() };
+                self.step(&mut run, Part::Prepare, write).await?;
+            }
+        }
+        if !plan.guarded.is_empty() {
+            let write = Plan { guarded: plan.guarded, ..Plan::default() };
+            if let Outcome::Refused(refusal) = self.step(&mut run, Part::Guarded, write).await? {
+                return Ok(Outcome::Refused(refusal));
+            }
+        }
+        for row in plan.finish {
+            let pieces = self.lock().pieces(row);
+            for row in pieces {
+                let write = Plan { finish: vec![row], ..Plan::default() };
+                self.step(&mut run, Part::Finish, write).await?;
+            }
+        }
+        Ok(Outcome::Committed)
+    }
+
+    /// A read, unless the store is stopped before or during it.
+    async fn read<'a, T>(&self, read: Read, ask: impl FnOnce() -> BoxFuture<'a, Result<T>>) -> Result<T> {
+        let (life, hook) = {
+            let state = self.lock();
+            (state.life()?, state.reading.clone())
+        };
+        if let Some(hook) = hook {
+            hook(read).await;
+        }
+        let answer = ask().await;
+        if self.lock().life()? == life { answer } else { Err(stopped()) }
+    }
+
+    /// A scan row by row, so that hooks run in between: rows of a scan share no instant.
+    async fn scan_by_row(&self, ask: &ScanAsk) -> Result<Vec<(RowKey, Row)>> {
+        let mut found: Vec<(RowKey, Row)> = Vec::new();
+        let mut next = ScanAsk { limit: 1, ..ask.clone() };
+        while found.len() < ask.limit {
+            let last = found.last().map(|(key, _)| key.clone());
+            if let Some(key) = &last {
+                let edge = if ask.reverse { &mut next.range.to } else { &mut next.range.from };
+                *edge = Bound::Excluded(key.clone());
+            }
+            let read = Read { call: "scan", table: ask.table, row: last.unwrap_or_default() };
+            match self.read(read, || self.inner.scan(&next)).await?.pop() {
+                Some(row) => found.push(row),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl State {
+    fn stop(&mut self) {
+        if !self.stopped {
+            self.stopped = true;
+            self.lives += 1;
+        }
+    }
+
+    fn life(&self) -> Result<usize> {
+        if self.stopped { Err(stopped()) } else { Ok(self.lives) }
+    }
+
+    fn run(&mut self) -> Result<Run> {
+        let life = self.life()?;
+        self.plans += 1;
+        Ok(Run { life, plan: self.plans, begun: false })
+    }
+
+    fn note(&mut self, step: &Step, fate: &str) {
+        self.log.push(format!("{step}: {fate}"));
+    }
+
+    fn is_write_once(&self, table: &str) -> bool {
+        matches!(self.classes.get(table), Some(Class::WriteOnce | Class::WriteOnceLate))
+    }
+
+    /// A row as it is written: of a write-once table every change alone.
+    fn pieces(&self, row: RowChange) -> Vec<RowChange> {
+        if !self.is_write_once(row.table) {
+            return vec![row];
+        }
+        let alone = |change| RowChange { table: row.table, row: row.row.clone(), changes: vec![change] };
+        row.changes.iter().cloned().map(alone).collect()
+    }
+
+    /// Whether a late copy of this step does its work whatever happened to its row since.
+    fn comes_late_anyway(&self, step: &Step) -> bool {
+        let write_once = step.rows.iter().all(|(table, _)| self.is_write_once(table));
+        step.part == Part::Finish || (step.part == Part::Prepare && write_once)
+    }
+
+    fn written(&self, step: &Step) -> Vec<usize> {
+        step.rows.iter().map(|row| self.written.get(row).copied().unwrap_or_default()).collect()
+    }
+
+    /// Numbers a step, unless its plan's life is over.
+    fn begin(&mut self, run: &Run, part: Part, write: &Plan) -> Result<(Step, Option<Hook<Step>>, Option<Once>)> {
+        if self.stopped || run.life != self.lives {
+            return Err(unknown("the store stopped"));
+        }
+        self.steps += 1;
+        let (rows, what) = step::described(write);
+        let step = Step { number: self.steps, plan: run.plan, part, rows, what, late: false };
+        Ok((step, self.before.clone(), self.once.remove(&self.steps)))
+    }
+
+    /// The fault of a step whose hooks have run, unless its plan's life is over.
+    fn fault(&mut self, run: &Run, step: &Step) -> Result<Option<Fault>> {
+        if self.stopped || run.life != self.lives {
+            self.note(step, "lost");
+            return Err(unknown(&format!("the store stopped before {step}")));
+        }
+        let fault = self.faults.remove(&step.number).or(match self.finish {
+            Finish::Twice if step.part == Part::Finish => Some(Fault::Twice),
+            Finish::Held if step.part == Part::Finish => Some(Fault::Hold),
+            _ => None,
+        });
+        Ok(fault.filter(|fault| *fault != Fault::Twice || self.comes_late_anyway(step)))
+    }
+
+    /// Takes puts of write-once cells that are removed for ever out of a write, and remembers its removals.
+    fn bury(&mut self, write: &mut Plan) {
+        for row in write.prepare.iter_mut().chain(&mut write.finish) {
+            if !self.is_write_once(row.table) {
+                continue;
+            }
+            let name = |family: &'static str, qualifier| (row.table, row.row.clone(), family, qualifier);
+            row.changes.retain(|change| match change {
+                Change::Put { family, qualifier, .. } => {
+                    !self.removed.contains(&name(family, None))
+                        && !self.removed.contains(&name(family, Some(qualifier.clone())))
+                }
+                Change::Delete { .. } | Change::DeleteFamily { .. } => {
+                    self.removed.insert(name(change.family(), change.qualifier().cloned()));
+                    true
+                }
+            });
+        }
+        write.prepare.retain(|row| !row.changes.is_empty());
+        write.finish.retain(|row| !row.changes.is_empty());
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Failed("the store is stopped".to_owned())
+}
+
+fn unknown(cause: &str) -> StoreError {
+    StoreError::Unknown { cause: cause.to_owned(), full: false }
+}
+
+impl Store for Stepwise {
+    fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.lock().life()?;
+            self.inner.create(spec).await?;
+            self.lock().classes.insert(spec.name.clone(), spec.class);
+            Ok(())
+        })
+    }
+
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
+        let read = Read { call: "get", table, row: Bytes::copy_from_slice(row) };
+        Box::pin(self.read(read, move || self.inner.get(table, row, ask)))
+    }
+
+    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+        let read = Read { call: "page", table: ask.table, row: ask.row.clone() };
+        Box::pin(self.read(read, || self.inner.page(ask)))
+    }
+
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let mut rows = Vec::with_capacity(asks.len());
+            for (row, ask) in asks {
+                let read = Read { call: "get_many", table, row: row.clone() };
+                rows.push(self.read(read, || self.inner.get(table, row, ask)).await?);
+            }
+            Ok(rows)
+        })
+    }
+
+    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+        Box::pin(async move {
+            let by_row = self.lock().reading.is_some();
+            if by_row {
+                return self.scan_by_row(ask).await;
+            }
+            let read = Read { call: "scan", table: ask.table, row: RowKey::new() };
+            self.read(read, || self.inner.scan(ask)).await
+        })
+    }
+
+    fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(self.run(plan))
+    }
+}

@@ -1,0 +1,114 @@
+//! What a step is, and what can go wrong at one.
+
+use std::fmt::{self, Display, Formatter};
+
+use rowdrive::table::{Change, Check, Plan, RowKey};
+
+/// The part of a plan that a step belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Prepare,
+    Guarded,
+    Finish,
+}
+
+/// One step, as hooks and the log see it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Counted from 1 over the whole life of the store.
+    pub number: usize,
+    /// The plan it belongs to, counted from 1.
+    pub plan: usize,
+    pub part: Part,
+    /// The rows it names: one, but for `guarded`.
+    pub rows: Vec<(&'static str, RowKey)>,
+    /// Its checks and changes, for messages.
+    pub what: String,
+    /// Whether this is a held step or a second copy that arrives now.
+    pub late: bool,
+}
+
+impl Display for Step {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let late = if self.late { " (late)" } else { "" };
+        write!(f, "step {}{late}, plan {}, {:?}: {}", self.number, self.plan, self.part, self.what)
+    }
+}
+
+/// A call that reads one row, or of [`Store::scan`] looks for the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub call: &'static str,
+    pub table: &'static str,
+    /// The row asked for; of a scan the last row found, empty at first.
+    pub row: RowKey,
+}
+
+/// What goes wrong at a step.
+///
+/// Whatever the caller is told, the rest of its plan is done only if it is told nothing.
+///
+/// | fault | the step | the caller | the store |
+/// |---|---|---|---|
+/// | `Stop` | is never done | `Unknown` | stops |
+/// | `StopAfter` | is done | `Unknown` | stops |
+/// | `Lose` | is never done | `Unknown` | lives |
+/// | `LoseAnswer` | is done | `Unknown` | lives |
+/// | `Hold` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `finish`: nothing; else `Unknown` | lives |
+/// | `HoldAndStop` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `Unknown` | stops |
+/// | `Twice` | is done, and again at [`Stepwise::deliver`](super::Stepwise::deliver) | nothing | lives |
+///
+/// A held step of `prepare` in a table that is not write-once, and held `guarded` rows, arrive only if none
+/// of their rows was written meanwhile: engines compare and set. For the same reason they never come twice:
+/// there `Twice` does nothing. Checks are looked at when the step is held: an engine sends no write whose
+/// checks fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Stop,
+    StopAfter,
+    Lose,
+    LoseAnswer,
+    Hold,
+    HoldAndStop,
+    Twice,
+}
+
+/// When the steps of `finish` that have no fault of their own are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finish {
+    #[default]
+    Now,
+    /// Now, and again at [`Stepwise::deliver`](super::Stepwise::deliver).
+    Twice,
+    /// Not before [`Stepwise::deliver`](super::Stepwise::deliver).
+    Held,
+}
+
+/// The rows of a write, and its checks and changes for people to read.
+pub fn described(write: &Plan) -> (Vec<(&'static str, RowKey)>, String) {
+    let change = |change: &Change| match change {
+        Change::Put { family, qualifier, value } => {
+            format!("put {family}:{} ({} bytes)", qualifier.escape_ascii(), value.len())
+        }
+        Change::Delete { family, qualifier } => format!("delete {family}:{}", qualifier.escape_ascii()),
+        Change::DeleteFamily { family } => format!("delete {family}"),
+    };
+    let check = |check: &Check| match check {
+        Check::Absent(c) => format!("if absent {}:{}", c.family, c.qualifier.escape_ascii()),
+        Check::Equals(c, _) => format!("if equal {}:{}", c.family, c.qualifier.escape_ascii()),
+        Check::FamilyEmpty(family) => format!("if empty {family}"),
+    };
+    let mut rows = Vec::new();
+    let mut parts = Vec::new();
+    for guarded in &write.guarded {
+        rows.push((guarded.table, guarded.row.clone()));
+        let what: Vec<_> = guarded.checks.iter().map(check).chain(guarded.changes.iter().map(change)).collect();
+        parts.push(format!("{} {}: {}", guarded.table, guarded.row.escape_ascii(), what.join(", ")));
+    }
+    for row in write.prepare.iter().chain(&write.finish) {
+        rows.push((row.table, row.row.clone()));
+        let what: Vec<_> = row.changes.iter().map(change).collect();
+        parts.push(format!("{} {}: {}", row.table, row.row.escape_ascii(), what.join(", ")));
+    }
+    (rows, parts.join("; "))
+}

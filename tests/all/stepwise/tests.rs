@@ -1,0 +1,390 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rowdrive::engines::memory::Memory;
+use rowdrive::table::spec::FamilySpec;
+use rowdrive::table::{Check, Column, RowRange, Tables};
+
+use super::*;
+
+fn spec(name: &str, class: Class) -> TableSpec {
+    let family = |name: &str| FamilySpec {
+        name: name.to_owned(),
+        compression: Default::default(),
+        bloom: false,
+        cells: Default::default(),
+    };
+    TableSpec { name: name.to_owned(), class, families: vec![family("cf"), family("sub")] }
+}
+
+/// A stepwise store over memory with a table of each class, and the handle to it.
+async fn store() -> (Arc<Stepwise>, Tables) {
+    let stepwise = Stepwise::new(Arc::new(Memory::default()));
+    let tables = Tables::new(stepwise.clone());
+    for (name, class) in [
+        ("dir", Class::RowsReturn),
+        ("file", Class::MadeOnce),
+        ("hint", Class::WriteOnce),
+        ("todo", Class::WriteOnceLate),
+    ] {
+        tables.create(&spec(name, class)).await.unwrap();
+    }
+    (stepwise, tables)
+}
+
+fn change(table: &'static str, row: &'static str, changes: Vec<Change>) -> RowChange {
+    RowChange { table, row: row.into(), changes }
+}
+
+fn put(qualifier: &'static str) -> Change {
+    Change::put("cf", qualifier, "v")
+}
+
+fn delete(qualifier: &'static str) -> Change {
+    Change::delete("cf", qualifier)
+}
+
+fn absent(row: &'static str, changes: Vec<Change>) -> Guarded {
+    Guarded { table: "dir", row: row.into(), checks: vec![Check::Absent(Column::new("cf", "q"))], changes }
+}
+
+fn finish(row: RowChange) -> Plan {
+    Plan { finish: vec![row], ..Plan::default() }
+}
+
+fn guarded(row: Guarded) -> Plan {
+    Plan { guarded: vec![row], ..Plan::default() }
+}
+
+/// Six steps: a file row, two hints, two guarded rows at once, a hint gone, a thing to do.
+fn six() -> Plan {
+    Plan {
+        prepare: vec![change("file", "f", vec![put("q"), put("r")]), change("hint", "h", vec![put("q"), put("r")])],
+        guarded: vec![absent("a", vec![put("q")]), absent("b", vec![put("q")])],
+        finish: vec![change("hint", "old", vec![delete("q")]), change("todo", "t", vec![put("q")])],
+    }
+}
+
+/// What [`six`] leaves when its first steps only are done.
+fn after(steps: usize) -> Vec<&'static str> {
+    let all = [(1, "file f:q"), (1, "file f:r"), (2, "hint h:q"), (3, "hint h:r"), (4, "dir a:q"), (4, "dir b:q")];
+    let mut cells: Vec<_> = all.iter().filter(|(step, _)| *step <= steps).map(|(_, cell)| *cell).collect();
+    cells.extend((steps < 5).then_some("hint old:q"));
+    cells.extend((steps >= 6).then_some("todo t:q"));
+    cells.sort_unstable();
+    cells
+}
+
+async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
+    let mut cells = Vec::new();
+    for table in ["dir", "file", "hint", "todo"] {
+        let ask = Ask::families(&["cf", "sub"]);
+        let ask = ScanAsk { table, range: RowRange::all(), ask, limit: 100, reverse: false };
+        for (row, found) in store.scan(&ask).await.unwrap() {
+            let name = |q: &Bytes| format!("{table} {}:{}", row.escape_ascii(), q.escape_ascii());
+            cells.extend(found.cells().iter().map(|(_, cell)| name(&cell.qualifier)));
+        }
+    }
+    cells.sort_unstable();
+    cells
+}
+
+/// A store in which the hint that [`six`] removes is there already; that was step 1.
+async fn with_old_hint() -> (Arc<Stepwise>, Tables) {
+    let (stepwise, tables) = store().await;
+    let old = Plan { prepare: vec![change("hint", "old", vec![put("q")])], ..Plan::default() };
+    assert_eq!(tables.commit(old).await.unwrap(), Outcome::Committed);
+    assert_eq!(stepwise.steps(), 1);
+    (stepwise, tables)
+}
+
+fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) -> bool {
+    matches!(answer, Err(StoreError::Unknown { .. }))
+}
+
+#[tokio::test]
+async fn a_plan_is_done_step_by_step_and_each_step_is_logged() {
+    let (stepwise, tables) = with_old_hint().await;
+    assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
+    assert_eq!(stepwise.steps(), 1 + 6);
+    assert_eq!(cells(&stepwise.inner()).await, after(6));
+    let log = stepwise.log();
+    assert_eq!(log.len(), 7, "{log:?}");
+    assert_eq!(log[1], "step 2, plan 2, Prepare: file f: put cf:q (1 bytes), put cf:r (1 bytes): done");
+    assert_eq!(log[3], "step 4, plan 2, Prepare: hint h: put cf:r (1 bytes): done");
+    assert!(log[4].contains("Guarded: dir a: if absent cf:q, put cf:q (1 bytes); dir b:"), "{}", log[4]);
+    assert_eq!(log[6], "step 7, plan 2, Finish: todo t: put cf:q (1 bytes): done");
+}
+
+#[tokio::test]
+async fn stopped_before_a_step_it_and_the_rest_are_lost_for_ever() {
+    for step in 1..=6 {
+        let (stepwise, tables) = with_old_hint().await;
+        stepwise.at(1 + step, Fault::Stop);
+        assert!(is_unknown(tables.commit(six()).await), "step {step}");
+        let failed = tables.cell("dir", b"a", "cf", b"q").await;
+        assert!(matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
+        assert!(matches!(tables.commit(six()).await, Err(StoreError::Failed(_))));
+        stepwise.revive();
+        assert_eq!(stepwise.deliver().await, 0);
+        assert_eq!(cells(&stepwise.inner()).await, after(step - 1), "stopped before step {step}");
+        tables.cell("dir", b"a", "cf", b"q").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn stopped_after_a_step_it_is_done_but_not_acknowledged() {
+    for step in 1..=6 {
+        let (stepwise, tables) = with_old_hint().await;
+        stepwise.at(1 + step, Fault::StopAfter);
+        assert!(is_unknown(tables.commit(six()).await), "step {step}");
+        assert!(tables.cell("dir", b"a", "cf", b"q").await.is_err());
+        assert_eq!(cells(&stepwise.inner()).await, after(step), "stopped after step {step}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_step_or_answer_leaves_the_store_alive() {
+    for (fault, done) in [(Fault::Lose, 3), (Fault::LoseAnswer, 4)] {
+        let (stepwise, tables) = with_old_hint().await;
+        stepwise.at(1 + 4, fault);
+        assert!(is_unknown(tables.commit(six()).await), "{fault:?}");
+        let there = tables.cell("dir", b"a", "cf", b"q").await.unwrap();
+        assert_eq!(there.is_some(), done == 4, "{fault:?}");
+        assert_eq!(cells(&stepwise.inner()).await, after(done), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn refused_keeps_what_was_prepared_and_finishes_nothing() {
+    let (stepwise, tables) = with_old_hint().await;
+    tables.commit(guarded(absent("b", vec![put("q")]))).await.unwrap();
+    let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
+    assert_eq!(refusal.row, "b");
+    let mut expected = after(3);
+    expected.insert(0, "dir b:q");
+    assert_eq!(cells(&stepwise.inner()).await, expected);
+}
+
+#[tokio::test]
+async fn a_held_finish_step_is_acknowledged_and_arrives_on_demand() {
+    let (stepwise, tables) = with_old_hint().await;
+    stepwise.at(1 + 5, Fault::Hold);
+    assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
+    let mut expected = after(6);
+    expected.push("hint old:q");
+    expected.sort_unstable();
+    assert_eq!(cells(&stepwise.inner()).await, expected);
+    assert_eq!(stepwise.held()[0].number, 6);
+    stepwise.deliver_step(6).await;
+    assert_eq!(cells(&stepwise.inner()).await, after(6));
+    assert!(stepwise.held().is_empty());
+}
+
+#[tokio::test]
+async fn finish_can_wait_or_come_twice() {
+    for (mode, now) in [(Finish::Held, 4), (Finish::Twice, 6)] {
+        let (stepwise, tables) = with_old_hint().await;
+        stepwise.set_finish(mode);
+        assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
+        assert_eq!(cells(&stepwise.inner()).await, after(now), "{mode:?}");
+        assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [6, 7]);
+        // The second copy of a removal meets what was made meanwhile.
+        let copy =
+            Plan { finish: vec![change("file", "f", vec![Change::DeleteFamily { family: "cf" }])], ..Plan::default() };
+        tables.commit(copy).await.unwrap();
+        assert_eq!(stepwise.deliver().await, 3, "{mode:?}");
+        let gone: Vec<_> = after(6).into_iter().filter(|cell| !cell.starts_with("file")).collect();
+        assert_eq!(cells(&stepwise.inner()).await, gone, "{mode:?}");
+        assert_eq!(stepwise.steps(), 1 + 6 + 1, "late steps are not counted");
+        assert!(stepwise.log().last().unwrap().contains("(late)"));
+    }
+}
+
+#[tokio::test]
+async fn a_second_copy_of_a_removal_comes_again() {
+    let (stepwise, tables) = store().await;
+    stepwise.set_finish(Finish::Twice);
+    tables.commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
+    let made = Plan { prepare: vec![change("file", "f", vec![put("q")])], ..Plan::default() };
+    tables.commit(made).await.unwrap();
+    stepwise.deliver().await;
+    assert!(cells(&stepwise.inner()).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_held_prepare_step_is_not_acknowledged_and_arrives_after_the_stop() {
+    for (fault, stops) in [(Fault::Hold, false), (Fault::HoldAndStop, true)] {
+        let (stepwise, tables) = with_old_hint().await;
+        stepwise.at(1 + 3, fault);
+        assert!(is_unknown(tables.commit(six()).await), "{fault:?}");
+        assert_eq!(tables.cell("dir", b"a", "cf", b"q").await.is_err(), stops, "{fault:?}");
+        assert_eq!(cells(&stepwise.inner()).await, after(2), "{fault:?}");
+        stepwise.deliver().await;
+        assert_eq!(cells(&stepwise.inner()).await, after(3), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_held_write_outside_write_once_arrives_only_at_untouched_rows() {
+    for touched in [false, true] {
+        let (stepwise, tables) = store().await;
+        let made = Plan { prepare: vec![change("file", "f", vec![put("q")])], ..Plan::default() };
+        let placed = guarded(absent("a", vec![put("q")]));
+        stepwise.at(1, Fault::Hold);
+        stepwise.at(2, Fault::Hold);
+        assert!(is_unknown(tables.commit(made).await));
+        assert!(is_unknown(tables.commit(placed).await));
+        if touched {
+            // Nothing is there afterwards, yet each row was written.
+            tables.commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
+            tables.commit(guarded(absent("a", vec![put("r")]))).await.unwrap();
+            tables.commit(guarded(absent("a", vec![delete("r")]))).await.unwrap();
+        }
+        stepwise.deliver().await;
+        let arrived: &[&str] = if touched { &[] } else { &["dir a:q", "file f:q"] };
+        assert_eq!(cells(&stepwise.inner()).await, arrived);
+    }
+}
+
+#[tokio::test]
+async fn guarded_rows_whose_checks_fail_are_never_held() {
+    let (stepwise, tables) = store().await;
+    tables.commit(guarded(absent("a", vec![put("q")]))).await.unwrap();
+    stepwise.at(2, Fault::Hold);
+    let answer = tables.commit(guarded(absent("a", vec![put("r")]))).await.unwrap();
+    assert!(matches!(answer, Outcome::Refused(_)));
+    assert!(stepwise.held().is_empty());
+}
+
+#[tokio::test]
+async fn guarded_and_made_once_steps_never_come_twice() {
+    let (stepwise, tables) = store().await;
+    for step in 1..=4 {
+        stepwise.at(step, Fault::Twice);
+    }
+    let prepare = vec![change("file", "f", vec![put("q")]), change("hint", "h", vec![put("q"), put("r")])];
+    tables.commit(Plan { prepare, guarded: vec![absent("a", vec![put("q")])], ..Plan::default() }).await.unwrap();
+    assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[tokio::test]
+async fn a_removed_write_once_cell_stays_removed() {
+    let (stepwise, tables) = store().await;
+    let prepare = |changes| Plan { prepare: vec![change("hint", "h", changes)], ..Plan::default() };
+    tables.commit(prepare(vec![put("q")])).await.unwrap();
+    tables.commit(finish(change("hint", "h", vec![delete("q"), delete("early")]))).await.unwrap();
+    stepwise.stop();
+    stepwise.revive();
+    tables.commit(prepare(vec![put("q"), put("r"), put("early")])).await.unwrap();
+    assert_eq!(cells(&stepwise.inner()).await, ["hint h:r"]);
+    assert!(stepwise.log().iter().any(|line| line.contains("swallowed")));
+
+    tables.commit(finish(change("todo", "t", vec![put("q")]))).await.unwrap();
+    tables.commit(finish(change("todo", "t", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
+    tables.commit(finish(change("todo", "t", vec![put("q"), Change::put("sub", "q", "v")]))).await.unwrap();
+    assert_eq!(cells(&stepwise.inner()).await, ["hint h:r", "todo t:q"], "sub:q alone");
+
+    for changes in [vec![put("q")], vec![delete("q")], vec![put("q")]] {
+        let checks = vec![Check::FamilyEmpty("sub")];
+        tables.commit(guarded(Guarded { table: "dir", row: "a".into(), checks, changes })).await.unwrap();
+    }
+    assert_eq!(cells(&stepwise.inner()).await, ["dir a:q", "hint h:r", "todo t:q"], "rows of other classes return");
+}
+
+#[tokio::test]
+async fn the_observer_sees_the_store_after_every_step() {
+    let (stepwise, tables) = with_old_hint().await;
+    let inner = stepwise.inner();
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&seen);
+    stepwise.after(move |step| {
+        let (inner, count) = (Arc::clone(&inner), Arc::clone(&count));
+        async move {
+            assert_eq!(cells(&inner).await, after(step.number - 1), "{step}");
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    tables.commit(six()).await.unwrap();
+    assert_eq!(seen.load(Ordering::Relaxed), 6);
+}
+
+#[tokio::test]
+async fn the_gate_lets_other_operations_in_between() {
+    let (stepwise, tables) = with_old_hint().await;
+    let steps: Arc<Mutex<Vec<(usize, Part)>>> = Arc::default();
+    let met = Arc::clone(&steps);
+    stepwise.before(move |step| {
+        met.lock().unwrap().push((step.number, step.part));
+        async {}
+    });
+    let rival = tables.clone();
+    // Before the guarded step of the six, somebody takes its second row.
+    stepwise.once_before(1 + 4, |_| async move {
+        assert_eq!(rival.commit(guarded(absent("b", vec![put("q")]))).await.unwrap(), Outcome::Committed);
+    });
+    let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
+    assert_eq!(refusal.row, "b");
+    let met = steps.lock().unwrap().clone();
+    assert_eq!(
+        met,
+        [(2, Part::Prepare), (3, Part::Prepare), (4, Part::Prepare), (5, Part::Guarded), (6, Part::Guarded)]
+    );
+}
+
+#[tokio::test]
+async fn a_plan_of_an_earlier_life_never_goes_on() {
+    let (stepwise, tables) = with_old_hint().await;
+    let crash = Arc::clone(&stepwise);
+    stepwise.once_before(1 + 3, |_| async move {
+        crash.stop();
+        crash.revive();
+    });
+    assert!(is_unknown(tables.commit(six()).await));
+    assert_eq!(cells(&stepwise.inner()).await, after(2));
+    tables.cell("dir", b"a", "cf", b"q").await.unwrap();
+}
+
+#[tokio::test]
+async fn reads_can_be_interleaved_row_by_row() {
+    let (stepwise, tables) = store().await;
+    for row in ["a", "b", "c"] {
+        tables.commit(guarded(absent(row, vec![put("q")]))).await.unwrap();
+    }
+    let ask =
+        |reverse, limit| ScanAsk { table: "dir", range: RowRange::all(), ask: Ask::families(&["cf"]), limit, reverse };
+    let plain = [tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()];
+    let reads: Arc<Mutex<Vec<Read>>> = Arc::default();
+    let met = Arc::clone(&reads);
+    stepwise.reading(move |read| {
+        met.lock().unwrap().push(read);
+        async {}
+    });
+    assert_eq!([tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()], plain);
+    let asks: Vec<_> = ["a", "b"].iter().map(|row| (RowKey::from(*row), Ask::families(&["cf"]))).collect();
+    reads.lock().unwrap().clear();
+    tables.get_many("dir", &asks).await.unwrap();
+    let read = |row: &'static str| Read { call: "get_many", table: "dir", row: row.into() };
+    assert_eq!(*reads.lock().unwrap(), [read("a"), read("b")]);
+
+    // What a hook writes is seen by the read that follows it.
+    let rival = tables.clone();
+    stepwise.reading(move |_| {
+        let rival = rival.clone();
+        async move {
+            let _ = rival.commit(guarded(absent("d", vec![put("q")]))).await.unwrap();
+        }
+    });
+    assert!(tables.cell("dir", b"d", "cf", b"q").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_read_that_the_stop_overtakes_fails() {
+    let (stepwise, tables) = store().await;
+    let crash = Arc::clone(&stepwise);
+    stepwise.reading(move |_| {
+        crash.stop();
+        crash.revive();
+        async {}
+    });
+    assert!(matches!(tables.cell("dir", b"a", "cf", b"q").await, Err(StoreError::Failed(_))));
+}
