@@ -18,6 +18,7 @@ pub mod dir;
 pub mod dirid;
 pub mod file;
 pub mod ids;
+pub mod index;
 pub mod meta;
 pub mod name;
 pub mod op;

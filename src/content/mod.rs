@@ -1,0 +1,99 @@
+//! The bytes of files: taken in, stored beside the tables if they are many, and given out checked.
+//!
+//! Up to [`INLINE`] bytes, content is a cell of the file row, and this module only makes and reads its value.
+//! Beyond, it is a [content file](format) under the file's id:
+//!
+//! 1. An [`Upload`] streams into `new/<id>`; file and name are durable when it is [`Staged`].
+//! 2. Whoever committed the rows that link to it [keeps](Staged::keep) it and [settles](Content::settle) it:
+//!    it moves to `<xx>/<id>`. This is not synced: readers look in both places, and at start-up whoever knows
+//!    the rows settles or removes what is left in `new/`.
+//! 3. A [`Body`] gives its bytes, each block checked before any of it is sent.
+//! 4. [`Content::remove`] removes it. Who has it open reads on to the end.
+//!
+//! Nothing here knows of tables, plans or HTTP.
+
+mod body;
+mod error;
+mod folders;
+mod format;
+mod reader;
+mod staged;
+#[cfg(test)]
+mod tests;
+mod upload;
+mod writer;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use body::Body;
+pub use error::ContentError;
+pub use reader::Large;
+pub use staged::Staged;
+pub use upload::Upload;
+
+use crate::schema::FileId;
+use folders::Folders;
+
+/// Up to so many bytes, content is a cell of the file row.
+pub const INLINE: usize = 256 << 10;
+/// The most bytes of a file. It bounds the table of checksums that a reader has in memory: 4 bytes for 256 KiB.
+pub const LARGEST: u64 = 1 << 40;
+
+/// The folder of content files; clones share it.
+#[derive(Clone, Debug)]
+pub struct Content {
+    folders: Arc<Folders>,
+}
+
+impl Content {
+    /// Makes what is missing of `dir`, `dir/new` and `dir/00` to `dir/ff` (mode 0700, durable); the parent of
+    /// `dir` must be there. Returns the ids of the files in `new/` too: of uploads that an earlier process did
+    /// not get to settle or remove. What has another name there is logged and left.
+    pub async fn open(dir: &Path) -> Result<(Self, Vec<FileId>), ContentError> {
+        let dir = dir.to_owned();
+        run(move || {
+            let folders = Folders::make(&dir)?;
+            let found = folders.list_new()?;
+            Ok((
+                Self {
+                    folders: Arc::new(folders),
+                },
+                found,
+            ))
+        })
+        .await
+    }
+
+    pub fn upload(&self) -> Upload {
+        Upload::new(self.folders.clone())
+    }
+
+    /// Moves the file from `new/` to where it stays, not synced. Missing in `new/` is fine: it was done before.
+    pub async fn settle(&self, id: FileId) -> Result<(), ContentError> {
+        let folders = self.folders.clone();
+        run(move || Ok(folders.settle(id)?)).await
+    }
+
+    /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left.
+    pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
+        let (folders, ids) = (self.folders.clone(), ids.to_vec());
+        run(move || Ok(folders.remove(&ids)?)).await
+    }
+
+    /// Opens a content file of `size` bytes of content and checks all but the data:
+    /// [`Gone`](ContentError::Gone) if there is none, [`Damaged`](ContentError::Damaged) if it is not as it was
+    /// written.
+    pub async fn open_large(&self, id: FileId, size: u64) -> Result<Large, ContentError> {
+        let folders = self.folders.clone();
+        run(move || Large::open(&folders, id, size)).await
+    }
+}
+
+/// Runs what blocks where it may.
+async fn run<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T, ContentError> + Send + 'static,
+) -> Result<T, ContentError> {
+    tokio::task::spawn_blocking(job).await.map_err(io::Error::other)?
+}

@@ -1,0 +1,95 @@
+//! Takes the content of a file as it comes in.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::error::ContentError;
+use super::folders::Folders;
+use super::format;
+use super::staged::{Held, Staged};
+use super::writer::Writer;
+use super::{INLINE, run};
+use crate::schema::FileId;
+use crate::schema::file::DATA_VERSION;
+
+/// Up to so many bytes are hashed where they are: a hop to another thread would take longer.
+const HASH_HERE: usize = 32 << 10;
+
+/// Content that is coming in: collected up to [`INLINE`] bytes, streamed into a file of its own beyond, with at
+/// most about 3 MiB in memory.
+///
+/// Dropping it leaves nothing behind. It is of no more use after an error, or after a
+/// [`write`](Self::write) that was cancelled.
+pub struct Upload {
+    folders: Arc<Folders>,
+    /// `None` after an error.
+    state: Option<State>,
+}
+
+enum State {
+    /// The cell's value as far as it is known: the version byte, then the bytes.
+    Small(Vec<u8>),
+    Large(Box<Writer>),
+}
+
+impl Upload {
+    pub(super) fn new(folders: Arc<Folders>) -> Self {
+        Self {
+            folders,
+            state: Some(State::Small(vec![DATA_VERSION])),
+        }
+    }
+
+    /// Takes the next bytes; waits while the disk is behind.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), ContentError> {
+        let next = match self.state.take().ok_or_else(given_up)? {
+            State::Small(mut cell) if cell.len() + bytes.len() <= 1 + INLINE => {
+                cell.extend_from_slice(&bytes);
+                State::Small(cell)
+            }
+            State::Small(cell) => {
+                let writer = Writer::create(self.folders.clone()).await?;
+                let writer = writer.write(Bytes::from(cell).slice(1..)).await?;
+                State::Large(Box::new(writer.write(bytes).await?))
+            }
+            State::Large(writer) => State::Large(Box::new(writer.write(bytes).await?)),
+        };
+        self.state = Some(next);
+        Ok(())
+    }
+
+    /// Ends the content. A file of its own is durable, and so is its name, before this returns.
+    pub async fn finish(self) -> Result<Staged, ContentError> {
+        match self.state.ok_or_else(given_up)? {
+            State::Small(cell) => {
+                let cell = Bytes::from(cell);
+                let data = cell.slice(1..);
+                let size = data.len() as u64;
+                let digest = if data.len() <= HASH_HERE {
+                    format::digest(&data)
+                } else {
+                    run(move || Ok(format::digest(&data))).await?
+                };
+                Ok(Staged {
+                    size,
+                    digest,
+                    held: Held::Inline(FileId::random(), cell),
+                })
+            }
+            State::Large(writer) => {
+                let (new, size, digest) = writer.finish().await?;
+                Ok(Staged {
+                    size,
+                    digest,
+                    held: Held::Large(new),
+                })
+            }
+        }
+    }
+}
+
+fn given_up() -> ContentError {
+    ContentError::Io(io::Error::other("the upload has failed before"))
+}

@@ -1,0 +1,274 @@
+//! Writes a content file: large aligned writes past the page cache, with the checksums of a piece computed
+//! while it is written, and the next piece collected meanwhile.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use tokio::task::JoinHandle;
+
+use super::error::ContentError;
+use super::folders::{self, Folders};
+use super::format::{BLOCK, Sums};
+use super::staged::NewFile;
+use super::{LARGEST, run};
+use crate::schema::file::Digest;
+
+/// Bytes written at once: a number of whole blocks.
+const PIECE: usize = 4 * BLOCK;
+/// What memory, offsets and lengths of direct writes are multiples of. No common disk asks for more.
+const ALIGN: usize = 4096;
+
+/// A piece of the data, at an aligned address.
+struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        let bytes = vec![0; PIECE + ALIGN];
+        // Never out of bounds; if it cannot be said, the file system refuses the write and gets a plain one.
+        let start = bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
+        Self { bytes, start, len: 0 }
+    }
+
+    /// Takes as much as there is room for.
+    fn fill(&mut self, from: &mut Bytes) {
+        let free = self
+            .bytes
+            .get_mut(self.start + self.len..self.start + PIECE)
+            .unwrap_or_default();
+        let taken = free.len().min(from.len());
+        if let Some(free) = free.get_mut(..taken) {
+            from.copy_to_slice(free);
+        }
+        self.len += taken;
+    }
+
+    fn data(&self) -> &[u8] {
+        self.bytes.get(self.start..self.start + self.len).unwrap_or_default()
+    }
+
+    /// The part that can be written directly, and the odd bytes at the end.
+    fn split(&self) -> (&[u8], &[u8]) {
+        self.data().split_at(self.len - self.len % ALIGN)
+    }
+}
+
+/// What goes on in the background.
+enum Work {
+    Idle(Box<Sums>),
+    Running {
+        sums: JoinHandle<Box<Sums>>,
+        write: JoinHandle<io::Result<()>>,
+        piece: Arc<Buffer>,
+    },
+}
+
+impl Work {
+    /// Computes the checksums of a piece and writes its aligned part to `at`, both at once.
+    fn start(mut sums: Box<Sums>, piece: Buffer, new: Arc<NewFile>, at: u64) -> Self {
+        let piece = Arc::new(piece);
+        let (read, written) = (piece.clone(), piece.clone());
+        let sums = tokio::task::spawn_blocking(move || {
+            sums.add(read.data());
+            sums
+        });
+        let write = tokio::task::spawn_blocking(move || write_at(&new.file, written.split().0, at));
+        Self::Running { sums, write, piece }
+    }
+
+    /// Waits for it; returns the last piece too, if it can be had.
+    async fn done(self) -> Result<(Box<Sums>, Option<Buffer>), ContentError> {
+        match self {
+            Self::Idle(sums) => Ok((sums, None)),
+            Self::Running { sums, write, piece } => {
+                let (sums, written) = tokio::try_join!(sums, write).map_err(io::Error::other)?;
+                written?;
+                Ok((sums, Arc::into_inner(piece)))
+            }
+        }
+    }
+}
+
+/// The writer of one content file. It is used up by an error, and by being cancelled: nothing can go on with a
+/// file of which some part was lost.
+pub struct Writer {
+    new: Arc<NewFile>,
+    filling: Buffer,
+    /// Where in the file `filling` will stand.
+    at: u64,
+    work: Work,
+}
+
+impl Writer {
+    pub async fn create(folders: Arc<Folders>) -> Result<Self, ContentError> {
+        let new = run(move || {
+            let new = NewFile::create(folders)?;
+            set_direct(&new.file)?;
+            Ok(new)
+        });
+        Ok(Self::over(new.await?))
+    }
+
+    fn over(new: NewFile) -> Self {
+        Self {
+            new: Arc::new(new),
+            filling: Buffer::new(),
+            at: 0,
+            work: Work::Idle(Box::new(Sums::new())),
+        }
+    }
+
+    pub async fn write(mut self, mut data: Bytes) -> Result<Self, ContentError> {
+        if self.at + self.filling.len as u64 + data.len() as u64 > LARGEST {
+            return Err(ContentError::TooLarge);
+        }
+        while !data.is_empty() {
+            self.filling.fill(&mut data);
+            if self.filling.len == PIECE {
+                self = self.turn().await?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Sends what is collected on its way, once the piece before is through, and takes that one's buffer.
+    async fn turn(self) -> Result<Self, ContentError> {
+        let (sums, spare) = self.work.done().await?;
+        let at = self.at + self.filling.len as u64;
+        let work = Work::start(sums, self.filling, self.new.clone(), self.at);
+        let filling = spare.map_or_else(Buffer::new, |spare| Buffer { len: 0, ..spare });
+        Ok(Self {
+            new: self.new,
+            filling,
+            at,
+            work,
+        })
+    }
+
+    /// Writes the rest, the table and the trailer. File and name are durable when it returns.
+    pub async fn finish(mut self) -> Result<(Arc<NewFile>, u64, Digest), ContentError> {
+        if self.filling.len > 0 {
+            self = self.turn().await?;
+        }
+        let (sums, last) = self.work.done().await?;
+        let new = self.new;
+        run(move || {
+            let (size, digest, end) = sums.done();
+            let mut tail = last.as_ref().map(|last| last.split().1.to_vec()).unwrap_or_default();
+            let at = size - tail.len() as u64;
+            tail.extend(end);
+            // It is neither aligned nor large.
+            clear_direct(&new.file)?;
+            new.file.write_all_at(&tail, at)?;
+            // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
+            // without the bytes, the bytes alone without the name.
+            new.file.sync_data()?;
+            folders::sync(&new.folders.new_dir())?;
+            Ok((new, size, digest))
+        })
+        .await
+    }
+}
+
+/// Lets writes bypass the page cache, where the file system knows how to.
+fn set_direct(file: &File) -> io::Result<()> {
+    match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
+        Err(Errno::INVAL) => Ok(()),
+        set => Ok(set?),
+    }
+}
+
+/// Whether writes did bypass it.
+fn clear_direct(file: &File) -> io::Result<bool> {
+    let flags = fcntl_getfl(file)?;
+    let direct = flags.contains(OFlags::DIRECT);
+    if direct {
+        fcntl_setfl(file, flags - OFlags::DIRECT)?;
+    }
+    Ok(direct)
+}
+
+fn write_at(file: &File, data: &[u8], at: u64) -> io::Result<()> {
+    match file.write_all_at(data, at) {
+        // This file system wants other alignment, or went on after a write that was cut short: do it plainly.
+        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) && clear_direct(file)? => file.write_all_at(data, at),
+        written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_disk_ends_the_upload_and_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Arc::new(Folders::make(dir.path()).unwrap());
+        let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+        // In mid-stream, and in the bytes at the end.
+        for len in [3 * PIECE, 1000] {
+            let mut new = NewFile::create(folders.clone()).unwrap();
+            new.file = Arc::new(full());
+            assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 1);
+            let failed = match Writer::over(new).write(vec![1; len].into()).await {
+                Ok(writer) => writer.finish().await.err(),
+                Err(e) => Some(e),
+            };
+            assert!(matches!(failed, Some(ContentError::Full(_))), "{failed:?}");
+            for _ in 0..1000 {
+                if fs::read_dir(folders.new_dir()).unwrap().count() == 0 {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn there_is_a_largest_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Arc::new(Folders::make(dir.path()).unwrap());
+        let mut writer = Writer::create(folders).await.unwrap();
+        writer.at = LARGEST - 10;
+        let writer = writer.write(vec![0; 10].into()).await.unwrap();
+        assert!(matches!(
+            writer.write(vec![0].into()).await,
+            Err(ContentError::TooLarge)
+        ));
+    }
+
+    #[test]
+    fn what_cannot_be_written_directly_is_written_plainly() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let file = File::create(&path).unwrap();
+        set_direct(&file).unwrap();
+        write_at(&file, b"odd", 5).unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"\0\0\0\0\0odd");
+    }
+
+    #[test]
+    fn buffers_are_aligned() {
+        for _ in 0..5 {
+            let mut buffer = Buffer::new();
+            let mut data = Bytes::from(vec![7; PIECE + 3]);
+            buffer.fill(&mut data);
+            assert_eq!((buffer.len, data.len()), (PIECE, 3));
+            assert_eq!(buffer.data().as_ptr().align_offset(ALIGN), 0);
+        }
+        let mut buffer = Buffer::new();
+        buffer.fill(&mut vec![7; 2 * ALIGN + 3].into());
+        assert_eq!((buffer.split().0.len(), buffer.split().1.len()), (2 * ALIGN, 3));
+    }
+}

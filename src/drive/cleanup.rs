@@ -1,0 +1,123 @@
+//! What no name reaches any more: content files of dropped versions, and what an earlier process left.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use super::Result;
+use crate::content::Content;
+use crate::schema::file::{self, Attributes, Location};
+use crate::schema::{CF, FileId, unlink};
+use crate::table::{Ask, Plan, RowRange, ScanAsk, Tables};
+
+/// Content files removed at a time, so that they share the syncs of their folders.
+const AT_A_TIME: usize = 500;
+
+enum Job {
+    /// A committed plan has put its `unlink` row.
+    Unlink(FileId),
+    /// Found where uploads are staged when the process began.
+    Unsettled(FileId),
+}
+
+/// Removes content files in the background.
+pub(super) struct Unlinker {
+    jobs: Mutex<Option<UnboundedSender<Job>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Unlinker {
+    pub fn start(tables: Tables, content: Content) -> Self {
+        let (jobs, queue) = unbounded_channel();
+        let task = tokio::spawn(run(tables, content, queue));
+        Self { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)) }
+    }
+
+    fn send(&self, job: Job) {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        // A closed queue loses nothing: the `unlink` row is there, and the next start reads it.
+        if let Some(jobs) = jobs.as_ref() {
+            let _ = jobs.send(job);
+        }
+    }
+
+    pub fn unlink(&self, id: FileId) {
+        self.send(Job::Unlink(id));
+    }
+
+    /// Takes over what an earlier process left: listed before the first request, so that nothing of this
+    /// process is among it.
+    pub fn settle(&self, unsettled: Vec<FileId>, dropped: Vec<FileId>) {
+        unsettled.into_iter().for_each(|id| self.send(Job::Unsettled(id)));
+        dropped.into_iter().for_each(|id| self.send(Job::Unlink(id)));
+    }
+
+    /// Does what is queued, then ends.
+    pub async fn close(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "clean-up ended early");
+        }
+    }
+}
+
+/// The files whose content is to be removed, as the `unlink` rows say.
+pub(super) async fn dropped(tables: &Tables) -> Result<Vec<FileId>> {
+    let mut range = RowRange::all();
+    let mut dropped = Vec::new();
+    loop {
+        let ask = Ask::families(&[CF]);
+        let scan = ScanAsk { table: unlink::TABLE, range: range.clone(), ask, limit: 10_000, reverse: false };
+        let rows = tables.scan(&scan).await?;
+        let Some((last, _)) = rows.last() else { return Ok(dropped) };
+        range.from = std::ops::Bound::Excluded(last.clone());
+        for (key, _) in &rows {
+            dropped.push(unlink::decode_key(key)?);
+        }
+    }
+}
+
+async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>) {
+    let mut jobs = Vec::new();
+    while queue.recv_many(&mut jobs, AT_A_TIME).await > 0 {
+        let mut gone = Vec::new();
+        for job in jobs.drain(..) {
+            match job {
+                Job::Unlink(id) => gone.push(id),
+                Job::Unsettled(id) => {
+                    if let Err(error) = unsettled(&tables, &content, id).await {
+                        tracing::warn!(%error, file = %id, "staged content could not be settled");
+                    }
+                }
+            }
+        }
+        if let Err(error) = remove(&tables, &content, &gone).await {
+            tracing::warn!(%error, files = gone.len(), "content of dropped files stays until the next start");
+        }
+    }
+}
+
+/// Staged content of a process that ended: a file row tells whether it was committed.
+async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
+    let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::ATTR).await?;
+    match value.map(|value| Attributes::decode(&value)).transpose()? {
+        Some(attributes) if attributes.location == Location::Large => Ok(content.settle(id).await?),
+        _ => Ok(content.remove(&[id]).await?),
+    }
+}
+
+/// First the files, durably, then the rows that name them.
+async fn remove(tables: &Tables, content: &Content, ids: &[FileId]) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    content.remove(ids).await?;
+    let finish = ids.iter().map(|id| unlink::removal(*id)).collect();
+    tables.commit(Plan { finish, ..Plan::default() }).await?;
+    Ok(())
+}

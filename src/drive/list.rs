@@ -1,0 +1,109 @@
+//! The children of a directory, page by page: one range of one row.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::ask::{Kind, ListAsk, Listing, Node};
+use super::spot::Live;
+use super::{Drive, DriveError, Result};
+use crate::schema::dir::{self, DirEntry, Entry};
+use crate::schema::{DrivePath, Name};
+use crate::table::row::prefix_end;
+use crate::table::{Cell, PageAsk, Row};
+
+impl Drive {
+    pub async fn list(&self, path: &DrivePath, ask: &ListAsk) -> Result<Listing> {
+        let mut nodes = Vec::new();
+        let mut next = ask.after.clone();
+        for (from, to) in ranges(ask) {
+            if nodes.len() >= ask.limit && ask.limit > 0 {
+                return Ok(Listing { nodes, next });
+            }
+            let fence = vec![dir::id_column(), dir::state_column()];
+            let page = PageAsk {
+                table: dir::TABLE,
+                row: path.key(),
+                family: dir::SUB,
+                from,
+                to,
+                limit: ask.limit - nodes.len(),
+                fence: fence.clone(),
+            };
+            let page = self.inner.tables.page(&page).await?;
+            let fence = fence.into_iter().zip(page.fence).filter_map(|(column, value)| {
+                let cell = Cell { qualifier: column.qualifier, value: value? };
+                Some((column.family, cell))
+            });
+            if Live::of(&Row::new(fence.collect()))?.is_none() {
+                return Err(DriveError::NotFound);
+            }
+            for cell in &page.cells {
+                nodes.push(node(path, cell)?);
+            }
+            next = page.cells.last().map(|cell| cell.qualifier.clone()).or(next);
+            if page.more {
+                return Ok(Listing { nodes, next });
+            }
+        }
+        Ok(Listing { nodes, next: None })
+    }
+}
+
+type Range = (Bound<Bytes>, Bound<Bytes>);
+
+/// The ranges of qualifiers to read, in order: one, unless a prefix splits directories from files.
+fn ranges(ask: &ListAsk) -> Vec<Range> {
+    let whole = |kind: &[u8]| {
+        let prefix = [kind, ask.prefix.as_bytes()].concat();
+        let end = prefix_end(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(Bytes::from(prefix)), end)
+    };
+    let all = match (ask.kind, ask.prefix.is_empty()) {
+        (Some(Kind::Directory), _) => vec![whole(dir::DIRECTORY)],
+        (Some(Kind::File), _) => vec![whole(dir::FILE)],
+        (None, true) => vec![(Bound::Unbounded, Bound::Unbounded)],
+        (None, false) => vec![whole(dir::DIRECTORY), whole(dir::FILE)],
+    };
+    let Some(after) = &ask.after else { return all };
+    let ahead = |(from, to): Range| match (&from, &to) {
+        (_, Bound::Excluded(end)) if end <= after => None,
+        (Bound::Included(start), _) if start > after => Some((from, to)),
+        _ => Some((Bound::Excluded(after.clone()), to)),
+    };
+    all.into_iter().filter_map(ahead).collect()
+}
+
+fn node(directory: &DrivePath, cell: &Cell) -> Result<Node> {
+    let damaged = || crate::schema::ValueError::Damaged { what: "directory's list of names" };
+    let (kind, name) = cell.qualifier.split_at_checked(dir::FILE.len()).ok_or_else(damaged)?;
+    let name = Name::parse(std::str::from_utf8(name).map_err(|_| damaged())?)?;
+    let path = directory.join(&name)?;
+    if kind == dir::FILE {
+        Ok(Node::File { path, entry: Entry::decode(&cell.value)? })
+    } else {
+        Ok(Node::Directory { path, entry: DirEntry::decode(&cell.value)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(kind: Option<Kind>, prefix: &str, after: Option<&'static str>) -> Vec<Range> {
+        ranges(&ListAsk { kind, prefix: prefix.into(), after: after.map(Bytes::from), limit: 1 })
+    }
+
+    #[test]
+    fn ranges_go_on_after_the_last_name() {
+        let included = |s: &'static str| Bound::Included(Bytes::from(s));
+        let excluded = |s: &'static str| Bound::Excluded(Bytes::from(s));
+        assert_eq!(ask(None, "", None), [(Bound::Unbounded, Bound::Unbounded)]);
+        assert_eq!(ask(None, "", Some("d_x")), [(excluded("d_x"), Bound::Unbounded)]);
+        assert_eq!(ask(None, "x", None), [(included("d_x"), excluded("d_y")), (included("f_x"), excluded("f_y"))]);
+        assert_eq!(ask(None, "x", Some("d_xa")), [(excluded("d_xa"), excluded("d_y")), (included("f_x"), excluded("f_y"))]);
+        assert_eq!(ask(None, "x", Some("f_xa")), [(excluded("f_xa"), excluded("f_y"))]);
+        assert_eq!(ask(Some(Kind::File), "", Some("f_a")), [(excluded("f_a"), excluded("f`"))]);
+        assert_eq!(ask(Some(Kind::Directory), "", Some("f_a")), []);
+    }
+}

@@ -1,0 +1,40 @@
+//! Making a directory.
+
+use super::ask::{Made, Node};
+use super::{Drive, DriveError, Result, TRIES};
+use crate::schema::DrivePath;
+use crate::table::{Outcome, Plan};
+
+impl Drive {
+    /// Makes a directory, and its parents if `parents`. One that is there is a success that made nothing.
+    pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
+        let (path, creator) = (path.clone(), creator.to_owned());
+        self.to_the_end(|drive| async move { drive.make_directory(&path, &creator, parents).await }).await
+    }
+
+    async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
+        for _ in 0..TRIES {
+            match self.stat(path).await {
+                Ok(Node::File { .. }) => return Err(DriveError::IsFile),
+                Ok(node) => return Ok(Made { node, new: false }),
+                Err(DriveError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            let ground = self.ground(path, creator).await?;
+            let Some(new) = ground.missing.last().cloned() else { continue }; // just made by another
+            if ground.missing.len() > 1 && !parents {
+                return Err(DriveError::ParentMissing);
+            }
+            let mut plan = Plan::default();
+            ground.build(&mut plan, Vec::new(), Vec::new());
+            let prepared = plan.prepare.clone();
+            match self.inner.tables.commit(plan).await? {
+                Outcome::Committed => {
+                    return Ok(Made { node: Node::Directory { path: new.path, entry: new.entry }, new: true });
+                }
+                Outcome::Refused(_) => self.undo(prepared).await,
+            }
+        }
+        Err(DriveError::Contended)
+    }
+}

@@ -1,0 +1,138 @@
+//! File-system operations on the two tables: the only place that knows the order of changes over several
+//! rows.
+//!
+//! Whatever makes something goes bottom-up (content, file row, hints, the name last), whatever unmakes it
+//! top-down (the name first): a crash leaves at most rows that no name reaches. Each operation has one commit
+//! point, guarded by checks on what it was decided upon; *refused* means to look again and decide anew.
+//!
+//! - [`ask`], [`error`]: what callers ask and get
+//! - `spot`: what a directory row says of one name; stat; `ground`: a path's parents, found or to be made
+//! - `put`, `mkdir`, `remove`, `relocate`: one file an operation
+//! - `list`, `open`: reading; `query`: files by time and by name, over `settle` and `walk`
+//! - `cleanup`: content files that no name reaches; what an earlier process left
+
+pub mod ask;
+mod cleanup;
+pub mod error;
+mod ground;
+mod list;
+mod mkdir;
+mod open;
+mod put;
+mod query;
+mod relocate;
+mod remove;
+mod settle;
+mod spot;
+mod walk;
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use ask::{
+    Condition, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions, Versions,
+};
+use tokio::sync::RwLock;
+
+use cleanup::Unlinker;
+pub use error::{DriveError, Result};
+use walk::Walks;
+
+use crate::content::{Content, Upload};
+use crate::schema::{DrivePath, Timestamp};
+use crate::table::{Change, Plan, RowChange, StoreError, Tables};
+
+/// How often an operation decides anew before it gives up.
+const TRIES: usize = 8;
+
+/// The drive. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Drive {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    tables: Tables,
+    content: Content,
+    walks: Walks,
+    unlinker: Unlinker,
+    clock: fn() -> Timestamp,
+    /// Held for reading by every change that is under way; false once the drive is closed.
+    open: RwLock<bool>,
+}
+
+impl Drive {
+    /// Opens a drive on a store that [`migrate::up`](crate::migrate::up) has brought up to date. What an
+    /// earlier process left unfinished is listed now and settled in the background.
+    pub async fn open(tables: Tables, content_dir: &Path) -> Result<Self> {
+        Self::open_with_clock(tables, content_dir, Timestamp::now).await
+    }
+
+    /// As [`open`](Self::open), with a clock of the caller's.
+    pub async fn open_with_clock(tables: Tables, content_dir: &Path, clock: fn() -> Timestamp) -> Result<Self> {
+        let (content, unsettled) = Content::open(content_dir).await?;
+        let dropped = cleanup::dropped(&tables).await?;
+        let unlinker = Unlinker::start(tables.clone(), content.clone());
+        let walks = Walks::new(tables.clone());
+        let inner = Arc::new(Inner { tables, content, walks, unlinker, clock, open: RwLock::new(true) });
+        inner.unlinker.settle(unsettled, dropped);
+        Ok(Self { inner })
+    }
+
+    /// Takes the body of an upload, before it is known whether it will be stored.
+    pub fn upload(&self) -> Upload {
+        self.inner.content.upload()
+    }
+
+    /// Whether the store answers.
+    pub async fn ready(&self) -> Result<()> {
+        self.stat(&DrivePath::root()).await.map(|_| ())
+    }
+
+    /// Waits for changes and clean-up that are under way. Changes begun after it are refused.
+    pub async fn close(&self) {
+        *self.inner.open.write().await = false;
+        self.inner.unlinker.close().await;
+    }
+
+    /// Runs a change to its end, whether or not its caller waits for it: a plan that was sent may happen, so
+    /// what belongs to it (staged content, the undoing of a refused try) must not end with a client's patience.
+    async fn to_the_end<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let drive = self.clone();
+        let change = change(self.clone());
+        let task = tokio::spawn(async move {
+            let open = drive.inner.open.read().await;
+            if *open { change.await } else { Err(DriveError::Closing) }
+        });
+        task.await.unwrap_or_else(|ended| {
+            let cause = format!("a change ended early: {ended}");
+            Err(StoreError::Unknown { cause, full: false }.into())
+        })
+    }
+
+    /// Removes what a refused plan may have written. Only for a plan that was *refused*: what became of an
+    /// unknown one is not known, and its rows may be linked by now.
+    async fn undo(&self, prepared: Vec<RowChange>) {
+        if prepared.is_empty() {
+            return;
+        }
+        let finish = prepared.into_iter().map(unmake).collect();
+        if let Err(error) = self.inner.tables.commit(Plan { finish, ..Plan::default() }).await {
+            tracing::warn!(%error, "rows of an operation that did not happen may be left over");
+        }
+    }
+}
+
+/// The removal of the cells that a row of `prepare` puts.
+fn unmake(row: RowChange) -> RowChange {
+    let gone = |change| match change {
+        Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
+        other => other,
+    };
+    RowChange { changes: row.changes.into_iter().map(gone).collect(), ..row }
+}

@@ -1,0 +1,138 @@
+//! From a directory's id to its path: the walk up the `dirid` table to the root.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::sync::Cache;
+
+use super::Result;
+use crate::schema::dirid::{self, DirLink};
+use crate::schema::path::LEVELS;
+use crate::schema::{CF, DirId, DrivePath, Name};
+use crate::table::{Ask, Tables};
+
+/// How many walks are kept.
+const KEPT: usize = 50_000;
+
+/// The links from a directory up, as they were read. Two equal walks with a read between them prove that
+/// the path was this one when the read was made: operation ids tell a directory that moved away and back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Walk {
+    /// From the directory up.
+    links: Vec<(DirId, DirLink)>,
+    /// None if the links do not reach the root: the directory is gone, or moved while they were read.
+    pub path: Option<DrivePath>,
+}
+
+impl Walk {
+    fn new(links: Vec<(DirId, DirLink)>, whole: bool) -> Self {
+        let names: Vec<Name> = links.iter().rev().map(|(_, link)| link.name.clone()).collect();
+        Self { path: DrivePath::from_names(&names).ok().filter(|_| whole), links }
+    }
+
+    /// Whether the directory is `scope` or lies below it.
+    pub fn is_within(&self, scope: DirId) -> bool {
+        scope == DirId::ROOT || self.links.iter().any(|(id, _)| *id == scope)
+    }
+}
+
+/// Counts of directory moves, by which a process that alone writes the store knows that none was under way.
+#[derive(Default)]
+pub(super) struct Moves {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Moves {
+    /// Read before what is to be proved quiet.
+    pub fn mark(&self) -> u64 {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether no directory move was under way at any time since the mark was read.
+    pub fn quiet_since(&self, mark: u64) -> bool {
+        self.begun.load(Ordering::SeqCst) == mark
+    }
+}
+
+pub(super) struct Walks {
+    tables: Tables,
+    pub moves: Moves,
+    /// Walks with the mark before them. One is good as long as no directory move has begun since.
+    kept: Cache<DirId, (u64, Arc<Walk>)>,
+}
+
+impl Walks {
+    pub fn new(tables: Tables) -> Self {
+        Self { tables, moves: Moves::default(), kept: Cache::new(KEPT) }
+    }
+
+    /// A walk by the store's rows as they are now.
+    pub async fn fresh(&self, dir: DirId) -> Result<Walk> {
+        let mut found = self.climb(&[dir]).await?;
+        Ok(found.remove(&dir).unwrap_or_else(|| Walk::new(Vec::new(), false)))
+    }
+
+    /// Walks for many directories, kept ones where they are still good. All are proved if no directory move
+    /// was under way since a mark read before.
+    pub async fn many(&self, dirs: &[DirId]) -> Result<HashMap<DirId, Arc<Walk>>> {
+        let mark = self.moves.mark();
+        let mut found = HashMap::with_capacity(dirs.len());
+        let mut wanted = Vec::new();
+        for dir in dirs {
+            match self.kept.get(dir) {
+                Some((kept, walk)) if self.moves.quiet_since(kept) => {
+                    found.insert(*dir, walk);
+                }
+                _ => wanted.push(*dir),
+            }
+        }
+        for (dir, walk) in self.climb(&wanted).await? {
+            let walk = Arc::new(walk);
+            if walk.path.is_some() && self.moves.quiet_since(mark) {
+                self.kept.insert(dir, (mark, walk.clone()));
+            }
+            found.insert(dir, walk);
+        }
+        Ok(found)
+    }
+
+    /// One `get_many` for each level.
+    async fn climb(&self, dirs: &[DirId]) -> Result<HashMap<DirId, Walk>> {
+        let mut links: HashMap<DirId, DirLink> = HashMap::new();
+        let mut level: Vec<DirId> = dirs.to_vec();
+        for _ in 0..=LEVELS {
+            level.retain(|id| *id != DirId::ROOT && !links.contains_key(id));
+            level.sort_unstable();
+            level.dedup();
+            if level.is_empty() {
+                break;
+            }
+            let asks: Vec<_> = level.iter().map(|id| (id.key(), Ask::cells(vec![dirid::column()]))).collect();
+            let rows = self.tables.get_many(dirid::TABLE, &asks).await?;
+            let mut above = Vec::with_capacity(rows.len());
+            for (id, row) in level.iter().zip(rows) {
+                if let Some(value) = row.get(CF, dirid::LINK) {
+                    let link = DirLink::decode(value)?;
+                    above.push(link.parent);
+                    links.insert(*id, link);
+                }
+            }
+            level = above;
+        }
+        Ok(dirs.iter().map(|dir| (*dir, trace(*dir, &links))).collect())
+    }
+}
+
+/// Follows the links from a directory to the root, or to where they end.
+fn trace(dir: DirId, links: &HashMap<DirId, DirLink>) -> Walk {
+    let mut chain = Vec::new();
+    let mut at = dir;
+    while at != DirId::ROOT && chain.len() <= LEVELS {
+        let Some(link) = links.get(&at) else { return Walk::new(chain, false) };
+        chain.push((at, link.clone()));
+        at = link.parent;
+    }
+    Walk::new(chain, at == DirId::ROOT)
+}

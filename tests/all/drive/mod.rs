@@ -1,0 +1,13 @@
+//! The drive on a store that does every plan step by step, held to a model.
+//!
+//! - `world`: a drive to work with, one to watch it with, and what a watcher sees
+//! - `model`: what each operation does, in the plainest terms
+//! - `steps`: every step of every operation stopped, lost, held and doubled
+//! - `races`: every operation in the middle of every other
+//! - `queries`: changes in the middle of listings, time queries and finds
+
+mod model;
+mod queries;
+mod races;
+mod steps;
+mod world;

@@ -1,0 +1,133 @@
+//! What each operation does, in the plainest terms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What can be seen of a drive: its directories, and its files with what they hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    pub dirs: BTreeSet<String>,
+    /// By path: the seed of the content (see [`super::world::bytes`]).
+    pub files: BTreeMap<String, usize>,
+}
+
+/// An operation; paths as texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Path, and the size of its content, which tells versions apart.
+    Put(&'static str, usize),
+    /// A create that replaces nothing.
+    New(&'static str, usize),
+    Mkdir(&'static str),
+    Rmdir(&'static str),
+    Delete(&'static str),
+    Move(&'static str, &'static str, bool),
+    Copy(&'static str, &'static str, bool),
+}
+
+/// Why an operation is not done, as far as the model tells errors apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum No {
+    NotFound,
+    /// Something of another kind, or something at all, is in the way.
+    Conflict,
+    Precondition,
+    /// Not known, or not now.
+    Unknown,
+}
+
+fn parent(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+impl View {
+    fn is_dir(&self, path: &str) -> bool {
+        path == "/" || self.dirs.contains(path)
+    }
+
+    /// Makes missing parents; a file among them is a conflict.
+    fn make_parents(&mut self, path: &str) -> Result<(), No> {
+        let above = parent(path).to_owned();
+        if self.is_dir(&above) {
+            return Ok(());
+        }
+        if self.files.contains_key(&above) {
+            return Err(No::Conflict);
+        }
+        self.make_parents(&above)?;
+        self.dirs.insert(above);
+        Ok(())
+    }
+
+    fn below_file(&self, path: &str) -> bool {
+        let above = parent(path);
+        above != "/" && (self.files.contains_key(above) || self.below_file(above))
+    }
+
+    fn target(&self, to: &str, overwrite: bool) -> Result<(), No> {
+        let taken = self.is_dir(to) || (self.files.contains_key(to) && !overwrite);
+        if taken || !self.is_dir(parent(to)) { Err(No::Conflict) } else { Ok(()) }
+    }
+
+    fn file(&self, path: &str) -> Result<usize, No> {
+        self.files.get(path).copied().ok_or(No::NotFound)
+    }
+
+    /// The view after an operation.
+    pub fn after(&self, op: Op) -> Result<Self, No> {
+        let mut next = self.clone();
+        match op {
+            Op::Put(path, size) | Op::New(path, size) => {
+                if self.is_dir(path) || self.below_file(path) {
+                    return Err(No::Conflict);
+                }
+                if matches!(op, Op::New(..)) && self.files.contains_key(path) {
+                    return Err(No::Precondition);
+                }
+                next.make_parents(path)?;
+                next.files.insert(path.into(), size);
+            }
+            Op::Mkdir(path) => {
+                if self.files.contains_key(path) || self.below_file(path) {
+                    return Err(No::Conflict);
+                }
+                next.make_parents(path)?;
+                next.dirs.insert(path.into());
+            }
+            Op::Rmdir(path) => {
+                if self.below_file(path) {
+                    return Err(No::Conflict);
+                }
+                if !self.dirs.contains(path) {
+                    return Err(No::NotFound);
+                }
+                let inside = format!("{path}/");
+                if self.dirs.iter().chain(self.files.keys()).any(|p| p.starts_with(&inside)) {
+                    return Err(No::Conflict);
+                }
+                next.dirs.remove(path);
+            }
+            Op::Delete(path) => {
+                if self.is_dir(path) || self.below_file(path) {
+                    return Err(No::Conflict);
+                }
+                self.file(path)?;
+                next.files.remove(path);
+            }
+            Op::Move(from, to, overwrite) => {
+                let size = self.file(from)?;
+                self.target(to, overwrite)?;
+                next.files.remove(from);
+                next.files.insert(to.into(), size);
+            }
+            Op::Copy(from, to, overwrite) => {
+                let size = self.file(from)?;
+                self.target(to, overwrite)?;
+                next.files.insert(to.into(), size);
+            }
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,136 @@
+//! Changes in the middle of a query: each file is shown as before or as after, once, and one that was there
+//! all the time is not missed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rowdrive::drive::{FilesAsk, FindAsk, Node};
+use rowdrive::schema::time::Clock;
+
+use super::model::{Op, View};
+use super::world::{World, bytes, content, find_all, path, run, time_query};
+
+const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Put("/b/k", 7), Op::Mkdir("/c"), Op::Mkdir("/a/d")];
+
+/// Changes made one after the other before one read.
+const CHANGES: &[&[Op]] = &[
+    &[Op::Move("/a/f", "/b/f", false)],
+    &[Op::Move("/a/f", "/b/f", false), Op::Move("/b/f", "/a/f", false)],
+    &[Op::Move("/a/f", "/c/f", false), Op::Move("/c/f", "/a/d/f", false)],
+    &[Op::Put("/a/f", 15)],
+    &[Op::Put("/a/f", 15), Op::Move("/a/f", "/b/f", false)],
+    &[Op::Delete("/a/f")],
+    &[Op::Move("/a/f", "/b/k", true)],
+    &[Op::Delete("/a/f"), Op::Put("/a/f", 16)],
+    &[Op::Rmdir("/c"), Op::Put("/c/f", 17), Op::Move("/a/f", "/c/f", true)],
+];
+
+enum Query {
+    Time(FilesAsk),
+    Find(FindAsk),
+}
+
+fn queries() -> Vec<(&'static str, Query)> {
+    let under = Some(path("/a"));
+    let find = |name: &str| FindAsk { name: name.into(), prefix: false, ..find_all() };
+    vec![
+        ("by modified", Query::Time(time_query(Clock::Modified))),
+        ("by added, ascending", Query::Time(FilesAsk { ascending: true, ..time_query(Clock::Added) })),
+        ("by modified under /a", Query::Time(FilesAsk { under: under.clone(), ..time_query(Clock::Modified) })),
+        ("by name", Query::Find(find("F"))),
+        ("by name under /a", Query::Find(FindAsk { under, ..find("f") })),
+    ]
+}
+
+/// The files that a query is to find in a view, by path and size.
+fn wanted(query: &Query, view: &View) -> BTreeMap<String, usize> {
+    let fits = |path: &str| match query {
+        Query::Time(ask) => ask.under.is_none() || path.starts_with("/a/"),
+        Query::Find(ask) => (ask.under.is_none() || path.starts_with("/a/")) && path.ends_with("/f"),
+    };
+    view.files.iter().filter(|(path, _)| fits(path)).map(|(path, size)| (path.clone(), *size)).collect()
+}
+
+/// Calls `change` before the read of this number.
+fn at_read(world: &World, number: usize, changes: &'static [Op]) -> Arc<AtomicUsize> {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (counted, rival) = (reads.clone(), world.watcher.clone());
+    world.store.reading(move |_| {
+        let (reads, rival) = (counted.clone(), rival.clone());
+        async move {
+            if reads.fetch_add(1, Ordering::SeqCst) + 1 == number {
+                for op in changes {
+                    run(&rival, *op).await.unwrap();
+                }
+            }
+        }
+    });
+    reads
+}
+
+#[tokio::test]
+async fn a_query_shows_each_file_as_before_or_as_after() {
+    let mut runs = 0;
+    for (title, query) in queries() {
+        for changes in CHANGES {
+            for read in 1.. {
+                let world = World::new(SET_UP).await;
+                let mut views = vec![world.view().await];
+                let reads = at_read(&world, read, changes);
+                let nodes = match &query {
+                    Query::Time(ask) => world.drive.files(ask).await.unwrap().nodes,
+                    Query::Find(ask) => world.drive.find(ask).await.unwrap().nodes,
+                };
+                if reads.load(Ordering::SeqCst) < read {
+                    break;
+                }
+                for op in *changes {
+                    let next = views.last().unwrap().after(*op).unwrap();
+                    views.push(next);
+                }
+                check(&format!("{title}, {changes:?} before read {read}"), &query, &views, &nodes);
+                runs += 1;
+            }
+        }
+    }
+    assert!(runs > 200, "only {runs} runs");
+}
+
+/// Files are told apart by size here: a version keeps it when it moves.
+fn check(title: &str, query: &Query, views: &[View], nodes: &[Node]) {
+    let all: Vec<BTreeMap<usize, String>> =
+        views.iter().map(|view| wanted(query, view).into_iter().map(|(path, size)| (size, path)).collect()).collect();
+    let mut shown = BTreeMap::new();
+    for node in nodes {
+        let Node::File { path, entry } = node else { panic!("{node:?}") };
+        let size = entry.attributes.size as usize;
+        assert!(shown.insert(size, path.to_string()).is_none(), "{title}: shown twice: {nodes:?}");
+        assert!(all.iter().any(|view| view.get(&size).is_some_and(|p| p == path.as_str())), "{title}: {path} never was");
+    }
+    let (first, rest) = all.split_first().unwrap();
+    for (size, path) in first {
+        if rest.iter().all(|view| view.contains_key(size)) {
+            assert!(shown.contains_key(size), "{title}: {path} is missed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_gets_one_version_whole() {
+    const LARGE: usize = 600_000;
+    for (old, new) in [(5, 6), (5, LARGE), (LARGE, LARGE + 1), (LARGE, 5)] {
+        for read in 1.. {
+            let set_up: &'static [Op] = Box::leak(Box::new([Op::Put("/a/f", old)]));
+            let change: &'static [Op] = Box::leak(Box::new([Op::Put("/a/f", new)]));
+            let world = World::new(set_up).await;
+            let reads = at_read(&world, read, change);
+            let all = content(world.drive.open_file(&path("/a/f")).await.unwrap()).await;
+            assert!(all.len() == old || all.len() == new);
+            assert_eq!(all, bytes(all.len()));
+            if reads.load(Ordering::SeqCst) < read {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Every step of every operation stopped, lost, held and doubled: a watcher sees the drive as before or as
+//! after, what was acknowledged stays, and what comes late harms nothing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::model::{No, Op, View};
+use super::world::{World, run, view};
+use crate::stepwise::{Fault, Finish};
+
+const LARGE: usize = 300_000;
+
+/// A drive before, and an operation on it.
+const CASES: &[(&[Op], Op)] = &[
+    (&[], Op::Put("/f", 5)),
+    (&[], Op::Put("/a/b/c/f", 5)),
+    (&[], Op::Put("/a/f", LARGE)),
+    (&[Op::Mkdir("/a")], Op::Put("/a/f", 5)),
+    (&[Op::Put("/a/f", 5)], Op::Put("/a/f", 6)),
+    (&[Op::Put("/a/f", LARGE)], Op::Put("/a/f", LARGE + 1)),
+    (&[], Op::Mkdir("/a")),
+    (&[], Op::Mkdir("/a/b/c")),
+    (&[Op::Mkdir("/a/b")], Op::Rmdir("/a/b")),
+    (&[Op::Put("/a/f", 5)], Op::Delete("/a/f")),
+    (&[Op::Put("/a/f", LARGE)], Op::Delete("/a/f")),
+    (&[Op::Put("/a/f", 5)], Op::Move("/a/f", "/a/g", false)),
+    (&[Op::Put("/a/f", 5)], Op::Move("/a/f", "/a/F", false)),
+    (&[Op::Put("/a/f", 5), Op::Mkdir("/b")], Op::Move("/a/f", "/b/f", false)),
+    (&[Op::Put("/a/f", LARGE), Op::Put("/b/g", 6)], Op::Move("/a/f", "/b/g", true)),
+    (&[Op::Put("/a/f", 5), Op::Put("/a/g", LARGE)], Op::Move("/a/f", "/a/g", true)),
+    (&[Op::Put("/a/f", 5), Op::Mkdir("/b")], Op::Copy("/a/f", "/b/f", false)),
+    (&[Op::Put("/a/f", LARGE), Op::Put("/b/f", 6)], Op::Copy("/a/f", "/b/f", true)),
+];
+
+/// What a drive goes through after a case, so that late steps meet new data at the old names.
+async fn go_on(world: &World) {
+    for op in [
+        Op::Put("/a/f", 7),
+        Op::Move("/a/f", "/a/g", true),
+        Op::Move("/a/g", "/a/f", true),
+        Op::Put("/b/f", 8),
+        Op::Delete("/b/f"),
+        Op::Put("/b/f", 9),
+        Op::Move("/b/f", "/f", true),
+        Op::Mkdir("/a/b"),
+    ] {
+        let before = world.view().await;
+        let done = world.run(op).await;
+        let after = before.after(op);
+        assert_eq!(done, after.as_ref().map(|_| ()).map_err(|no| *no), "{op:?} on {before:?}");
+        assert_eq!(world.view().await, after.unwrap_or(before), "{op:?}");
+    }
+}
+
+async fn views(set_up: &[Op], op: Op) -> (View, View) {
+    let before = World::new(set_up).await.view().await;
+    let after = before.after(op).expect("the operation can be done");
+    (before, after)
+}
+
+#[tokio::test]
+async fn every_step_shows_before_or_after() {
+    for (set_up, op) in CASES {
+        for finish in [Finish::Now, Finish::Twice, Finish::Held] {
+            let (before, after) = views(set_up, *op).await;
+            let world = World::new(set_up).await;
+            world.store.set_finish(finish);
+            let (watcher, seen) = (world.watcher.clone(), Arc::new(Mutex::new(Vec::new())));
+            let steps = seen.clone();
+            world.store.after(move |step| {
+                let (watcher, steps) = (watcher.clone(), steps.clone());
+                async move {
+                    let view = view(&watcher).await;
+                    steps.lock().unwrap().push((step.to_string(), view));
+                }
+            });
+            assert_eq!(world.run(*op).await, Ok(()), "{op:?}");
+            assert_eq!(world.view().await, after, "{op:?} is acknowledged");
+            world.store.set_finish(Finish::Now);
+            world.store.deliver().await;
+            let seen = std::mem::take(&mut *seen.lock().unwrap());
+            assert!(!seen.is_empty());
+            let turn = seen.iter().position(|(_, view)| *view == after).unwrap();
+            for (at, (step, view)) in seen.iter().enumerate() {
+                let wanted = if at < turn { &before } else { &after };
+                assert_eq!(view, wanted, "{op:?}, {finish:?}, {step}");
+            }
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+/// Runs a case with a fault at each of its steps in turn; `check` gets the world, what the operation
+/// answered, and the views before and after. Returns how many faults there were.
+async fn with_faults(faults: &[Fault]) -> usize {
+    let mut count = 0;
+    for (set_up, op) in CASES {
+        let (before, after) = views(set_up, *op).await;
+        let clean = World::new(set_up).await;
+        let begun = clean.store.steps();
+        clean.run(*op).await.unwrap();
+        let steps = clean.store.steps() - begun;
+        for fault in faults {
+            for step in 1..=steps {
+                let mut world = World::new(set_up).await;
+                let title = format!("{op:?}, {fault:?} at step {step} of {steps}");
+                world.store.at(world.store.steps() + step, *fault);
+                let done = world.run(*op).await;
+                let seen = world.view().await;
+                assert!(seen == before || seen == after, "{title}: half done: {seen:?}");
+                if done.is_ok() {
+                    assert_eq!(seen, after, "{title}: acknowledged, and lost");
+                } else {
+                    assert_eq!(done, Err(No::Unknown), "{title}");
+                }
+                world.restart().await;
+                assert_eq!(world.view().await, seen, "{title}: after a restart");
+                world.store.deliver().await;
+                let late = world.view().await;
+                // A held commit may arrive late; then it happens whole.
+                assert!(late == seen || (done.is_err() && late == after), "{title}: after late steps: {late:?}");
+                if late == before {
+                    assert_eq!(world.run(*op).await, Ok(()), "{title}: again");
+                }
+                assert_eq!(world.view().await, after, "{title}: again");
+                go_on(&world).await;
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+#[tokio::test]
+async fn a_stop_at_any_step_leaves_before_or_after() {
+    let count = with_faults(&[Fault::Stop, Fault::StopAfter]).await;
+    assert!(count > 100, "only {count} faults");
+}
+
+#[tokio::test]
+async fn a_lost_step_or_answer_leaves_before_or_after() {
+    let count = with_faults(&[Fault::Lose, Fault::LoseAnswer]).await;
+    assert!(count > 100, "only {count} faults");
+}
+
+#[tokio::test]
+async fn a_late_or_doubled_step_harms_nothing() {
+    let count = with_faults(&[Fault::Hold, Fault::HoldAndStop, Fault::Twice]).await;
+    assert!(count > 100, "only {count} faults");
+}
+
+#[tokio::test]
+async fn late_clean_up_never_meets_new_data() {
+    for (set_up, op) in CASES {
+        for finish in [Finish::Held, Finish::Twice] {
+            let world = World::new(set_up).await;
+            world.store.set_finish(finish);
+            world.run(*op).await.unwrap();
+            go_on(&world).await;
+            let seen = world.view().await;
+            let held = world.store.held();
+            world.store.set_finish(Finish::Now);
+            for step in held {
+                world.store.deliver_step(step.number).await;
+                assert_eq!(world.view().await, seen, "{op:?}: {step} came late");
+            }
+            world.store.deliver().await;
+            assert_eq!(world.view().await, seen);
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_create_tries_again_and_leaves_nothing() {
+    // Another version appears just before the commit: the next try replaces it.
+    let world = World::new(&[Op::Put("/a/f", 5)]).await;
+    let meddled = Arc::new(AtomicUsize::new(0));
+    let (watcher, count) = (world.watcher.clone(), meddled.clone());
+    world.store.before(move |step| {
+        let (watcher, count) = (watcher.clone(), count.clone());
+        async move {
+            if step.part == crate::stepwise::Part::Guarded && count.fetch_add(1, Ordering::SeqCst) < 3 {
+                run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
+            }
+        }
+    });
+    assert_eq!(world.run(Op::Put("/a/f", 6)).await, Ok(()));
+    assert_eq!(meddled.load(Ordering::SeqCst), 4);
+    assert_eq!(world.view().await.files["/a/f"], 6);
+    world.nothing_left_over().await;
+}
+
+#[tokio::test]
+async fn a_create_that_always_loses_gives_up_and_leaves_nothing() {
+    let world = World::new(&[Op::Put("/a/f", 5)]).await;
+    let watcher = world.watcher.clone();
+    world.store.before(move |step| {
+        let watcher = watcher.clone();
+        async move {
+            if step.part == crate::stepwise::Part::Guarded {
+                run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
+            }
+        }
+    });
+    assert_eq!(world.run(Op::Put("/a/f", 6)).await, Err(No::Unknown));
+    assert_eq!(world.view().await.files["/a/f"], 100);
+    world.nothing_left_over().await;
+}

@@ -1,0 +1,216 @@
+//! A drive to work with, one to watch it with, and what a watcher sees.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, pin_mut};
+use rowdrive::drive::{
+    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Versions,
+};
+use rowdrive::engines::memory::Memory;
+use rowdrive::migrate;
+use rowdrive::schema::time::Clock;
+use rowdrive::schema::{DrivePath, dir, dirid, file, name, time};
+use rowdrive::table::{Ask, RowRange, ScanAsk, StoreError, Tables};
+use tempfile::TempDir;
+
+use super::model::{No, Op, View};
+use crate::stepwise::Stepwise;
+
+pub struct World {
+    pub store: Arc<Stepwise>,
+    /// Works through the stepwise store.
+    pub drive: Drive,
+    /// Reads the store behind it.
+    pub watcher: Drive,
+    pub tables: Tables,
+    content: TempDir,
+}
+
+pub fn path(text: &str) -> DrivePath {
+    DrivePath::parse(text).unwrap()
+}
+
+/// The content of a version: its size tells it from others.
+pub fn bytes(size: usize) -> Bytes {
+    (0..size).map(|i| (i ^ size) as u8).collect::<Vec<u8>>().into()
+}
+
+/// A clock that ticks, so that no two versions have one time.
+fn clock() -> rowdrive::schema::Timestamp {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    static NOW: AtomicI64 = AtomicI64::new(1_700_000_000_000);
+    rowdrive::schema::Timestamp::from_ms(NOW.fetch_add(1, Ordering::Relaxed))
+}
+
+impl World {
+    pub async fn new(set_up: &[Op]) -> Self {
+        let store = Stepwise::new(Arc::new(Memory::default()));
+        let content = tempfile::tempdir().unwrap();
+        let through = Tables::new(store.clone());
+        migrate::up(&through).await.unwrap();
+        let tables = Tables::new(store.inner());
+        migrate::up(&tables).await.unwrap();
+        let drive = Drive::open_with_clock(through, content.path(), clock).await.unwrap();
+        let watcher = Drive::open_with_clock(tables.clone(), content.path(), clock).await.unwrap();
+        let world = Self { store, drive, watcher, tables, content };
+        for op in set_up {
+            world.run(*op).await.unwrap();
+        }
+        world
+    }
+
+    /// A new process on the same store: what the last one left is settled.
+    pub async fn restart(&mut self) {
+        self.store.revive();
+        let tables = Tables::new(self.store.clone());
+        migrate::up(&tables).await.unwrap();
+        self.drive = Drive::open_with_clock(tables, self.content.path(), clock).await.unwrap();
+    }
+
+    pub async fn run(&self, op: Op) -> Result<(), No> {
+        run(&self.drive, op).await
+    }
+
+    pub async fn view(&self) -> View {
+        view(&self.watcher).await
+    }
+
+    /// Rows of a table.
+    async fn count(&self, table: &'static str, family: &'static str) -> usize {
+        let range = RowRange::all();
+        let scan = ScanAsk { table, range, ask: Ask::families(&[family]), limit: 10_000, reverse: false };
+        let rows = self.tables.scan(&scan).await.unwrap();
+        rows.iter().map(|(_, row)| row.len()).sum()
+    }
+
+    /// Checks that nothing is stored but what can be seen.
+    pub async fn nothing_left_over(&self) {
+        let seen = self.view().await;
+        let files = seen.files.len();
+        assert_eq!(self.count(dir::TABLE, dir::SUB).await, files + seen.dirs.len(), "directory rows of {seen:?}");
+        assert_eq!(self.count(file::TABLE, "cf").await, 4 * files, "file rows of {seen:?}");
+        assert_eq!(self.count(time::TABLE, "cf").await, 2 * files, "time hints of {seen:?}");
+        assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
+        assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
+        self.drive.close().await;
+        let large = seen.files.values().filter(|size| **size > rowdrive::content::INLINE).count();
+        assert_eq!(self.content_files(), large, "content files of {seen:?}");
+        assert_eq!(self.count(rowdrive::schema::unlink::TABLE, "cf").await, 0);
+    }
+
+    fn content_files(&self) -> usize {
+        let folders = std::fs::read_dir(self.content.path()).unwrap();
+        folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
+    }
+}
+
+/// Runs an operation.
+pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
+    let done = match op {
+        Op::Put(at, size) => put(drive, at, size, Condition::default()).await,
+        Op::New(at, size) => {
+            put(drive, at, size, Condition { if_none_match: Some(Versions::Any), if_match: None }).await
+        }
+        Op::Mkdir(at) => drive.mkdir(&path(at), "eva", true).await.map(|_| ()),
+        Op::Rmdir(at) => drive.rmdir(&path(at)).await,
+        Op::Delete(at) => drive.delete(&path(at), &Condition::default()).await,
+        Op::Move(from, to, overwrite) => drive.move_node(&path(from), &path(to), overwrite).await.map(|_| ()),
+        Op::Copy(from, to, overwrite) => drive.copy_node(&path(from), &path(to), overwrite, "eva").await.map(|_| ()),
+    };
+    done.map_err(|error| match error {
+        DriveError::NotFound => No::NotFound,
+        DriveError::Precondition => No::Precondition,
+        DriveError::Contended | DriveError::Store(StoreError::Unknown { .. } | StoreError::Failed(_)) => No::Unknown,
+        DriveError::ParentMissing
+        | DriveError::ParentIsFile
+        | DriveError::IsDirectory
+        | DriveError::IsFile
+        | DriveError::Exists
+        | DriveError::NotEmpty => No::Conflict,
+        other => panic!("{op:?}: {other:?}"),
+    })
+}
+
+async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> rowdrive::drive::Result<()> {
+    let mut upload = drive.upload();
+    upload.write(bytes(size)).await?;
+    let staged = upload.finish().await?;
+    let options =
+        PutOptions { mime: "image/png".into(), creator: "eva".into(), modified: None, parents: true, condition };
+    drive.put(&path(at), staged, options).await.map(|_| ())
+}
+
+pub fn time_query(clock: Clock) -> FilesAsk {
+    FilesAsk {
+        clock,
+        from: None,
+        to: None,
+        under: None,
+        creator: None,
+        mime: None,
+        ascending: false,
+        after: None,
+        limit: 10_000,
+    }
+}
+
+pub fn find_all() -> FindAsk {
+    FindAsk { name: String::new(), prefix: true, under: None, after: None, limit: 10_000 }
+}
+
+/// Every byte of a file that was opened.
+pub async fn content(opened: Opened) -> Vec<u8> {
+    let size = opened.entry.attributes.size;
+    let stream = opened.body.stream(0, size);
+    pin_mut!(stream);
+    let mut all = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        all.extend_from_slice(&chunk.unwrap());
+    }
+    all
+}
+
+fn sizes(nodes: Vec<Node>) -> BTreeMap<String, usize> {
+    let count = nodes.len();
+    let files: BTreeMap<_, _> = nodes
+        .into_iter()
+        .map(|node| match node {
+            Node::File { path, entry } => (path.to_string(), entry.attributes.size as usize),
+            Node::Directory { path, .. } => panic!("{path} is a directory"),
+        })
+        .collect();
+    assert_eq!(files.len(), count, "a file is shown twice: {files:?}");
+    files
+}
+
+/// What can be seen, by every way there is to see it; all must agree.
+pub async fn view(drive: &Drive) -> View {
+    let mut seen = View::default();
+    let mut below = vec![DrivePath::root()];
+    while let Some(at) = below.pop() {
+        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        for node in drive.list(&at, &ask).await.unwrap().nodes {
+            assert_eq!(drive.stat(node.path()).await.unwrap(), node);
+            match node {
+                Node::Directory { path, .. } => {
+                    seen.dirs.insert(path.to_string());
+                    below.push(path);
+                }
+                Node::File { path, .. } => {
+                    let all = content(drive.open_file(&path).await.unwrap()).await;
+                    assert_eq!(all, bytes(all.len()), "{path} holds other bytes");
+                    seen.files.insert(path.to_string(), all.len());
+                }
+            }
+        }
+    }
+    for clock in Clock::ALL {
+        let by_time = drive.files(&time_query(clock)).await.unwrap();
+        assert_eq!(sizes(by_time.nodes), seen.files, "files by time");
+    }
+    let by_name = drive.find(&find_all()).await.unwrap();
+    assert_eq!(sizes(by_name.nodes), seen.files, "files by name");
+    seen
+}
