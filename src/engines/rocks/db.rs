@@ -236,3 +236,11 @@ fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
         StoreError::Failed(said)
     }
 }
+
+#[cfg(test)]
+impl Db {
+    /// As if a write had failed.
+    pub fn stop(&self, cause: String) {
+        self.stopped.set(cause).unwrap();
+    }
+}
