@@ -51,7 +51,7 @@ async fn stored(content: &Content, data: &Bytes) -> FileId {
     let staged = upload(content, data, 300_000).await;
     let id = staged.id();
     assert_eq!(staged.location(), Location::Large);
-    staged.keep();
+    staged.hold();
     id
 }
 

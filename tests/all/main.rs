@@ -1,8 +1,12 @@
 //! The one integration binary: every test that goes through a front door.
 //!
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
+//! - [`drive`]: the drive on such a store, held to a model
+//! - [`tidy`]: the rules of the house that no compiler knows
 
-// Helpers of tests fail loudly, as `clippy.toml` allows it in the test functions themselves.
+// Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod drive;
 mod stepwise;
+mod tidy;
