@@ -39,6 +39,8 @@ pub enum Broken {
     Class { table: String, rule: &'static str },
     #[error("table {0}: a plan names a row twice")]
     RowTwice(String),
+    #[error("table {0}: a plan names a cell twice, by itself or with its family")]
+    CellTwice(String),
     #[error("table {0}: {1}")]
     Spec(String, &'static str),
 }
@@ -67,7 +69,9 @@ impl Catalog {
     }
 
     pub fn check_spec(&self, spec: &TableSpec) -> Checked {
-        let named = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
+        let named = |s: &str| {
+            !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
+        };
         let mut seen = HashSet::new();
         if !named(&spec.name) || !spec.families.iter().all(|f| named(&f.name)) {
             return Err(Broken::Spec(spec.name.clone(), "names of tables and families are a-z, 0-9, _ and -"));
@@ -90,7 +94,7 @@ impl Catalog {
         family(&spec, ask.family)?;
         limit("fence cells", ask.fence.len(), FENCE)?;
         limit("page", ask.limit, PAGE_CELLS)?;
-        ask.fence.iter().try_for_each(|c| family(&spec, c.family))
+        ask.fence.iter().try_for_each(|c| check_column(&spec, c.family, &c.qualifier))
     }
 
     pub fn check_scan(&self, ask: &ScanAsk) -> Checked {
@@ -131,6 +135,7 @@ impl Catalog {
             (Class::MadeOnce | Class::WriteOnce, Part::Prepare) if puts => return Ok(()),
             (Class::MadeOnce | Class::WriteOnce | Class::WriteOnceLate, Part::Finish) if deletes => return Ok(()),
             (Class::WriteOnceLate, Part::Finish) if puts => return Ok(()),
+            (Class::WriteOnceLate, Part::Finish) => "cells are made and removed apart",
             (Class::WriteOnceLate, Part::Prepare) => "its cells are made in finish",
             (_, Part::Prepare) => "prepare makes rows and removes nothing",
             (_, Part::Finish) => "finish removes rows and makes nothing",
@@ -151,7 +156,7 @@ impl Catalog {
                 Check::Absent(column) => check_column(&spec, column.family, &column.qualifier)?,
                 Check::Equals(column, value) => {
                     check_column(&spec, column.family, &column.qualifier)?;
-                    limit("cell", value.len(), CELL)?;
+                    check_value(value)?;
                 }
                 Check::FamilyEmpty(name) => family(&spec, name)?,
             }
@@ -161,7 +166,7 @@ impl Catalog {
         let puts = row.changes.iter().all(Change::is_put);
         let rule = match spec.class {
             Class::RowsReturn => return Ok(()),
-            Class::MadeOnce if finds || (absent && puts) => return Ok(()),
+            Class::MadeOnce if finds || (absent && puts) || row.changes.is_empty() => return Ok(()),
             Class::MadeOnce => "a change needs a check that finds the row",
             Class::WriteOnce | Class::WriteOnceLate => "its cells are never guarded",
         };
@@ -175,25 +180,34 @@ enum Part {
     Finish,
 }
 
-/// The rows, and of write-once tables the cells, that a plan has named so far.
+/// The rows, and of write-once tables the families and cells, that a plan has named so far.
 #[derive(Default)]
 struct Named<'a> {
     rows: HashSet<(&'static str, &'a [u8])>,
-    cells: HashSet<(&'static str, &'a [u8], &'static str, &'a [u8])>,
+    /// And whether the plan removes all of the family.
+    families: HashMap<Family<'a>, bool>,
+    cells: HashSet<(Family<'a>, &'a [u8])>,
 }
+
+/// A table, a row and a family.
+type Family<'a> = (&'static str, &'a [u8], &'static str);
 
 impl<'a> Named<'a> {
     fn add(&mut self, spec: &TableSpec, table: &'static str, row: &'a [u8], changes: &'a [Change]) -> Checked {
-        let by_cell = matches!(spec.class, Class::WriteOnce | Class::WriteOnceLate);
-        let fresh = if by_cell {
-            changes.iter().all(|c| match c.qualifier() {
-                Some(qualifier) => self.cells.insert((table, row, c.family(), qualifier)),
-                None => self.rows.insert((table, row)),
-            })
-        } else {
-            self.rows.insert((table, row))
-        };
-        if fresh { Ok(()) } else { Err(Broken::RowTwice(table.to_owned())) }
+        if !matches!(spec.class, Class::WriteOnce | Class::WriteOnceLate) {
+            let fresh = self.rows.insert((table, row));
+            return if fresh { Ok(()) } else { Err(Broken::RowTwice(table.to_owned())) };
+        }
+        let fresh = changes.iter().all(|change| {
+            let family = (table, row, change.family());
+            match change.qualifier() {
+                Some(qualifier) => {
+                    !*self.families.entry(family).or_insert(false) && self.cells.insert((family, qualifier))
+                }
+                None => self.families.insert(family, true).is_none(),
+            }
+        });
+        if fresh { Ok(()) } else { Err(Broken::CellTwice(table.to_owned())) }
     }
 }
 
@@ -219,6 +233,14 @@ fn check_column(spec: &TableSpec, name: &str, qualifier: &[u8]) -> Checked {
     limit("qualifier", qualifier.len(), QUALIFIER)
 }
 
+/// HBase takes an empty expected value for "absent", so no cell holds one and no check expects one.
+fn check_value(value: &[u8]) -> Checked {
+    if value.is_empty() {
+        return Err(Broken::Empty { what: "a cell's value" });
+    }
+    limit("cell", value.len(), CELL)
+}
+
 fn check_cells(spec: &TableSpec, ask: &Ask) -> Checked {
     if ask.cells.is_empty() && ask.families.is_empty() {
         return Err(Broken::Empty { what: "what to read" });
@@ -232,13 +254,12 @@ fn check_change(spec: &TableSpec, change: &Change) -> Checked {
     match change {
         Change::Put { family, qualifier, value } => {
             check_column(spec, family, qualifier)?;
-            // HBase takes an empty expected value for "absent", so no cell may hold one.
-            if value.is_empty() {
-                return Err(Broken::Empty { what: "a cell's value" });
-            }
-            limit("cell", value.len(), CELL)
+            check_value(value)
         }
         Change::Delete { family, qualifier } => check_column(spec, family, qualifier),
         Change::DeleteFamily { family: name } => family(spec, name),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,6 @@
 //! It keeps what HBase keeps: a removed cell of a write-once table stays removed for ever, whatever is put
 //! there later (its deletes carry the timestamp 2^63 - 2).
 
-use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,48 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rowdrive::table::store::Result;
-use rowdrive::table::{
-    Ask, Change, Class, Guarded, Outcome, Page, PageAsk, Plan, Row, RowChange, RowKey, ScanAsk, Store, StoreError,
-    TableSpec,
-};
+use rowdrive::table::{Ask, Guarded, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
 
+mod state;
 mod step;
 mod tests;
 
+use state::{Held, Run, State, stopped, unknown};
 pub use step::{Fault, Finish, Part, Read, Step};
-
-type Hook<T> = Arc<dyn Fn(T) -> BoxFuture<'static, ()> + Send + Sync>;
-type Once = Box<dyn FnOnce(Step) -> BoxFuture<'static, ()> + Send>;
-/// A write-once cell, or the whole family of a row, that is removed for ever.
-type Removed = (&'static str, RowKey, &'static str, Option<Bytes>);
-
-/// A step that was not done, or is done once more, when a test says so.
-struct Held {
-    step: Step,
-    write: Plan,
-    /// How often each row had been written, where the step must find its rows as they were.
-    as_of: Option<Vec<usize>>,
-}
-
-#[derive(Default)]
-struct State {
-    classes: HashMap<String, Class>,
-    /// How often the store was stopped: a call of an earlier life never goes on.
-    lives: usize,
-    stopped: bool,
-    steps: usize,
-    plans: usize,
-    finish: Finish,
-    faults: HashMap<usize, Fault>,
-    once: HashMap<usize, Once>,
-    before: Option<Hook<Step>>,
-    after: Option<Hook<Step>>,
-    reading: Option<Hook<Read>>,
-    removed: HashSet<Removed>,
-    written: HashMap<(&'static str, RowKey), usize>,
-    held: Vec<Held>,
-    log: Vec<String>,
-}
 
 /// A store that does the plans of another step by step. Without a fault or a hook it keeps the whole
 /// contract of [`Store`]; only `prepare` rows of a refused plan stay, as the contract allows.
@@ -68,13 +33,6 @@ pub struct Stepwise {
     /// Steps reach the inner store one at a time, so that what is removed and how often a row was written
     /// agree with it.
     order: tokio::sync::Mutex<()>,
-}
-
-/// One call of `commit` on its way.
-struct Run {
-    life: usize,
-    plan: usize,
-    begun: bool,
 }
 
 impl Stepwise {
@@ -330,107 +288,6 @@ impl Stepwise {
         }
         Ok(found)
     }
-}
-
-impl State {
-    fn stop(&mut self) {
-        if !self.stopped {
-            self.stopped = true;
-            self.lives += 1;
-        }
-    }
-
-    fn life(&self) -> Result<usize> {
-        if self.stopped { Err(stopped()) } else { Ok(self.lives) }
-    }
-
-    fn run(&mut self) -> Result<Run> {
-        let life = self.life()?;
-        self.plans += 1;
-        Ok(Run { life, plan: self.plans, begun: false })
-    }
-
-    fn note(&mut self, step: &Step, fate: &str) {
-        self.log.push(format!("{step}: {fate}"));
-    }
-
-    fn is_write_once(&self, table: &str) -> bool {
-        matches!(self.classes.get(table), Some(Class::WriteOnce | Class::WriteOnceLate))
-    }
-
-    /// A row as it is written: of a write-once table every change alone.
-    fn pieces(&self, row: RowChange) -> Vec<RowChange> {
-        if !self.is_write_once(row.table) {
-            return vec![row];
-        }
-        let alone = |change| RowChange { table: row.table, row: row.row.clone(), changes: vec![change] };
-        row.changes.iter().cloned().map(alone).collect()
-    }
-
-    /// Whether a late copy of this step does its work whatever happened to its row since.
-    fn comes_late_anyway(&self, step: &Step) -> bool {
-        let write_once = step.rows.iter().all(|(table, _)| self.is_write_once(table));
-        step.part == Part::Finish || (step.part == Part::Prepare && write_once)
-    }
-
-    fn written(&self, step: &Step) -> Vec<usize> {
-        step.rows.iter().map(|row| self.written.get(row).copied().unwrap_or_default()).collect()
-    }
-
-    /// Numbers a step, unless its plan's life is over.
-    fn begin(&mut self, run: &Run, part: Part, write: &Plan) -> Result<(Step, Option<Hook<Step>>, Option<Once>)> {
-        if self.stopped || run.life != self.lives {
-            return Err(unknown("the store stopped"));
-        }
-        self.steps += 1;
-        let (rows, what) = step::described(write);
-        let step = Step { number: self.steps, plan: run.plan, part, rows, what, late: false };
-        Ok((step, self.before.clone(), self.once.remove(&self.steps)))
-    }
-
-    /// The fault of a step whose hooks have run, unless its plan's life is over.
-    fn fault(&mut self, run: &Run, step: &Step) -> Result<Option<Fault>> {
-        if self.stopped || run.life != self.lives {
-            self.note(step, "lost");
-            return Err(unknown(&format!("the store stopped before {step}")));
-        }
-        let fault = self.faults.remove(&step.number).or(match self.finish {
-            Finish::Twice if step.part == Part::Finish => Some(Fault::Twice),
-            Finish::Held if step.part == Part::Finish => Some(Fault::Hold),
-            _ => None,
-        });
-        Ok(fault.filter(|fault| *fault != Fault::Twice || self.comes_late_anyway(step)))
-    }
-
-    /// Takes puts of write-once cells that are removed for ever out of a write, and remembers its removals.
-    fn bury(&mut self, write: &mut Plan) {
-        for row in write.prepare.iter_mut().chain(&mut write.finish) {
-            if !self.is_write_once(row.table) {
-                continue;
-            }
-            let name = |family: &'static str, qualifier| (row.table, row.row.clone(), family, qualifier);
-            row.changes.retain(|change| match change {
-                Change::Put { family, qualifier, .. } => {
-                    !self.removed.contains(&name(family, None))
-                        && !self.removed.contains(&name(family, Some(qualifier.clone())))
-                }
-                Change::Delete { .. } | Change::DeleteFamily { .. } => {
-                    self.removed.insert(name(change.family(), change.qualifier().cloned()));
-                    true
-                }
-            });
-        }
-        write.prepare.retain(|row| !row.changes.is_empty());
-        write.finish.retain(|row| !row.changes.is_empty());
-    }
-}
-
-fn stopped() -> StoreError {
-    StoreError::Failed("the store is stopped".to_owned())
-}
-
-fn unknown(cause: &str) -> StoreError {
-    StoreError::Unknown { cause: cause.to_owned(), full: false }
 }
 
 impl Store for Stepwise {

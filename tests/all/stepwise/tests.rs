@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rowdrive::engines::memory::Memory;
 use rowdrive::table::spec::FamilySpec;
-use rowdrive::table::{Check, Column, RowRange, Tables};
+use rowdrive::table::{Change, Check, Class, Column, RowChange, RowRange, Tables};
 
 use super::*;
 

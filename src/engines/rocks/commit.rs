@@ -1,0 +1,242 @@
+//! The one thread that writes: the lock manager and the batcher of syncs at once.
+//!
+//! It takes the first plan that waits and all that came with it, and writes them with one sync. It waits for no
+//! timer: while one group is synced the next gathers by itself.
+
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::db::{Db, Place, WriteFailure};
+use super::group::{Group, Verdict};
+use crate::table::store::Result;
+use crate::table::{Outcome, Plan, Refusal, StoreError};
+
+/// Plans that may wait.
+const QUEUE: usize = 1_024;
+/// How long a caller waits for a place in the queue.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A group takes no more plans once it has this many, or bytes of them.
+const GROUP_PLANS: usize = 1_024;
+const GROUP_BYTES: usize = 4 << 20;
+
+pub(super) struct Request {
+    pub plan: Plan,
+    /// To pass any number of tombstones.
+    pub patient: bool,
+    pub answer: oneshot::Sender<Answer>,
+}
+
+pub(super) enum Answer {
+    Done(Result<Outcome>),
+    /// Compact this place and send the plan again.
+    Compact(Plan, Place),
+}
+
+enum Message {
+    Plan(Request),
+    /// Take no more plans, finish those that wait, then answer.
+    Stop(oneshot::Sender<()>),
+}
+
+/// The commit thread. Dropping it finishes what waits and ends the thread.
+pub(super) struct Committer {
+    queue: Option<mpsc::Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Committer {
+    /// `skip`: tombstones that a check may pass on the commit thread.
+    pub fn start(db: Arc<Db>, skip: u64) -> Result<Self> {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let worker = Worker {
+            db,
+            skip,
+            queue: waiting,
+            held: None,
+            stopping: None,
+        };
+        let thread = Builder::new().name("commit".into()).spawn(move || {
+            ask_for_precedence();
+            worker.run();
+        });
+        let thread = thread.map_err(|e| StoreError::Failed(format!("no thread for commits: {e}")))?;
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+        })
+    }
+
+    /// Errors: `Busy` when no place in the queue became free in time, `Failed` when the thread has ended.
+    pub async fn send(&self, request: Request) -> Result<()> {
+        let ended = || StoreError::Failed("the store was closed".into());
+        let Some(queue) = &self.queue else { return Err(ended()) };
+        let message = match queue.try_send(Message::Plan(request)) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(ended()),
+            Err(mpsc::error::TrySendError::Full(message)) => message,
+        };
+        queue.send_timeout(message, PATIENCE).await.map_err(|e| match e {
+            mpsc::error::SendTimeoutError::Timeout(_) => StoreError::Busy,
+            mpsc::error::SendTimeoutError::Closed(_) => ended(),
+        })
+    }
+
+    /// Refuses further plans and waits until those that wait are done.
+    pub async fn stop(&self) {
+        let (done, ended) = oneshot::channel();
+        if let Some(queue) = &self.queue
+            && queue.send(Message::Stop(done)).await.is_ok()
+        {
+            let _ended = ended.await;
+        }
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Everybody who writes waits for this thread, so it should not wait for a processor. A negative nice value
+/// needs a privilege; without it the thread goes on as it is.
+///
+/// `SCHED_RR` would serve better, but rustix has no call for it, and the libc one is unsafe.
+fn ask_for_precedence() {
+    // On Linux "no process" means the calling thread alone.
+    let _allowed = rustix::process::setpriority_process(None, -10);
+}
+
+struct Worker {
+    db: Arc<Db>,
+    skip: u64,
+    queue: mpsc::Receiver<Message>,
+    /// A plan that must start a new group.
+    held: Option<Request>,
+    stopping: Option<oneshot::Sender<()>>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        while let Some(first) = self.first() {
+            let mut group = Answers::default();
+            let written = self.gather(first, &mut group);
+            group.send(written);
+        }
+        if let Some(stopping) = self.stopping {
+            let _waiting = stopping.send(());
+        }
+    }
+
+    /// Waits for a plan. None when there will be no more.
+    fn first(&mut self) -> Option<Request> {
+        if let Some(held) = self.held.take() {
+            return Some(held);
+        }
+        loop {
+            match self.queue.blocking_recv()? {
+                Message::Plan(request) => return Some(request),
+                Message::Stop(done) => self.stop(done),
+            }
+        }
+    }
+
+    /// A plan that waits already.
+    fn waiting(&mut self) -> Option<Request> {
+        loop {
+            match self.queue.try_recv().ok()? {
+                Message::Plan(request) => return Some(request),
+                Message::Stop(done) => self.stop(done),
+            }
+        }
+    }
+
+    fn stop(&mut self, done: oneshot::Sender<()>) {
+        // What is in the queue can still be received.
+        self.queue.close();
+        self.stopping = Some(done);
+    }
+
+    /// Fills a group, writes it, and says whether that went well.
+    fn gather(&mut self, first: Request, answers: &mut Answers) -> std::result::Result<(), WriteFailure> {
+        let db = self.db.clone();
+        let mut group = Group::new(&db, self.skip);
+        let mut next = Some(first);
+        let (mut plans, mut bytes) = (0, 0);
+        while let Some(request) = next {
+            plans += 1;
+            bytes += request.plan.bytes();
+            let verdict = match db.writable() {
+                Ok(()) => group.take(&request.plan, request.patient),
+                Err(stopped) => Verdict::Failed(stopped),
+            };
+            if !answers.note(request, verdict, &mut self.held) {
+                break;
+            }
+            next = if plans < GROUP_PLANS && bytes < GROUP_BYTES {
+                self.waiting()
+            } else {
+                None
+            };
+        }
+        group.write()
+    }
+}
+
+/// Whom to answer once the group is written.
+#[derive(Default)]
+struct Answers {
+    accepted: Vec<Request>,
+    refused: Vec<(Request, Refusal)>,
+}
+
+impl Answers {
+    /// False if the plan must wait for the next group.
+    fn note(&mut self, request: Request, verdict: Verdict, held: &mut Option<Request>) -> bool {
+        match verdict {
+            Verdict::Accepted => self.accepted.push(request),
+            Verdict::Refused(refusal) => self.refused.push((request, refusal)),
+            Verdict::AfterThisGroup => {
+                *held = Some(request);
+                return false;
+            }
+            Verdict::Compact(place) => answer(request.answer, Answer::Compact(request.plan, place)),
+            Verdict::Failed(error) => answer(request.answer, Answer::Done(Err(error))),
+        }
+        true
+    }
+
+    /// IMPORTANT: called after the write, for refused plans too: what refused them may be a plan of this group.
+    fn send(self, written: std::result::Result<(), WriteFailure>) {
+        for request in self.accepted {
+            let outcome = match &written {
+                Ok(()) => Ok(Outcome::Committed),
+                Err(WriteFailure { cause, full }) => Err(StoreError::Unknown {
+                    cause: cause.clone(),
+                    full: *full,
+                }),
+            };
+            answer(request.answer, Answer::Done(outcome));
+        }
+        for (request, refusal) in self.refused {
+            let outcome = match &written {
+                Ok(()) => Ok(Outcome::Refused(refusal)),
+                // Nothing of the plan was written, but what it was refused for may not have happened.
+                Err(WriteFailure { cause, full: true }) => Err(StoreError::Full(cause.clone())),
+                Err(WriteFailure { cause, full: false }) => Err(StoreError::Failed(cause.clone())),
+            };
+            answer(request.answer, Answer::Done(outcome));
+        }
+    }
+}
+
+fn answer(to: oneshot::Sender<Answer>, answer: Answer) {
+    // A caller that went away needs no answer.
+    let _gone = to.send(answer);
+}

@@ -1,0 +1,246 @@
+//! The open database: its column families, its folder's lock, and what its errors mean.
+
+use std::collections::HashMap;
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rocksdb::{
+    BottommostLevelCompaction, BoundColumnFamily, ColumnFamilyDescriptor, CompactOptions, DBRawIteratorWithThreadMode,
+    DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
+};
+
+use super::keys;
+use super::options::Tuning;
+use super::view::Points;
+use crate::table::rules::Broken;
+use crate::table::store::Result;
+use crate::table::{StoreError, TableSpec};
+
+pub(super) type Raw = DBWithThreadMode<MultiThreaded>;
+pub(super) type Family<'a> = Arc<BoundColumnFamily<'a>>;
+pub(super) type Snapshot<'a> = SnapshotWithThreadMode<'a, Raw>;
+pub(super) type Cells<'a> = DBRawIteratorWithThreadMode<'a, Raw>;
+
+/// Why a read did not answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It would have to read the disk, or to pass more tombstones than allowed: ask again elsewhere.
+    Incomplete,
+    Store(StoreError),
+}
+
+pub(super) type Read<T> = std::result::Result<T, Fault>;
+
+impl From<rocksdb::Error> for Fault {
+    fn from(error: rocksdb::Error) -> Self {
+        match error.kind() {
+            ErrorKind::Incomplete => Self::Incomplete,
+            ErrorKind::Corruption => Self::Store(StoreError::Damaged(error.into_string())),
+            _ => Self::Store(StoreError::Failed(error.into_string())),
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Incomplete => Self::Failed("a read was cut short".into()),
+            Fault::Store(error) => error,
+        }
+    }
+}
+
+/// A row's family.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub table: &'static str,
+    pub family: &'static str,
+    pub row: bytes::Bytes,
+}
+
+/// A write that failed; whether because the disk has no room.
+#[derive(Clone, Debug)]
+pub(super) struct WriteFailure {
+    pub cause: String,
+    pub full: bool,
+}
+
+// IMPORTANT: fields are dropped in this order: the database is closed, then the folder let go, then that is told.
+pub(super) struct Db {
+    pub raw: Raw,
+    pub points: Points,
+    /// Why no further write is tried.
+    stopped: OnceLock<String>,
+    _lock: File,
+    _open: Sender<()>,
+}
+
+/// Waits, when dropped, until the database is closed and its folder let go.
+pub(super) struct Closing(Mutex<Receiver<()>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let receiver = self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Nothing is ever sent: the answer is the error that the sender is gone.
+        let _closed = receiver.recv();
+    }
+}
+
+impl Db {
+    /// Opens the database in a folder that is locked already. `tables`: those that the folder is known to hold.
+    pub fn open(dir: &Path, lock: File, tuning: &Tuning, tables: &[TableSpec]) -> Result<(Self, Closing)> {
+        // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
+        let options = tuning.database(tables.is_empty());
+        let mut families = vec![ColumnFamilyDescriptor::new("default", rocksdb::Options::default())];
+        for table in tables {
+            families.extend(table.families.iter().map(|family| {
+                ColumnFamilyDescriptor::new(family_name(&table.name, &family.name), tuning.family(family))
+            }));
+        }
+        let raw = Raw::open_cf_descriptors(&options, dir, families).map_err(|e| open_error(dir, e))?;
+        let (open, closed) = channel();
+        let db = Self {
+            raw,
+            points: Points::default(),
+            stopped: OnceLock::new(),
+            _lock: lock,
+            _open: open,
+        };
+        Ok((db, Closing(Mutex::new(closed))))
+    }
+
+    /// Makes the column families of the table that are not there.
+    pub fn create(&self, tuning: &Tuning, spec: &TableSpec) -> Result<()> {
+        for family in &spec.families {
+            let name = family_name(&spec.name, &family.name);
+            if self.raw.cf_handle(&name).is_none() {
+                self.raw.create_cf(&name, &tuning.family(family)).map_err(Fault::from)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn family(&self, table: &str, family: &str) -> Result<Family<'_>> {
+        self.raw
+            .cf_handle(&family_name(table, family))
+            .ok_or_else(|| Broken::NoFamily(table.to_owned(), family.to_owned()).into())
+    }
+
+    /// Writes the batch and syncs the log. Afterwards it is durable and visible, or, as far as this process can
+    /// see, it did not happen; the log may hold it all the same.
+    pub fn write(&self, batch: WriteBatch) -> std::result::Result<(), WriteFailure> {
+        let mut options = WriteOptions::default();
+        options.set_sync(true);
+        self.raw.write_opt(batch, &options).map_err(|error| {
+            let cause = error.into_string();
+            let full = cause.contains("No space left on device") || cause.contains("Disk quota exceeded");
+            if !full {
+                // A failed sync is final: the kernel may have dropped the pages, and a second one would say that
+                // all is well.
+                let _first = self.stopped.set(cause.clone());
+            }
+            WriteFailure { cause, full }
+        })
+    }
+
+    /// Errors: `Failed` once a write has failed for another cause than a full disk.
+    pub fn writable(&self) -> Result<()> {
+        match self.stopped.get() {
+            None => Ok(()),
+            Some(cause) => Err(StoreError::Failed(format!("a write failed earlier; restart: {cause}"))),
+        }
+    }
+
+    /// Rewrites the tables that hold the row's family, without its tombstones. Takes up to seconds.
+    pub fn compact(&self, place: &Place) -> Result<()> {
+        let family = self.family(place.table, place.family)?;
+        let mut options = CompactOptions::default();
+        options.set_exclusive_manual_compaction(false);
+        // Without force a table may be moved to the last level as it is, tombstones and all.
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        let (from, to) = (keys::row_start(&place.row), keys::row_end(&place.row));
+        self.raw.compact_range_cf_opt(&family, Some(from), Some(to), &options);
+        Ok(())
+    }
+}
+
+/// The families of a database by name, looked up once.
+pub(super) struct Families<'a> {
+    db: &'a Db,
+    known: HashMap<(&'static str, &'static str), Family<'a>>,
+}
+
+impl<'a> Families<'a> {
+    pub fn new(db: &'a Db) -> Self {
+        Self {
+            db,
+            known: HashMap::new(),
+        }
+    }
+
+    pub fn get(&mut self, table: &'static str, family: &'static str) -> Result<Family<'a>> {
+        if let Some(known) = self.known.get(&(table, family)) {
+            return Ok(known.clone());
+        }
+        let found = self.db.family(table, family)?;
+        self.known.insert((table, family), found.clone());
+        Ok(found)
+    }
+}
+
+fn family_name(table: &str, family: &str) -> String {
+    let mut name = String::with_capacity(table.len() + 1 + family.len());
+    name.push_str(table);
+    name.push(':');
+    name.push_str(family);
+    name
+}
+
+/// Makes the folder and takes it for this handle alone, until the file is dropped.
+///
+/// RocksDB has a lock of its own, but takes it after `tables.json` was read; another process may then have
+/// changed it.
+pub(super) fn take_folder(dir: &Path) -> Result<File> {
+    let failed = |e: std::io::Error| StoreError::Failed(format!("{}: {e}", dir.display()));
+    fs::create_dir_all(dir).map_err(failed)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(dir.join("in-use"))
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Failed(format!("the folder {} is in use", dir.display()))),
+        Err(TryLockError::Error(e)) => Err(failed(e)),
+    }
+}
+
+fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
+    // Invalid arguments are ours alone to pass, and they are constant: what differs is what the folder holds (no
+    // `CURRENT` although there are tables, or column families that `tables.json` does not name).
+    let damaged = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::InvalidArgument)
+        || error.as_ref().contains("No such file");
+    let said = format!("{}: {}", dir.display(), error.into_string());
+    if damaged {
+        StoreError::Damaged(said)
+    } else {
+        StoreError::Failed(said)
+    }
+}
+
+#[cfg(test)]
+impl Db {
+    /// As if a write had failed.
+    pub fn stop(&self, cause: String) {
+        self.stopped.set(cause).unwrap();
+    }
+}

@@ -1,0 +1,243 @@
+//! The bytes of a RocksDB key: `escape(row) 00 qualifier`.
+//!
+//! `escape` maps `00` to `01 01`, `01` to `01 02` and leaves every other byte as it is, so it never makes a
+//! `00`: the first `00` of a key ends its row. A row that is a prefix of another ends in `00`, below anything
+//! the longer one goes on with, so the order of keys is (row, qualifier), each in byte order.
+//! The family is not part of the key: it is the column family that the key lives in.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+const END: u8 = 0x00;
+const ESCAPE: u8 = 0x01;
+const ZERO: u8 = 0x01;
+const ONE: u8 = 0x02;
+/// The least byte that can follow an escaped row in the key of another row.
+const AFTER_END: u8 = 0x01;
+
+/// A range of keys, the upper end left out. Without an upper end it goes to the end of the column family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeyRange {
+    pub from: Vec<u8>,
+    pub to: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Whether no key can be inside, as when the ends were given the wrong way round.
+    pub fn is_empty(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| *to <= self.from)
+    }
+
+    /// All keys of one row.
+    pub fn row(row: &[u8]) -> Self {
+        Self {
+            from: row_start(row),
+            to: Some(row_end(row)),
+        }
+    }
+
+    /// The keys of one row whose qualifiers lie within the bounds.
+    pub fn within_row(row: &[u8], from: &Bound<Bytes>, to: &Bound<Bytes>) -> Self {
+        let lower = match from {
+            Bound::Included(qualifier) => key(row, qualifier),
+            Bound::Excluded(qualifier) => next_key(row, qualifier),
+            Bound::Unbounded => row_start(row),
+        };
+        let upper = match to {
+            Bound::Included(qualifier) => next_key(row, qualifier),
+            Bound::Excluded(qualifier) => key(row, qualifier),
+            Bound::Unbounded => row_end(row),
+        };
+        Self {
+            from: lower,
+            to: Some(upper),
+        }
+    }
+
+    /// The keys of all rows within the bounds.
+    pub fn rows(from: &Bound<Bytes>, to: &Bound<Bytes>) -> Self {
+        let lower = match from {
+            Bound::Included(row) => row_start(row),
+            Bound::Excluded(row) => row_end(row),
+            Bound::Unbounded => Vec::new(),
+        };
+        let upper = match to {
+            Bound::Included(row) => Some(row_end(row)),
+            Bound::Excluded(row) => Some(row_start(row)),
+            Bound::Unbounded => None,
+        };
+        Self { from: lower, to: upper }
+    }
+}
+
+pub(super) fn key(row: &[u8], qualifier: &[u8]) -> Vec<u8> {
+    let mut key = row_start(row);
+    key.extend_from_slice(qualifier);
+    key
+}
+
+/// The least byte string above `key(row, qualifier)`.
+fn next_key(row: &[u8], qualifier: &[u8]) -> Vec<u8> {
+    let mut next = key(row, qualifier);
+    next.push(0);
+    next
+}
+
+/// What every key of the row starts with, and no other.
+pub(super) fn row_start(row: &[u8]) -> Vec<u8> {
+    // Room for a qualifier of common length, so that `key` need not grow the vector.
+    let mut start = Vec::with_capacity(row.len() + 48);
+    escape(row, &mut start);
+    start.push(END);
+    start
+}
+
+/// The least byte string above all keys of the row, and not above any key of a later row.
+pub(super) fn row_end(row: &[u8]) -> Vec<u8> {
+    let mut end = Vec::with_capacity(row.len() + 8);
+    escape(row, &mut end);
+    end.push(AFTER_END);
+    end
+}
+
+/// `row_end` of the row whose `row_start` this is.
+pub(super) fn end_of(row_start: &[u8]) -> Vec<u8> {
+    let mut end = row_start.to_vec();
+    if let Some(last) = end.last_mut() {
+        *last = AFTER_END;
+    }
+    end
+}
+
+fn escape(row: &[u8], into: &mut Vec<u8>) {
+    for byte in row {
+        match *byte {
+            END => into.extend_from_slice(&[ESCAPE, ZERO]),
+            ESCAPE => into.extend_from_slice(&[ESCAPE, ONE]),
+            other => into.push(other),
+        }
+    }
+}
+
+/// Splits a key after its row's end mark: (`row_start`, qualifier). None if no row ends in it.
+pub(super) fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = key.iter().position(|byte| *byte == END)?;
+    key.split_at_checked(end + 1)
+}
+
+/// The row whose `row_start` this is. None if no row is written like this.
+pub(super) fn row_of(row_start: &[u8]) -> Option<Bytes> {
+    let (last, escaped) = row_start.split_last()?;
+    if *last != END {
+        return None;
+    }
+    let mut row = Vec::with_capacity(escaped.len());
+    let mut bytes = escaped.iter();
+    while let Some(byte) = bytes.next() {
+        row.push(match *byte {
+            END => return None,
+            ESCAPE => match bytes.next() {
+                Some(&ZERO) => END,
+                Some(&ONE) => ESCAPE,
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(row.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_keys() {
+        assert_eq!(key(b"ab", b"q"), b"ab\x00q");
+        assert_eq!(key(b"", b"q"), b"\x00q");
+        assert_eq!(key(b"\x00", b"\x00"), b"\x01\x01\x00\x00");
+        assert_eq!(key(b"a\x01b\x00\xff", b"\x01"), b"a\x01\x02b\x01\x01\xff\x00\x01");
+        assert_eq!(row_start(b"a\x00"), b"a\x01\x01\x00");
+        assert_eq!(row_end(b"a\x00"), b"a\x01\x01\x01");
+        assert_eq!(end_of(&row_start(b"a\x00")), row_end(b"a\x00"));
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_decoded() {
+        assert_eq!(split(b"abc"), None);
+        assert_eq!(row_of(b"a"), None);
+        assert_eq!(row_of(b""), None);
+        assert_eq!(row_of(b"\x01\x03\x00"), None);
+        assert_eq!(row_of(b"a\x01\x00"), None);
+        assert_eq!(row_of(b"a\x00b\x00"), None);
+    }
+
+    #[test]
+    fn ranges_the_wrong_way_round_are_empty() {
+        let at = |row: &'static [u8]| Bytes::from_static(row);
+        assert!(KeyRange::rows(&Bound::Included(at(b"b")), &Bound::Excluded(at(b"a"))).is_empty());
+        assert!(KeyRange::rows(&Bound::Excluded(at(b"a")), &Bound::Excluded(at(b"a"))).is_empty());
+        assert!(KeyRange::rows(&Bound::Excluded(at(b"a")), &Bound::Included(at(b"a"))).is_empty());
+        assert!(KeyRange::within_row(b"r", &Bound::Excluded(at(b"a")), &Bound::Included(at(b"a"))).is_empty());
+        assert!(!KeyRange::within_row(b"r", &Bound::Included(at(b"a")), &Bound::Included(at(b"a"))).is_empty());
+        assert!(!KeyRange::rows(&Bound::Unbounded, &Bound::Unbounded).is_empty());
+    }
+
+    /// Few different bytes, so that prefixes and escapes meet often.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![
+            Just(0u8),
+            Just(1),
+            Just(2),
+            Just(b'a'),
+            Just(0xfe),
+            Just(0xff),
+            any::<u8>()
+        ];
+        proptest::collection::vec(byte, 0..8)
+    }
+
+    fn bound() -> impl Strategy<Value = Bound<Bytes>> {
+        prop_oneof![
+            Just(Bound::Unbounded),
+            bytes().prop_map(|b| Bound::Included(b.into())),
+            bytes().prop_map(|b| Bound::Excluded(b.into())),
+        ]
+    }
+
+    fn holds(range: &KeyRange, key: &[u8]) -> bool {
+        key >= range.from.as_slice() && range.to.as_ref().is_none_or(|to| key < to.as_slice())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        #[test]
+        fn order_is_row_then_qualifier(a in bytes(), q in bytes(), b in bytes(), p in bytes()) {
+            prop_assert_eq!(key(&a, &q).cmp(&key(&b, &p)), (&a, &q).cmp(&(&b, &p)));
+        }
+
+        #[test]
+        fn decoding_inverts(row in bytes(), qualifier in bytes()) {
+            let key = key(&row, &qualifier);
+            let (start, rest) = split(&key).unwrap();
+            prop_assert_eq!(row_of(start).unwrap(), row);
+            prop_assert_eq!(rest, qualifier);
+        }
+
+        #[test]
+        fn ranges_hold_what_their_bounds_hold(
+            from in bound(), to in bound(), row in bytes(), other in bytes(), qualifier in bytes(),
+        ) {
+            let range = crate::table::RowRange { from: from.clone(), to: to.clone() };
+            prop_assert_eq!(holds(&KeyRange::rows(&from, &to), &key(&row, &qualifier)), range.contains(&row));
+            let within = KeyRange::within_row(&row, &from, &to);
+            prop_assert_eq!(holds(&within, &key(&row, &qualifier)), range.contains(&qualifier));
+            let same = row == other;
+            prop_assert_eq!(holds(&KeyRange::row(&row), &key(&other, &qualifier)), same);
+        }
+    }
+}

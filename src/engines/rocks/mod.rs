@@ -1,0 +1,286 @@
+//! The embedded engine: RocksDB, one column family per (table, family).
+//!
+//! ```text
+//! reads:  read, scan -> view -> db          inline while memory is enough, else on the pool
+//! writes: commit (one thread) -> group -> db
+//! ```
+//!
+//! - [`keys`]: the bytes of a key
+//! - [`specs`]: `tables.json`, the properties of the tables in a folder
+//! - [`options`]: RocksDB's options out of one budget of memory
+//! - [`db`], [`view`]: the open database, and ways to look at it
+//! - [`read`], [`scan`], [`pool`]: rows, pages and scans
+//! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
+//! - [`space`]: room on the file system
+
+mod commit;
+mod db;
+mod group;
+mod keys;
+mod options;
+mod overlay;
+mod pool;
+mod read;
+mod scan;
+mod space;
+mod specs;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, try_join_all};
+use tokio::sync::oneshot;
+
+use self::commit::{Answer, Committer, Request};
+use self::db::{Closing, Db, Fault, Place, Read};
+use self::options::Tuning;
+use self::pool::Pool;
+use self::space::Space;
+use self::specs::Specs;
+use self::view::Tier;
+use crate::table::store::Result;
+use crate::table::{Ask, Check, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
+
+/// Tombstones that a check may pass on the commit thread: about a millisecond.
+const SKIP: u64 = 10_000;
+/// How often a plan is sent back for a compaction before the commit thread passes whatever there is.
+const COMPACTIONS: usize = 3;
+/// Rows of a `get_many` that one thread of the pool reads.
+const ROWS_PER_THREAD: usize = 16;
+/// Rows of a `get_many` that are read before other requests get their turn.
+const ROWS_PER_TURN: usize = 64;
+
+/// What the engine may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RocksOptions {
+    /// Bytes for the cache of blocks and for write buffers together; 32 MiB is enough to work.
+    pub memory: usize,
+}
+
+impl Default for RocksOptions {
+    fn default() -> Self {
+        Self { memory: 1 << 30 }
+    }
+}
+
+/// A store in a folder of this machine. What it acknowledged survives any crash.
+///
+/// Dropping it finishes the plans that wait and closes the database: the folder can be opened again at once.
+/// That may take as long as a sync, or a read on the pool.
+// IMPORTANT: fields are dropped in this order: the commit thread ends, the pool lets go, then the end is awaited.
+pub struct Rocks {
+    committer: Committer,
+    pool: Pool,
+    db: Arc<Db>,
+    specs: Arc<Mutex<Specs>>,
+    tuning: Arc<Tuning>,
+    space: Space,
+    skip: u64,
+    _closing: Closing,
+}
+
+impl Rocks {
+    /// Opens the store in this folder, which is made if it is missing (its parents too).
+    ///
+    /// Errors: `Failed` if the folder is in use by this process or another, or cannot be read or written;
+    /// `Damaged` if what it holds is no sound store. Blocks for as long as the log takes to replay.
+    pub fn open(dir: &Path, options: RocksOptions) -> Result<Self> {
+        Self::open_with(dir, options, Space::new(dir), SKIP)
+    }
+
+    fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
+        let lock = db::take_folder(dir)?;
+        let specs = Specs::load(dir)?;
+        let tuning = Tuning::new(options.memory);
+        let (db, closing) = Db::open(dir, lock, &tuning, specs.tables())?;
+        let db = Arc::new(db);
+        Ok(Self {
+            committer: Committer::start(db.clone(), skip)?,
+            pool: Pool::new(db.clone()),
+            db,
+            specs: Arc::new(Mutex::new(specs)),
+            tuning: Arc::new(tuning),
+            space,
+            skip,
+            _closing: closing,
+        })
+    }
+
+    /// Refuses further plans and waits until those that wait are done. Reads go on until the store is dropped.
+    pub async fn close(&self) {
+        self.committer.stop().await;
+    }
+
+    async fn make(&self, spec: &TableSpec) -> Result<()> {
+        let (specs, tuning, spec) = (self.specs.clone(), self.tuning.clone(), spec.clone());
+        let make = move |db: &Db| {
+            // Held over both steps, so that two callers do not make one column family twice.
+            let mut specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
+            // IMPORTANT: the file first: a column family that it does not name keeps the database from opening.
+            specs.add(&spec)?;
+            db.create(&tuning, &spec)
+        };
+        self.pool.run(make).await
+    }
+
+    async fn read_row(&self, table: &'static str, row: &[u8], ask: &Ask) -> Result<Row> {
+        match read_row(&self.db, Tier::Cached, table, row, ask) {
+            Ok(found) => Ok(found),
+            Err(Fault::Store(error)) => Err(error),
+            Err(Fault::Incomplete) => {
+                let (row, ask) = (RowKey::copy_from_slice(row), ask.clone());
+                self.pool
+                    .run(move |db| Ok(read_row(db, Tier::Disk, table, &row, &ask)?))
+                    .await
+            }
+        }
+    }
+
+    async fn read_page(&self, ask: &PageAsk) -> Result<Page> {
+        if ask.limit <= read::CELLS_CACHED {
+            match read_page(&self.db, Tier::Cached, ask) {
+                Ok(page) => return Ok(page),
+                Err(Fault::Store(error)) => return Err(error),
+                Err(Fault::Incomplete) => {}
+            }
+        }
+        let ask = ask.clone();
+        self.pool.run(move |db| Ok(read_page(db, Tier::Disk, &ask)?)).await
+    }
+
+    async fn read_rows(&self, table: &'static str, asks: &[(RowKey, Ask)]) -> Result<Vec<Row>> {
+        let mut rows = vec![Row::default(); asks.len()];
+        let mut missing = Vec::new();
+        for (at, ((row, ask), found)) in asks.iter().zip(&mut rows).enumerate() {
+            if at > 0 && at % ROWS_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+            match read_row(&self.db, Tier::Cached, table, row, ask) {
+                Ok(row) => *found = row,
+                Err(Fault::Store(error)) => return Err(error),
+                Err(Fault::Incomplete) => missing.push((at, row.clone(), ask.clone())),
+            }
+        }
+        // Several threads, so that a cold page waits for the disk a few times, not once for each row.
+        let reads = missing.chunks(ROWS_PER_THREAD).map(|part| {
+            let part = part.to_vec();
+            self.pool.run(move |db| {
+                let read =
+                    |(at, row, ask): (usize, RowKey, Ask)| Ok((at, read_row(db, Tier::Disk, table, &row, &ask)?));
+                part.into_iter().map(read).collect::<Result<Vec<_>>>()
+            })
+        });
+        for (at, row) in try_join_all(reads).await?.into_iter().flatten() {
+            if let Some(found) = rows.get_mut(at) {
+                *found = row;
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
+        self.db.writable()?;
+        if plan.has_puts() {
+            self.space.check()?;
+        }
+        self.look_first(&plan).await?;
+        let mut compacted = 0;
+        loop {
+            let (answer, answered) = oneshot::channel();
+            let patient = compacted == COMPACTIONS;
+            self.committer.send(Request { plan, patient, answer }).await?;
+            match answered.await {
+                Ok(Answer::Done(outcome)) => return outcome,
+                Ok(Answer::Compact(same, place)) => {
+                    plan = same;
+                    compacted += 1;
+                    self.pool.run(move |db| db.compact(&place)).await?;
+                }
+                Err(_) => {
+                    return Err(StoreError::Unknown {
+                        cause: "the commit thread ended".into(),
+                        full: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Meets the tombstones of families that must be empty here rather than on the commit thread, where every
+    /// other plan would wait for it.
+    async fn look_first(&self, plan: &Plan) -> Result<()> {
+        for guarded in &plan.guarded {
+            for check in &guarded.checks {
+                let Check::FamilyEmpty(family) = check else { continue };
+                let place = Place {
+                    table: guarded.table,
+                    family,
+                    row: guarded.row.clone(),
+                };
+                if matches!(look(&self.db, Tier::Cached, &place, None), Err(Fault::Incomplete)) {
+                    let skip = self.skip;
+                    let look = move |db: &Db| match look(db, Tier::Disk, &place, Some(skip)) {
+                        Err(Fault::Incomplete) => db.compact(&place),
+                        found => Ok(found.map(|_empty| ())?),
+                    };
+                    self.pool.run(look).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_row(db: &Db, tier: Tier, table: &'static str, row: &[u8], ask: &Ask) -> Read<Row> {
+    if read::needs_one_instant(ask) {
+        db.at_one_instant(tier, |view| read::row(view, table, row, ask))
+    } else {
+        read::row(db.view(tier), table, row, ask)
+    }
+}
+
+fn read_page(db: &Db, tier: Tier, ask: &PageAsk) -> Read<Page> {
+    if ask.fence.is_empty() {
+        read::page(db.view(tier), ask)
+    } else {
+        db.at_one_instant(tier, |view| read::page(view, ask))
+    }
+}
+
+fn look(db: &Db, tier: Tier, place: &Place, skip: Option<u64>) -> Read<bool> {
+    let view = db.view(tier);
+    view.is_empty(&view.family(place.table, place.family)?, &place.row, skip)
+}
+
+impl Store for Rocks {
+    fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.make(spec))
+    }
+
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
+        Box::pin(self.read_row(table, row, ask))
+    }
+
+    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+        Box::pin(self.read_page(ask))
+    }
+
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(self.read_rows(table, asks))
+    }
+
+    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+        let ask = ask.clone();
+        Box::pin(
+            self.pool
+                .run(move |db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?)),
+        )
+    }
+
+    fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(self.commit_plan(plan))
+    }
+}

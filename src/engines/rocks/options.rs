@@ -1,0 +1,154 @@
+//! RocksDB's options, derived from one budget of memory. Everything that decides speed, space or safety is set
+//! here by name, since RocksDB's own defaults have moved between versions.
+
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, ChecksumType, CompactionPri, DBCompactionStyle, DBCompressionType,
+    DBRecoveryMode, DataBlockIndexType, LogLevel, Options, WriteBufferManager,
+};
+
+use crate::table::FamilySpec;
+use crate::table::spec::{CellSize, Compression};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const DAY: u64 = 24 * 60 * 60;
+
+/// Below this many bytes the parts of the budget would be too small to work with.
+const LEAST: usize = 16 * MIB;
+
+/// What all column families of one database share.
+pub(super) struct Tuning {
+    cache: Cache,
+    buffers: WriteBufferManager,
+    /// Bytes of all write buffers together.
+    buffered: usize,
+}
+
+impl Tuning {
+    /// `memory`: bytes for block cache and write buffers together. A quarter may be write buffers; they are
+    /// charged to the cache, which holds blocks, filters and indexes in whatever they leave.
+    pub fn new(memory: usize) -> Self {
+        let memory = memory.max(LEAST);
+        let buffered = memory / 4;
+        let cache = Cache::new_hyper_clock_cache(memory, 0);
+        // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
+        Self {
+            cache,
+            buffers,
+            buffered,
+        }
+    }
+
+    /// Options of the database. `new`: whether it may be made if it is not there.
+    pub fn database(&self, new: bool) -> Options {
+        let mut options = Options::default();
+        options.create_if_missing(new);
+        // A crash may have come between `tables.json` and the column families it names.
+        options.create_missing_column_families(true);
+        options.set_paranoid_checks(true);
+
+        // What was acknowledged lies before the first torn record of the log, and that is where replay ends.
+        options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        // A log is freed once no column family has data in it alone, so a rarely written one would pin them all.
+        options.set_max_total_wal_size((self.buffered * 2).min(512 * MIB) as u64);
+        options.set_manual_wal_flush(false);
+        options.set_use_fsync(false);
+
+        options.set_write_buffer_manager(&self.buffers);
+        options.set_max_background_jobs(2);
+        options.set_max_subcompactions(1);
+        // Spread the writing of tables, so that the sync of the log need not wait for a burst of it.
+        options.set_bytes_per_sync(MIB as u64);
+        options.set_compaction_readahead_size(2 * MIB);
+        // Reads run on the threads of requests: let a background job delete files.
+        options.set_avoid_unnecessary_blocking_io(true);
+        options.set_max_open_files(-1);
+        options.set_max_file_opening_threads(16);
+
+        options.set_log_level(LogLevel::Info);
+        options.set_max_log_file_size(4 * MIB);
+        options.set_keep_log_file_num(4);
+        // No statistics: nothing reads them, and counting costs every operation.
+        options.set_stats_dump_period_sec(0);
+        options.set_stats_persist_period_sec(0);
+        options
+    }
+
+    /// Options of the column family that holds the family. Nothing here may be changed by name of a table: what
+    /// a family is like is in its spec.
+    pub fn family(&self, spec: &FamilySpec) -> Options {
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&self.blocks(spec));
+
+        let buffer = self.write_buffer(spec);
+        options.set_write_buffer_size(buffer);
+        options.set_max_write_buffer_number(4);
+        options.set_min_write_buffer_number_to_merge(1);
+        // Memory is taken in pieces of this size: small ones, or many rarely written families fill a small budget.
+        options.set_arena_block_size((buffer / 8).min(self.buffered / 128).min(MIB));
+
+        options.set_compaction_style(DBCompactionStyle::Level);
+        options.set_compaction_pri(CompactionPri::MinOverlappingRatio);
+        options.set_num_levels(7);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options.set_level_zero_file_num_compaction_trigger(4);
+        options.set_level_zero_slowdown_writes_trigger(20);
+        options.set_level_zero_stop_writes_trigger(36);
+        options.set_max_bytes_for_level_base(256 * MIB as u64);
+        options.set_max_bytes_for_level_multiplier(10.0);
+        options.set_target_file_size_base(64 * MIB as u64);
+        // A table with half of 8,192 keys in a row deleted is compacted soon: reads and the emptiness of a family
+        // pay for every tombstone they pass.
+        options.add_compact_on_deletion_collector_factory(8_192, 4_096, 0.5);
+        options.set_ttl(30 * DAY);
+        options.set_periodic_compaction_seconds(0);
+
+        match spec.compression {
+            Compression::Light => {
+                options.set_compression_type(DBCompressionType::Lz4);
+                options.set_bottommost_compression_type(DBCompressionType::Zstd);
+            }
+            Compression::None => {
+                options.set_compression_type(DBCompressionType::None);
+                options.set_bottommost_compression_type(DBCompressionType::None);
+            }
+        }
+        options
+    }
+
+    /// Bytes of a write buffer: larger ones mean fewer, longer runs to compact, so families that take most of
+    /// the writes (content, and what is read by point) get more.
+    fn write_buffer(&self, spec: &FamilySpec) -> usize {
+        if spec.cells == CellSize::Large || spec.bloom {
+            (self.buffered / 4).min(64 * MIB)
+        } else {
+            (self.buffered / 16).min(16 * MIB)
+        }
+    }
+
+    fn blocks(&self, spec: &FamilySpec) -> BlockBasedOptions {
+        let mut blocks = BlockBasedOptions::default();
+        blocks.set_block_cache(&self.cache);
+        blocks.set_format_version(7);
+        blocks.set_checksum_type(ChecksumType::XXH3);
+        blocks.set_block_size(match spec.cells {
+            CellSize::Small => 8 * KIB,
+            CellSize::Large => 16 * KIB,
+        });
+        blocks.set_block_restart_interval(16);
+        blocks.set_index_type(BlockBasedIndexType::BinarySearch);
+        blocks.set_index_block_restart_interval(1);
+        blocks.set_data_block_index_type(DataBlockIndexType::BinarySearch);
+        // Inside the budget, not beside it.
+        blocks.set_cache_index_and_filter_blocks(true);
+        blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        if spec.bloom {
+            blocks.set_bloom_filter(10.0, false);
+            blocks.set_whole_key_filtering(true);
+            blocks.set_optimize_filters_for_memory(true);
+        }
+        blocks
+    }
+}

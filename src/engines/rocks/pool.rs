@@ -1,0 +1,41 @@
+//! Reads that may wait for the disk, off the threads that serve requests.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::db::Db;
+use crate::table::StoreError;
+use crate::table::store::Result;
+
+/// Enough to keep a disk busy; more would only take memory and processor from the rest.
+const THREADS: usize = 16;
+
+pub(super) struct Pool {
+    db: Arc<Db>,
+    room: Arc<Semaphore>,
+}
+
+impl Pool {
+    pub fn new(db: Arc<Db>) -> Self {
+        Self {
+            db,
+            room: Arc::new(Semaphore::new(THREADS)),
+        }
+    }
+
+    /// Runs the job on a thread that may block. A caller that goes away meanwhile does not stop it.
+    pub async fn run<T: Send + 'static>(&self, job: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
+        let gone = |e: &dyn std::fmt::Display| StoreError::Failed(format!("a read did not end: {e}"));
+        let permit = self.room.clone().acquire_owned().await.map_err(|e| gone(&e))?;
+        let db = self.db.clone();
+        let job = move || {
+            let answer = job(&db);
+            // The permit is held by the thread, not by the caller, so that callers that go away do not let more
+            // threads in than there is room for.
+            drop(permit);
+            answer
+        };
+        tokio::task::spawn_blocking(job).await.unwrap_or_else(|e| Err(gone(&e)))
+    }
+}

@@ -1,0 +1,155 @@
+//! `tables.json`: which tables the folder holds, and with what properties.
+//!
+//! RocksDB wants the options of every column family when a database is opened, before anything can be read
+//! from it, so the specs cannot live inside. The file is written before the column families of a table are
+//! made: a crash in between leaves a table that the next start makes empty, which `create` then finds there.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::table::store::Result;
+use crate::table::{StoreError, TableSpec};
+
+const NAME: &str = "tables.json";
+/// The format of this file and of the keys in the database; any other is refused.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    format: u32,
+    tables: Vec<TableSpec>,
+}
+
+/// The tables of one folder, as the file has them.
+pub(super) struct Specs {
+    dir: PathBuf,
+    tables: Vec<TableSpec>,
+}
+
+impl Specs {
+    /// Reads the file. Without it the folder is new: no tables.
+    ///
+    /// Errors: `Damaged` if it cannot be understood, `Failed` if it cannot be read or is of another version.
+    pub fn load(dir: &Path) -> Result<Self> {
+        let path = dir.join(NAME);
+        let tables = match fs::read(&path) {
+            Ok(bytes) => parse(&path, &bytes)?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(StoreError::Failed(format!("{}: {e}", path.display()))),
+        };
+        Ok(Self {
+            dir: dir.to_owned(),
+            tables,
+        })
+    }
+
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+
+    /// Adds a table, durably. One that is there already must have the same properties.
+    pub fn add(&mut self, spec: &TableSpec) -> Result<()> {
+        if let Some(there) = self.tables.iter().find(|t| t.name == spec.name) {
+            let same = there == spec;
+            return if same {
+                Ok(())
+            } else {
+                Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}")))
+            };
+        }
+        let mut tables = self.tables.clone();
+        tables.push(spec.clone());
+        self.write(&tables)
+            .map_err(|e| StoreError::Failed(format!("{}: {e}", self.dir.join(NAME).display())))?;
+        self.tables = tables;
+        Ok(())
+    }
+
+    fn write(&self, tables: &[TableSpec]) -> io::Result<()> {
+        let content = Content {
+            format: FORMAT,
+            tables: tables.to_vec(),
+        };
+        let temporary = self.dir.join(format!("{NAME}.new"));
+        let mut file = File::create(&temporary)?;
+        file.write_all(&serde_json::to_vec_pretty(&content)?)?;
+        file.sync_all()?;
+        // IMPORTANT: content, then name, then folder, each durable before the next; otherwise a crash can leave
+        // the name with no content, or the column families without the name.
+        fs::rename(&temporary, self.dir.join(NAME))?;
+        File::open(&self.dir)?.sync_all()
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<TableSpec>> {
+    let damaged = |e: serde_json::Error| StoreError::Damaged(format!("{}: {e}", path.display()));
+    let content: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
+    match content.get("format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format != u64::from(FORMAT) => Err(StoreError::Failed(format!(
+            "{}: format {format} is of another version",
+            path.display()
+        ))),
+        _ => Ok(serde_json::from_value::<Content>(content).map_err(damaged)?.tables),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Class, FamilySpec};
+
+    fn spec(name: &str, class: Class) -> TableSpec {
+        let family = FamilySpec {
+            name: "cf".into(),
+            compression: Default::default(),
+            bloom: true,
+            cells: Default::default(),
+        };
+        TableSpec {
+            name: name.into(),
+            class,
+            families: vec![family],
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut specs = Specs::load(dir.path()).unwrap();
+        assert!(specs.tables().is_empty());
+        specs.add(&spec("a", Class::RowsReturn)).unwrap();
+        specs.add(&spec("b", Class::MadeOnce)).unwrap();
+        specs.add(&spec("a", Class::RowsReturn)).unwrap();
+        assert_eq!(
+            Specs::load(dir.path()).unwrap().tables(),
+            [spec("a", Class::RowsReturn), spec("b", Class::MadeOnce)]
+        );
+    }
+
+    #[test]
+    fn other_properties_are_refused_and_change_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut specs = Specs::load(dir.path()).unwrap();
+        specs.add(&spec("a", Class::RowsReturn)).unwrap();
+        assert!(matches!(
+            specs.add(&spec("a", Class::MadeOnce)),
+            Err(StoreError::OtherSpec(..))
+        ));
+        assert_eq!(
+            Specs::load(dir.path()).unwrap().tables(),
+            [spec("a", Class::RowsReturn)]
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_spec_is_damage_and_another_format_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(NAME), b"{\"format\":1,\"tab").unwrap();
+        assert!(matches!(Specs::load(dir.path()), Err(StoreError::Damaged(_))));
+        fs::write(dir.path().join(NAME), b"{\"format\":2,\"tables\":{}}").unwrap();
+        assert!(matches!(Specs::load(dir.path()), Err(StoreError::Failed(_))));
+    }
+}

@@ -1,0 +1,186 @@
+//! The folder: opening, closing, what survives, and what is refused.
+
+use std::fs;
+
+use super::*;
+use crate::engines::rocks::specs::Specs;
+
+#[tokio::test]
+async fn a_new_start_finds_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        let rocks = open(dir.path()).await;
+        for before in 0..round {
+            assert_eq!(
+                value(&rocks, "row", "a", &format!("{before}")).await.as_deref(),
+                Some(b"v".as_ref())
+            );
+            assert_eq!(
+                value(&rocks, "row", "c", &format!("{before}")).await.as_deref(),
+                Some(b"w".as_ref())
+            );
+        }
+        let cells = vec![put("a", &format!("{round}"), "v"), put("c", &format!("{round}"), "w")];
+        commit(&rocks, changes(vec![changed("row", cells)])).await;
+    }
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused_until_it_is_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    match Rocks::open(dir.path(), options()).map(|_| ()) {
+        Err(StoreError::Failed(said)) => assert!(said.contains("is in use"), "{said}"),
+        other => panic!("{other:?}"),
+    }
+    drop(rocks);
+    Rocks::open(dir.path(), options()).unwrap();
+}
+
+#[tokio::test]
+async fn a_crash_before_the_column_families_were_made_is_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Rocks::open(dir.path(), options()).unwrap());
+    Specs::load(dir.path()).unwrap().add(&spec()).unwrap();
+    let rocks = open(dir.path()).await;
+    commit(&rocks, changes(vec![changed("row", vec![put("b", "q", "v")])])).await;
+    assert_eq!(value(&rocks, "row", "b", "q").await.as_deref(), Some(b"v".as_ref()));
+}
+
+#[tokio::test]
+async fn a_crash_between_two_column_families_is_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Rocks::open(dir.path(), options()).unwrap();
+    rocks.specs.lock().unwrap().add(&spec()).unwrap();
+    let mut first = spec();
+    first.families.truncate(1);
+    rocks.db.create(&rocks.tuning, &first).unwrap();
+    // The same process tries again, then another one.
+    rocks.create(&spec()).await.unwrap();
+    drop(rocks);
+    let rocks = open(dir.path()).await;
+    commit(&rocks, changes(vec![changed("row", vec![put("c", "q", "v")])])).await;
+}
+
+#[tokio::test]
+async fn a_table_with_other_properties_is_refused_after_a_new_start_too() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    let rocks = Rocks::open(dir.path(), options()).unwrap();
+    let mut other = spec();
+    other.families[0].bloom = false;
+    assert!(matches!(rocks.create(&other).await, Err(StoreError::OtherSpec(name, _)) if name == "t"));
+    rocks.create(&spec()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_lost_or_spoilt_is_damage_and_never_an_empty_store() {
+    for (name, spoil) in [
+        ("CURRENT", false),
+        ("CURRENT", true),
+        ("tables.json", false),
+        ("tables.json", true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
+        drop(rocks);
+        let path = dir.path().join(name);
+        if spoil {
+            fs::write(path, b"spoilt").unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
+        }
+        let opened = Rocks::open(dir.path(), options()).map(|_| ());
+        assert!(is_damaged(&opened), "{name} {spoil}: {opened:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_was_lost_or_spoilt_is_damage() {
+    for spoil in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        fill(&rocks, "row", "a", 5_000).await;
+        rocks.flush();
+        drop(rocks);
+        for file in fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()) {
+            if file.extension().is_some_and(|e| e == "sst") {
+                let mut bytes = fs::read(&file).unwrap();
+                bytes[100..200].fill(0x5a);
+                if spoil {
+                    fs::write(file, bytes).unwrap()
+                } else {
+                    fs::remove_file(file).unwrap()
+                }
+            }
+        }
+        let Ok(rocks) = Rocks::open(dir.path(), options()) else {
+            assert!(!spoil, "a block is not read before it is asked for");
+            continue;
+        };
+        assert!(spoil, "all tables are looked at when the store is opened");
+        assert!(is_damaged(&rocks.get("t", b"row", &Ask::families(&["a"])).await));
+    }
+}
+
+#[tokio::test]
+async fn closing_finishes_what_waits_and_takes_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    let row = |n: usize| changes(vec![changed(&format!("{n}"), vec![put("a", "q", "v")])]);
+    let waiting = (0..200).map(|n| rocks.commit(row(n)));
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(waiting), rocks.close());
+    assert!(answers.into_iter().all(|answer| answer.unwrap() == Outcome::Committed));
+    assert!(matches!(rocks.commit(row(0)).await, Err(StoreError::Failed(_))));
+    assert!(value(&rocks, "199", "a", "q").await.is_some());
+    rocks.close().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
+    drop(rocks);
+    let full = Space::probed(
+        dir.path(),
+        Box::new(|| {
+            Ok(Room {
+                free: 1 << 20,
+                total: 1 << 40,
+            })
+        }),
+    );
+    let rocks = Rocks::open_with(dir.path(), options(), full, SKIP).unwrap();
+    let put = changes(vec![changed("row", vec![put("a", "other", "v")])]);
+    assert!(matches!(rocks.commit(put).await, Err(StoreError::Full(_))));
+    assert_eq!(count(&rocks, "row", "a").await, 1);
+    commit(&rocks, changes(vec![changed("row", vec![Change::delete("a", "q")])])).await;
+    assert_eq!(count(&rocks, "row", "a").await, 0);
+}
+
+#[tokio::test]
+async fn checksums_run_in_hardware() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    let log = fs::read_to_string(dir.path().join("LOG")).unwrap();
+    let line = log.lines().find(|line| line.contains("Fast CRC32 supported")).unwrap();
+    assert!(line.contains("Supported on"), "{line}");
+}
+
+#[tokio::test]
+async fn a_small_budget_is_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Rocks::open(dir.path(), RocksOptions { memory: 0 }).unwrap();
+    rocks.create(&spec()).await.unwrap();
+    let large = "x".repeat(1 << 20);
+    for n in 0..40 {
+        commit(
+            &rocks,
+            changes(vec![changed("row", vec![put("c", &format!("{n}"), &large)])]),
+        )
+        .await;
+    }
+    assert_eq!(count(&rocks, "row", "c").await, 40);
+}

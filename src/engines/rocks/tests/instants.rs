@@ -1,0 +1,141 @@
+//! One answer shows one instant, over all families, while others write.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::table::{PageAsk, RowRange, ScanAsk};
+
+/// Every plan sets a cell in each of two families to the same number; `look` must never see two numbers.
+async fn never_torn<F>(look: impl Fn(Arc<Rocks>) -> F)
+where
+    F: Future<Output = Vec<Bytes>>,
+{
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Arc::new(open(dir.path()).await);
+    let set = |n: usize| {
+        let n = n.to_string();
+        changes(vec![changed(
+            "row",
+            vec![put("a", "q", &n), put("b", "q", &n), put("b", "r", &n)],
+        )])
+    };
+    commit(&rocks, set(0)).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (rocks, done) = (rocks.clone(), done.clone());
+        async move {
+            for n in 1..1_500 {
+                commit(&rocks, set(n)).await;
+            }
+            done.store(true, Ordering::Relaxed);
+        }
+    });
+    let mut looks = 0;
+    while !done.load(Ordering::Relaxed) {
+        let seen = look(rocks.clone()).await;
+        assert!(
+            seen.len() > 1 && seen.windows(2).all(|pair| pair[0] == pair[1]),
+            "{seen:?}"
+        );
+        looks += 1;
+    }
+    writer.await.unwrap();
+    assert!(looks > 100, "{looks} looks are too few to tell");
+}
+
+fn values<'a>(cells: impl IntoIterator<Item = &'a crate::table::Cell>) -> Vec<Bytes> {
+    cells.into_iter().map(|cell| cell.value.clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cells_of_a_row() {
+    let ask = Ask::cells(vec![column("a", "q"), column("b", "q"), column("b", "r")]);
+    never_torn(|rocks| {
+        let ask = ask.clone();
+        async move {
+            values(
+                rocks
+                    .get("t", b"row", &ask)
+                    .await
+                    .unwrap()
+                    .cells()
+                    .iter()
+                    .map(|(_, cell)| cell),
+            )
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn families_of_a_row() {
+    let ask = Ask::families(&["a", "b"]);
+    never_torn(|rocks| {
+        let ask = ask.clone();
+        async move {
+            values(
+                rocks
+                    .get("t", b"row", &ask)
+                    .await
+                    .unwrap()
+                    .cells()
+                    .iter()
+                    .map(|(_, cell)| cell),
+            )
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_and_its_fence() {
+    let ask = PageAsk {
+        table: "t",
+        row: Bytes::from_static(b"row"),
+        family: "b",
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+        limit: 10,
+        fence: vec![column("a", "q")],
+    };
+    never_torn(|rocks| {
+        let ask = ask.clone();
+        async move {
+            let page = rocks.page(&ask).await.unwrap();
+            values(&page.cells)
+                .into_iter()
+                .chain(page.fence.into_iter().flatten())
+                .collect()
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_of_a_scan() {
+    let ask = ScanAsk {
+        table: "t",
+        range: RowRange::all(),
+        ask: Ask {
+            cells: vec![column("a", "q")],
+            families: vec!["b"],
+        },
+        limit: 10,
+        reverse: false,
+    };
+    never_torn(|rocks| {
+        let ask = ask.clone();
+        async move {
+            values(
+                rocks.scan(&ask).await.unwrap()[0]
+                    .1
+                    .cells()
+                    .iter()
+                    .map(|(_, cell)| cell),
+            )
+        }
+    })
+    .await;
+}

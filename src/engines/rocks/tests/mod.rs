@@ -1,0 +1,145 @@
+//! What is particular to this engine; the promises that every engine makes are held by the contract suite.
+
+mod folder;
+mod groups;
+mod instants;
+mod oracle;
+mod reads;
+
+use std::path::Path;
+
+use bytes::Bytes;
+use rocksdb::FlushOptions;
+
+use super::space::{Room, Space};
+use super::{Rocks, RocksOptions, SKIP};
+use crate::table::spec::{CellSize, Compression};
+use crate::table::{
+    Ask, Change, Check, Class, Column, FamilySpec, Guarded, Outcome, Plan, RowChange, Store, StoreError, TableSpec,
+};
+
+/// A table with three families, like and unlike each other.
+pub(super) fn spec() -> TableSpec {
+    let family = |name: &str, bloom, cells, compression| FamilySpec {
+        name: name.into(),
+        compression,
+        bloom,
+        cells,
+    };
+    TableSpec {
+        name: "t".into(),
+        class: Class::RowsReturn,
+        families: vec![
+            family("a", true, CellSize::Small, Compression::Light),
+            family("b", false, CellSize::Small, Compression::Light),
+            family("c", true, CellSize::Large, Compression::None),
+        ],
+    }
+}
+
+pub(super) fn options() -> RocksOptions {
+    RocksOptions { memory: 64 << 20 }
+}
+
+pub(super) async fn open(dir: &Path) -> Rocks {
+    open_with(dir, SKIP).await
+}
+
+pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
+    let roomy = || {
+        Ok(Room {
+            free: 1 << 40,
+            total: 1 << 41,
+        })
+    };
+    let rocks = Rocks::open_with(dir, options(), Space::probed(dir, Box::new(roomy)), skip).unwrap();
+    rocks.create(&spec()).await.unwrap();
+    rocks
+}
+
+impl Rocks {
+    /// Writes everything to tables, so that the next start finds nothing in memory.
+    pub(super) fn flush(&self) {
+        for family in &spec().families {
+            let family = self.db.family("t", &family.name).unwrap();
+            self.db.raw.flush_cf_opt(&family, &FlushOptions::default()).unwrap();
+        }
+    }
+}
+
+pub(super) fn column(family: &'static str, qualifier: &str) -> Column {
+    Column::new(family, Bytes::copy_from_slice(qualifier.as_bytes()))
+}
+
+pub(super) fn put(family: &'static str, qualifier: &str, value: &str) -> Change {
+    let owned = |s: &str| Bytes::copy_from_slice(s.as_bytes());
+    Change::put(family, owned(qualifier), owned(value))
+}
+
+pub(super) fn changed(row: &str, changes: Vec<Change>) -> RowChange {
+    RowChange {
+        table: "t",
+        row: Bytes::copy_from_slice(row.as_bytes()),
+        changes,
+    }
+}
+
+pub(super) fn guarded(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> Guarded {
+    Guarded {
+        table: "t",
+        row: Bytes::copy_from_slice(row.as_bytes()),
+        checks,
+        changes,
+    }
+}
+
+/// A plan that only changes rows, without checks.
+pub(super) fn changes(rows: Vec<RowChange>) -> Plan {
+    Plan {
+        finish: rows,
+        ..Plan::default()
+    }
+}
+
+pub(super) fn checked(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> Plan {
+    Plan {
+        guarded: vec![guarded(row, checks, changes)],
+        ..Plan::default()
+    }
+}
+
+pub(super) async fn commit(rocks: &Rocks, plan: Plan) {
+    assert_eq!(rocks.commit(plan).await.unwrap(), Outcome::Committed);
+}
+
+pub(super) async fn value(rocks: &Rocks, row: &str, family: &'static str, qualifier: &str) -> Option<Bytes> {
+    let ask = Ask::cells(vec![column(family, qualifier)]);
+    rocks
+        .get("t", row.as_bytes(), &ask)
+        .await
+        .unwrap()
+        .get(family, qualifier.as_bytes())
+        .cloned()
+}
+
+/// Puts `count` cells named by number into the row's family.
+pub(super) async fn fill(rocks: &Rocks, row: &str, family: &'static str, count: usize) {
+    for from in (0..count).step_by(20_000) {
+        let cells = (from..count.min(from + 20_000))
+            .map(|n| put(family, &format!("{n:08}"), "v"))
+            .collect();
+        commit(rocks, changes(vec![changed(row, cells)])).await;
+    }
+}
+
+pub(super) async fn count(rocks: &Rocks, row: &str, family: &'static str) -> usize {
+    rocks
+        .get("t", row.as_bytes(), &Ask::families(&[family]))
+        .await
+        .unwrap()
+        .len()
+}
+
+pub(super) fn is_damaged<T>(answer: &Result<T, StoreError>) -> bool {
+    matches!(answer, Err(StoreError::Damaged(_)))
+}

@@ -1,0 +1,178 @@
+//! Random plans and questions, answered as the memory engine answers them.
+
+use std::ops::Bound;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::engines::memory::Memory;
+use crate::table::{PageAsk, RowRange, ScanAsk};
+
+const FAMILIES: [&str; 3] = ["a", "b", "c"];
+
+fn family() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(&FAMILIES[..])
+}
+
+/// Row keys and qualifiers with the bytes that the encoding treats specially.
+fn name() -> impl Strategy<Value = Bytes> {
+    let byte = proptest::sample::select(&[0u8, 1, 2, b'a', 0xff][..]);
+    proptest::collection::vec(byte, 1..3).prop_map(Bytes::from)
+}
+
+fn bound() -> impl Strategy<Value = Bound<Bytes>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        name().prop_map(Bound::Included),
+        name().prop_map(Bound::Excluded)
+    ]
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        6 => (family(), name(), name()).prop_map(|(f, q, v)| Change::put(f, q, v)),
+        2 => (family(), name()).prop_map(|(f, q)| Change::delete(f, q)),
+        1 => family().prop_map(|family| Change::DeleteFamily { family }),
+    ]
+}
+
+fn check() -> impl Strategy<Value = Check> {
+    prop_oneof![
+        4 => (family(), name()).prop_map(|(f, q)| Check::Absent(Column::new(f, q))),
+        1 => (family(), name(), name()).prop_map(|(f, q, v)| Check::Equals(Column::new(f, q), v)),
+        1 => family().prop_map(Check::FamilyEmpty),
+    ]
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let changes = || proptest::collection::vec(change(), 1..6);
+    let row = (name(), changes()).prop_map(|(row, changes)| RowChange {
+        table: "t",
+        row,
+        changes,
+    });
+    let guard =
+        (name(), proptest::collection::vec(check(), 0..2), changes()).prop_map(|(row, checks, changes)| Guarded {
+            table: "t",
+            row,
+            checks,
+            changes,
+        });
+    let guarded = proptest::collection::vec(guard, 0..3);
+    (guarded, proptest::collection::vec(row, 0..3)).prop_map(|(guarded, finish)| Plan {
+        guarded,
+        finish,
+        ..Plan::default()
+    })
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let column = (family(), name()).prop_map(|(f, q)| Column::new(f, q));
+    (
+        proptest::collection::vec(column, 0..4),
+        proptest::collection::vec(family(), 0..3),
+    )
+        .prop_map(|(cells, families)| Ask { cells, families })
+}
+
+fn scan() -> impl Strategy<Value = ScanAsk> {
+    (bound(), bound(), ask(), 0..12usize, any::<bool>()).prop_map(|(from, to, ask, limit, reverse)| ScanAsk {
+        table: "t",
+        range: RowRange { from, to },
+        ask,
+        limit,
+        reverse,
+    })
+}
+
+fn page() -> impl Strategy<Value = PageAsk> {
+    let fence = proptest::collection::vec((family(), name()).prop_map(|(f, q)| Column::new(f, q)), 0..3);
+    (name(), family(), bound(), bound(), 0..6usize, fence).prop_map(|(row, family, from, to, limit, fence)| PageAsk {
+        table: "t",
+        row,
+        family,
+        from,
+        to,
+        limit,
+        fence,
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Plans that are sent at once and in this order, so that they share groups.
+    Commit(Vec<Plan>),
+    Get(Bytes, Ask),
+    Page(PageAsk),
+    Scan(ScanAsk),
+    Flush,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => proptest::collection::vec(plan(), 1..8).prop_map(Step::Commit),
+        3 => (name(), ask()).prop_map(|(row, ask)| Step::Get(row, ask)),
+        4 => page().prop_map(Step::Page),
+        8 => scan().prop_map(Step::Scan),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+async fn same(steps: Vec<Step>) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rocks = Some(open(dir.path()).await);
+    let memory = Memory::default();
+    for step in steps {
+        let store = rocks.as_ref().unwrap();
+        match step {
+            Step::Commit(plans) => {
+                // In one task futures are polled in order, so plans enter the queue in order.
+                let sent = futures_util::future::join_all(plans.iter().map(|plan| store.commit(plan.clone())));
+                for (answer, plan) in sent.await.into_iter().zip(&plans) {
+                    assert_eq!(answer.unwrap(), memory.commit(plan.clone()).await.unwrap(), "{plan:?}");
+                }
+            }
+            Step::Get(row, ask) => {
+                assert_eq!(
+                    store.get("t", &row, &ask).await.unwrap(),
+                    memory.get("t", &row, &ask).await.unwrap()
+                );
+                let many = [(row.clone(), ask.clone()), (row, ask)];
+                assert_eq!(
+                    store.get_many("t", &many).await.unwrap(),
+                    memory.get_many("t", &many).await.unwrap()
+                );
+            }
+            Step::Page(ask) => {
+                assert_eq!(
+                    store.page(&ask).await.unwrap(),
+                    memory.page(&ask).await.unwrap(),
+                    "{ask:?}"
+                );
+            }
+            Step::Scan(ask) => {
+                assert_eq!(
+                    store.scan(&ask).await.unwrap(),
+                    memory.scan(&ask).await.unwrap(),
+                    "{ask:?}"
+                );
+            }
+            Step::Flush => store.flush(),
+            Step::Reopen => {
+                rocks = None;
+                rocks.replace(open(dir.path()).await);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn answers_are_those_of_the_oracle(steps in proptest::collection::vec(step(), 1..60)) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(same(steps));
+    }
+}

@@ -1,0 +1,113 @@
+//! Where reads run, and how far they go.
+
+use std::ops::Bound;
+
+use super::*;
+use crate::engines::rocks::db::Fault;
+use crate::engines::rocks::view::Tier;
+use crate::engines::rocks::{read_page, read_row};
+use crate::table::rules::PAGE_CELLS;
+use crate::table::{PageAsk, RowRange, ScanAsk};
+
+fn page_of(row: &str, limit: usize) -> PageAsk {
+    PageAsk {
+        table: "t",
+        row: Bytes::copy_from_slice(row.as_bytes()),
+        family: "a",
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+        limit,
+        fence: vec![column("b", "q")],
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_serves_requests_reads_no_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    fill(&rocks, "row", "a", 50).await;
+    commit(&rocks, changes(vec![changed("row", vec![put("b", "q", "v")])])).await;
+    rocks.flush();
+    drop(rocks);
+
+    let rocks = open(dir.path()).await;
+    let ask = Ask::cells(vec![column("b", "q")]);
+    let cached = |ask: &Ask| read_row(&rocks.db, Tier::Cached, "t", b"row", ask);
+    assert!(matches!(cached(&ask), Err(Fault::Incomplete)));
+    assert!(matches!(
+        read_page(&rocks.db, Tier::Cached, &page_of("row", 10)),
+        Err(Fault::Incomplete)
+    ));
+    assert_eq!(rocks.get("t", b"row", &ask).await.unwrap().len(), 1);
+    assert_eq!(rocks.page(&page_of("row", 10)).await.unwrap().cells.len(), 10);
+    // The pool has left it in memory.
+    assert_eq!(cached(&ask).unwrap().len(), 1);
+    assert_eq!(
+        read_page(&rocks.db, Tier::Cached, &page_of("row", 10))
+            .unwrap()
+            .cells
+            .len(),
+        10
+    );
+}
+
+#[tokio::test]
+async fn many_cold_rows_come_back_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    let name = |n: usize| format!("{n:04}");
+    for n in (0..300).step_by(2) {
+        commit(&rocks, changes(vec![changed(&name(n), vec![put("c", "q", &name(n))])])).await;
+    }
+    rocks.flush();
+    drop(rocks);
+    let rocks = open(dir.path()).await;
+    let ask = |n: usize| (Bytes::from(name(299 - n)), Ask::cells(vec![column("c", "q")]));
+    let asks: Vec<_> = (0..300).map(ask).collect();
+    for _cold_then_warm in 0..2 {
+        let rows = rocks.get_many("t", &asks).await.unwrap();
+        for (n, row) in rows.iter().enumerate() {
+            let expected = (n % 2 == 1).then(|| name(299 - n));
+            assert_eq!(row.get("c", b"q").cloned(), expected.map(Bytes::from));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wide_family_is_read_whole_up_to_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    let scan = |reverse| ScanAsk {
+        table: "t",
+        range: RowRange::all(),
+        ask: Ask::families(&["a"]),
+        limit: 10,
+        reverse,
+    };
+    fill(&rocks, "row", "a", PAGE_CELLS).await;
+    assert_eq!(count(&rocks, "row", "a").await, PAGE_CELLS);
+    assert_eq!(rocks.scan(&scan(true)).await.unwrap()[0].1.len(), PAGE_CELLS);
+    commit(&rocks, changes(vec![changed("row", vec![put("a", "one more", "v")])])).await;
+    let wide = |e: StoreError| matches!(e, StoreError::TooWide { row, family, .. } if row == "row" && family == "a");
+    assert!(rocks.get("t", b"row", &Ask::families(&["a"])).await.is_err_and(wide));
+    assert!(rocks.scan(&scan(false)).await.is_err_and(wide));
+    assert!(rocks.scan(&scan(true)).await.is_err_and(wide));
+    let page = rocks.page(&page_of("row", PAGE_CELLS)).await.unwrap();
+    assert!(page.cells.len() == PAGE_CELLS && page.more);
+}
+
+#[tokio::test]
+async fn tombstones_send_a_read_to_the_pool() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    fill(&rocks, "row", "a", 5_000).await;
+    let names = (0..4_999).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
+    commit(&rocks, changes(vec![changed("row", names.collect())])).await;
+    assert!(matches!(
+        read_page(&rocks.db, Tier::Cached, &page_of("row", 10)),
+        Err(Fault::Incomplete)
+    ));
+    let page = rocks.page(&page_of("row", 10)).await.unwrap();
+    assert_eq!(page.cells.len(), 1);
+    assert!(!page.more);
+}

@@ -1,0 +1,152 @@
+//! What a stepwise store knows: its steps so far, what is to go wrong, what is held and what is removed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use rowdrive::table::store::Result;
+use rowdrive::table::{Change, Class, Plan, RowChange, RowKey, StoreError};
+
+use super::step::{self, Fault, Finish, Part, Read, Step};
+
+pub type Hook<T> = Arc<dyn Fn(T) -> BoxFuture<'static, ()> + Send + Sync>;
+pub type Once = Box<dyn FnOnce(Step) -> BoxFuture<'static, ()> + Send>;
+/// A write-once cell, or the whole family of a row, that is removed for ever.
+pub type Removed = (&'static str, RowKey, &'static str, Option<Bytes>);
+
+/// A step that was not done, or is done once more, when a test says so.
+pub struct Held {
+    pub step: Step,
+    pub write: Plan,
+    /// How often each row had been written, where the step must find its rows as they were.
+    pub as_of: Option<Vec<usize>>,
+}
+
+#[derive(Default)]
+pub struct State {
+    pub classes: HashMap<String, Class>,
+    /// How often the store was stopped: a call of an earlier life never goes on.
+    pub lives: usize,
+    pub stopped: bool,
+    pub steps: usize,
+    pub plans: usize,
+    pub finish: Finish,
+    pub faults: HashMap<usize, Fault>,
+    pub once: HashMap<usize, Once>,
+    pub before: Option<Hook<Step>>,
+    pub after: Option<Hook<Step>>,
+    pub reading: Option<Hook<Read>>,
+    pub removed: HashSet<Removed>,
+    pub written: HashMap<(&'static str, RowKey), usize>,
+    pub held: Vec<Held>,
+    pub log: Vec<String>,
+}
+
+/// One call of `commit` on its way.
+pub struct Run {
+    pub life: usize,
+    pub plan: usize,
+    pub begun: bool,
+}
+
+impl State {
+    pub fn stop(&mut self) {
+        if !self.stopped {
+            self.stopped = true;
+            self.lives += 1;
+        }
+    }
+
+    pub fn life(&self) -> Result<usize> {
+        if self.stopped { Err(stopped()) } else { Ok(self.lives) }
+    }
+
+    pub fn run(&mut self) -> Result<Run> {
+        let life = self.life()?;
+        self.plans += 1;
+        Ok(Run { life, plan: self.plans, begun: false })
+    }
+
+    pub fn note(&mut self, step: &Step, fate: &str) {
+        self.log.push(format!("{step}: {fate}"));
+    }
+
+    pub fn is_write_once(&self, table: &str) -> bool {
+        matches!(self.classes.get(table), Some(Class::WriteOnce | Class::WriteOnceLate))
+    }
+
+    /// A row as it is written: of a write-once table every change alone.
+    pub fn pieces(&self, row: RowChange) -> Vec<RowChange> {
+        if !self.is_write_once(row.table) {
+            return vec![row];
+        }
+        let alone = |change| RowChange { table: row.table, row: row.row.clone(), changes: vec![change] };
+        row.changes.iter().cloned().map(alone).collect()
+    }
+
+    /// Whether a late copy of this step does its work whatever happened to its row since.
+    pub fn comes_late_anyway(&self, step: &Step) -> bool {
+        let write_once = step.rows.iter().all(|(table, _)| self.is_write_once(table));
+        step.part == Part::Finish || (step.part == Part::Prepare && write_once)
+    }
+
+    pub fn written(&self, step: &Step) -> Vec<usize> {
+        step.rows.iter().map(|row| self.written.get(row).copied().unwrap_or_default()).collect()
+    }
+
+    /// Numbers a step, unless its plan's life is over.
+    pub fn begin(&mut self, run: &Run, part: Part, write: &Plan) -> Result<(Step, Option<Hook<Step>>, Option<Once>)> {
+        if self.stopped || run.life != self.lives {
+            return Err(unknown("the store stopped"));
+        }
+        self.steps += 1;
+        let (rows, what) = step::described(write);
+        let step = Step { number: self.steps, plan: run.plan, part, rows, what, late: false };
+        Ok((step, self.before.clone(), self.once.remove(&self.steps)))
+    }
+
+    /// The fault of a step whose hooks have run, unless its plan's life is over.
+    pub fn fault(&mut self, run: &Run, step: &Step) -> Result<Option<Fault>> {
+        if self.stopped || run.life != self.lives {
+            self.note(step, "lost");
+            return Err(unknown(&format!("the store stopped before {step}")));
+        }
+        let fault = self.faults.remove(&step.number).or(match self.finish {
+            Finish::Twice if step.part == Part::Finish => Some(Fault::Twice),
+            Finish::Held if step.part == Part::Finish => Some(Fault::Hold),
+            _ => None,
+        });
+        Ok(fault.filter(|fault| *fault != Fault::Twice || self.comes_late_anyway(step)))
+    }
+
+    /// Takes puts of write-once cells that are removed for ever out of a write, and remembers its removals.
+    pub fn bury(&mut self, write: &mut Plan) {
+        for row in write.prepare.iter_mut().chain(&mut write.finish) {
+            if !self.is_write_once(row.table) {
+                continue;
+            }
+            let name = |family: &'static str, qualifier| (row.table, row.row.clone(), family, qualifier);
+            row.changes.retain(|change| match change {
+                Change::Put { family, qualifier, .. } => {
+                    !self.removed.contains(&name(family, None))
+                        && !self.removed.contains(&name(family, Some(qualifier.clone())))
+                }
+                Change::Delete { .. } | Change::DeleteFamily { .. } => {
+                    self.removed.insert(name(change.family(), change.qualifier().cloned()));
+                    true
+                }
+            });
+        }
+        write.prepare.retain(|row| !row.changes.is_empty());
+        write.finish.retain(|row| !row.changes.is_empty());
+    }
+}
+
+pub fn stopped() -> StoreError {
+    StoreError::Failed("the store is stopped".to_owned())
+}
+
+pub fn unknown(cause: &str) -> StoreError {
+    StoreError::Unknown { cause: cause.to_owned(), full: false }
+}
