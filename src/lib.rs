@@ -20,6 +20,7 @@
 pub mod content;
 pub mod drive;
 pub mod engines;
+pub mod http;
 pub mod migrate;
 pub mod schema;
 pub mod table;

@@ -1,1 +1,9 @@
-fn main() {}
+//! The program: parse, run, exit code.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

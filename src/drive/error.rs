@@ -2,7 +2,7 @@
 
 use crate::content::ContentError;
 use crate::schema::{PathError, ValueError};
-use crate::table::StoreError;
+pub use crate::table::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {

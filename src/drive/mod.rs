@@ -36,12 +36,12 @@ pub use ask::{
 use tokio::sync::RwLock;
 
 use cleanup::Unlinker;
-pub use error::{DriveError, Result};
+pub use error::{DriveError, Result, StoreError};
 use walk::Walks;
 
 use crate::content::{Content, Upload};
 use crate::schema::{DrivePath, Timestamp};
-use crate::table::{Change, Plan, RowChange, StoreError, Tables};
+use crate::table::{Change, Plan, RowChange, Tables};
 
 /// How often an operation decides anew before it gives up.
 const TRIES: usize = 8;

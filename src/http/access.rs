@@ -1,0 +1,108 @@
+//! Around every request: its id, its log line, and the last hand on its response.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http_body::{Frame, SizeHint};
+use tracing::Instrument;
+use uuid::Uuid;
+
+use super::problem::Problem;
+
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Runs a request under an id of its own, renders the problem that came of it, and logs it when its body is
+/// sent or its client has left.
+pub async fn record(request: Request, next: Next) -> Response {
+    let id = Uuid::now_v7();
+    let mut line = LogLine {
+        id,
+        method: request.method().clone(),
+        path: request.uri().path().to_owned(),
+        status: None,
+        bytes: 0,
+        started: Instant::now(),
+    };
+    let span = tracing::info_span!("request", %id);
+    // A panic must not take the connection with it, and must not go unanswered.
+    let answer = AssertUnwindSafe(next.run(request))
+        .catch_unwind()
+        .instrument(span.clone())
+        .await;
+    let mut response =
+        span.in_scope(|| answer.unwrap_or_else(|_| Problem::internal(&"a handler panicked").into_response()));
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        problem.render(&mut response, id);
+    }
+    line.status = Some(response.status().as_u16());
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(id) = HeaderValue::try_from(id.to_string()) {
+        headers.insert(REQUEST_ID, id);
+    }
+    response.map(|body| Body::new(Counted { body, line }))
+}
+
+/// What is logged of a request when the last of it is gone.
+struct LogLine {
+    id: Uuid,
+    method: Method,
+    /// As it was sent: percent-encoded.
+    path: String,
+    /// None if the client left before there was an answer.
+    status: Option<u16>,
+    /// Of the answer's body.
+    bytes: u64,
+    started: Instant,
+}
+
+impl Drop for LogLine {
+    fn drop(&mut self) {
+        // Debug, not Display: what a client sent is escaped, whatever the format of the log.
+        tracing::info!(
+            target: "access",
+            id = %self.id,
+            method = ?self.method.as_str(),
+            path = ?self.path,
+            status = self.status.unwrap_or(0),
+            bytes = self.bytes,
+            ms = self.started.elapsed().as_secs_f64() * 1000.0,
+        );
+    }
+}
+
+/// A body that counts what is sent of it.
+struct Counted {
+    body: Body,
+    line: LogLine,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.line.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,96 @@
+//! Bodies: JSON, uploads, and what is known of a body before it is read.
+
+use axum::body::{Body, Bytes};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+
+use super::single;
+use crate::content::{Staged, Upload};
+use crate::http::problem::{Kind, Problem, Result};
+
+/// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
+const JSON_BYTES: u64 = 64 * 1024;
+
+/// The length that a request says its body has, checked against what the server takes.
+pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> {
+    let Some(text) = single(headers, &CONTENT_LENGTH)? else {
+        return Ok(None);
+    };
+    let length = text
+        .parse()
+        .map_err(|_| Problem::malformed("Content-Length is not a number."))?;
+    match limit {
+        Some(limit) if length > limit => Err(Problem::too_large(limit)),
+        _ => Ok(Some(length)),
+    }
+}
+
+/// Reads an upload to its end. A body that is cut, too long, or not as long as was said leaves nothing.
+pub async fn receive(body: Body, mut upload: Upload, declared: Option<u64>, limit: Option<u64>) -> Result<Staged> {
+    let mut pieces = body.into_data_stream();
+    let mut received = 0u64;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| cut(&error))?;
+        received = received.saturating_add(piece.len() as u64);
+        if let Some(limit) = limit.filter(|limit| received > *limit) {
+            return Err(Problem::too_large(limit));
+        }
+        upload.write(piece).await?;
+    }
+    if declared.is_some_and(|length| length != received) {
+        return Err(cut(&"it is not as long as Content-Length says"));
+    }
+    Ok(upload.finish().await?)
+}
+
+/// Refuses a body where none belongs, without reading more of it than it takes to know.
+pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -> Result<()> {
+    let refused = || Problem::malformed(detail);
+    if declared(headers, None)?.is_some_and(|length| length > 0) {
+        return Err(refused());
+    }
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        if !piece.map_err(|error| cut(&error))?.is_empty() {
+            return Err(refused());
+        }
+    }
+    Ok(())
+}
+
+/// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
+pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T> {
+    let essence = single(headers, &CONTENT_TYPE)?
+        .and_then(|t| t.split(';').next())
+        .unwrap_or_default();
+    if !essence.trim().eq_ignore_ascii_case("application/json") {
+        return Err(Problem::new(
+            Kind::MediaType,
+            "Send the body as Content-Type: application/json.",
+        ));
+    }
+    declared(headers, Some(JSON_BYTES))?;
+    let mut pieces = body.into_data_stream();
+    let mut text: Vec<u8> = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece: Bytes = piece.map_err(|error| cut(&error))?;
+        if (text.len() + piece.len()) as u64 > JSON_BYTES {
+            return Err(Problem::too_large(JSON_BYTES));
+        }
+        text.extend_from_slice(&piece);
+    }
+    serde_json::from_slice(&text).map_err(|error| {
+        let what: String = error.to_string().chars().take(200).collect();
+        Problem::malformed(format!("The JSON body is not as it should be: {what}."))
+    })
+}
+
+fn cut(cause: &dyn std::fmt::Debug) -> Problem {
+    tracing::info!(?cause, "a body was cut");
+    Problem::new(
+        Kind::BodyCut,
+        "The body was not sent whole, so nothing is stored: send it again.",
+    )
+}

@@ -1,0 +1,131 @@
+//! `Repr-Digest` (RFC 9530): a dictionary of structured fields (RFC 9651) whose values are byte sequences.
+
+use axum::http::{HeaderMap, HeaderName};
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use crate::http::problem::{Problem, Result};
+use crate::schema::file::Digest;
+
+pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+
+/// RFC 9651 section 4.2.7: missing padding is forgiven.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The SHA-256 that a body is said to have. Other algorithms do not count; what is malformed is refused.
+pub fn repr_digest(headers: &HeaderMap) -> Result<Option<Digest>> {
+    let mut found = None;
+    for value in headers.get_all(REPR_DIGEST) {
+        let members = value.to_str().ok().and_then(dictionary);
+        for (key, bytes) in members.ok_or_else(malformed)? {
+            if key == "sha-256" {
+                // Of a key that comes twice, the last counts.
+                found = Some(Digest(bytes.try_into().map_err(|_| malformed())?));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn malformed() -> Problem {
+    Problem::malformed("Repr-Digest is written sha-256=:<base64 of 32 bytes>: as RFC 9530 says.")
+}
+
+/// The members of one field line. A line that is empty or ends with a comma is malformed.
+fn dictionary(text: &str) -> Option<Vec<(&str, Vec<u8>)>> {
+    let mut members = Vec::new();
+    let mut rest = text.trim_matches(' ');
+    loop {
+        let key_end = rest.find('=')?;
+        let (key, value) = (rest.get(..key_end)?, rest.get(key_end + 1..)?);
+        let inner = value.strip_prefix(':')?;
+        let end = inner.find(':')?;
+        let bytes = BASE64.decode(inner.get(..end)?).ok()?;
+        members.push((is_key(key).then_some(key)?, bytes));
+        rest = parameters(inner.get(end + 1..)?)?.trim_start_matches([' ', '\t']);
+        if rest.is_empty() {
+            return Some(members);
+        }
+        rest = rest.strip_prefix(',')?.trim_start_matches([' ', '\t']);
+    }
+}
+
+/// RFC 9651 section 3.1.2.
+fn is_key(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase() || c == '*')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b))
+}
+
+/// Skips parameters, none of which has a meaning here; their values may be tokens, numbers or booleans.
+fn parameters(mut text: &str) -> Option<&str> {
+    while let Some(rest) = text.strip_prefix(';') {
+        let rest = rest.trim_start_matches(' ');
+        let end = rest.find([';', ',', ' ', '\t']).unwrap_or(rest.len());
+        let (parameter, after) = rest.split_at_checked(end)?;
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, "1"));
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/?".contains(&b);
+        if !is_key(key) || value.is_empty() || !value.bytes().all(plain) {
+            return None;
+        }
+        text = after;
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn read(lines: &[&str]) -> std::result::Result<Option<Digest>, ()> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(REPR_DIGEST, HeaderValue::from_str(line).unwrap());
+        }
+        repr_digest(&headers).map_err(|_| ())
+    }
+
+    #[test]
+    fn dictionaries_are_read_strictly() {
+        let seven = Digest([7; 32]);
+        let text = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+        let good = format!("sha-256=:{text}:");
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&[&good]), Ok(Some(seven)));
+        assert_eq!(
+            read(&[&format!("md5=:AAAA:,\t{good};a=1;b , unixsum=:AA==:")]),
+            Ok(Some(seven))
+        );
+        assert_eq!(read(&["md5=:AAAA:", &good]), Ok(Some(seven)));
+        assert_eq!(read(&["sha-512=:AAAA:"]), Ok(None));
+        assert_eq!(
+            read(&[&format!("sha-256=:{}:", text.trim_end_matches('='))]),
+            Ok(Some(seven))
+        );
+        for bad in [
+            "",
+            ",",
+            "sha-256",
+            "sha-256=",
+            &format!("sha-256={text}"),
+            "sha-256=:AAAA:",
+            "sha-256=:!!!!:",
+            &format!("{good},"),
+            &format!("{good} {good}"),
+            &format!("SHA-256=:{text}:"),
+            "sha-256=:AAAA",
+            "md5=1",
+            &format!("{good};"),
+            &format!("{good}x"),
+        ] {
+            assert_eq!(read(&[bad]), Err(()), "{bad}");
+        }
+    }
+}

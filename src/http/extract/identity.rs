@@ -1,0 +1,116 @@
+//! Who a request is from, until users exist: whoever it says.
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::single;
+use crate::http::problem::{Problem, Result};
+use crate::schema::path::nfc;
+
+const ANONYMOUS: &str = "anonymous";
+const NAME_BYTES: usize = 255;
+
+/// The name under which files are made: NFC, at most 255 bytes, no control character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Creator(pub String);
+
+/// Reads the name of every request to the API, so that a malformed one is refused wherever it is sent.
+pub async fn identify(mut request: Request, next: Next) -> Response {
+    match of(request.headers()) {
+        Ok(creator) => {
+            request.extensions_mut().insert(creator);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Creator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| Problem::internal(&"a route lacks its identity"))
+    }
+}
+
+/// The name of an HTTP Basic header (RFC 7617); without one, with another scheme or an empty name, anonymous.
+fn of(headers: &HeaderMap) -> Result<Creator> {
+    let anonymous = Ok(Creator(ANONYMOUS.to_owned()));
+    let Some(value) = single(headers, &AUTHORIZATION)? else {
+        return anonymous;
+    };
+    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return anonymous;
+    }
+    let malformed = || Problem::malformed("The Basic header is not base64 of a name, a colon and a password in UTF-8.");
+    let decoded = STANDARD.decode(token.trim()).map_err(|_| malformed())?;
+    let text = String::from_utf8(decoded).map_err(|_| malformed())?;
+    let (name, _password) = text.split_once(':').ok_or_else(malformed)?;
+    if name.is_empty() {
+        anonymous
+    } else {
+        user(name).map(Creator)
+    }
+}
+
+/// A user's name, wherever it is written.
+pub fn user(name: &str) -> Result<String> {
+    let name = nfc(name);
+    if name.is_empty() || name.len() > NAME_BYTES || name.contains(char::is_control) {
+        return Err(Problem::malformed(format!(
+            "A user's name has 1 to {NAME_BYTES} bytes and no control character."
+        )));
+    }
+    Ok(name.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn named(value: &str) -> Option<String> {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(value).unwrap())]);
+        of(&headers).ok().map(|c| c.0)
+    }
+
+    fn basic(text: &[u8]) -> Option<String> {
+        named(&format!("Basic {}", STANDARD.encode(text)))
+    }
+
+    #[test]
+    fn names_are_read_and_bounded() {
+        assert_eq!(basic(b"tom:secret").unwrap(), "tom");
+        assert_eq!(basic(b"tom:").unwrap(), "tom");
+        assert_eq!(basic("e\u{301}va:a:b".as_bytes()).unwrap(), "éva");
+        assert_eq!(basic(b":x").unwrap(), ANONYMOUS);
+        assert_eq!(named("Bearer abc").unwrap(), ANONYMOUS);
+        assert_eq!(of(&HeaderMap::new()).unwrap().0, ANONYMOUS);
+        assert_eq!(named(&format!("bAsIc {}", STANDARD.encode("tom:x"))).unwrap(), "tom");
+        assert_eq!(basic(format!("{}:x", "u".repeat(255)).as_bytes()).unwrap().len(), 255);
+        for bad in [
+            &b"tom"[..],
+            b"to\nm:x",
+            b"\xff:x",
+            "\u{85}:x".as_bytes(),
+            format!("{}:x", "u".repeat(256)).as_bytes(),
+        ] {
+            assert_eq!(basic(bad), None);
+        }
+        for bad in ["Basic", "Basic !!!", "Basic dG9t OnNl"] {
+            assert_eq!(named(bad), None, "{bad}");
+        }
+    }
+}

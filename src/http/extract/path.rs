@@ -1,0 +1,170 @@
+//! Which file or directory a request names.
+
+use std::borrow::Cow;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::http::problem::{Problem, Result};
+use crate::schema::path::{PATH_BYTES, nfc};
+use crate::schema::{DrivePath, Name, PathError};
+
+/// The path of a request's target below its resource, as in `/v1/fs/a/b.jpg`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub path: DrivePath,
+    /// It ended with a slash: a directory is meant.
+    pub directory: bool,
+}
+
+impl<S: Sync> FromRequestParts<S> for Target {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        // "/v1/fs/a/b" -> "", "v1", "fs", "a/b"
+        let below = parts.uri.path().splitn(4, '/').nth(3).unwrap_or_default();
+        Self::parse(below)
+    }
+}
+
+impl Target {
+    /// From the raw path after the resource's slash: split first, then each segment decoded once, so that an
+    /// encoded slash never parts names.
+    fn parse(raw: &str) -> Result<Self> {
+        if raw.is_empty() {
+            return Ok(Self {
+                path: DrivePath::root(),
+                directory: true,
+            });
+        }
+        let (raw, directory) = raw.strip_suffix('/').map_or((raw, false), |r| (r, true));
+        let texts: Vec<Cow<'_, str>> = raw.split('/').map(decode).collect::<Result<_>>()?;
+        let names: std::result::Result<Vec<Name>, PathError> = texts.iter().map(|t| Name::parse(t)).collect();
+        let path = names.and_then(|names| DrivePath::from_names(&names));
+        Ok(Self {
+            path: path.map_err(|e| longest(e, &texts.join("/"), 1))?,
+            directory,
+        })
+    }
+}
+
+/// A path in a parameter or a JSON member. `what` names it in errors.
+pub fn parse_text(what: &str, text: &str) -> Result<DrivePath> {
+    DrivePath::parse(text).map_err(|error| match longest(error, text, 0) {
+        too_long @ PathError::TooLong(_) => too_long.into(),
+        other => Problem::malformed(format!("`{what}` is not a path: {other}.")),
+    })
+}
+
+/// A path that is too long as a whole is that first, whatever else is wrong with its names.
+fn longest(error: PathError, text: &str, slashes: usize) -> PathError {
+    let bytes = nfc(text).len() + slashes;
+    if bytes > PATH_BYTES {
+        PathError::TooLong(bytes)
+    } else {
+        error
+    }
+}
+
+/// Percent-decodes strictly: a percent sign starts two hexadecimal digits, and the result is UTF-8.
+pub fn decode(raw: &str) -> Result<Cow<'_, str>> {
+    let escaped = |part: &str| part.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if !raw.split('%').skip(1).all(escaped) {
+        return Err(Problem::malformed(
+            "A percent sign is not followed by two hexadecimal digits: write %25 for the sign itself.",
+        ));
+    }
+    percent_decode_str(raw)
+        .decode_utf8()
+        .map_err(|_| Problem::malformed("A path or parameter is not UTF-8."))
+}
+
+/// All that RFC 3986 does not let stand in a segment, and what clients and shells trip over.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Where a file or directory is served: path-absolute, each name encoded. Since it starts with `/v1/fs/`, no
+/// name can turn it into another host.
+pub fn location(path: &DrivePath, directory: bool) -> String {
+    let mut location = "/v1/fs".to_owned();
+    for name in path.names() {
+        location.push('/');
+        location.extend(utf8_percent_encode(name.as_str(), SEGMENT));
+    }
+    if directory {
+        location.push('/');
+    }
+    location
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::problem::Kind;
+
+    fn of(raw: &str) -> std::result::Result<(String, bool), Kind> {
+        Target::parse(raw)
+            .map(|t| (t.path.to_string(), t.directory))
+            .map_err(|p| p.kind())
+    }
+
+    #[test]
+    fn segments_are_split_then_decoded_once() {
+        for (raw, path, directory) in [
+            ("", "/", true),
+            ("a", "/a", false),
+            ("a/b/", "/a/b", true),
+            ("a%20b/%C3%BC", "/a b/ü", false),
+            ("%252F", "/%2F", false),
+            ("a%5Cb", "/a\\b", false),
+            ("e%CC%81", "/é", false),
+            ("照片.jpg", "/照片.jpg", false),
+            ("a+b", "/a+b", false),
+            ("...", "/...", false),
+        ] {
+            assert_eq!(of(raw), Ok((path.to_owned(), directory)), "{raw}");
+        }
+        for raw in [
+            "/", "a//b", "/a", "a//", ".", "..", "a/../b", "%2e%2E/a", "a%2Fb", "%00", "%0a", "%", "%2", "%zz", "%+1",
+            "%ff", "%C0%AF",
+        ] {
+            assert_eq!(of(raw), Err(Kind::Malformed), "{raw}");
+        }
+    }
+
+    #[test]
+    fn length_comes_first_and_counts_after_nfc() {
+        let deep = |n: usize| vec!["a"; n].join("/");
+        assert!(of(&deep(128)).is_ok());
+        assert_eq!(of(&deep(129)), Err(Kind::Malformed));
+        assert_eq!(of(&"x".repeat(256)), Err(Kind::Malformed));
+        assert_eq!(of(&"x".repeat(5000)), Err(Kind::TargetTooLong));
+        let full = vec!["x".repeat(255); 16].join("/");
+        assert_eq!(of(&full).map(|(p, _)| p.len()), Ok(4096));
+        assert_eq!(of(&format!("{full}/y")), Err(Kind::TargetTooLong));
+        // 3 bytes each, 2 after normalisation
+        let ohms = vec!["\u{2126}".repeat(127); 16].join("/");
+        assert!(ohms.len() > 4096 && of(&ohms).is_ok());
+        assert_eq!(
+            parse_text("from", &"x".repeat(5000)).unwrap_err().kind(),
+            Kind::Malformed
+        );
+        assert_eq!(
+            parse_text("from", &format!("/{}", "x".repeat(5000)))
+                .unwrap_err()
+                .kind(),
+            Kind::TargetTooLong
+        );
+    }
+
+    #[test]
+    fn locations_lead_back() {
+        for text in ["/", "/a b/ü?#%.jpg", "/-._~/;x", "/😀\\\"'"] {
+            let path = DrivePath::parse(text).unwrap();
+            let location = location(&path, false);
+            assert!(location.is_ascii());
+            let target = Target::parse(location.strip_prefix("/v1/fs").unwrap().trim_start_matches('/')).unwrap();
+            assert_eq!(target.path, path);
+        }
+    }
+}

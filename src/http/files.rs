@@ -1,0 +1,135 @@
+//! `GET /v1/files`: files of a time period.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use uuid::Uuid;
+
+use super::cursor::Scope;
+use super::extract::Params;
+use super::extract::identity::user;
+use super::fs_put::is_media_type;
+use super::problem::{Kind, Problem, Result};
+use super::{App, entry, respond};
+use crate::drive::{DriveError, FilesAsk, MimeFilter};
+use crate::schema::time::Clock;
+use crate::schema::{FileId, Timestamp};
+
+const KNOWN: [&str; 9] = [
+    "from", "to", "clock", "under", "creator", "type", "order", "limit", "cursor",
+];
+
+pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
+    let params = Params::parse(uri.query(), &KNOWN)?;
+    let mut ask = FilesAsk {
+        clock: params
+            .choice("clock", &[("modified", Clock::Modified), ("added", Clock::Added)])?
+            .unwrap_or_default(),
+        from: params.time("from", Timestamp::parse_bound)?,
+        to: params.time("to", Timestamp::parse_bound)?,
+        under: params.path("under")?,
+        creator: params.text("creator").map(user).transpose()?,
+        mime: params.text("type").map(mime_filter).transpose()?,
+        ascending: params
+            .choice("order", &[("desc", false), ("asc", true)])?
+            .unwrap_or(false),
+        after: None,
+        limit: params.limit()?,
+    };
+    if ask.from.zip(ask.to).is_some_and(|(from, to)| from > to) {
+        return Err(Problem::malformed("`from` lies after `to`: swap them."));
+    }
+    let scope = scope(&ask);
+    ask.after = params
+        .text("cursor")
+        .map(|cursor| decode(&scope.open(cursor)?))
+        .transpose()?;
+    let found = app.drive.files(&ask).await.map_err(under_missing)?;
+    respond::json(&entry::Page {
+        path: None,
+        entries: found.nodes.iter().map(entry::view).collect(),
+        next: found.next.map(|(time, id)| scope.seal(&encode(time, id))),
+    })
+}
+
+/// What a cursor is bound to: all that decides which files are passed, and in which order.
+fn scope(ask: &FilesAsk) -> Scope {
+    let number = |time: Option<Timestamp>| time.map(|t| t.ms().to_string());
+    let mime = ask.mime.as_ref().map(|filter| match filter {
+        MimeFilter::Top(top) => format!("{top}*"),
+        MimeFilter::Exact(exact) => exact.clone(),
+    });
+    Scope::new("files")
+        .filter(Some(match ask.clock {
+            Clock::Modified => "modified",
+            Clock::Added => "added",
+        }))
+        .filter(number(ask.from).as_deref())
+        .filter(number(ask.to).as_deref())
+        .filter(ask.under.as_ref().map(|path| path.as_str()))
+        .filter(ask.creator.as_deref())
+        .filter(mime.as_deref())
+        .filter(ask.ascending.then_some("asc"))
+}
+
+/// 8 bytes of the time, 16 of the id.
+fn encode(time: Timestamp, id: FileId) -> Vec<u8> {
+    [time.ms().to_be_bytes().as_slice(), id.0.as_bytes()].concat()
+}
+
+fn decode(position: &[u8]) -> Result<(Timestamp, FileId)> {
+    let parts = position
+        .split_first_chunk()
+        .and_then(|(ms, id)| Some((i64::from_be_bytes(*ms), Uuid::from_slice(id).ok()?)));
+    let (ms, id) = parts.ok_or_else(|| Problem::malformed("The cursor is damaged: start without one."))?;
+    Ok((Timestamp::from_ms(ms), FileId(id)))
+}
+
+/// `image/*`, or a whole type; without case and parameters.
+fn mime_filter(text: &str) -> Result<MimeFilter> {
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if !is_media_type(&essence) || essence.starts_with('*') {
+        return Err(Problem::malformed(
+            "`type` is a whole media type, as in image/jpeg, or image/* for all of its kind.",
+        ));
+    }
+    Ok(match essence.strip_suffix('*') {
+        Some(top) if top.ends_with('/') => MimeFilter::Top(top.to_owned()),
+        _ => MimeFilter::Exact(essence),
+    })
+}
+
+/// Errors of the folder that bounds a query.
+pub fn under_missing(error: DriveError) -> Problem {
+    match error {
+        DriveError::IsFile => Problem::malformed("`under` is a file: name a directory."),
+        DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile => {
+            Problem::new(Kind::NotFound, "There is no directory at `under`: check its spelling.")
+        }
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_whole_or_all_of_a_kind() {
+        assert_eq!(mime_filter("image/*").unwrap(), MimeFilter::Top("image/".into()));
+        assert_eq!(
+            mime_filter("Text/Plain; charset=utf-8").unwrap(),
+            MimeFilter::Exact("text/plain".into())
+        );
+        for bad in ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c"] {
+            assert!(mime_filter(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn positions_come_back() {
+        let at = (Timestamp::from_ms(-5), FileId(Uuid::from_bytes([3; 16])));
+        assert_eq!(decode(&encode(at.0, at.1)).unwrap(), at);
+        assert!(decode(b"short").is_err() && decode(&[0; 25]).is_err());
+    }
+}

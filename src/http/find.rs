@@ -1,0 +1,70 @@
+//! `GET /v1/find`: files by name, wherever they stand.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use uuid::Uuid;
+
+use super::cursor::Scope;
+use super::extract::Params;
+use super::extract::query::name_start;
+use super::files::under_missing;
+use super::problem::{Problem, Result};
+use super::{App, entry, respond};
+use crate::drive::FindAsk;
+use crate::schema::path::NAME_BYTES;
+use crate::schema::{FileId, Name};
+
+pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
+    let params = Params::parse(uri.query(), &["name", "under", "limit", "cursor"])?;
+    let text = params
+        .text("name")
+        .ok_or_else(|| Problem::malformed("Say which `name` to find; `name=foo*` finds all that start so."))?;
+    let (name, prefix) = match text.strip_suffix('*') {
+        Some(start) => (name_start("name", start)?, true),
+        None => (
+            Name::parse(text)
+                .map_err(|e| Problem::malformed(format!("`name`: {e}.")))?
+                .as_str()
+                .to_owned(),
+            false,
+        ),
+    };
+    let under = params.path("under")?;
+    let limit = params.limit()?;
+    let scope = Scope::new("find")
+        .filter(Some(&name))
+        .filter(prefix.then_some("*"))
+        .filter(under.as_ref().map(|path| path.as_str()));
+    let after = params
+        .text("cursor")
+        .map(|cursor| decode(&scope.open(cursor)?))
+        .transpose()?;
+    let found = app
+        .drive
+        .find(&FindAsk {
+            name,
+            prefix,
+            under,
+            after,
+            limit,
+        })
+        .await
+        .map_err(under_missing)?;
+    respond::json(&entry::Page {
+        path: None,
+        entries: found.nodes.iter().map(entry::view).collect(),
+        next: found
+            .next
+            .map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat())),
+    })
+}
+
+/// 16 bytes of the id, then the folded name, which is at most twice as long as a name.
+fn decode(position: &[u8]) -> Result<(String, FileId)> {
+    let parts = position.split_first_chunk::<16>().and_then(|(id, folded)| {
+        let folded = std::str::from_utf8(folded).ok().filter(|f| f.len() <= 2 * NAME_BYTES)?;
+        Some((folded.to_owned(), FileId(Uuid::from_bytes(*id))))
+    });
+    parts.ok_or_else(|| Problem::malformed("The cursor is damaged: start without one."))
+}

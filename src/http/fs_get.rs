@@ -1,0 +1,166 @@
+//! `GET` and `HEAD /v1/fs/<path>`: a file's content; a directory's listing is [`listing`].
+
+use std::ops::Range;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream, StreamExt};
+use percent_encoding::{CONTROLS, utf8_percent_encode};
+
+use super::extract::path::location;
+use super::extract::{Params, Preconditions, Target};
+use super::http_date::HttpDate;
+use super::problem::{Kind, Problem, Result};
+use super::{App, headers, listing, range};
+use crate::content::ContentError;
+use crate::drive::{DriveError, Opened};
+use crate::schema::{DrivePath, Timestamp};
+
+/// How often a file is opened anew when it is replaced while it is opened.
+const TRIES: usize = 4;
+
+/// What a reader asks of a file.
+struct Ask {
+    preconditions: Preconditions,
+    headers: HeaderMap,
+    head: bool,
+    download: bool,
+}
+
+pub async fn get(
+    State(app): State<App>,
+    method: Method,
+    target: Target,
+    preconditions: Preconditions,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response> {
+    if target.directory {
+        return listing::get(&app, &target.path, uri.query(), &headers).await;
+    }
+    // A directory has other parameters: the redirect keeps them, and its own address judges them.
+    let download = Params::parse(uri.query(), &["download"]).and_then(|p| p.flag("download", false));
+    for _ in 0..TRIES {
+        let opened = match app.drive.open_file(&target.path).await {
+            Err(DriveError::IsDirectory) => return to_directory(&target.path, &uri),
+            opened => opened.map_err(|error| failed(error, &target.path))?,
+        };
+        let ask = Ask {
+            preconditions: preconditions.clone(),
+            headers: headers.clone(),
+            head: method == Method::HEAD,
+            download: download.clone()?,
+        };
+        if let Some(response) = answer(opened, &ask).await? {
+            return Ok(response);
+        }
+    }
+    Err(Problem::new(
+        Kind::Busy,
+        "The file is being replaced all the time: try again.",
+    ))
+}
+
+/// `/v1/fs` to `/v1/fs/`.
+pub async fn to_root(uri: Uri) -> Result<Response> {
+    to_directory(&DrivePath::root(), &uri)
+}
+
+/// 308 to the directory's own address, path-absolute, the query kept.
+fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
+    let mut to = location(path, true);
+    if let Some(query) = uri.query() {
+        to.push('?');
+        to.extend(utf8_percent_encode(query, CONTROLS));
+    }
+    // Not kept: a file may stand here tomorrow.
+    let headers = [
+        (LOCATION, headers::value(to)?),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((StatusCode::PERMANENT_REDIRECT, headers).into_response())
+}
+
+/// The answer; none if the content is gone, since the file was replaced meanwhile.
+async fn answer(opened: Opened, ask: &Ask) -> Result<Option<Response>> {
+    let Opened { path, entry, body } = opened;
+    let modified = HttpDate::last_modified(entry.attributes.modified, Timestamp::now());
+    if !may_go_on(&ask.preconditions, &entry, modified)? {
+        let headers = headers::validators(&entry, modified)?;
+        return Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()));
+    }
+    let size = entry.attributes.size;
+    let range = if ask.head {
+        None
+    } else {
+        range::wanted(&ask.headers, size, entry.id, modified)?
+    };
+    let mut headers = headers::content(&entry, modified, path.last(), ask.download)?;
+    let status = match &range {
+        Some(Range { start, end }) => {
+            headers.insert(
+                CONTENT_RANGE,
+                headers::value(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?,
+            );
+            StatusCode::PARTIAL_CONTENT
+        }
+        None => StatusCode::OK,
+    };
+    let Range { start, end } = range.unwrap_or(0..size);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(end - start));
+    if ask.head || start == end {
+        return Ok(Some((status, headers).into_response()));
+    }
+    // IMPORTANT: the first piece is read before the status is sent: content that is gone or damaged is an
+    // answer of its own then, and never the start of a good one.
+    let mut pieces = Box::pin(body.stream(start, end));
+    match pieces.next().await {
+        Some(Ok(first)) => Ok(Some((status, headers, whole(first, pieces, path)).into_response())),
+        Some(Err(ContentError::Gone(_))) => Ok(None),
+        Some(Err(error)) => Err(failed(error.into(), &path)),
+        None => Err(Problem::internal(&format!("the content of {path} is empty"))),
+    }
+}
+
+/// Whether the content is wanted (RFC 9110 section 13.2.2): an error if a precondition fails, false if the
+/// client has this version already.
+fn may_go_on(asked: &Preconditions, entry: &crate::schema::dir::Entry, modified: HttpDate) -> Result<bool> {
+    use crate::drive::Condition;
+    let if_match = Condition {
+        if_match: asked.versions.if_match.clone(),
+        if_none_match: None,
+    };
+    if !if_match.holds(Some(entry.id)) || asked.unmodified_since.is_some_and(|date| modified > date) {
+        return Err(Problem::precondition());
+    }
+    let if_none_match = Condition {
+        if_match: None,
+        if_none_match: asked.versions.if_none_match.clone(),
+    };
+    Ok(if_none_match.holds(Some(entry.id)) && asked.modified_since.is_none_or(|date| modified > date))
+}
+
+/// The content as a body. An error ends it early: the connection breaks, and the client sees that bytes lack.
+fn whole(
+    first: Bytes,
+    rest: impl Stream<Item = std::result::Result<Bytes, ContentError>> + Send + 'static,
+    path: DrivePath,
+) -> Body {
+    let rest = rest.inspect(move |piece| {
+        if let Err(error) = piece {
+            tracing::error!(path = ?path.as_str(), cause = ?error, "a download was broken off");
+        }
+    });
+    Body::from_stream(stream::once(async { Ok(first) }).chain(rest))
+}
+
+/// An error that is about this very file names it in the log.
+fn failed(error: DriveError, path: &DrivePath) -> Problem {
+    if let DriveError::Content(cause) = &error {
+        tracing::error!(path = ?path.as_str(), ?cause, "content cannot be read");
+    }
+    Problem::reading(error)
+}

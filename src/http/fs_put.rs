@@ -1,0 +1,234 @@
+//! `PUT /v1/fs/<path>`: an upload; with a trailing slash, a directory.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, LOCATION};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use super::extract::body::{declared, receive, refuse_any};
+use super::extract::digest::repr_digest;
+use super::extract::path::location;
+use super::extract::{Creator, Params, Preconditions, Target, single};
+use super::problem::{Kind, Problem, Result};
+use super::{App, entry, headers, respond};
+use crate::drive::{Condition, DriveError, Made, Node, PutOptions, Versions};
+use crate::schema::file::Digest;
+use crate::schema::{DrivePath, Timestamp};
+
+pub const OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
+/// Bytes of a media type.
+const TYPE_BYTES: usize = 255;
+
+pub async fn put(
+    State(app): State<App>,
+    target: Target,
+    creator: Creator,
+    preconditions: Preconditions,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    if target.directory {
+        return make_directory(&app, &target.path, creator, &preconditions, uri.query(), &headers, body).await;
+    }
+    let asked = Upload::of(&target.path, uri.query(), &headers, app.options.max_body)?;
+    let condition = pin(&app, &target.path, preconditions).await?;
+    // IMPORTANT: all that can be refused is, before the body is polled: that is when the client is told to
+    // send it (`100 Continue`).
+    app.drive.check_put(&target.path, asked.parents, &condition).await?;
+    let staged = receive(body, app.drive.upload(), asked.length, app.options.max_body).await?;
+    if asked.digest.is_some_and(|digest| digest != staged.digest) {
+        return Err(Problem::new(
+            Kind::DigestMismatch,
+            "The body has another SHA-256 than Repr-Digest says, so nothing is stored: send it again.",
+        ));
+    }
+    let options = PutOptions {
+        mime: asked.mime,
+        creator: creator.0,
+        modified: asked.modified,
+        parents: asked.parents,
+        condition,
+    };
+    let made = app.drive.put(&target.path, staged, options).await?;
+    let mut response = stored(&made)?;
+    if asked.mtime_accepted {
+        response
+            .headers_mut()
+            .insert(OC_MTIME, HeaderValue::from_static("accepted"));
+    }
+    Ok(response)
+}
+
+/// What the headers and parameters of an upload say.
+struct Upload {
+    mime: String,
+    modified: Option<Timestamp>,
+    mtime_accepted: bool,
+    parents: bool,
+    digest: Option<Digest>,
+    length: Option<u64>,
+}
+
+impl Upload {
+    fn of(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
+        let params = Params::parse(query, &["parents", "modified"])?;
+        if headers.contains_key(CONTENT_RANGE) {
+            return Err(Problem::malformed(
+                "A file is sent whole: Content-Range does not go with PUT.",
+            ));
+        }
+        if single(headers, &CONTENT_ENCODING)?.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity")) {
+            return Err(Problem::new(
+                Kind::MediaType,
+                "Send the file as it is: it is stored as it comes, without Content-Encoding.",
+            ));
+        }
+        let bad_mtime =
+            |_| Problem::malformed("X-OC-Mtime is unix seconds: an integer or a decimal, in the years 1901 to 9999.");
+        let mtime = single(headers, &OC_MTIME)?
+            .map(|t| Timestamp::parse_unix(t.trim()).map_err(bad_mtime))
+            .transpose()?;
+        let modified = params.time("modified", Timestamp::parse)?;
+        Ok(Self {
+            mime: media_type(path, headers)?,
+            modified: modified.or(mtime),
+            mtime_accepted: mtime.is_some() && modified.is_none(),
+            parents: params.flag("parents", true)?,
+            digest: repr_digest(headers)?,
+            length: declared(headers, limit)?,
+        })
+    }
+}
+
+/// `Content-Type` if it is specific, else what the name suggests.
+fn media_type(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
+    let sent = single(headers, &CONTENT_TYPE)?.map(str::trim).filter(|t| !t.is_empty());
+    let essence = sent.and_then(|t| t.split(';').next()).unwrap_or_default().trim();
+    let vague = ["", "application/octet-stream", "application/x-www-form-urlencoded"];
+    if vague.iter().any(|v| essence.eq_ignore_ascii_case(v)) {
+        return Ok(mime_guess::from_path(path.last())
+            .first_or_octet_stream()
+            .essence_str()
+            .to_owned());
+    }
+    match sent {
+        Some(mime) if mime.len() <= TYPE_BYTES && is_media_type(essence) => Ok(mime.to_owned()),
+        _ => Err(Problem::malformed(format!(
+            "Content-Type is a type and a subtype, as in image/jpeg, in at most {TYPE_BYTES} bytes."
+        ))),
+    }
+}
+
+/// Two tokens and a slash (RFC 9110 section 8.3.1).
+pub fn is_media_type(essence: &str) -> bool {
+    let token = |t: &str| {
+        !t.is_empty()
+            && t.bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    };
+    essence
+        .split_once('/')
+        .is_some_and(|(kind, subtype)| token(kind) && token(subtype))
+}
+
+/// `If-Unmodified-Since` names a version by its date. Dates are coarse and no condition of a commit: the
+/// version that is there now is pinned instead.
+pub async fn pin(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
+    let mut condition = asked.versions;
+    let Some(date) = asked.unmodified_since else {
+        return Ok(condition);
+    };
+    match app.drive.stat(path).await {
+        Ok(Node::File { entry, .. }) => {
+            if super::http_date::HttpDate::last_modified(entry.attributes.modified, Timestamp::now()) > date {
+                return Err(Problem::precondition());
+            }
+            condition.if_match = Some(Versions::These(vec![entry.id]));
+            Ok(condition)
+        }
+        // What is not there has no date, and the condition does not count (RFC 9110 section 13.1.4).
+        Ok(Node::Directory { .. })
+        | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => Ok(condition),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn make_directory(
+    app: &App,
+    path: &DrivePath,
+    creator: Creator,
+    preconditions: &Preconditions,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let parents = Params::parse(query, &["parents"])?.flag("parents", true)?;
+    refuse_any(
+        headers,
+        body,
+        "A path with a trailing slash is a directory, which has no content: add the name of the file.",
+    )
+    .await?;
+    if *preconditions != Preconditions::default() {
+        let there = match app.drive.stat(path).await {
+            Ok(node) => node.is_directory(),
+            Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => false,
+            Err(error) => return Err(error.into()),
+        };
+        if !preconditions.hold_for_directory(there) {
+            return Err(Problem::precondition());
+        }
+    }
+    let made = app.drive.mkdir(path, &creator.0, parents).await?;
+    // Another may have made it since: then nothing was changed here, and `If-None-Match: *` has failed.
+    if !made.new && !preconditions.hold_for_directory(true) {
+        return Err(Problem::precondition());
+    }
+    stored(&made)
+}
+
+/// 201 if it is new, else 200; the entry, and where it stands.
+pub fn stored(made: &Made) -> Result<Response> {
+    let status = if made.new { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = (status, respond::json(&entry::view(&made.node))?).into_response();
+    let at = location(made.node.path(), made.node.is_directory());
+    response.headers_mut().insert(LOCATION, headers::value(at)?);
+    if let Node::File { entry, .. } = &made.node {
+        response
+            .headers_mut()
+            .insert(ETAG, headers::value(headers::etag(entry.id))?);
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_kept_if_specific_else_guessed() {
+        let of = |name: &str, sent: Option<&'static str>| {
+            let headers = sent.map(|s| (CONTENT_TYPE, HeaderValue::from_static(s)));
+            media_type(&DrivePath::parse(name).unwrap(), &HeaderMap::from_iter(headers)).ok()
+        };
+        for (name, sent, mime) in [
+            ("/a.jpg", None, "image/jpeg"),
+            ("/a.JPG", Some("application/octet-stream"), "image/jpeg"),
+            (
+                "/a.txt",
+                Some("Application/X-WWW-Form-URLEncoded; charset=x"),
+                "text/plain",
+            ),
+            ("/a", None, "application/octet-stream"),
+            ("/a.jpg", Some("text/plain; charset=utf-8"), "text/plain; charset=utf-8"),
+            ("/a.unheard-of", Some(""), "application/octet-stream"),
+        ] {
+            assert_eq!(of(name, sent).as_deref(), Some(mime), "{name} {sent:?}");
+        }
+        for bad in ["image", "/jpeg", "image/", "a b/c", "image/jpeg/x"] {
+            assert_eq!(of("/a", Some(bad)), None, "{bad}");
+        }
+    }
+}

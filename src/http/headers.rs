@@ -1,0 +1,150 @@
+//! The headers of a file's content.
+
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LAST_MODIFIED,
+};
+use axum::http::{HeaderMap, HeaderValue};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::extract::digest::REPR_DIGEST;
+use super::http_date::HttpDate;
+use super::problem::{Problem, Result};
+use crate::schema::FileId;
+use crate::schema::dir::Entry;
+use crate::schema::file::Digest;
+
+/// A version's entity tag: strong, and new with every version.
+pub fn etag(id: FileId) -> String {
+    format!("\"{id}\"")
+}
+
+/// As RFC 9530 writes it.
+pub fn repr_digest(digest: &Digest) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(digest.0))
+}
+
+/// What a cache needs: of a 304 this is all.
+pub fn validators(entry: &Entry, modified: HttpDate) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ETAG, value(etag(entry.id))?);
+    headers.insert(LAST_MODIFIED, value(modified.print())?);
+    // Caches may keep it and have to ask: a name can get other content at any time.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    Ok(headers)
+}
+
+/// All that is said of a file's content, but for its length.
+pub fn content(entry: &Entry, modified: HttpDate, name: &str, download: bool) -> Result<HeaderMap> {
+    let mut headers = validators(entry, modified)?;
+    let mime = &entry.attributes.mime;
+    headers.insert(CONTENT_TYPE, value(mime.clone())?);
+    headers.insert(REPR_DIGEST, value(repr_digest(&entry.attributes.digest))?);
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(
+        CONTENT_DISPOSITION,
+        value(disposition(name, download || !is_inline(mime)))?,
+    );
+    // What users upload is never to run in the name of this server, in whatever way a browser opens it.
+    headers.insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'"),
+    );
+    Ok(headers)
+}
+
+pub fn value(text: String) -> Result<HeaderValue> {
+    HeaderValue::try_from(text).map_err(|e| Problem::internal(&e))
+}
+
+/// Types that a browser may show in place: pictures except SVG, PDF, plain text, audio and video.
+fn is_inline(mime: &str) -> bool {
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.split_once('/') {
+        Some(("image", subtype)) => !subtype.contains("svg") && !subtype.contains("xml"),
+        Some(("audio" | "video", _)) => true,
+        _ => matches!(essence.as_str(), "application/pdf" | "text/plain"),
+    }
+}
+
+/// The characters that RFC 8187 section 3.2.1 lets stand in a value.
+const ATTR: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// RFC 6266: the name in ASCII for clients that know no better, and in UTF-8. What would need escaping in
+/// quotes, or is unescaped by some (`%`), becomes `_`.
+fn disposition(name: &str, attachment: bool) -> String {
+    let ascii: String = name
+        .chars()
+        .map(|c| {
+            if matches!(c, ' '..='~') && !matches!(c, '"' | '\\' | '%') {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let kind = if attachment { "attachment" } else { "inline" };
+    format!(
+        "{kind}; filename=\"{ascii}\"; filename*=UTF-8''{}",
+        utf8_percent_encode(name, ATTR)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inline_list_is_short() {
+        for shown in [
+            "image/png",
+            "IMAGE/JPEG",
+            "application/pdf",
+            "text/plain; charset=utf-8",
+            "audio/ogg",
+            "video/mp4",
+        ] {
+            assert!(is_inline(shown), "{shown}");
+        }
+        for sent in [
+            "image/svg+xml",
+            "image/svg",
+            "image/SVG+xml;x=y",
+            "text/html",
+            "application/xhtml+xml",
+            "text/xml",
+            "application/octet-stream",
+            "text/javascript",
+            "text/plainx",
+            "image",
+            "",
+        ] {
+            assert!(!is_inline(sent), "{sent}");
+        }
+    }
+
+    #[test]
+    fn names_are_written_twice() {
+        assert_eq!(
+            disposition("a.jpg", false),
+            "inline; filename=\"a.jpg\"; filename*=UTF-8''a.jpg"
+        );
+        assert_eq!(
+            disposition("照\"\\%;'a b", true),
+            "attachment; filename=\"____;'a b\"; filename*=UTF-8''%E7%85%A7%22%5C%25%3B%27a%20b"
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! Who may talk to this server, and from where.
+//!
+//! While no users exist, the only guard is that the server is reached by its own name and that a browser's
+//! write comes from the server's own pages: a page elsewhere must not reach the drive by rebinding a name,
+//! nor by posting to it.
+
+use axum::extract::{Request, State};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::App;
+use super::problem::{Kind, Problem, Result};
+
+/// Bytes of a request's target.
+const TARGET_BYTES: usize = 16 * 1024;
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+    let checked = target_length(request.uri())
+        .and_then(|()| authority(request.uri(), request.headers(), &app.options.hosts))
+        .and_then(|host| origin(request.method(), request.headers(), &host));
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn target_length(uri: &Uri) -> Result<()> {
+    let before = uri.authority().map_or(0, |a| a.as_str().len());
+    let bytes = before + uri.path_and_query().map_or(0, |p| p.as_str().len());
+    if bytes <= TARGET_BYTES {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::TargetTooLong,
+        format!("A request's target has at most {TARGET_BYTES} bytes."),
+    ))
+}
+
+/// The name under which the server was called: of an absolute target (RFC 9112 section 3.2.2), else of the
+/// one `Host` header. Both must be ours.
+fn authority(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<Authority> {
+    let mut values = headers.get_all(HOST).iter();
+    let (Some(host), None) = (values.next(), values.next()) else {
+        return Err(Problem::malformed("Send exactly one Host header."));
+    };
+    let host = ours(host.to_str().unwrap_or_default(), hosts)?;
+    uri.authority().map_or(Ok(host), |a| ours(a.as_str(), hosts))
+}
+
+fn ours(text: &str, hosts: &[String]) -> Result<Authority> {
+    let authority = Authority::parse(text).ok_or_else(|| Problem::malformed("The Host header is not a host name."))?;
+    let named = |name: &str| name.eq_ignore_ascii_case(&authority.name);
+    if LOOPBACK.iter().any(|n| named(n)) || hosts.iter().any(|n| named(n)) {
+        return Ok(authority);
+    }
+    Err(Problem::new(
+        Kind::UnknownHost,
+        "Use localhost, 127.0.0.1 or [::1], or name this host when the server is started (--host).",
+    ))
+}
+
+/// A browser says where a write comes from (RFC 6454); other clients say nothing.
+fn origin(method: &Method, headers: &HeaderMap, host: &Authority) -> Result<()> {
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_own(text, host));
+    if reads || headers.get_all(ORIGIN).iter().all(own) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::ForeignOrigin,
+        "Only pages of this very server may change files: open it by the same address.",
+    ))
+}
+
+fn is_own(origin: &str, host: &Authority) -> bool {
+    let (default, rest) = match origin.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (80, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),
+        _ => return false, // "null" among others
+    };
+    Authority::parse(rest)
+        .is_some_and(|o| o.name == host.name && o.port.unwrap_or(default) == host.port.unwrap_or(default))
+}
+
+/// A host and perhaps a port.
+#[derive(Debug, PartialEq, Eq)]
+struct Authority {
+    /// In lower case.
+    name: String,
+    port: Option<u16>,
+}
+
+impl Authority {
+    fn parse(text: &str) -> Option<Self> {
+        let end = match text.strip_prefix('[') {
+            Some(rest) => rest.find(']')? + 2,
+            None => text.find(':').unwrap_or(text.len()),
+        };
+        let (name, rest) = text.split_at_checked(end)?;
+        let port = match rest {
+            "" | ":" => None,
+            _ => {
+                let digits = rest
+                    .strip_prefix(':')
+                    .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
+                Some(digits.parse().ok()?)
+            }
+        };
+        Some(Self {
+            name: name.to_ascii_lowercase(),
+            port,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_ours_with_any_port_and_case() {
+        let own = ["Drive.example".to_owned()];
+        for good in [
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:8080",
+            "[::1]:9",
+            "[::1]",
+            "localhost:",
+            "drive.example:80",
+        ] {
+            assert!(ours(good, &own).is_ok(), "{good}");
+        }
+        for bad in [
+            "evil.example",
+            "localhost.evil",
+            "127.0.0.2",
+            "::1",
+            "localhost@evil",
+            "evil@localhost",
+            "",
+            "drive.example.",
+            "[::2]",
+        ] {
+            assert!(ours(bad, &own).is_err(), "{bad}");
+        }
+        for odd in ["localhost:99999", "localhost:8o", "[::1", "[::1]x", "localhost:1:2"] {
+            assert_eq!(ours(odd, &own).unwrap_err().kind(), Kind::Malformed, "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_own_if_host_and_port_are() {
+        let host = |text| Authority::parse(text).unwrap();
+        assert!(is_own("http://localhost:8080", &host("localhost:8080")));
+        assert!(is_own("https://drive.example", &host("Drive.example")));
+        assert!(is_own("http://localhost", &host("localhost:80")));
+        for (origin, at) in [
+            ("null", "localhost:8080"),
+            ("http://localhost:8081", "localhost:8080"),
+            ("http://127.0.0.1:8080", "localhost:8080"),
+            ("http://evil.example", "localhost:8080"),
+            ("http://localhost:8080.evil.example", "localhost:8080"),
+            ("file://localhost:8080", "localhost:8080"),
+            ("http://localhost:8080/x", "localhost:8080"),
+        ] {
+            assert!(!is_own(origin, &host(at)), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `GET /v1/fs/<directory>/`: its entries, as a page of JSON, or whole as lines of JSON or text.
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+
+use super::cursor::Scope;
+use super::extract::Params;
+use super::problem::{Problem, Result};
+use super::{App, entry, respond};
+use crate::drive::{Drive, DriveError, Kind, ListAsk, Listing, Node};
+use crate::schema::DrivePath;
+use crate::schema::path::NAME_BYTES;
+
+/// Entries read at a time by a whole listing.
+const PAGE: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Json,
+    Ndjson,
+    Text,
+}
+
+impl Format {
+    const ALL: [(Self, &str, &str); 3] = [
+        (Self::Json, "application", "json"),
+        (Self::Ndjson, "application", "x-ndjson"),
+        (Self::Text, "text", "plain"),
+    ];
+
+    /// The best format for an `Accept` header (RFC 9110 section 12.5.1); JSON if none is named.
+    fn wanted(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok());
+        let ranges: Vec<(&str, u32)> = values.flat_map(|v| v.split(',')).filter_map(media_range).collect();
+        let rank = |&(_, kind, subtype): &(Self, &str, &str)| {
+            // The most specific range that matches says how much the format is liked.
+            let matching = ranges.iter().enumerate().filter_map(|(at, (range, quality))| {
+                let (k, s) = range.split_once('/')?;
+                let specific = match (k.eq_ignore_ascii_case(kind), s.eq_ignore_ascii_case(subtype)) {
+                    (true, true) => 2,
+                    (true, false) if s == "*" => 1,
+                    _ if *range == "*/*" => 0,
+                    _ => return None,
+                };
+                Some((specific, *quality, usize::MAX - at))
+            });
+            matching
+                .max()
+                .map_or((0, 0, 0), |(specific, quality, at)| (quality, specific, at))
+        };
+        let best = Self::ALL.into_iter().map(|format| (rank(&format), format.0));
+        // Of equals the first, so JSON.
+        best.fold(
+            ((0, 0, 0), Self::Json),
+            |best, next| if next.0 > best.0 { next } else { best },
+        )
+        .1
+    }
+
+    fn mime(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Text => "text/plain; charset=utf-8",
+        }
+    }
+}
+
+/// A media range and its quality in thousandths.
+fn media_range(text: &str) -> Option<(&str, u32)> {
+    let mut parts = text.split(';').map(str::trim);
+    let range = parts.next().filter(|r| !r.is_empty())?;
+    let quality = parts.find_map(|p| p.strip_prefix("q=").or_else(|| p.strip_prefix("Q=")));
+    let quality: f32 = quality.map_or(Ok(1.0), str::parse).unwrap_or(1.0);
+    Some((range, (quality.clamp(0.0, 1.0) * 1000.0) as u32))
+}
+
+pub async fn get(app: &App, path: &DrivePath, query: Option<&str>, headers: &HeaderMap) -> Result<Response> {
+    let params = Params::parse(query, &["limit", "cursor", "prefix", "kind"])?;
+    let format = Format::wanted(headers);
+    let ask = ListAsk {
+        kind: params.choice("kind", &[("file", Kind::File), ("directory", Kind::Directory)])?,
+        prefix: params.name_start("prefix")?.unwrap_or_default(),
+        after: None,
+        limit: params.limit()?,
+    };
+    let mut response = if format == Format::Json {
+        page(&app.drive, path, ask, params.text("cursor")).await?
+    } else if params.has("limit") || params.has("cursor") {
+        return Err(Problem::malformed(
+            "This format lists the whole directory: send neither `limit` nor `cursor`, or ask for application/json.",
+        ));
+    } else {
+        whole(app.drive.clone(), path.clone(), ListAsk { limit: PAGE, ..ask }, format).await?
+    };
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>) -> Result<Response> {
+    let scope = Scope::new("listing")
+        .filter(Some(path.as_str()))
+        .filter(Some(&ask.prefix))
+        .filter(match ask.kind {
+            None => None,
+            Some(Kind::File) => Some("file"),
+            Some(Kind::Directory) => Some("directory"),
+        });
+    ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
+    let listing = drive.list(path, &ask).await.map_err(Problem::reading)?;
+    respond::json(&entry::Page {
+        path: Some(path.as_str()),
+        entries: listing.nodes.iter().map(entry::view).collect(),
+        next: listing.next.map(|at| scope.seal(&at)),
+    })
+}
+
+/// A position is a kind and a name.
+fn position(bytes: Vec<u8>) -> Result<Bytes> {
+    if bytes.len() > NAME_BYTES + 8 {
+        return Err(Problem::malformed("The cursor is damaged: start without one."));
+    }
+    Ok(bytes.into())
+}
+
+/// A listing under way: one page in memory.
+struct Walk {
+    drive: Drive,
+    path: DrivePath,
+    ask: ListAsk,
+    format: Format,
+    count: u64,
+    state: State,
+}
+
+enum State {
+    /// Read, not yet sent.
+    Page(Listing),
+    /// To be read.
+    Ahead,
+    End,
+}
+
+/// The whole directory, page by page. The first page is read before the status is sent; an error later breaks
+/// the connection, so that what was cut is seen to be.
+async fn whole(drive: Drive, path: DrivePath, ask: ListAsk, format: Format) -> Result<Response> {
+    let first = drive.list(&path, &ask).await.map_err(Problem::reading)?;
+    let walk = Walk {
+        drive,
+        path,
+        ask,
+        format,
+        count: 0,
+        state: State::Page(first),
+    };
+    let body = Body::from_stream(stream::try_unfold(walk, Walk::next));
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(format.mime())),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((headers, body).into_response())
+}
+
+impl Walk {
+    async fn next(mut self) -> std::result::Result<Option<(Bytes, Self)>, DriveError> {
+        let listing = match std::mem::replace(&mut self.state, State::End) {
+            State::End => return Ok(None),
+            State::Page(listing) => listing,
+            State::Ahead => self.drive.list(&self.path, &self.ask).await.inspect_err(|error| {
+                tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was broken off");
+            })?,
+        };
+        let mut lines = Vec::new();
+        for node in &listing.nodes {
+            self.line(&mut lines, node);
+        }
+        self.count += listing.nodes.len() as u64;
+        if listing.next.is_some() {
+            self.ask.after = listing.next;
+            self.state = State::Ahead;
+        } else if self.format == Format::Ndjson {
+            lines.extend(format!("{{\"done\":true,\"count\":{}}}\n", self.count).into_bytes());
+        }
+        Ok(Some((lines.into(), self)))
+    }
+
+    fn line(&self, lines: &mut Vec<u8>, node: &Node) {
+        if self.format == Format::Ndjson {
+            // Writing to memory cannot fail, nor can an entry fail to be JSON.
+            let _ = serde_json::to_writer(&mut *lines, &entry::view(node));
+        } else {
+            lines.extend_from_slice(node.path().last().as_bytes());
+            if node.is_directory() {
+                lines.push(b'/');
+            }
+        }
+        lines.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_format_is_chosen() {
+        let of = |accept: &str| {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
+            Format::wanted(&headers)
+        };
+        for accept in [
+            "",
+            "*/*",
+            "application/json",
+            "application/*",
+            "text/html,application/xhtml+xml,*/*;q=0.8",
+            "image/png",
+            "application/json, text/plain, */*",
+            "text/plain;q=0.5, application/json",
+            "application/x-ndjson;q=0, */*",
+        ] {
+            assert_eq!(of(accept), Format::Json, "{accept}");
+        }
+        for accept in [
+            "application/x-ndjson",
+            "Application/X-NDJSON",
+            "application/json;q=0.9, application/x-ndjson",
+            "application/x-ndjson, */*",
+            "application/x-ndjson, application/json",
+        ] {
+            assert_eq!(of(accept), Format::Ndjson, "{accept}");
+        }
+        for accept in ["text/plain", "text/*", "text/plain;charset=utf-8, */*;q=0.1"] {
+            assert_eq!(of(accept), Format::Text, "{accept}");
+        }
+        assert_eq!(Format::wanted(&HeaderMap::new()), Format::Json);
+    }
+}

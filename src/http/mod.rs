@@ -1,0 +1,57 @@
+//! The drive over HTTP/1.1: requests in, calls of [`drive`](crate::drive) out. No logic of files lives here.
+//!
+//! - [`router`]: every route on one page
+//! - [`serve`]: the socket, and how serving ends
+//! - around every request: [`access`] (request id, log line), [`host`] (who may talk to us, from where)
+//! - what is read from a request: [`extract`]; [`range`] and [`cursor`] have formats of their own
+//! - one file a resource: [`fs_get`], [`fs_put`], [`fs_delete`], [`listing`], [`stat`], [`files`], [`find`],
+//!   [`relocate`], [`health`]
+//! - what is written: [`entry`] (the JSON of a file or directory), [`headers`], [`http_date`],
+//!   [`respond`]
+//! - [`problem`]: the only place where an error becomes a status
+
+mod access;
+mod cursor;
+mod entry;
+mod extract;
+mod files;
+mod find;
+mod fs_delete;
+mod fs_get;
+mod fs_put;
+mod headers;
+mod health;
+mod host;
+mod http_date;
+mod linger;
+mod listing;
+mod problem;
+mod range;
+mod relocate;
+mod respond;
+mod router;
+mod serve;
+mod stat;
+
+pub use router::router;
+pub use serve::serve;
+
+use std::sync::Arc;
+
+use crate::drive::Drive;
+
+/// What the operator chose.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Names by which the server is called, besides the loopback ones; without a port.
+    pub hosts: Vec<String>,
+    /// Bytes of the largest body that is taken; without it, as much as the disk holds.
+    pub max_body: Option<u64>,
+}
+
+/// What every handler is given. Cheap to clone.
+#[derive(Clone)]
+struct App {
+    drive: Drive,
+    options: Arc<Options>,
+}

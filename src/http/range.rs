@@ -1,0 +1,158 @@
+//! Which part of a file a request is for (RFC 9110 section 14).
+
+use std::ops::Range;
+
+use axum::http::HeaderMap;
+use axum::http::header::{IF_RANGE, RANGE};
+
+use super::extract::condition;
+use super::http_date::HttpDate;
+use super::problem::{Problem, Result};
+use crate::schema::FileId;
+
+/// The one range asked for, or none for the whole file: if there is no `Range`, several, one in another unit,
+/// a malformed one, or if `If-Range` names another version.
+pub fn wanted(headers: &HeaderMap, size: u64, id: FileId, modified: HttpDate) -> Result<Option<Range<u64>>> {
+    let mut values = headers.get_all(RANGE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Ok(None);
+    };
+    let spec = value.to_str().ok().and_then(parse);
+    let Some(spec) = spec.filter(|_| is_same_version(headers, id, modified)) else {
+        return Ok(None);
+    };
+    let range = match spec {
+        Spec::From { first, last } => first..last.map_or(size, |l| l.saturating_add(1).min(size)),
+        Spec::Last(0) => return Err(Problem::range(size)),
+        // The end of nothing is all of it, and a partial answer cannot say so.
+        Spec::Last(_) if size == 0 => return Ok(None),
+        Spec::Last(bytes) => size.saturating_sub(bytes)..size,
+    };
+    if range.start >= size {
+        Err(Problem::range(size))
+    } else {
+        Ok(Some(range))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Spec {
+    From { first: u64, last: Option<u64> },
+    Last(u64),
+}
+
+fn parse(text: &str) -> Option<Spec> {
+    let (unit, range) = text.split_once('=')?;
+    let (first, last) = range.trim_matches([' ', '\t']).split_once('-')?;
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    match (first, last) {
+        ("", last) => Some(Spec::Last(number(last)?)),
+        (first, "") => Some(Spec::From {
+            first: number(first)?,
+            last: None,
+        }),
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then_some(Spec::From {
+                first,
+                last: Some(last),
+            })
+        }
+    }
+}
+
+/// Digits; a number too large to count with is as good as the largest.
+fn number(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some(text.parse().unwrap_or(u64::MAX))
+}
+
+/// `If-Range`: the same strong entity tag, or exactly the date of `Last-Modified` (RFC 9110 section 13.1.5).
+fn is_same_version(headers: &HeaderMap, id: FileId, modified: HttpDate) -> bool {
+    let mut values = headers.get_all(IF_RANGE).iter();
+    let value = match (values.next(), values.next()) {
+        (None, _) => return true,
+        (Some(value), None) => value.as_bytes().trim_ascii(),
+        _ => return false,
+    };
+    if let Some(opaque) = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")) {
+        return condition::ours(opaque) == Some(id);
+    }
+    std::str::from_utf8(value).ok().and_then(HttpDate::parse) == Some(modified)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::schema::Timestamp;
+
+    fn of(range: &str, if_range: Option<&str>, size: u64) -> std::result::Result<Option<Range<u64>>, ()> {
+        let mut headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_str(range).unwrap())]);
+        if let Some(value) = if_range {
+            headers.insert(IF_RANGE, HeaderValue::from_str(value).unwrap());
+        }
+        let modified = HttpDate::last_modified(Timestamp::from_ms(784_111_777_500), Timestamp::now());
+        wanted(&headers, size, FileId(Uuid::nil()), modified).map_err(|_| ())
+    }
+
+    #[test]
+    fn one_range_is_cut_to_the_file() {
+        for (text, range) in [
+            ("bytes=0-0", 0..1),
+            ("bytes=2-5", 2..6),
+            ("Bytes=2-", 2..10),
+            ("bytes=-3", 7..10),
+            ("bytes=-99", 0..10),
+            ("bytes=9-99999999999999999999999", 9..10),
+            ("bytes= 1-2 ", 1..3),
+        ] {
+            assert_eq!(of(text, None, 10), Ok(Some(range)), "{text}");
+        }
+        for text in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999999999999999999-"] {
+            assert_eq!(of(text, None, 10), Err(()), "{text}");
+        }
+        for text in [
+            "bytes=0-1,3-4",
+            "lines=0-1",
+            "bytes=5-2",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=+1-2",
+            "bytes=1-2-3",
+            "bytes=--1",
+        ] {
+            assert_eq!(of(text, None, 10), Ok(None), "{text}");
+        }
+        assert_eq!(of("bytes=0-", None, 0), Err(()));
+        assert_eq!(of("bytes=-5", None, 0), Ok(None));
+    }
+
+    #[test]
+    fn if_range_is_strong_and_exact() {
+        let part = Ok(Some(0..1));
+        let tag = format!("\"{}\"", Uuid::nil());
+        assert_eq!(of("bytes=0-0", Some(&tag), 10), part);
+        assert_eq!(of("bytes=0-0", Some("Sun, 06 Nov 1994 08:49:37 GMT"), 10), part);
+        for other in [
+            &format!("W/{tag}"),
+            "\"x\"",
+            "Sun, 06 Nov 1994 08:49:38 GMT",
+            "Sun, 06 Nov 1994 08:49:36 GMT",
+            "*",
+            "",
+        ] {
+            assert_eq!(of("bytes=0-0", Some(other), 10), Ok(None), "{other}");
+        }
+        // An outdated range is no reason for 416.
+        assert_eq!(of("bytes=99-", Some("\"x\""), 10), Ok(None));
+    }
+}

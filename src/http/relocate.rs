@@ -1,0 +1,78 @@
+//! `POST /v1/move` and `/v1/copy`.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::App;
+use super::extract::body::json;
+use super::extract::path::parse_text;
+use super::extract::{Creator, Params};
+use super::fs_put::stored;
+use super::problem::{Kind, Problem, Result};
+use crate::drive::{DriveError, Node};
+use crate::schema::DrivePath;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    from: String,
+    to: String,
+    #[serde(default)]
+    overwrite: bool,
+}
+
+pub async fn move_to(State(app): State<App>, uri: Uri, headers: HeaderMap, body: Body) -> Result<Response> {
+    let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
+    stored(&app.drive.move_node(&from, &to, overwrite).await.map_err(refused)?)
+}
+
+pub async fn copy_to(
+    State(app): State<App>,
+    creator: Creator,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
+    stored(
+        &app.drive
+            .copy_node(&from, &to, overwrite, &creator.0)
+            .await
+            .map_err(refused)?,
+    )
+}
+
+async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(DrivePath, DrivePath, bool)> {
+    Params::parse(uri.query(), &[])?;
+    let asked: Asked = json(headers, body).await?;
+    let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
+    let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
+    // A trailing slash means a directory, here as everywhere.
+    if from_slash || to_slash {
+        let node = app.drive.stat(&from).await.map_err(Problem::reading)?;
+        if matches!(node, Node::File { .. }) {
+            return Err(if from_slash {
+                Problem::not_found()
+            } else {
+                Problem::malformed(
+                    "`to` ends with a slash, which means a directory, and `from` is a file: write the file's new path in full.",
+                )
+            });
+        }
+    }
+    Ok((from, to, asked.overwrite))
+}
+
+fn refused(error: DriveError) -> Problem {
+    match error {
+        // Of the two paths as such all is well: it is what lies below that would not fit.
+        DriveError::Path(_) => Problem::new(
+            Kind::PathTooLong,
+            "Something below would get a path too long or too deep: choose a shorter target.",
+        ),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Every route on one page.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+
+use super::extract::identity;
+use super::problem::{Kind, Problem};
+use super::{App, Options, access, files, find, fs_delete, fs_get, fs_put, health, host, linger, relocate, stat};
+use crate::drive::Drive;
+
+pub fn router(drive: Drive, options: Options) -> Router {
+    let app = App {
+        drive,
+        options: Arc::new(options),
+    };
+    let fs = get(fs_get::get).put(fs_put::put).delete(fs_delete::delete);
+    let api = Router::new()
+        .route("/v1/fs", get(fs_get::to_root))
+        .route("/v1/fs/", fs.clone())
+        .route("/v1/fs/{*path}", fs)
+        .route("/v1/stat/", get(stat::get))
+        .route("/v1/stat/{*path}", get(stat::get))
+        .route("/v1/files", get(files::get))
+        .route("/v1/find", get(find::get))
+        .route("/v1/move", post(relocate::move_to))
+        .route("/v1/copy", post(relocate::copy_to))
+        .route_layer(from_fn(identity::identify));
+    Router::new()
+        .merge(api)
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        // The last is the outermost.
+        .layer(from_fn_with_state(app.clone(), host::check))
+        .layer(from_fn(linger::keep_reading))
+        .layer(from_fn(access::record))
+        .with_state(app)
+}
+
+async fn no_such_route() -> Problem {
+    Problem::new(
+        Kind::NoSuchRoute,
+        "Files are under /v1/fs/, with a slash between names.",
+    )
+}
+
+/// axum adds `Allow`.
+async fn no_such_method() -> Problem {
+    Problem::new(Kind::Method, "The Allow header lists the methods of this resource.")
+}
