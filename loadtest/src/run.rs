@@ -72,7 +72,7 @@ fn attributes(file: &File) -> Attributes {
 /// Content that does not compress, the same for every file: only its size matters here.
 fn content() -> Bytes {
     (0..CONTENT)
-        .map(|i| (i * 2_654_435_761 >> 7) as u8)
+        .map(|i| ((i * 2_654_435_761) >> 7) as u8)
         .collect::<Vec<u8>>()
         .into()
 }

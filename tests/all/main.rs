@@ -3,12 +3,14 @@
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
 //! - [`server`]: a real server; [`readme`]: its session with curl
+//! - [`durability`]: a server's system calls
 //! - [`tidy`]: the rules of the house that no compiler knows
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod drive;
+mod durability;
 mod readme;
 mod server;
 mod stepwise;
