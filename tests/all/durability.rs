@@ -67,7 +67,7 @@ fn every_change_is_synced_before_its_answer() {
         .arg("--data")
         .arg(&data);
     command.args(["--listen", "127.0.0.1:0"]);
-    let server = Server::wait_for(command);
+    let server = Server::wait_for(command, &data);
     let large = scratch.path().join("large");
     std::fs::write(&large, vec![7u8; 3_000_000]).unwrap();
     let curl = |arguments: &[&str], path: &str| {

@@ -1,8 +1,9 @@
 //! The one integration binary: every test that goes through a front door.
 //!
+//! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
-//! - [`server`]: a real server; [`readme`]: its session with curl
+//! - [`server`]: a real server process; [`readme`]: its session with curl
 //! - [`durability`]: a server's system calls
 //! - [`tidy`]: the rules of the house that no compiler knows
 
@@ -11,6 +12,7 @@
 
 mod drive;
 mod durability;
+mod http;
 mod readme;
 mod server;
 mod stepwise;

@@ -1,13 +1,15 @@
 //! A real server process on a port and a data folder of its own.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 pub struct Server {
     child: Child,
     /// Host and port.
     pub address: String,
+    /// The data folder.
+    pub data: PathBuf,
     _scratch: Option<tempfile::TempDir>,
 }
 
@@ -30,11 +32,11 @@ impl Server {
             .arg(data)
             .args(["--listen", "127.0.0.1:0"])
             .args(arguments);
-        Self::wait_for(command)
+        Self::wait_for(command, data)
     }
 
     /// Starts a command that ends up being a server, and waits for the line that tells its address.
-    pub fn wait_for(mut command: Command) -> Self {
+    pub fn wait_for(mut command: Command, data: &Path) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
@@ -47,6 +49,7 @@ impl Server {
         Self {
             child,
             address,
+            data: data.to_owned(),
             _scratch: None,
         }
     }

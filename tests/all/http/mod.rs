@@ -1,0 +1,13 @@
+//! The drive over HTTP: through the real router in-process, and where bytes on the wire matter through a real
+//! socket.
+
+mod content;
+mod directories;
+mod errors;
+mod paths;
+mod process;
+mod queries;
+mod relocating;
+mod site;
+mod socket;
+mod uploads;

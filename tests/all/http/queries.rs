@@ -1,0 +1,238 @@
+//! Files by time and by name; stat.
+
+use super::site::Site;
+
+const DAY: &str = "2026-03-01T";
+
+/// Four files of four minutes, by two people, in two folders.
+async fn filled() -> Site {
+    let site = Site::new().await;
+    for (target, minute, user, mime) in [
+        ("/v1/fs/a/one.jpg", 1, "dG9tOg==", "image/jpeg"),
+        ("/v1/fs/a/b/two.JPG", 2, "ZXZhOg==", "image/png; q=1"),
+        ("/v1/fs/c/three.txt", 3, "dG9tOg==", "text/plain"),
+        ("/v1/fs/one.jpg.bak", 4, "ZXZhOg==", "application/x-backup"),
+    ] {
+        let target = format!("{target}?modified={DAY}00:0{minute}:00Z");
+        let headers = [
+            ("authorization", format!("Basic {user}")),
+            ("content-type", mime.to_owned()),
+        ];
+        let headers: Vec<_> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        site.send("PUT", &target, &headers, "x").await.is(201);
+    }
+    site
+}
+
+const NEWEST_FIRST: [&str; 4] = ["one.jpg.bak", "three.txt", "two.JPG", "one.jpg"];
+
+#[tokio::test]
+async fn files_of_a_time() {
+    let site = filled().await;
+    let at = |minute: u32| format!("{DAY}00:0{minute}:00Z");
+    let (two, four) = (at(2), at(4));
+    for (query, names) in [
+        (String::new(), &NEWEST_FIRST[..]),
+        (format!("?from={two}&to={four}"), &NEWEST_FIRST[1..3]),
+        (format!("?from={two}"), &NEWEST_FIRST[..3]),
+        (format!("?to={two}"), &NEWEST_FIRST[3..]),
+        (format!("?from={two}&to={two}"), &[]),
+        (format!("?from={DAY}00:02:00.0001Z"), &NEWEST_FIRST[..2]),
+        (format!("?to={DAY}00:02:00.0001Z"), &NEWEST_FIRST[2..]),
+        ("?from=2026-03-01T01:03:00%2B01:00".to_owned(), &NEWEST_FIRST[..2]),
+        ("?from=2026-03-01T01:03:00+01:00".to_owned(), &NEWEST_FIRST[..2]),
+        ("?under=/a".to_owned(), &NEWEST_FIRST[2..]),
+        ("?under=/a/".to_owned(), &NEWEST_FIRST[2..]),
+        ("?under=/a/b".to_owned(), &["two.JPG"]),
+        ("?under=/".to_owned(), &NEWEST_FIRST),
+        ("?creator=tom".to_owned(), &["three.txt", "one.jpg"]),
+        ("?creator=nobody".to_owned(), &[]),
+        ("?type=image/*".to_owned(), &NEWEST_FIRST[2..]),
+        ("?type=image/png".to_owned(), &["two.JPG"]),
+        ("?type=IMAGE/PNG;a=b".to_owned(), &["two.JPG"]),
+        ("?type=image/*&creator=tom&under=/a&order=asc".to_owned(), &["one.jpg"]),
+        ("?order=desc&clock=modified&limit=2".to_owned(), &NEWEST_FIRST[..2]),
+    ] {
+        let page = site.get(&format!("/v1/files{query}")).await.is(200);
+        assert_eq!(page.names(), names, "{query}");
+        assert_eq!(page.json().as_object().unwrap().len(), 2);
+    }
+    let mut oldest_first = NEWEST_FIRST;
+    oldest_first.reverse();
+    assert_eq!(site.get("/v1/files?order=asc").await.names(), oldest_first);
+    let added = site.get("/v1/files?clock=added").await;
+    assert_eq!(added.names(), NEWEST_FIRST);
+    assert_eq!(
+        site.get("/v1/files?clock=added&to=2026-06-01T00:00:00Z").await.names(),
+        [""; 0]
+    );
+    assert_eq!(
+        site.get("/v1/files?limit=1").await.json()["entries"][0],
+        site.get("/v1/stat/one.jpg.bak").await.json()
+    );
+}
+
+#[tokio::test]
+async fn a_time_query_refuses_what_it_does_not_know() {
+    let site = filled().await;
+    for bad in [
+        "from=yesterday",
+        "from=2026-01-01",
+        "from=2026-01-01T00:00:00",
+        "to=",
+        "clock=created",
+        "order=up",
+        "type=image",
+        "type=*/*",
+        "type=",
+        "creator=",
+        "creator=a%0Ab",
+        "under=a",
+        "under=",
+        "under=//",
+        "under=/../a",
+        "under=/a/b/two.JPG",
+        "limit=0",
+        "limit=10001",
+        "cursor=x",
+        "form=2026-01-01T00:00:00Z",
+        "from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
+        "recursive=1",
+        "creator=a&creator=a",
+    ] {
+        site.get(&format!("/v1/files?{bad}")).await.problem(400, "malformed");
+    }
+    site.get("/v1/files?under=/nothing").await.problem(404, "not-found");
+    site.get("/v1/files?under=/nothing&from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z")
+        .await
+        .problem(404, "not-found");
+    let long = format!("/v1/files?under=/{}", "x/".repeat(3000));
+    site.get(&long).await.problem(414, "target-too-long");
+}
+
+#[tokio::test]
+async fn time_cursors_walk_and_belong_to_their_filters() {
+    let site = filled().await;
+    for order in ["asc", "desc"] {
+        let (mut seen, mut target) = (Vec::new(), format!("/v1/files?order={order}&limit=1"));
+        loop {
+            let page = site.get(&target).await.is(200);
+            seen.extend(page.names());
+            let Some(next) = page.next() else { break };
+            target = format!("/v1/files?limit=1&cursor={next}&order={order}");
+        }
+        assert_eq!(seen, site.get(&format!("/v1/files?order={order}")).await.names());
+    }
+    let next = site.get("/v1/files?creator=tom&limit=1").await.next().unwrap();
+    assert_eq!(
+        site.get(&format!("/v1/files?creator=tom&cursor={next}&limit=9"))
+            .await
+            .names(),
+        ["one.jpg"]
+    );
+    for other in [
+        "",
+        "creator=eva&",
+        "creator=tom&order=asc&",
+        "creator=tom&clock=added&",
+        "creator=tom&under=/a&",
+        "creator=tom&type=image/*&",
+        "creator=tom&from=2026-01-01T00:00:00Z&",
+        "creator=tom&to=2027-01-01T00:00:00Z&",
+    ] {
+        site.get(&format!("/v1/files?{other}cursor={next}"))
+            .await
+            .problem(400, "malformed");
+    }
+    site.get(&format!("/v1/find?name=one.jpg&cursor={next}"))
+        .await
+        .problem(400, "malformed");
+}
+
+#[tokio::test]
+async fn files_of_a_name() {
+    let site = filled().await;
+    site.files(&["/v1/fs/z/Stra%C3%9Fe", "/v1/fs/z/ONE.jpg", "/v1/fs/z/a*"])
+        .await;
+    for (query, names) in [
+        ("name=three.txt", &["three.txt"][..]),
+        ("name=THREE.TXT", &["three.txt"]),
+        ("name=STRASSE", &["Straße"]),
+        ("name=strasse*", &["Straße"]),
+        ("name=one.jpg", &["one.jpg", "ONE.jpg"]),
+        ("name=One.j*", &["one.jpg", "ONE.jpg", "one.jpg.bak"]),
+        ("name=one.jpg&under=/a", &["one.jpg"]),
+        ("name=o*e.jpg", &[]),
+        ("name=a**", &["a*"]),
+        ("name=nothing", &[]),
+        ("name=t*&limit=1", &["three.txt"]),
+    ] {
+        let page = site.get(&format!("/v1/find?{query}")).await.is(200);
+        let mut found = page.names();
+        // Of equal folded names the order is by id.
+        if query.starts_with("name=one.jpg") || query.starts_with("name=One") {
+            found.sort_by_key(|n| (n.to_lowercase(), std::cmp::Reverse(n.clone())));
+        }
+        assert_eq!(found, names, "{query}");
+    }
+    assert_eq!(site.get("/v1/find?name=*").await.names().len(), 7);
+    let (mut seen, mut target) = (0, "/v1/find?name=*&limit=2".to_owned());
+    while let Some(next) = {
+        let page = site.get(&target).await.is(200);
+        seen += page.names().len();
+        page.next()
+    } {
+        target = format!("/v1/find?name=*&cursor={next}&limit=3");
+        site.get(&format!("/v1/find?name=o*&cursor={next}"))
+            .await
+            .problem(400, "malformed");
+        site.get(&format!("/v1/find?name=*&under=/a&cursor={next}"))
+            .await
+            .problem(400, "malformed");
+    }
+    assert_eq!(seen, 7);
+    for bad in [
+        "",
+        "name=",
+        "name=a/b",
+        "name=.",
+        "name=%00",
+        "name=a%0A*",
+        "name=a&name=b",
+        "nam=a",
+        "name=a&limit=0",
+        "name=a&under=/one.jpg.bak",
+        "name=a&under=x",
+    ] {
+        site.get(&format!("/v1/find?{bad}")).await.problem(400, "malformed");
+    }
+    site.get("/v1/find?name=a&under=/nothing")
+        .await
+        .problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn stat_tells_of_both_kinds() {
+    let site = filled().await;
+    for (target, kind) in [
+        ("/v1/stat/a", "directory"),
+        ("/v1/stat/a/", "directory"),
+        ("/v1/stat/a/one.jpg", "file"),
+    ] {
+        assert_eq!(site.get(target).await.is(200).json()["kind"], kind, "{target}");
+    }
+    let root = site.get("/v1/stat/").await.is(200).json();
+    assert_eq!(
+        (&root["path"], &root["name"], &root["kind"]),
+        (&"/".into(), &"".into(), &"directory".into())
+    );
+    for target in [
+        "/v1/stat/nothing",
+        "/v1/stat/a/one.jpg/",
+        "/v1/stat/a/one.jpg/x",
+        "/v1/stat/no/thing",
+    ] {
+        site.get(target).await.problem(404, "not-found");
+    }
+    site.get("/v1/stat/a?x=1").await.problem(400, "malformed");
+}

@@ -1,0 +1,297 @@
+//! A router over a drive of its own, and the answers it gives.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use http_body_util::BodyExt;
+use rowdrive::drive::Drive;
+use rowdrive::engines::memory::Memory;
+use rowdrive::http::{Options, router};
+use rowdrive::migrate;
+use rowdrive::table::store::Result as StoreResult;
+use rowdrive::table::{Ask, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec, Tables};
+use serde_json::Value;
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+/// A memory store that fails when told to.
+#[derive(Default)]
+pub struct Faulty {
+    inner: Memory,
+    /// What the next commits answer.
+    pub commits: Mutex<Option<fn() -> StoreError>>,
+    /// What the next reads answer.
+    pub reads: Mutex<Option<fn() -> StoreError>>,
+}
+
+fn fails(fault: &Mutex<Option<fn() -> StoreError>>) -> StoreResult<()> {
+    fault.lock().unwrap().map_or(Ok(()), |error| Err(error()))
+}
+
+impl Store for Faulty {
+    fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, StoreResult<()>> {
+        self.inner.create(spec)
+    }
+
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, StoreResult<Row>> {
+        Box::pin(async move {
+            fails(&self.reads)?;
+            self.inner.get(table, row, ask).await
+        })
+    }
+
+    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, StoreResult<Page>> {
+        Box::pin(async move {
+            fails(&self.reads)?;
+            self.inner.page(ask).await
+        })
+    }
+
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
+        self.inner.get_many(table, asks)
+    }
+
+    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
+        self.inner.scan(ask)
+    }
+
+    fn commit(&self, plan: Plan) -> BoxFuture<'_, StoreResult<Outcome>> {
+        Box::pin(async move {
+            fails(&self.commits)?;
+            self.inner.commit(plan).await
+        })
+    }
+}
+
+pub struct Site {
+    pub router: Router,
+    pub drive: Drive,
+    pub store: Arc<Faulty>,
+    content: TempDir,
+}
+
+impl Site {
+    pub async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub async fn with(options: Options) -> Self {
+        let store = Arc::new(Faulty::default());
+        let tables = Tables::new(store.clone());
+        migrate::up(&tables).await.unwrap();
+        let content = tempfile::tempdir().unwrap();
+        let drive = Drive::open(tables, content.path()).await.unwrap();
+        Self {
+            router: router(drive.clone(), options),
+            drive,
+            store,
+            content,
+        }
+    }
+
+    /// Sends a request; without a `Host`, it is `localhost`.
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+        let mut request = Request::builder()
+            .method(Method::from_bytes(method.as_bytes()).unwrap())
+            .uri(target);
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            request = request.header("host", "localhost:8080");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value.as_bytes());
+        }
+        let response = self
+            .router
+            .clone()
+            .oneshot(request.body(body.into()).unwrap())
+            .await
+            .unwrap();
+        let (parts, body) = response.into_parts();
+        let collected = body.collect().await;
+        let cut = collected.is_err();
+        let body = collected.map(|b| b.to_bytes()).unwrap_or_default();
+        Answer {
+            what: format!("{method} {target} {headers:?}"),
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+            cut,
+        }
+    }
+
+    pub async fn get(&self, target: &str) -> Answer {
+        self.send("GET", target, &[], "").await
+    }
+
+    pub async fn put(&self, target: &str, body: impl Into<Body>) -> Answer {
+        self.send("PUT", target, &[], body).await
+    }
+
+    pub async fn delete(&self, target: &str) -> Answer {
+        self.send("DELETE", target, &[], "").await
+    }
+
+    /// A POST of JSON.
+    pub async fn post(&self, target: &str, body: &Value) -> Answer {
+        self.send(
+            "POST",
+            target,
+            &[("content-type", "application/json")],
+            body.to_string(),
+        )
+        .await
+    }
+
+    /// Files made by these uploads, each of the one byte `x`.
+    pub async fn files(&self, targets: &[&str]) {
+        for target in targets {
+            let answer = self.put(target, "x").await;
+            assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+        }
+    }
+
+    /// The names in a directory.
+    pub async fn names(&self, directory: &str) -> Vec<String> {
+        let answer = self.send("GET", directory, &[("accept", "text/plain")], "").await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.text().lines().map(str::to_owned).collect()
+    }
+
+    /// Content files on the disk, staged ones too. Removals run in the background, so they are waited for.
+    pub async fn content_files(&self, expected: usize) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for _ in 0..200 {
+            found = files_below(self.content.path());
+            if found.len() == expected {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        found
+    }
+}
+
+fn files_below(folder: &std::path::Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap()) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files_below(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    /// The request, for messages.
+    pub what: String,
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// The body broke off.
+    pub cut: bool,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}: {:?}", self.what, self.body);
+        self
+    }
+
+    /// That it is this problem, in the form that every problem has.
+    #[track_caller]
+    pub fn problem(self, status: u16, name: &str) -> Self {
+        let this = self.is(status);
+        assert_eq!(
+            this.header("content-type"),
+            Some("application/problem+json"),
+            "{}",
+            this.what
+        );
+        if this.body.is_empty() && this.what.starts_with("HEAD") {
+            return this;
+        }
+        let body = this.json();
+        let members: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(
+            members,
+            ["detail", "instance", "status", "title", "type"],
+            "{}",
+            this.what
+        );
+        assert_eq!(body["type"], format!("/problems/{name}"), "{}: {body}", this.what);
+        assert_eq!(body["status"], status);
+        assert_eq!(body["instance"].as_str(), this.header("x-request-id"));
+        assert!(
+            body["title"].as_str().unwrap().len() > 5 && body["detail"].as_str().unwrap().len() > 10,
+            "{body}"
+        );
+        this
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|v| v.to_str().unwrap())
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{}: {e}: {:?}", self.what, self.body))
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The `name` of every entry of a page.
+    #[track_caller]
+    pub fn names(&self) -> Vec<String> {
+        let page = self.json();
+        page["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[track_caller]
+    pub fn next(&self) -> Option<String> {
+        self.json()["next"].as_str().map(str::to_owned)
+    }
+}
+
+/// A body that tells whether it was read at all.
+pub fn watched(bytes: &'static [u8]) -> (Body, Arc<AtomicBool>) {
+    let read = Arc::new(AtomicBool::new(false));
+    let seen = read.clone();
+    let pieces = stream::once(async move {
+        seen.store(true, Ordering::Relaxed);
+        Ok::<_, std::io::Error>(Bytes::from_static(bytes))
+    });
+    (Body::from_stream(pieces), read)
+}
+
+/// A body that breaks off after these bytes.
+pub fn broken(bytes: Vec<u8>) -> Body {
+    Body::from_stream(stream::iter([
+        Ok(Bytes::from(bytes)),
+        Err(std::io::Error::other("the client is gone")),
+    ]))
+}
+
+/// Bytes that differ from place to place.
+pub fn bytes(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
+}
