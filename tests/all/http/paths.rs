@@ -117,7 +117,7 @@ async fn long_and_deep_paths_end_at_their_limits() {
     assert_eq!(full.len(), 4096);
     site.put(&format!("/v1/fs{full}"), "x").await.is(201);
     let parent = full.rsplit_once('/').unwrap().0;
-    for over in [format!("{full}/y"), format!("{full}y"), format!("{parent}/{}/z", "y".repeat(253)), format!("/{}", "z".repeat(5000))] {
+    for over in [format!("{full}/y"), format!("{full}y"), format!("{parent}/{}/z", "y".repeat(254)), format!("/{}", "z".repeat(5000))] {
         for target in [format!("/v1/fs{over}"), format!("/v1/stat{over}")] {
             site.get(&target).await.problem(414, "target-too-long");
         }
