@@ -25,7 +25,8 @@ run: build
 build: needs
 	cargo build $(ALL)
 
-test: needs
+test:
+	@.ci/needs test
 	cargo test $(ALL)
 
 loadtest: build

@@ -9,7 +9,7 @@ use crate::run::Results;
 
 pub fn render(options: &Options, results: &[Results]) -> String {
     let mut costs = Table::new();
-    costs.load_preset(ASCII_MARKDOWN);
+    costs.load_style(ASCII_MARKDOWN);
     costs.set_header(["operation", "layout", "count", "per second", "p50 us", "p99 us"]);
     let operations = results.first().map(|r| r.operations.len()).unwrap_or_default();
     for at in 0..operations {
@@ -27,7 +27,7 @@ pub fn render(options: &Options, results: &[Results]) -> String {
         }
     }
     let mut regions = Table::new();
-    regions.load_preset(ASCII_MARKDOWN);
+    regions.load_style(ASCII_MARKDOWN);
     regions.set_header(["layout", "table", "hottest region's share", "x mean"]);
     for result in results {
         for (table, share) in &result.hottest {

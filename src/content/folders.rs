@@ -19,16 +19,13 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Makes what is missing of `dir`, `dir/new` and `dir/00` to `dir/ff`. The parent of `dir` must be there.
+    /// Makes what is missing of `dir` and `dir/new`. The parent of `dir` must be there.
     pub fn make(dir: &Path) -> io::Result<Self> {
         let folders = Self {
             dir: std::path::absolute(dir)?,
         };
         make_one(&folders.dir)?;
         make_one(&folders.new_dir())?;
-        for first in 0..=u8::MAX {
-            make_one(&folders.dir.join(format!("{first:02x}")))?;
-        }
         // Always: who made them before may have lost power before he came to this.
         sync(&folders.dir)?;
         sync(folders.dir.parent().unwrap_or(&folders.dir))?;
@@ -68,8 +65,15 @@ impl Folders {
         Ok(found)
     }
 
+    /// Nothing here is synced: a file that is in `new/` after a crash is settled again. A file that is not in
+    /// `new/` was settled already.
     pub fn settle(&self, id: FileId) -> io::Result<()> {
-        missing_is_fine(fs::rename(self.staged(id), self.settled(id))).map(drop)
+        let (from, to) = (self.staged(id), self.settled(id));
+        if missing_is_fine(fs::rename(&from, &to))? || !from.exists() {
+            return Ok(());
+        }
+        make_one(&self.settled_dir(id))?; // the first file whose id starts so
+        missing_is_fine(fs::rename(from, to)).map(drop)
     }
 
     /// Removes the files and syncs every folder where one was, or may have been.
@@ -86,7 +90,7 @@ impl Folders {
                 touched.extend([self.new_dir(), self.settled_dir(id)]);
             }
         }
-        touched.iter().try_for_each(|dir| sync(dir))
+        touched.iter().try_for_each(|dir| missing_is_fine(sync(dir)).map(drop))
     }
 
     /// Opens the file where it is, also while it is being settled; `None` if it is nowhere.

@@ -4,7 +4,7 @@
 //! Beyond, it is a [content file](format) under the file's id:
 //!
 //! 1. An [`Upload`] streams into `new/<id>`; file and name are durable when it is [`Staged`].
-//! 2. Whoever committed the rows that link to it [keeps](Staged::keep) it and [settles](Content::settle) it:
+//! 2. Whoever committed the rows that link to it [holds](Staged::hold) it and [settles](Content::settle) it:
 //!    it moves to `<xx>/<id>`. This is not synced: readers look in both places, and at start-up whoever knows
 //!    the rows settles or removes what is left in `new/`.
 //! 3. A [`Body`] gives its bytes, each block checked before any of it is sent.

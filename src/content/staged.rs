@@ -89,7 +89,7 @@ impl Drop for Doomed {
 
 /// The content of an upload, durable where it lies outside the tables, and linked by nothing yet.
 ///
-/// A file of its own is removed when this is dropped without [`keep`](Self::keep).
+/// A file of its own is removed when this is dropped, unless it is [held](Self::hold).
 pub struct Staged {
     /// Bytes.
     pub size: u64,
@@ -141,10 +141,19 @@ impl Staged {
         }
     }
 
-    /// Never removes the file: it is linked now, or may be.
-    pub fn keep(self) {
+    /// A write that links the file is on its way, or was done: whatever happens to this process, the file stays.
+    pub fn hold(&self) {
+        self.set_kept(true);
+    }
+
+    /// No write links the file, for certain: it is removed when this is dropped.
+    pub fn let_go(&self) {
+        self.set_kept(false);
+    }
+
+    fn set_kept(&self, kept: bool) {
         if let Held::Large(file) = &self.held {
-            file.name().kept = true;
+            file.name().kept = kept;
         }
     }
 }

@@ -9,7 +9,8 @@ impl Drive {
     /// Makes a directory, and its parents if `parents`. One that is there is a success that made nothing.
     pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
         let (path, creator) = (path.clone(), creator.to_owned());
-        self.to_the_end(|drive| async move { drive.make_directory(&path, &creator, parents).await }).await
+        self.to_the_end(|drive| async move { drive.make_directory(&path, &creator, parents).await })
+            .await
     }
 
     async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
@@ -21,7 +22,9 @@ impl Drive {
                 Err(error) => return Err(error),
             }
             let ground = self.ground(path, creator).await?;
-            let Some(new) = ground.missing.last().cloned() else { continue }; // just made by another
+            let Some(new) = ground.missing.last().cloned() else {
+                continue;
+            }; // just made by another
             if ground.missing.len() > 1 && !parents {
                 return Err(DriveError::ParentMissing);
             }
@@ -30,7 +33,13 @@ impl Drive {
             let prepared = plan.prepare.clone();
             match self.inner.tables.commit(plan).await? {
                 Outcome::Committed => {
-                    return Ok(Made { node: Node::Directory { path: new.path, entry: new.entry }, new: true });
+                    return Ok(Made {
+                        node: Node::Directory {
+                            path: new.path,
+                            entry: new.entry,
+                        },
+                        new: true,
+                    });
                 }
                 Outcome::Refused(_) => self.undo(prepared).await,
             }

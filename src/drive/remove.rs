@@ -12,7 +12,8 @@ impl Drive {
     /// Deletes a file.
     pub async fn delete(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
         let (path, condition) = (path.clone(), condition.clone());
-        self.to_the_end(|drive| async move { drive.delete_file(&path, &condition).await }).await
+        self.to_the_end(|drive| async move { drive.delete_file(&path, &condition).await })
+            .await
     }
 
     async fn delete_file(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
@@ -32,12 +33,19 @@ impl Drive {
             if !condition.holds(spot.file.as_ref().map(|file| file.value.id)) {
                 return Err(DriveError::Precondition);
             }
-            let Some(file) = &spot.file else { return Err(DriveError::NotFound) };
+            let Some(file) = &spot.file else {
+                return Err(DriveError::NotFound);
+            };
             let mut checks = live.checks();
             checks.push(spot.file_check(&name));
             let changes = vec![Change::delete(dir::SUB, dir::file_qualifier(&name))];
             let plan = Plan {
-                guarded: vec![Guarded { table: dir::TABLE, row: parent.key(), checks, changes }],
+                guarded: vec![Guarded {
+                    table: dir::TABLE,
+                    row: parent.key(),
+                    checks,
+                    changes,
+                }],
                 finish: drop_version(&file.value, live.id, &name),
                 ..Plan::default()
             };
@@ -52,7 +60,8 @@ impl Drive {
     /// Removes a directory that is empty.
     pub async fn rmdir(&self, path: &DrivePath) -> Result<()> {
         let path = path.clone();
-        self.to_the_end(|drive| async move { drive.remove_directory(&path).await }).await
+        self.to_the_end(|drive| async move { drive.remove_directory(&path).await })
+            .await
     }
 
     async fn remove_directory(&self, path: &DrivePath) -> Result<()> {
@@ -65,9 +74,15 @@ impl Drive {
                     error => error,
                 });
             };
-            let Some(directory) = &spot.directory else { return Err(DriveError::NotFound) };
+            let Some(directory) = &spot.directory else {
+                return Err(DriveError::NotFound);
+            };
             let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
-            let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
+            let row = self
+                .inner
+                .tables
+                .get(dir::TABLE, path.as_str().as_bytes(), &ask)
+                .await?;
             let Some(child) = Live::of(&row)? else { continue }; // removed between the two reads
             if child.id != directory.value.id {
                 continue;
@@ -86,19 +101,43 @@ impl Drive {
 }
 
 /// rmdir: the directory's row goes with its name, at one instant; its id's row after it.
-fn rmdir(parent: &DrivePath, live: &Live, name: &Name, directory: &Stored<DirEntry>, path: &DrivePath, child: &Live) -> Plan {
+fn rmdir(
+    parent: &DrivePath,
+    live: &Live,
+    name: &Name,
+    directory: &Stored<DirEntry>,
+    path: &DrivePath,
+    child: &Live,
+) -> Plan {
     let mut empty = child.checks();
     empty.push(Check::FamilyEmpty(dir::SUB));
     let mut named = live.checks();
     let qualifier = dir::directory_qualifier(name);
-    named.push(Check::Equals(Column::new(dir::SUB, qualifier.clone()), directory.bytes.clone()));
+    named.push(Check::Equals(
+        Column::new(dir::SUB, qualifier.clone()),
+        directory.bytes.clone(),
+    ));
     let unlink = vec![Change::delete(dir::SUB, qualifier)];
     Plan {
         prepare: Vec::new(),
         guarded: vec![
-            Guarded { table: dir::TABLE, row: path.key(), checks: empty, changes: dir::removal() },
-            Guarded { table: dir::TABLE, row: parent.key(), checks: named, changes: unlink },
+            Guarded {
+                table: dir::TABLE,
+                row: path.key(),
+                checks: empty,
+                changes: dir::removal(),
+            },
+            Guarded {
+                table: dir::TABLE,
+                row: parent.key(),
+                checks: named,
+                changes: unlink,
+            },
         ],
-        finish: vec![RowChange { table: dirid::TABLE, row: child.id.key(), changes: dirid::removal() }],
+        finish: vec![RowChange {
+            table: dirid::TABLE,
+            row: child.id.key(),
+            changes: dirid::removal(),
+        }],
     }
 }

@@ -67,7 +67,10 @@ impl Drive {
         let walks = self.inner.walks.many(&dirs).await?;
         let quiet = self.inner.walks.moves.quiet_since(mark);
         let outside = |c: &Candidate| {
-            quiet && walks.get(&c.dir).is_some_and(|walk| walk.path.is_some() && !walk.is_within(scope))
+            quiet
+                && walks
+                    .get(&c.dir)
+                    .is_some_and(|walk| walk.path.is_some() && !walk.is_within(scope))
         };
         let inside: Vec<&Candidate> = candidates.iter().filter(|c| !outside(c)).collect();
         let rows = self.rows(&inside, &walks).await?;
@@ -119,8 +122,14 @@ impl Drive {
                 return show(candidate, &at.1, *entry, &path, inside);
             }
             let ask = Ask::cells(Standing::columns());
-            let row = self.inner.tables.get(file::TABLE, candidate.id.0.as_bytes(), &ask).await?;
-            let Some(standing) = Standing::of(&row)? else { return Ok(None) };
+            let row = self
+                .inner
+                .tables
+                .get(file::TABLE, candidate.id.0.as_bytes(), &ask)
+                .await?;
+            let Some(standing) = Standing::of(&row)? else {
+                return Ok(None);
+            };
             if said.as_ref() == Some(&standing) {
                 return Ok(None); // twice the same, and not there in between: early, or never committed
             }
@@ -143,7 +152,10 @@ impl Drive {
                 None => Row::default(),
                 Some(path) => {
                     let ask = entries_of([&at.1].into_iter());
-                    self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?
+                    self.inner
+                        .tables
+                        .get(dir::TABLE, path.as_str().as_bytes(), &ask)
+                        .await?
                 }
             };
             let here = Live::of(&row)?.is_some_and(|live| live.id == at.0);
@@ -176,7 +188,9 @@ fn entry(row: &Row, dir: DirId, name: &Name, id: FileId) -> Result<Option<Entry>
     if Live::of(row)?.is_none_or(|live| live.id != dir) {
         return Ok(None);
     }
-    let Some(value) = row.get(dir::SUB, &dir::file_qualifier(name)) else { return Ok(None) };
+    let Some(value) = row.get(dir::SUB, &dir::file_qualifier(name)) else {
+        return Ok(None);
+    };
     let entry = Entry::decode(value)?;
     Ok(Some(entry).filter(|entry| entry.id == id))
 }
@@ -185,5 +199,8 @@ fn show(candidate: &Candidate, name: &Name, entry: Entry, dir: &DrivePath, insid
     if !inside || !candidate.key.is_of(name, &entry) {
         return Ok(None);
     }
-    Ok(Some(Node::File { path: dir.join(name)?, entry }))
+    Ok(Some(Node::File {
+        path: dir.join(name)?,
+        entry,
+    }))
 }

@@ -28,7 +28,10 @@ pub(super) struct Walk {
 impl Walk {
     fn new(links: Vec<(DirId, DirLink)>, whole: bool) -> Self {
         let names: Vec<Name> = links.iter().rev().map(|(_, link)| link.name.clone()).collect();
-        Self { path: DrivePath::from_names(&names).ok().filter(|_| whole), links }
+        Self {
+            path: DrivePath::from_names(&names).ok().filter(|_| whole),
+            links,
+        }
     }
 
     /// Whether the directory is `scope` or lies below it.
@@ -65,7 +68,11 @@ pub(super) struct Walks {
 
 impl Walks {
     pub fn new(tables: Tables) -> Self {
-        Self { tables, moves: Moves::default(), kept: Cache::new(KEPT) }
+        Self {
+            tables,
+            moves: Moves::default(),
+            kept: Cache::new(KEPT),
+        }
     }
 
     /// A walk by the store's rows as they are now.
@@ -109,7 +116,10 @@ impl Walks {
             if level.is_empty() {
                 break;
             }
-            let asks: Vec<_> = level.iter().map(|id| (id.key(), Ask::cells(vec![dirid::column()]))).collect();
+            let asks: Vec<_> = level
+                .iter()
+                .map(|id| (id.key(), Ask::cells(vec![dirid::column()])))
+                .collect();
             let rows = self.tables.get_many(dirid::TABLE, &asks).await?;
             let mut above = Vec::with_capacity(rows.len());
             for (id, row) in level.iter().zip(rows) {
@@ -130,7 +140,9 @@ fn trace(dir: DirId, links: &HashMap<DirId, DirLink>) -> Walk {
     let mut chain = Vec::new();
     let mut at = dir;
     while at != DirId::ROOT && chain.len() <= LEVELS {
-        let Some(link) = links.get(&at) else { return Walk::new(chain, false) };
+        let Some(link) = links.get(&at) else {
+            return Walk::new(chain, false);
+        };
         chain.push((at, link.clone()));
         at = link.parent;
     }

@@ -64,7 +64,11 @@ impl State {
         let cells = rows.entry(row.clone()).or_default();
         for change in changes {
             match change {
-                Change::Put { family, qualifier, value } => {
+                Change::Put {
+                    family,
+                    qualifier,
+                    value,
+                } => {
                     cells.insert(((*family).to_owned(), qualifier.clone()), value.clone());
                 }
                 Change::Delete { family, qualifier } => {
@@ -109,7 +113,13 @@ fn pick(table: &str, row: &[u8], cells: Option<&Cells>, ask: &Ask) -> Result<Row
     let mut found = Vec::new();
     for column in &ask.cells {
         if let Some(value) = cells.get(&(column.family.to_owned(), column.qualifier.clone())) {
-            found.push((column.family, Cell { qualifier: column.qualifier.clone(), value: value.clone() }));
+            found.push((
+                column.family,
+                Cell {
+                    qualifier: column.qualifier.clone(),
+                    value: value.clone(),
+                },
+            ));
         }
     }
     for family in &ask.families {
@@ -121,23 +131,28 @@ fn pick(table: &str, row: &[u8], cells: Option<&Cells>, ask: &Ask) -> Result<Row
                 family: (*family).to_owned(),
             });
         }
-        let cell = |((_, q), v): (&(String, Bytes), &Bytes)| Cell { qualifier: q.clone(), value: v.clone() };
+        let cell = |((_, q), v): (&(String, Bytes), &Bytes)| Cell {
+            qualifier: q.clone(),
+            value: v.clone(),
+        };
         found.extend(all.into_iter().map(|c| (*family, cell(c))));
     }
     Ok(Row::new(found))
 }
 
 fn within(key: &Bytes, from: &Bound<Bytes>, to: &Bound<Bytes>) -> bool {
-    crate::table::RowRange { from: from.clone(), to: to.clone() }.contains(key)
+    crate::table::RowRange {
+        from: from.clone(),
+        to: to.clone(),
+    }
+    .contains(key)
 }
 
 impl Store for Memory {
     fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>> {
         let mut state = self.lock();
         let answer = match state.specs.get(&spec.name) {
-            Some(there) if there != spec => {
-                Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}")))
-            }
+            Some(there) if there != spec => Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}"))),
             Some(_) => Ok(()),
             None => {
                 state.specs.insert(spec.name.clone(), spec.clone());
@@ -163,14 +178,24 @@ impl Store for Memory {
         let mut found = cells
             .iter()
             .filter(|((f, q), _)| f == ask.family && within(q, &ask.from, &ask.to))
-            .map(|((_, q), v)| Cell { qualifier: q.clone(), value: v.clone() });
+            .map(|((_, q), v)| Cell {
+                qualifier: q.clone(),
+                value: v.clone(),
+            });
         let page = found.by_ref().take(ask.limit).collect();
-        Box::pin(ready(Ok(Page { cells: page, fence, more: found.next().is_some() })))
+        Box::pin(ready(Ok(Page {
+            cells: page,
+            fence,
+            more: found.next().is_some(),
+        })))
     }
 
     fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
         let state = self.lock();
-        let rows = asks.iter().map(|(row, ask)| pick(table, row, state.cells(table, row), ask)).collect();
+        let rows = asks
+            .iter()
+            .map(|(row, ask)| pick(table, row, state.cells(table, row), ask))
+            .collect();
         Box::pin(ready(rows))
     }
 

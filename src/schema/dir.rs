@@ -57,12 +57,18 @@ pub struct Entry {
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
-        self.attributes.write(Writer::new(1).uuid(self.id.0).place(&self.place)).done()
+        self.attributes
+            .write(Writer::new(1).uuid(self.id.0).place(&self.place))
+            .done()
     }
 
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
         let (_, mut r) = Reader::new("file entry", 1, value)?;
-        let entry = Self { id: FileId(r.uuid()?), place: r.place()?, attributes: Attributes::read(&mut r)? };
+        let entry = Self {
+            id: FileId(r.uuid()?),
+            place: r.place()?,
+            attributes: Attributes::read(&mut r)?,
+        };
         r.end()?;
         Ok(entry)
     }
@@ -78,12 +84,20 @@ pub struct DirEntry {
 
 impl DirEntry {
     pub fn encode(&self) -> Bytes {
-        Writer::new(1).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
+        Writer::new(1)
+            .uuid(self.id.0)
+            .time(self.created)
+            .bytes(self.creator.as_bytes())
+            .done()
     }
 
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
         let (_, mut r) = Reader::new("directory entry", 1, value)?;
-        let entry = Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() };
+        let entry = Self {
+            id: DirId(r.uuid()?),
+            created: r.time()?,
+            creator: r.text()?.to_owned(),
+        };
         r.end()?;
         Ok(entry)
     }
@@ -100,7 +114,10 @@ impl DirEntry {
 
 /// The removal of a directory row that has no children.
 pub fn removal() -> Vec<Change> {
-    [ID, CREATOR, CREATED].into_iter().map(|q| Change::delete(CF, q)).collect()
+    [ID, CREATOR, CREATED]
+        .into_iter()
+        .map(|q| Change::delete(CF, q))
+        .collect()
 }
 
 /// The value of `cf:id`.
@@ -162,7 +179,11 @@ mod tests {
         assert_eq!(entry.encode().as_ref(), bytes);
         assert_eq!(Entry::decode(&bytes), Ok(entry));
 
-        let dir = DirEntry { id: DirId(Uuid::from_bytes([5; 16])), creator: "eva".into(), created: Timestamp::from_ms(-1) };
+        let dir = DirEntry {
+            id: DirId(Uuid::from_bytes([5; 16])),
+            creator: "eva".into(),
+            created: Timestamp::from_ms(-1),
+        };
         let mut bytes = vec![1];
         bytes.extend([5; 16]);
         bytes.extend(b"\x01\x03eva");
@@ -175,7 +196,11 @@ mod tests {
 
     #[test]
     fn the_row_of_a_directory() {
-        let dir = DirEntry { id: DirId::ROOT, creator: "eva".into(), created: Timestamp::from_ms(1) };
+        let dir = DirEntry {
+            id: DirId::ROOT,
+            creator: "eva".into(),
+            created: Timestamp::from_ms(1),
+        };
         let bytes: Vec<(Vec<u8>, Vec<u8>)> = dir
             .row()
             .into_iter()
@@ -185,10 +210,20 @@ mod tests {
             })
             .collect();
         let id = [vec![1], vec![0; 16]].concat();
-        assert_eq!(bytes, [(b"id".to_vec(), id.clone()), (b"creator".to_vec(), b"\x01\x03eva".to_vec()), (b"created".to_vec(), vec![1, 2])]);
+        assert_eq!(
+            bytes,
+            [
+                (b"id".to_vec(), id.clone()),
+                (b"creator".to_vec(), b"\x01\x03eva".to_vec()),
+                (b"created".to_vec(), vec![1, 2])
+            ]
+        );
         assert_eq!(decode_id(&id), Ok(DirId::ROOT));
         assert_eq!(decode_creator(b"\x01\x03eva"), Ok("eva".to_owned()));
         assert_eq!(decode_created(&[1, 2]), Ok(Timestamp::from_ms(1)));
-        assert!(matches!(decode_id(&[2, 0]), Err(ValueError::Newer { found: 2, known: 1, .. })));
+        assert!(matches!(
+            decode_id(&[2, 0]),
+            Err(ValueError::Newer { found: 2, known: 1, .. })
+        ));
     }
 }

@@ -67,7 +67,11 @@ impl Timestamp {
 
     fn from_ns(ms: i128) -> Result<Self, BadTime> {
         let ms = i64::try_from(ms).map_err(|_| BadTime)?;
-        if (FIRST..=LAST).contains(&ms) { Ok(Self(ms)) } else { Err(BadTime) }
+        if (FIRST..=LAST).contains(&ms) {
+            Ok(Self(ms))
+        } else {
+            Err(BadTime)
+        }
     }
 
     /// RFC 3339 in UTC with milliseconds.
@@ -97,7 +101,10 @@ fn parse_ns(text: &str) -> Result<i128, BadTime> {
     if !shape {
         return Err(BadTime);
     }
-    let zone = text.get(19..).ok_or(BadTime)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    let zone = text
+        .get(19..)
+        .ok_or(BadTime)?
+        .trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
     let local = text.strip_suffix(zone).ok_or(BadTime)?;
     let local: DateTime = local.parse().map_err(|_| BadTime)?;
     let since = local.duration_since(EPOCH).as_nanos();
@@ -115,7 +122,9 @@ fn offset_seconds(zone: &str) -> Result<i128, BadTime> {
         _ => return Err(BadTime),
     };
     let two = |text: &str, below: i128| match text.parse::<u8>() {
-        Ok(n) if text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit()) && i128::from(n) < below => Ok(i128::from(n)),
+        Ok(n) if text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit()) && i128::from(n) < below => {
+            Ok(i128::from(n))
+        }
         _ => Err(BadTime),
     };
     let (hours, minutes) = zone.get(1..).and_then(|z| z.split_once(':')).ok_or(BadTime)?;
@@ -145,9 +154,18 @@ mod tests {
     #[test]
     fn a_zone_is_required_and_years_are_bounded() {
         for text in [
-            "2026-01-02T03:04:05", "2026-01-02", "1900-12-31T23:59:59Z", "10000-01-01T00:00:00Z", "", "now",
-            "2026-02-30T00:00:00Z", "2026-01-02T03:04:05+0100", "2026-01-02T03:04:05,5Z", "2026-01-02T25:00:00Z",
-            "2026-01-02T03:04Z", "2026-01-02T03:04:05Z[UTC]",
+            "2026-01-02T03:04:05",
+            "2026-01-02",
+            "1900-12-31T23:59:59Z",
+            "10000-01-01T00:00:00Z",
+            "",
+            "now",
+            "2026-02-30T00:00:00Z",
+            "2026-01-02T03:04:05+0100",
+            "2026-01-02T03:04:05,5Z",
+            "2026-01-02T25:00:00Z",
+            "2026-01-02T03:04Z",
+            "2026-01-02T03:04:05Z[UTC]",
         ] {
             assert_eq!(Timestamp::parse(text), Err(BadTime), "{text}");
         }
@@ -162,7 +180,13 @@ mod tests {
 
     #[test]
     fn unix_seconds() {
-        for (text, ms) in [("0", 0), ("1767323045.678", 1_767_323_045_678), ("1.9999", 1_999), ("-0.0001", -1), ("-1", -1000)] {
+        for (text, ms) in [
+            ("0", 0),
+            ("1767323045.678", 1_767_323_045_678),
+            ("1.9999", 1_999),
+            ("-0.0001", -1),
+            ("-1", -1000),
+        ] {
             assert_eq!(Timestamp::parse_unix(text), Ok(Timestamp(ms)), "{text}");
         }
         for text in ["", "1e3", "+1", ".5", "1.", "0x1", " 1", "99999999999999", "1.5.5", "-"] {

@@ -96,7 +96,9 @@ impl<'a> Reader<'a> {
     pub fn number(&mut self) -> Result<u64, ValueError> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
-            let [byte] = *self.raw(1)? else { return Err(self.damaged()) };
+            let [byte] = *self.raw(1)? else {
+                return Err(self.damaged());
+            };
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {
                 return Err(self.damaged());
@@ -133,7 +135,11 @@ impl<'a> Reader<'a> {
 
     /// Checks that nothing follows.
     pub fn end(self) -> Result<(), ValueError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(self.damaged()) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.damaged())
+        }
     }
 }
 
@@ -143,7 +149,12 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let value = Writer::new(1).number(0).number(300).time(Timestamp::from_ms(-1)).bytes(b"ab").done();
+        let value = Writer::new(1)
+            .number(0)
+            .number(300)
+            .time(Timestamp::from_ms(-1))
+            .bytes(b"ab")
+            .done();
         assert_eq!(value.as_ref(), [1, 0, 0xac, 2, 1, 2, b'a', b'b']);
         let (version, mut r) = Reader::new("test", 1, &value).unwrap();
         assert_eq!((version, r.number(), r.number()), (1, Ok(0), Ok(300)));
@@ -158,7 +169,10 @@ mod tests {
             let (_, mut r) = Reader::new("test", 1, &value).unwrap();
             assert_eq!(r.time().unwrap().ms(), ms);
         }
-        assert!(matches!(Reader::new("test", 1, &[2]), Err(ValueError::Newer { found: 2, known: 1, .. })));
+        assert!(matches!(
+            Reader::new("test", 1, &[2]),
+            Err(ValueError::Newer { found: 2, known: 1, .. })
+        ));
         assert!(matches!(Reader::new("test", 1, &[]), Err(ValueError::Damaged { .. })));
         assert!(matches!(Reader::new("test", 1, &[0]), Err(ValueError::Damaged { .. })));
         let (_, mut r) = Reader::new("test", 1, &[1, 5, 0]).unwrap();

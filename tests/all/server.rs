@@ -1,14 +1,13 @@
 //! A real server process on a port and a data folder of its own.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 pub struct Server {
     child: Child,
     /// Host and port.
     pub address: String,
-    pub data: PathBuf,
     _scratch: Option<tempfile::TempDir>,
 }
 
@@ -25,12 +24,17 @@ impl Server {
     /// Starts a server on this data folder, with more arguments.
     pub fn start_on(data: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
-        command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(arguments);
-        Self::wait_for(command, data)
+        command
+            .arg("serve")
+            .arg("--data")
+            .arg(data)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments);
+        Self::wait_for(command)
     }
 
     /// Starts a command that ends up being a server, and waits for the line that tells its address.
-    pub fn wait_for(mut command: Command, data: &Path) -> Self {
+    pub fn wait_for(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
@@ -40,28 +44,35 @@ impl Server {
         // Whatever it still prints must not block it.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let address = address.expect("the server says where it listens");
-        Self { child, address, data: data.to_owned(), _scratch: None }
+        Self {
+            child,
+            address,
+            _scratch: None,
+        }
     }
 
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// SIGTERM, and the exit code.
     pub fn terminate(mut self) -> Option<i32> {
-        self.signal("-TERM");
+        kill("-TERM", self.child.id());
         self.child.wait().unwrap().code()
     }
 
-    /// `kill` with this signal.
-    pub fn signal(&self, signal: &str) {
-        let done = Command::new("kill").args([signal, &self.pid().to_string()]).status().unwrap();
-        assert!(done.success());
+    /// SIGTERM to the process that the command began, and the command's exit code.
+    pub fn terminate_child(mut self) -> Option<i32> {
+        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let children = std::fs::read_to_string(children).unwrap();
+        kill("-TERM", children.trim().parse().unwrap());
+        self.child.wait().unwrap().code()
     }
+}
+
+fn kill(signal: &str, pid: u32) {
+    let done = Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
+    assert!(done.success());
 }
 
 impl Drop for Server {

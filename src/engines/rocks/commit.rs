@@ -240,3 +240,79 @@ fn answer(to: oneshot::Sender<Answer>, answer: Answer) {
     // A caller that went away needs no answer.
     let _gone = to.send(answer);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::table::{Check, Column};
+
+    fn request() -> (Request, oneshot::Receiver<Answer>) {
+        let (answer, answered) = oneshot::channel();
+        let request = Request {
+            plan: Plan::default(),
+            patient: false,
+            answer,
+        };
+        (request, answered)
+    }
+
+    /// What an accepted and a refused plan of one group are told.
+    fn told(written: std::result::Result<(), WriteFailure>) -> [Result<Outcome>; 2] {
+        let ((accepted, one), (refused, other)) = (request(), request());
+        let refusal = Refusal {
+            table: "t",
+            row: "row".into(),
+            check: Check::Absent(Column::new("a", "q")),
+            current: None,
+        };
+        let (mut answers, mut held) = (Answers::default(), None);
+        assert!(answers.note(accepted, Verdict::Accepted, &mut held));
+        assert!(answers.note(refused, Verdict::Refused(refusal), &mut held));
+        answers.send(written);
+        [one, other].map(|mut answered| match answered.try_recv().unwrap() {
+            Answer::Done(outcome) => outcome,
+            Answer::Compact(..) => panic!("nothing to compact"),
+        })
+    }
+
+    #[test]
+    fn a_write_that_failed_leaves_its_plans_in_doubt_and_the_refused_ones_unwritten() {
+        let failed = |full| {
+            told(Err(WriteFailure {
+                cause: "why".into(),
+                full,
+            }))
+        };
+        assert!(matches!(
+            told(Ok(())),
+            [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]
+        ));
+        assert!(matches!(
+            failed(false),
+            [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]
+        ));
+        assert!(matches!(
+            failed(true),
+            [Err(StoreError::Unknown { full: true, .. }), Err(StoreError::Full(_))]
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_is_waited_for_and_then_said() {
+        let (queue, mut waiting) = mpsc::channel(1);
+        let committer = Committer {
+            queue: Some(queue),
+            thread: None,
+        };
+        committer.send(request().0).await.unwrap();
+        let start = Instant::now();
+        assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));
+        assert!(start.elapsed() >= PATIENCE);
+        let (sent, ()) = tokio::join!(committer.send(request().0), async {
+            waiting.recv().await.unwrap();
+        });
+        sent.unwrap();
+    }
+}

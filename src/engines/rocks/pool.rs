@@ -39,3 +39,36 @@ impl Pool {
         tokio::task::spawn_blocking(job).await.unwrap_or_else(|e| Err(gone(&e)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engines::rocks::tests::open;
+
+    #[tokio::test]
+    async fn no_more_threads_than_there_is_room_for_even_if_callers_go_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let job = || {
+            let (now, most) = (now.clone(), most.clone());
+            move |_: &Db| {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(20));
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            }
+        };
+        for _ in 0..3 {
+            let jobs = futures_util::future::join_all((0..40).map(|_| rocks.pool.run(job())));
+            let gone = tokio::time::timeout(Duration::from_millis(5), jobs).await;
+            assert!(gone.is_err());
+        }
+        let jobs = futures_util::future::join_all((0..40).map(|_| rocks.pool.run(job())));
+        assert!(jobs.await.into_iter().all(|answer| answer.is_ok()));
+        assert_eq!(most.load(Ordering::SeqCst), THREADS);
+    }
+}
