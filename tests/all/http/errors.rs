@@ -93,11 +93,6 @@ async fn write(site: &Site, (method, target): Case) -> super::site::Answer {
 async fn a_store_that_fails_is_told_by_status() {
     let site = Site::new().await;
     site.files(&["/v1/fs/f"]).await;
-    let unknown = |full| StoreError::Unknown {
-        cause: "sdb1 at 0xdead".into(),
-        full,
-    };
-    let _ = unknown;
     for (fault, status, problem) in [
         ((|| StoreError::Busy) as fn() -> StoreError, 503, "busy"),
         (

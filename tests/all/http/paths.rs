@@ -247,7 +247,7 @@ async fn long_and_deep_paths_end_at_their_limits() {
     for over in [
         format!("{full}/y"),
         format!("{full}y"),
-        format!("{parent}/{}/z", "y".repeat(253)),
+        format!("{parent}/{}/z", "y".repeat(254)),
         format!("/{}", "z".repeat(5000)),
     ] {
         for target in [format!("/v1/fs{over}"), format!("/v1/stat{over}")] {
