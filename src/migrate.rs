@@ -76,17 +76,11 @@ pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
     let mut migrations = Vec::new();
     for (name, text) in MIGRATIONS {
         let declared = toml::from_str::<Migration>(text);
-        migrations.push(declared.map_err(|cause| MigrateError::Declaration {
-            name,
-            cause: cause.to_string(),
-        })?);
+        migrations.push(declared.map_err(|cause| MigrateError::Declaration { name, cause: cause.to_string() })?);
     }
     let version = version(tables, &migrations).await?;
     if version > LATEST {
-        return Err(MigrateError::Newer {
-            found: version,
-            known: LATEST,
-        });
+        return Err(MigrateError::Newer { found: version, known: LATEST });
     }
     for (number, migration) in (1..=last).zip(&migrations) {
         for spec in &migration.tables {
@@ -114,10 +108,7 @@ async fn version(tables: &Tables, migrations: &[Migration]) -> Result<u32> {
         tables.create(spec).await?;
     }
     let stored = tables.cell(meta::TABLE, meta::SCHEMA, CF, meta::VALUE).await?;
-    Ok(stored
-        .map(|value| meta::decode_version(&value))
-        .transpose()?
-        .unwrap_or(0))
+    Ok(stored.map(|value| meta::decode_version(&value)).transpose()?.unwrap_or(0))
 }
 
 async fn record(tables: &Tables, number: u32) -> Result<()> {
@@ -127,19 +118,8 @@ async fn record(tables: &Tables, number: u32) -> Result<()> {
     };
     let value = crate::table::Change::put(CF, meta::VALUE, meta::encode_version(number));
     let row = Bytes::from_static(meta::SCHEMA);
-    let guarded = vec![Guarded {
-        table: meta::TABLE,
-        row,
-        checks: vec![check],
-        changes: vec![value],
-    }];
-    match tables
-        .commit(Plan {
-            guarded,
-            ..Plan::default()
-        })
-        .await?
-    {
+    let guarded = vec![Guarded { table: meta::TABLE, row, checks: vec![check], changes: vec![value] }];
+    match tables.commit(Plan { guarded, ..Plan::default() }).await? {
         Outcome::Committed => Ok(()),
         Outcome::Refused(_) => Err(MigrateError::Raced),
     }
@@ -147,25 +127,11 @@ async fn record(tables: &Tables, number: u32) -> Result<()> {
 
 /// The root directory; refused if it is there.
 async fn make_root(tables: &Tables) -> Result<()> {
-    let root = DirEntry {
-        id: DirId::ROOT,
-        creator: "rowdrive".to_owned(),
-        created: Timestamp::now(),
-    };
+    let root = DirEntry { id: DirId::ROOT, creator: "rowdrive".to_owned(), created: Timestamp::now() };
     let checks = vec![Check::Absent(dir::id_column())];
     let row = DrivePath::root().key();
-    let guarded = vec![Guarded {
-        table: dir::TABLE,
-        row,
-        checks,
-        changes: root.row(),
-    }];
-    tables
-        .commit(Plan {
-            guarded,
-            ..Plan::default()
-        })
-        .await?;
+    let guarded = vec![Guarded { table: dir::TABLE, row, checks, changes: root.row() }];
+    tables.commit(Plan { guarded, ..Plan::default() }).await?;
     Ok(())
 }
 
@@ -174,13 +140,7 @@ async fn index_files(tables: &Tables) -> Result<()> {
     let mut range = RowRange::all();
     loop {
         let ask = Ask::cells(vec![dir::id_column()]);
-        let scan = ScanAsk {
-            table: dir::TABLE,
-            range: range.clone(),
-            ask,
-            limit: 1_000,
-            reverse: false,
-        };
+        let scan = ScanAsk { table: dir::TABLE, range: range.clone(), ask, limit: 1_000, reverse: false };
         let rows = tables.scan(&scan).await?;
         let Some((last, _)) = rows.last() else { return Ok(()) };
         range.from = std::ops::Bound::Excluded(last.clone());
@@ -197,15 +157,7 @@ async fn index_directory(tables: &Tables, row: Bytes, dir: DirId) -> Result<()> 
     loop {
         let limit = PAGE_CELLS.min(BACKFILL);
         let to = std::ops::Bound::Unbounded;
-        let ask = PageAsk {
-            table: dir::TABLE,
-            row: row.clone(),
-            family: dir::SUB,
-            from,
-            to,
-            limit,
-            fence: vec![],
-        };
+        let ask = PageAsk { table: dir::TABLE, row: row.clone(), family: dir::SUB, from, to, limit, fence: vec![] };
         let page = tables.page(&ask).await?;
         let mut prepare: Vec<RowChange> = Vec::new();
         for cell in &page.cells {
@@ -215,22 +167,10 @@ async fn index_directory(tables: &Tables, row: Bytes, dir: DirId) -> Result<()> 
             let name = Name::parse(&String::from_utf8_lossy(name))?;
             let Entry { id, place, attributes } = Entry::decode(&cell.value)?;
             let standing = Standing { dir, name, place };
-            prepare.extend(
-                Indexed {
-                    id,
-                    attributes: &attributes,
-                    standing: &standing,
-                }
-                .put(),
-            );
+            prepare.extend(Indexed { id, attributes: &attributes, standing: &standing }.put());
         }
         if !prepare.is_empty() {
-            tables
-                .commit(Plan {
-                    prepare,
-                    ..Plan::default()
-                })
-                .await?;
+            tables.commit(Plan { prepare, ..Plan::default() }).await?;
         }
         match page.cells.last() {
             Some(last) if page.more => from = std::ops::Bound::Excluded(last.qualifier.clone()),

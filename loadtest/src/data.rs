@@ -44,24 +44,15 @@ impl Tree {
             }
             dirs.push(format!("{month}/event-{folder:07}"));
         }
-        let events: Vec<usize> = (0..dirs.len())
-            .filter(|i| dirs.get(*i).is_some_and(|d| d.contains("event")))
-            .collect();
+        let events: Vec<usize> =
+            (0..dirs.len()).filter(|i| dirs.get(*i).is_some_and(|d| d.contains("event"))).collect();
         let mut all: Vec<File> = (0..files)
             .map(|n| {
                 // One file in ten lies in one of the four largest folders.
-                let among = if random.random_ratio(1, 10) {
-                    events.len().min(4)
-                } else {
-                    events.len()
-                };
+                let among = if random.random_ratio(1, 10) { events.len().min(4) } else { events.len() };
                 let dir = events.get(random.random_range(0..among)).copied().unwrap_or_default();
                 let modified = FIRST_DAY + random.random_range(0..DAYS * DAY);
-                File {
-                    dir,
-                    name: format!("IMG_{n:08}.jpg"),
-                    modified,
-                }
+                File { dir, name: format!("IMG_{n:08}.jpg"), modified }
             })
             .collect();
         all.sort_by(|a, b| (dirs.get(a.dir), &a.name).cmp(&(dirs.get(b.dir), &b.name)));
@@ -70,11 +61,7 @@ impl Tree {
 
     /// Directories that hold files.
     pub fn folders(&self) -> Vec<&str> {
-        self.dirs
-            .iter()
-            .filter(|d| d.contains("event"))
-            .map(String::as_str)
-            .collect()
+        self.dirs.iter().filter(|d| d.contains("event")).map(String::as_str).collect()
     }
 
     /// Positions of files in random order, as often as asked for.
@@ -100,18 +87,10 @@ mod tests {
         assert_eq!(tree.files.len(), 2_000);
         for (at, dir) in tree.dirs.iter().enumerate() {
             let parent = dir.rsplit_once('/').unwrap().0;
-            assert!(
-                parent.is_empty() || tree.dirs[..at].iter().any(|d| d == parent),
-                "{dir}"
-            );
+            assert!(parent.is_empty() || tree.dirs[..at].iter().any(|d| d == parent), "{dir}");
         }
         let again = Tree::new(2_000, 7);
-        assert!(
-            tree.files
-                .iter()
-                .zip(&again.files)
-                .all(|(a, b)| a.name == b.name && a.modified == b.modified)
-        );
+        assert!(tree.files.iter().zip(&again.files).all(|(a, b)| a.name == b.name && a.modified == b.modified));
         assert!(tree.files.is_sorted_by_key(|f| tree.path(f)));
     }
 }

@@ -30,9 +30,7 @@ where
 {
     let count = items.len();
     let style = ProgressStyle::with_template("{msg:32} {bar:30} {pos}/{len} {per_sec}")?;
-    let bar = ProgressBar::new(count as u64)
-        .with_style(style)
-        .with_message(title.to_owned());
+    let bar = ProgressBar::new(count as u64).with_style(style).with_message(title.to_owned());
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 600_000_000, 3)?;
     let start = Instant::now();
     let timed = items.into_iter().map(|item| {

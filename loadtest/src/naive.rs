@@ -24,47 +24,20 @@ pub struct Naive {
 
 impl Naive {
     pub async fn create(tables: Tables) -> anyhow::Result<Self> {
-        let family = |name: &str, compression, bloom, cells| FamilySpec {
-            name: name.into(),
-            compression,
-            bloom,
-            cells,
-        };
+        let family =
+            |name: &str, compression, bloom, cells| FamilySpec { name: name.into(), compression, bloom, cells };
         let families = vec![
             family(CF, Compression::Light, true, CellSize::Small),
             family(C, Compression::None, false, CellSize::Large),
         ];
-        tables
-            .create(&TableSpec {
-                name: TABLE.into(),
-                class: Class::RowsReturn,
-                families,
-            })
-            .await?;
-        Ok(Self {
-            tables: Arc::new(tables),
-        })
+        tables.create(&TableSpec { name: TABLE.into(), class: Class::RowsReturn, families }).await?;
+        Ok(Self { tables: Arc::new(tables) })
     }
 
     async fn put(&self, path: String, cells: Vec<Change>) -> anyhow::Result<()> {
-        let checks = vec![ATTR, DIRECTORY]
-            .into_iter()
-            .map(|q| Check::Absent(Column::new(CF, q)))
-            .collect();
-        let guarded = vec![Guarded {
-            table: TABLE,
-            row: path.clone().into(),
-            checks,
-            changes: cells,
-        }];
-        match self
-            .tables
-            .commit(Plan {
-                guarded,
-                ..Plan::default()
-            })
-            .await?
-        {
+        let checks = vec![ATTR, DIRECTORY].into_iter().map(|q| Check::Absent(Column::new(CF, q))).collect();
+        let guarded = vec![Guarded { table: TABLE, row: path.clone().into(), checks, changes: cells }];
+        match self.tables.commit(Plan { guarded, ..Plan::default() }).await? {
             Outcome::Committed => Ok(()),
             Outcome::Refused(_) => anyhow::bail!("{path} is there already"),
         }
@@ -75,18 +48,13 @@ impl Naive {
     }
 
     pub async fn create_file(&self, path: String, attributes: Attributes, content: Bytes) -> anyhow::Result<()> {
-        let cells = vec![
-            Change::put(CF, ATTR, attributes.encode()),
-            Change::put(C, b"data".as_ref(), content),
-        ];
+        let cells = vec![Change::put(CF, ATTR, attributes.encode()), Change::put(C, b"data".as_ref(), content)];
         self.put(path, cells).await
     }
 
     pub async fn stat(&self, path: String) -> anyhow::Result<Attributes> {
         let found = self.tables.cell(TABLE, path.as_bytes(), CF, ATTR).await?;
-        Ok(Attributes::decode(
-            &found.ok_or_else(|| anyhow::anyhow!("{path} is missing"))?,
-        )?)
+        Ok(Attributes::decode(&found.ok_or_else(|| anyhow::anyhow!("{path} is missing"))?)?)
     }
 
     /// Scans the rows below the folder, leaping over what lies in its subfolders. Returns how many children.
@@ -95,13 +63,8 @@ impl Naive {
         let mut range = path.below();
         let mut children = 0;
         loop {
-            let ask = ScanAsk {
-                table: TABLE,
-                range: range.clone(),
-                ask: Ask::families(&[CF]),
-                limit: 1_000,
-                reverse: false,
-            };
+            let ask =
+                ScanAsk { table: TABLE, range: range.clone(), ask: Ask::families(&[CF]), limit: 1_000, reverse: false };
             let rows = self.tables.scan(&ask).await?;
             let Some((last, _)) = rows.last() else {
                 return Ok(children);
@@ -126,13 +89,7 @@ impl Naive {
         let mut found = Vec::new();
         loop {
             let ask = Ask::cells(vec![Column::new(CF, ATTR)]);
-            let ask = ScanAsk {
-                table: TABLE,
-                range: range.clone(),
-                ask,
-                limit: 10_000,
-                reverse: false,
-            };
+            let ask = ScanAsk { table: TABLE, range: range.clone(), ask, limit: 10_000, reverse: false };
             let rows = self.tables.scan(&ask).await?;
             let Some((last, _)) = rows.last() else { break };
             range.from = Bound::Excluded(last.clone());

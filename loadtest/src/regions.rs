@@ -12,9 +12,7 @@ pub fn hottest_share(keys: &[Vec<u8>]) -> f64 {
     let mut sorted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     sorted.sort_unstable();
     sorted.dedup();
-    let splits: Vec<&[u8]> = (1..REGIONS)
-        .filter_map(|n| sorted.get(n * sorted.len() / REGIONS).copied())
-        .collect();
+    let splits: Vec<&[u8]> = (1..REGIONS).filter_map(|n| sorted.get(n * sorted.len() / REGIONS).copied()).collect();
     let shares: Vec<f64> = keys
         .chunks(WINDOW)
         .map(|window| {
@@ -39,9 +37,7 @@ mod tests {
     fn ordered_keys_are_hot_and_round_robin_is_even() {
         let ordered: Vec<Vec<u8>> = (0..16_000u32).map(|n| n.to_be_bytes().to_vec()).collect();
         assert!((hottest_share(&ordered) - 1.0).abs() < 1e-9);
-        let spread: Vec<Vec<u8>> = (0..16_000u32)
-            .map(|n| (n % 16 * 1_000 + n / 16).to_be_bytes().to_vec())
-            .collect();
+        let spread: Vec<Vec<u8>> = (0..16_000u32).map(|n| (n % 16 * 1_000 + n / 16).to_be_bytes().to_vec()).collect();
         assert!(hottest_share(&spread) < 0.07);
         let one: Vec<Vec<u8>> = vec![vec![1]; 10];
         assert!((hottest_share(&one) - 1.0).abs() < 1e-9);

@@ -40,12 +40,7 @@ struct Counts {
 pub async fn all(options: &Options) -> anyhow::Result<Vec<Results>> {
     let tree = Arc::new(Tree::new(options.size, options.seed));
     let at_a_time = options.clients as usize;
-    let counts = Counts {
-        stats: tree.files.len(),
-        lists: 2_000,
-        naive_times: 5,
-        uuid_times: 2_000,
-    };
+    let counts = Counts { stats: tree.files.len(), lists: 2_000, naive_times: 5, uuid_times: 2_000 };
     let scratch = match &options.dir {
         Some(dir) => tempfile::tempdir_in(dir)?,
         None => tempfile::tempdir()?,
@@ -62,52 +57,33 @@ fn attributes(file: &File) -> Attributes {
         creator: "loadtest".into(),
         modified: Timestamp::from_ms(file.modified),
         added: Timestamp::from_ms(file.modified),
-        digest: Digest(std::array::from_fn(|i| {
-            file.name.as_bytes().get(i).copied().unwrap_or(7)
-        })),
+        digest: Digest(std::array::from_fn(|i| file.name.as_bytes().get(i).copied().unwrap_or(7))),
         location: Location::Inline,
     }
 }
 
 /// Content that does not compress, the same for every file: only its size matters here.
 fn content() -> Bytes {
-    (0..CONTENT)
-        .map(|i| ((i * 2_654_435_761) >> 7) as u8)
-        .collect::<Vec<u8>>()
-        .into()
+    (0..CONTENT).map(|i| ((i * 2_654_435_761) >> 7) as u8).collect::<Vec<u8>>().into()
 }
 
 /// Start of each period of 30 days to ask for.
 fn periods(count: usize) -> Vec<i64> {
-    (0..count as i64)
-        .map(|n| FIRST_DAY + n * 37 % (DAYS - 30) * DAY)
-        .collect()
+    (0..count as i64).map(|n| FIRST_DAY + n * 37 % (DAYS - 30) * DAY).collect()
 }
 
 fn picked(tree: &Tree, count: usize, seed: u64) -> Vec<String> {
     let picks = tree.picks(count, seed);
-    picks
-        .into_iter()
-        .filter_map(|at| tree.files.get(at))
-        .map(|file| tree.path(file))
-        .collect()
+    picks.into_iter().filter_map(|at| tree.files.get(at)).map(|file| tree.path(file)).collect()
 }
 
 fn folders(tree: &Tree, count: usize) -> Vec<String> {
-    tree.folders()
-        .into_iter()
-        .map(str::to_owned)
-        .cycle()
-        .take(count)
-        .collect()
+    tree.folders().into_iter().map(str::to_owned).cycle().take(count).collect()
 }
 
 /// Paths, attributes and content of all files, in the order of the import.
 fn uploads(tree: &Tree) -> Vec<(String, Attributes)> {
-    tree.files
-        .iter()
-        .map(|file| (tree.path(file), attributes(file)))
-        .collect()
+    tree.files.iter().map(|file| (tree.path(file), attributes(file))).collect()
 }
 
 async fn naive(tree: &Tree, at_a_time: usize, counts: &Counts, dir: &Path, seed: u64) -> anyhow::Result<Results> {
@@ -142,10 +118,7 @@ async fn naive(tree: &Tree, at_a_time: usize, counts: &Counts, dir: &Path, seed:
     let time = measure("naive: time range", 1, periods(counts.naive_times), |from| {
         let l = l.clone();
         async move {
-            ensure!(
-                l.time_range(from, from + 30 * DAY, TIME_PAGE).await? > 0,
-                "no file in a month"
-            );
+            ensure!(l.time_range(from, from + 30 * DAY, TIME_PAGE).await? > 0, "no file in a month");
             Ok(())
         }
     });
@@ -186,20 +159,14 @@ async fn uuid(tree: &Tree, at_a_time: usize, counts: &Counts, dir: &Path, seed: 
     let time = measure("uuid: time range", at_a_time, periods(counts.uuid_times), |from| {
         let l = l.clone();
         async move {
-            ensure!(
-                l.time_range(from, from + 30 * DAY, TIME_PAGE).await? > 0,
-                "no file in a month"
-            );
+            ensure!(l.time_range(from, from + 30 * DAY, TIME_PAGE).await? > 0, "no file in a month");
             Ok(())
         }
     });
     let time = time.await?;
     layout.close().await;
     let dir_of = |file: &File| tree.dirs.get(file.dir).map_or("", String::as_str);
-    let keys = tree
-        .files
-        .iter()
-        .map(|file| UuidLayout::keys(dir_of(file), &file.name, file.modified));
+    let keys = tree.files.iter().map(|file| UuidLayout::keys(dir_of(file), &file.name, file.modified));
     Ok(results("uuid", create, stat, lists, time, keys))
 }
 
@@ -215,17 +182,10 @@ fn results(
     for (table, key) in keys.flatten() {
         by_table.entry(table).or_default().push(key);
     }
-    let hottest = by_table
-        .into_iter()
-        .map(|(table, keys)| (table, hottest_share(&keys)))
-        .collect();
+    let hottest = by_table.into_iter().map(|(table, keys)| (table, hottest_share(&keys))).collect();
     let names = ["list", "list with attributes"];
     let mut operations = vec![("create", create), ("stat", stat)];
     operations.extend(names.into_iter().zip(lists));
     operations.push(("time range", time));
-    Results {
-        layout,
-        operations,
-        hottest,
-    }
+    Results { layout, operations, hottest }
 }

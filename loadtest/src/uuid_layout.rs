@@ -20,9 +20,7 @@ pub struct UuidLayout {
 impl UuidLayout {
     pub async fn create(tables: Tables, content: &Path) -> anyhow::Result<Self> {
         migrate::up(&tables).await?;
-        Ok(Self {
-            drive: Arc::new(Drive::open(tables, content).await?),
-        })
+        Ok(Self { drive: Arc::new(Drive::open(tables, content).await?) })
     }
 
     pub async fn mkdir(&self, path: String) -> anyhow::Result<()> {
@@ -53,12 +51,7 @@ impl UuidLayout {
     /// Returns how many children. A page carries the attributes in any case.
     pub async fn list(&self, path: String) -> anyhow::Result<usize> {
         let path = DrivePath::parse(&path)?;
-        let mut ask = ListAsk {
-            kind: None,
-            prefix: String::new(),
-            after: None,
-            limit: 1_000,
-        };
+        let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 1_000 };
         let mut children = 0;
         loop {
             let page = self.drive.list(&path, &ask).await?;
@@ -95,10 +88,7 @@ impl UuidLayout {
         vec![
             (dir::TABLE, dir.as_bytes().to_vec()),
             (file::TABLE, id.key().to_vec()),
-            (
-                time::TABLE,
-                time::key(Clock::Modified, Timestamp::from_ms(modified), id).to_vec(),
-            ),
+            (time::TABLE, time::key(Clock::Modified, Timestamp::from_ms(modified), id).to_vec()),
             (name::TABLE, name::key(file_name, id).to_vec()),
         ]
     }

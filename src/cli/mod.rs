@@ -45,9 +45,5 @@ pub fn run() -> ExitCode {
 /// JSON lines, so that nothing a client names can look like a line of its own. `RUST_LOG` says how much.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .json()
-        .with_writer(std::io::stderr)
-        .with_env_filter(filter)
-        .init();
+    tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
 }

@@ -67,38 +67,23 @@ impl Serve {
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
-        tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?
-            .block_on(self.serve())
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve())
     }
 
     async fn serve(self) -> Result<()> {
         let data = folder(&self.data)?;
-        let listener = TcpListener::bind(self.listen)
-            .await
-            .map_err(|e| ServeError::Listen(self.listen, e))?;
+        let listener = TcpListener::bind(self.listen).await.map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let rocks =
             Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(|e| ServeError::Store(data.clone(), e))?;
         let rocks = Arc::new(rocks);
         let tables = Tables::new(rocks.clone());
-        migrate::up(&tables)
-            .await
-            .map_err(|e| ServeError::Migrate(data.clone(), e))?;
-        let drive = Drive::open(tables, &data.join("content"))
-            .await
-            .map_err(|e| ServeError::Drive(data.clone(), e))?;
+        migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
+        let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
         // Before the address is printed: whoever reads it may send a signal at once.
-        let stop = Stop {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        };
+        let stop = Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
         announce(&listener)?;
-        let options = Options {
-            hosts: self.hosts,
-            max_body: self.max_body,
-        };
+        let options = Options { hosts: self.hosts, max_body: self.max_body };
         http::serve(listener, drive.clone(), options, stop.asked()).await?;
         drive.close().await;
         rocks.close().await;
@@ -110,8 +95,7 @@ impl Serve {
 /// The folder, made for this user alone if it is missing. One that is there keeps its mode.
 fn folder(data: &Path) -> Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
-    made.and_then(|()| canonicalize(data))
-        .map_err(|e| ServeError::Folder(data.to_owned(), e))
+    made.and_then(|()| canonicalize(data)).map_err(|e| ServeError::Folder(data.to_owned(), e))
 }
 
 fn announce(listener: &TcpListener) -> io::Result<()> {

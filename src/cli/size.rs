@@ -17,11 +17,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "T" | "TiB" => Some(1 << 40),
         _ => None,
     };
-    let bytes = digits
-        .parse::<u64>()
-        .ok()
-        .zip(factor)
-        .and_then(|(number, factor)| number.checked_mul(factor));
+    let bytes = digits.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
     bytes.ok_or_else(|| "write a number of bytes, or one with a unit, as in 512MiB or 1GiB".to_owned())
 }
 
@@ -31,14 +27,9 @@ mod tests {
 
     #[test]
     fn units_are_read() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("123", 123),
-            ("1KiB", 1024),
-            ("2 MiB", 2 << 20),
-            ("1GiB", 1 << 30),
-            ("5GB", 5_000_000_000),
-        ] {
+        for (text, bytes) in
+            [("0", 0), ("123", 123), ("1KiB", 1024), ("2 MiB", 2 << 20), ("1GiB", 1 << 30), ("5GB", 5_000_000_000)]
+        {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
         for bad in ["", "GiB", "1.5GiB", "-1", "1Gib", "1 GiB ", "99999999999TiB", "1e3"] {

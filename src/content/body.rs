@@ -21,12 +21,7 @@ impl Body {
         let what = "content cell";
         match cell.split_to(cell.len().min(1)).first() {
             Some(&DATA_VERSION) => Ok(Self::Inline(cell)),
-            Some(&found) if found > DATA_VERSION => Err(ValueError::Newer {
-                what,
-                found,
-                known: DATA_VERSION,
-            }
-            .into()),
+            Some(&found) if found > DATA_VERSION => Err(ValueError::Newer { what, found, known: DATA_VERSION }.into()),
             _ => Err(ValueError::Damaged { what }.into()),
         }
     }

@@ -21,9 +21,7 @@ pub struct Folders {
 impl Folders {
     /// Makes what is missing of `dir` and `dir/new`. The parent of `dir` must be there.
     pub fn make(dir: &Path) -> io::Result<Self> {
-        let folders = Self {
-            dir: std::path::absolute(dir)?,
-        };
+        let folders = Self { dir: std::path::absolute(dir)? };
         make_one(&folders.dir)?;
         make_one(&folders.new_dir())?;
         // Always: who made them before may have lost power before he came to this.
@@ -107,11 +105,7 @@ impl Folders {
 
     /// Makes the file in `new/`.
     pub fn create(&self, id: FileId) -> io::Result<File> {
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(self.staged(id))
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.staged(id))
     }
 }
 

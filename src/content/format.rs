@@ -57,11 +57,7 @@ pub struct Sums {
 
 impl Sums {
     pub fn new() -> Self {
-        Self {
-            sha: Sha256::new(),
-            table: Vec::new(),
-            size: 0,
-        }
+        Self { sha: Sha256::new(), table: Vec::new(), size: 0 }
     }
 
     /// Takes the next piece of data; every one but the last must be a number of whole blocks.
@@ -169,10 +165,7 @@ mod tests {
     fn lengths() {
         let block = BLOCK as u64;
         let lengths = [0, 1, block, block + 1, LARGEST].map(file_len);
-        assert_eq!(
-            lengths,
-            [24, 29, block + 28, block + 33, LARGEST + (16 << 20) + 24].map(Some)
-        );
+        assert_eq!(lengths, [24, 29, block + 28, block + 33, LARGEST + (16 << 20) + 24].map(Some));
         assert_eq!(file_len(LARGEST + 1), None);
         assert_eq!(file_len(u64::MAX), None);
     }

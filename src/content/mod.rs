@@ -56,12 +56,7 @@ impl Content {
         run(move || {
             let folders = Folders::make(&dir)?;
             let found = folders.list_new()?;
-            Ok((
-                Self {
-                    folders: Arc::new(folders),
-                },
-                found,
-            ))
+            Ok((Self { folders: Arc::new(folders) }, found))
         })
         .await
     }

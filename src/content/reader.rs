@@ -50,13 +50,7 @@ impl Large {
         let mut end = vec![0; format::table_len(size) as usize + format::TRAILER];
         file.read_exact_at(&mut end, size)?;
         let sums = format::check_end(size, &end).map_err(damaged)?;
-        Ok(Self(Arc::new(Opened {
-            id,
-            path,
-            file,
-            size,
-            sums,
-        })))
+        Ok(Self(Arc::new(Opened { id, path, file, size, sums })))
     }
 
     /// Bytes of data.
@@ -67,13 +61,7 @@ impl Large {
     /// Bytes `[from, to)`, a read ahead of what is taken.
     pub(super) fn stream(self, from: u64, to: u64) -> impl Stream<Item = Result<Bytes, ContentError>> + Send {
         let to = to.min(self.size());
-        let reading = Reading {
-            file: self,
-            at: from,
-            to,
-            ahead: None,
-            failed: None,
-        };
+        let reading = Reading { file: self, at: from, to, ahead: None, failed: None };
         stream::unfold(Some(reading), |reading| async { reading?.next().await })
     }
 }
@@ -137,11 +125,7 @@ impl Opened {
                 break;
             }
             if self.sums.get(number as usize) != Some(&crc32c::crc32c(data)) {
-                end = Some(damaged(
-                    self.id,
-                    &self.path,
-                    &format!("block {number} does not match its checksum"),
-                ));
+                end = Some(damaged(self.id, &self.path, &format!("block {number} does not match its checksum")));
                 break;
             }
             good += data.len();
@@ -173,8 +157,5 @@ fn piece_end(at: u64) -> u64 {
 }
 
 fn damaged(id: FileId, path: &std::path::Path, what: &str) -> ContentError {
-    ContentError::Damaged {
-        id,
-        what: format!("{}: {what}", path.display()),
-    }
+    ContentError::Damaged { id, what: format!("{}: {what}", path.display()) }
 }

@@ -36,11 +36,7 @@ impl NewFile {
     pub fn create(folders: Arc<Folders>) -> io::Result<Self> {
         let id = FileId::random();
         let file = Arc::new(folders.create(id)?);
-        Ok(Self {
-            file,
-            folders,
-            name: Mutex::new(Named { id, kept: false }),
-        })
+        Ok(Self { file, folders, name: Mutex::new(Named { id, kept: false }) })
     }
 
     /// Blocks.
@@ -62,10 +58,7 @@ impl Drop for NewFile {
         if kept {
             return;
         }
-        let doomed = Doomed {
-            path: self.folders.staged(id),
-            _file: self.file.clone(),
-        };
+        let doomed = Doomed { path: self.folders.staged(id), _file: self.file.clone() };
         // Freeing a large file takes a while. A runtime that is shutting down drops the job, and so the file.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn_blocking(move || drop(doomed));

@@ -99,10 +99,7 @@ fn settled_path(dir: &TempDir, id: FileId) -> PathBuf {
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|f| f.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -132,19 +129,7 @@ fn is_damaged(error: &Option<ContentError>, id: FileId) -> bool {
 #[tokio::test]
 async fn what_goes_in_comes_out_at_every_edge() {
     let (dir, content) = open().await;
-    let sizes = [
-        0,
-        1,
-        4096,
-        INLINE - 1,
-        INLINE,
-        INLINE + 1,
-        MIB - 1,
-        MIB,
-        MIB + 1,
-        2 * MIB,
-        3 * MIB + 4097,
-    ];
+    let sizes = [0, 1, 4096, INLINE - 1, INLINE, INLINE + 1, MIB - 1, MIB, MIB + 1, 2 * MIB, 3 * MIB + 4097];
     for size in sizes {
         let data = noise(size);
         for chunk in [1000, 65_536, INLINE + 1, 8 * MIB] {
@@ -152,10 +137,7 @@ async fn what_goes_in_comes_out_at_every_edge() {
             assert_eq!(staged.size, size as u64);
             assert_eq!(staged.digest, format::digest(&data), "{size} in {chunk}");
             let large = size > INLINE;
-            assert_eq!(
-                staged.location(),
-                if large { Location::Large } else { Location::Inline }
-            );
+            assert_eq!(staged.location(), if large { Location::Large } else { Location::Inline });
             assert_eq!(staged.inline().is_some(), !large);
             let body = body(&content, &staged).await;
             assert_eq!((body.len(), body.is_empty()), (size as u64, size == 0));
@@ -173,10 +155,7 @@ async fn all_ranges_at_the_edges_of_blocks() {
         let data = noise(size);
         let staged = upload(&content, &data, MIB).await;
         let body = body(&content, &staged).await;
-        let mut edges: Vec<_> = (0..=size)
-            .step_by(BLOCK)
-            .flat_map(|e| [e.saturating_sub(1), e, e + 1])
-            .collect();
+        let mut edges: Vec<_> = (0..=size).step_by(BLOCK).flat_map(|e| [e.saturating_sub(1), e, e + 1]).collect();
         edges.extend([size - 1, size, size + 1, size + BLOCK, usize::MAX]);
         edges.sort();
         edges.dedup();
@@ -184,10 +163,7 @@ async fn all_ranges_at_the_edges_of_blocks() {
             for &to in &edges {
                 let (bytes, error) = read(body.clone(), from, to).await;
                 let expected = data.get(from..to.min(size)).unwrap_or_default();
-                assert!(
-                    error.is_none() && bytes == expected,
-                    "{from}..{to} of {size}: {error:?}"
-                );
+                assert!(error.is_none() && bytes == expected, "{from}..{to} of {size}: {error:?}");
             }
         }
     }
@@ -199,10 +175,7 @@ fn the_cell_of_inline_content() {
     assert!(matches!(small, Body::Inline(bytes) if bytes == "abc"));
     assert!(Body::inline(Bytes::from_static(b"\x01")).unwrap().is_empty());
     let newer = Body::inline(Bytes::from_static(b"\x02abc"));
-    assert!(matches!(
-        newer,
-        Err(ContentError::Cell(ValueError::Newer { found: 2, known: 1, .. }))
-    ));
+    assert!(matches!(newer, Err(ContentError::Cell(ValueError::Newer { found: 2, known: 1, .. }))));
     for cell in ["", "\0abc"] {
         let damaged = Body::inline(Bytes::from_static(cell.as_bytes()));
         assert!(matches!(damaged, Err(ContentError::Cell(ValueError::Damaged { .. }))));
@@ -231,10 +204,7 @@ async fn the_file_is_data_then_table_then_trailer() {
     let mut sums = format::Sums::new();
     sums.add(&data);
     assert!(file == [&data[..], &sums.done().2].concat());
-    assert_eq!(
-        staged_path(&dir, id).metadata().unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(staged_path(&dir, id).metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[tokio::test]
@@ -246,20 +216,14 @@ async fn no_flipped_bit_gives_a_wrong_byte() {
     let len = path.metadata().unwrap().len();
     assert_eq!(len, (data.len() + 8 + TRAILER) as u64);
 
-    let samples = (0..data.len() as u64)
-        .step_by(13_107)
-        .chain([1, BLOCK as u64 - 1, BLOCK as u64]);
+    let samples = (0..data.len() as u64).step_by(13_107).chain([1, BLOCK as u64 - 1, BLOCK as u64]);
     for at in samples.chain(data.len() as u64..len) {
         for bit in 0..8 {
             flip(&path, at, bit);
             let (bytes, error) = read_file(&content, id, data.len()).await;
             assert!(is_damaged(&error, id), "bit {bit} of {at}: {error:?}");
             // Only a whole block before the damage may have been sent.
-            let good = if (BLOCK as u64..data.len() as u64).contains(&at) {
-                BLOCK
-            } else {
-                0
-            };
+            let good = if (BLOCK as u64..data.len() as u64).contains(&at) { BLOCK } else { 0 };
             assert!(bytes == data[..good], "bit {bit} of {at}: {}", bytes.len());
             flip(&path, at, bit);
         }
@@ -277,10 +241,7 @@ async fn a_damaged_block_comes_after_all_good_ones_and_spares_other_ranges() {
         let at = (block * BLOCK + 50) as u64;
         flip(&staged_path(&dir, id), at, 3);
         let (bytes, error) = read_file(&content, id, data.len()).await;
-        assert!(
-            is_damaged(&error, id) && bytes == data[..block * BLOCK],
-            "block {block}: {error:?}"
-        );
+        assert!(is_damaged(&error, id) && bytes == data[..block * BLOCK], "block {block}: {error:?}");
         assert!(error.unwrap().to_string().contains(&format!("block {block} ")));
 
         let file = Body::Large(content.open_large(id, data.len() as u64).await.unwrap());
@@ -322,21 +283,13 @@ async fn a_file_of_another_length_is_damaged() {
         assert!(is_damaged(&error, id) && bytes.is_empty(), "cut to {len}: {error:?}");
     }
     for more in [1, 4, TRAILER, 4096, BLOCK] {
-        let more = whole
-            .iter()
-            .chain(&whole)
-            .take(whole.len() + more)
-            .copied()
-            .collect::<Vec<_>>();
+        let more = whole.iter().chain(&whole).take(whole.len() + more).copied().collect::<Vec<_>>();
         fs::write(&path, more).unwrap();
         assert!(is_damaged(&read_file(&content, id, data.len()).await.1, id));
     }
     fs::write(&path, &whole).unwrap();
     for size in [0, 1, data.len() - 1, data.len() + 1, usize::MAX] {
-        assert!(
-            is_damaged(&read_file(&content, id, size).await.1, id),
-            "asked for {size}"
-        );
+        assert!(is_damaged(&read_file(&content, id, size).await.1, id), "asked for {size}");
     }
     assert!(read_file(&content, id, data.len()).await.1.is_none());
 }
@@ -350,11 +303,7 @@ async fn a_file_that_is_cut_off_while_it_is_read_gives_no_wrong_byte() {
     let file = OpenOptions::new().write(true).open(staged_path(&dir, id)).unwrap();
     file.set_len((2 * MIB + BLOCK + 10) as u64).unwrap();
     let (bytes, error) = read(body, 5, data.len()).await;
-    assert!(
-        is_damaged(&error, id) && bytes == data[5..2 * MIB + BLOCK],
-        "{} {error:?}",
-        bytes.len()
-    );
+    assert!(is_damaged(&error, id) && bytes == data[5..2 * MIB + BLOCK], "{} {error:?}", bytes.len());
 }
 
 #[tokio::test]
@@ -397,13 +346,7 @@ async fn a_reader_reads_on_when_the_file_is_removed() {
     let (dir, content) = open().await;
     let data = noise(6 * MIB + 1);
     let id = stored(&content, &data).await;
-    let mut stream = Box::pin(
-        content
-            .open_large(id, data.len() as u64)
-            .await
-            .unwrap()
-            .stream(0, u64::MAX),
-    );
+    let mut stream = Box::pin(content.open_large(id, data.len() as u64).await.unwrap().stream(0, u64::MAX));
     let mut bytes = stream.next().await.unwrap().unwrap().to_vec();
     content.remove(&[id]).await.unwrap();
     assert!(!staged_path(&dir, id).exists());
@@ -429,10 +372,7 @@ async fn removing_is_for_both_places_and_can_be_repeated() {
     ids.push(FileId::random());
     for _ in 0..2 {
         content.remove(&ids).await.unwrap();
-        assert!(
-            ids.iter()
-                .all(|&id| !staged_path(&dir, id).exists() && !settled_path(&dir, id).exists())
-        );
+        assert!(ids.iter().all(|&id| !staged_path(&dir, id).exists() && !settled_path(&dir, id).exists()));
         assert_eq!(read_file(&content, left, data.len()).await.0, data);
     }
     content.remove(&[]).await.unwrap();
@@ -558,13 +498,7 @@ async fn a_body_pipes_into_an_upload() {
     let (_dir, content) = open().await;
     let data = noise(3 * MIB + 11);
     let id = stored(&content, &data).await;
-    let mut source = Box::pin(
-        content
-            .open_large(id, data.len() as u64)
-            .await
-            .unwrap()
-            .stream(0, u64::MAX),
-    );
+    let mut source = Box::pin(content.open_large(id, data.len() as u64).await.unwrap().stream(0, u64::MAX));
     let mut copy = content.upload();
     while let Some(chunk) = source.next().await {
         copy.write(chunk.unwrap()).await.unwrap();
@@ -583,10 +517,7 @@ async fn many_uploads_at_once_do_not_mix() {
             let data = noise(i * 200_001);
             let staged = upload(&content, &data, 50_000).await;
             let body = body(&content, &staged).await;
-            (
-                read(body, 0, data.len()).await.0 == data,
-                staged.digest == format::digest(&data),
-            )
+            (read(body, 0, data.len()).await.0 == data, staged.digest == format::digest(&data))
         })
     });
     for upload in uploads.collect::<Vec<_>>() {
@@ -609,14 +540,7 @@ impl Tmpfs {
         let dir = tempfile::tempdir().unwrap();
         let size = format!("size={size}");
         let mut mount = Command::new("mount");
-        assert!(
-            mount
-                .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-                .arg(dir.path())
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).status().unwrap().success());
         Self(dir)
     }
 }

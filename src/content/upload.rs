@@ -36,10 +36,7 @@ enum State {
 
 impl Upload {
     pub(super) fn new(folders: Arc<Folders>) -> Self {
-        Self {
-            folders,
-            state: Some(State::Small(vec![DATA_VERSION])),
-        }
+        Self { folders, state: Some(State::Small(vec![DATA_VERSION])) }
     }
 
     /// Takes the next bytes; waits while the disk is behind.
@@ -72,19 +69,11 @@ impl Upload {
                 } else {
                     run(move || Ok(format::digest(&data))).await?
                 };
-                Ok(Staged {
-                    size,
-                    digest,
-                    held: Held::Inline(FileId::random(), cell),
-                })
+                Ok(Staged { size, digest, held: Held::Inline(FileId::random(), cell) })
             }
             State::Large(writer) => {
                 let (new, size, digest) = writer.finish().await?;
-                Ok(Staged {
-                    size,
-                    digest,
-                    held: Held::Large(new),
-                })
+                Ok(Staged { size, digest, held: Held::Large(new) })
             }
         }
     }

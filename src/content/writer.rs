@@ -40,10 +40,7 @@ impl Buffer {
 
     /// Takes as much as there is room for.
     fn fill(&mut self, from: &mut Bytes) {
-        let free = self
-            .bytes
-            .get_mut(self.start + self.len..self.start + PIECE)
-            .unwrap_or_default();
+        let free = self.bytes.get_mut(self.start + self.len..self.start + PIECE).unwrap_or_default();
         let taken = free.len().min(from.len());
         if let Some(free) = free.get_mut(..taken) {
             from.copy_to_slice(free);
@@ -64,11 +61,7 @@ impl Buffer {
 /// What goes on in the background.
 enum Work {
     Idle(Box<Sums>),
-    Running {
-        sums: JoinHandle<Box<Sums>>,
-        write: JoinHandle<io::Result<()>>,
-        piece: Arc<Buffer>,
-    },
+    Running { sums: JoinHandle<Box<Sums>>, write: JoinHandle<io::Result<()>>, piece: Arc<Buffer> },
 }
 
 impl Work {
@@ -118,12 +111,7 @@ impl Writer {
     }
 
     fn over(new: NewFile) -> Self {
-        Self {
-            new: Arc::new(new),
-            filling: Buffer::new(),
-            at: 0,
-            work: Work::Idle(Box::new(Sums::new())),
-        }
+        Self { new: Arc::new(new), filling: Buffer::new(), at: 0, work: Work::Idle(Box::new(Sums::new())) }
     }
 
     pub async fn write(mut self, mut data: Bytes) -> Result<Self, ContentError> {
@@ -145,12 +133,7 @@ impl Writer {
         let at = self.at + self.filling.len as u64;
         let work = Work::start(sums, self.filling, self.new.clone(), self.at);
         let filling = spare.map_or_else(Buffer::new, |spare| Buffer { len: 0, ..spare });
-        Ok(Self {
-            new: self.new,
-            filling,
-            at,
-            work,
-        })
+        Ok(Self { new: self.new, filling, at, work })
     }
 
     /// Writes the rest, the table and the trailer. File and name are durable when it returns.
@@ -242,10 +225,7 @@ mod tests {
         let mut writer = Writer::create(folders).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
-        assert!(matches!(
-            writer.write(vec![0].into()).await,
-            Err(ContentError::TooLarge)
-        ));
+        assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));
     }
 
     #[test]

@@ -134,9 +134,7 @@ impl MimeFilter {
         let essence = mime.split(';').next().unwrap_or_default().trim();
         match self {
             Self::Exact(wanted) => essence.eq_ignore_ascii_case(wanted),
-            Self::Top(top) => essence
-                .get(..top.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(top)),
+            Self::Top(top) => essence.get(..top.len()).is_some_and(|start| start.eq_ignore_ascii_case(top)),
         }
     }
 }

@@ -32,10 +32,7 @@ impl Unlinker {
     pub fn start(tables: Tables, content: Content) -> Self {
         let (jobs, queue) = unbounded_channel();
         let task = tokio::spawn(run(tables, content, queue));
-        Self {
-            jobs: Mutex::new(Some(jobs)),
-            task: Mutex::new(Some(task)),
-        }
+        Self { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)) }
     }
 
     fn send(&self, job: Job) {
@@ -75,13 +72,7 @@ pub(super) async fn dropped(tables: &Tables) -> Result<Vec<FileId>> {
     let mut dropped = Vec::new();
     loop {
         let ask = Ask::families(&[CF]);
-        let scan = ScanAsk {
-            table: unlink::TABLE,
-            range: range.clone(),
-            ask,
-            limit: 10_000,
-            reverse: false,
-        };
+        let scan = ScanAsk { table: unlink::TABLE, range: range.clone(), ask, limit: 10_000, reverse: false };
         let rows = tables.scan(&scan).await?;
         let Some((last, _)) = rows.last() else {
             return Ok(dropped);
@@ -129,11 +120,6 @@ async fn remove(tables: &Tables, content: &Content, ids: &[FileId]) -> Result<()
     }
     content.remove(ids).await?;
     let finish = ids.iter().map(|id| unlink::removal(*id)).collect();
-    tables
-        .commit(Plan {
-            finish,
-            ..Plan::default()
-        })
-        .await?;
+    tables.commit(Plan { finish, ..Plan::default() }).await?;
     Ok(())
 }

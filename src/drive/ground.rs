@@ -26,11 +26,7 @@ pub(super) struct Ground {
 /// How a way down to a directory ends.
 pub(super) enum Way {
     /// Whole, or with these names missing below the last directory that is there.
-    Open {
-        base: DrivePath,
-        live: Live,
-        missing: Vec<Name>,
-    },
+    Open { base: DrivePath, live: Live, missing: Vec<Name> },
     /// A file stands on it.
     File,
 }
@@ -75,11 +71,7 @@ impl Drive {
             base = base.join(name)?;
             below = rest;
         }
-        Ok(found.map(|(base, live, missing)| Way::Open {
-            base,
-            live,
-            missing: missing.to_vec(),
-        }))
+        Ok(found.map(|(base, live, missing)| Way::Open { base, live, missing: missing.to_vec() }))
     }
 
     /// The way to `path` with what is missing drawn up to be made.
@@ -92,33 +84,17 @@ impl Drive {
         let mut made = Vec::with_capacity(missing.len());
         for name in missing {
             at = at.join(&name)?;
-            let entry = DirEntry {
-                id: DirId::random(),
-                creator: creator.to_owned(),
-                created,
-            };
-            made.push(NewDir {
-                path: at.clone(),
-                name,
-                entry,
-            });
+            let entry = DirEntry { id: DirId::random(), creator: creator.to_owned(), created };
+            made.push(NewDir { path: at.clone(), name, entry });
         }
-        Ok(Ground {
-            base,
-            live,
-            missing: made,
-        })
+        Ok(Ground { base, live, missing: made })
     }
 }
 
 impl Ground {
     /// A directory that is there.
     pub fn found(path: &DrivePath, live: Live) -> Self {
-        Self {
-            base: path.clone(),
-            live,
-            missing: Vec::new(),
-        }
+        Self { base: path.clone(), live, missing: Vec::new() }
     }
 
     /// The id of the directory at the end of the way.
@@ -137,27 +113,10 @@ impl Ground {
             if plan.guarded.is_empty() {
                 checks.extend([no_directory(&new.name), no_file(&new.name)]);
             }
-            changes.push(Change::put(
-                dir::SUB,
-                dir::directory_qualifier(&new.name),
-                new.entry.encode(),
-            ));
-            plan.guarded.push(Guarded {
-                table: dir::TABLE,
-                row,
-                checks,
-                changes,
-            });
-            let link = DirLink {
-                parent,
-                name: new.name.clone(),
-                operation: NO_OPERATION,
-            };
-            plan.prepare.push(RowChange {
-                table: dirid::TABLE,
-                row: new.entry.id.key(),
-                changes: link.row(),
-            });
+            changes.push(Change::put(dir::SUB, dir::directory_qualifier(&new.name), new.entry.encode()));
+            plan.guarded.push(Guarded { table: dir::TABLE, row, checks, changes });
+            let link = DirLink { parent, name: new.name.clone(), operation: NO_OPERATION };
+            plan.prepare.push(RowChange { table: dirid::TABLE, row: new.entry.id.key(), changes: link.row() });
             parent = new.entry.id;
             row = new.path.key();
             checks = vec![Check::Absent(dir::id_column())];
@@ -167,11 +126,6 @@ impl Ground {
             checks.extend(last_checks);
         }
         changes.extend(last);
-        plan.guarded.push(Guarded {
-            table: dir::TABLE,
-            row,
-            checks,
-            changes,
-        });
+        plan.guarded.push(Guarded { table: dir::TABLE, row, checks, changes });
     }
 }

@@ -32,10 +32,7 @@ impl Drive {
             };
             let page = self.inner.tables.page(&page).await?;
             let fence = fence.into_iter().zip(page.fence).filter_map(|(column, value)| {
-                let cell = Cell {
-                    qualifier: column.qualifier,
-                    value: value?,
-                };
+                let cell = Cell { qualifier: column.qualifier, value: value? };
                 Some((column.family, cell))
             });
             if Live::of(&Row::new(fence.collect()))?.is_none() {
@@ -78,22 +75,14 @@ fn ranges(ask: &ListAsk) -> Vec<Range> {
 }
 
 fn node(directory: &DrivePath, cell: &Cell) -> Result<Node> {
-    let damaged = || crate::schema::ValueError::Damaged {
-        what: "directory's list of names",
-    };
+    let damaged = || crate::schema::ValueError::Damaged { what: "directory's list of names" };
     let (kind, name) = cell.qualifier.split_at_checked(dir::FILE.len()).ok_or_else(damaged)?;
     let name = Name::parse(std::str::from_utf8(name).map_err(|_| damaged())?)?;
     let path = directory.join(&name)?;
     if kind == dir::FILE {
-        Ok(Node::File {
-            path,
-            entry: Entry::decode(&cell.value)?,
-        })
+        Ok(Node::File { path, entry: Entry::decode(&cell.value)? })
     } else {
-        Ok(Node::Directory {
-            path,
-            entry: DirEntry::decode(&cell.value)?,
-        })
+        Ok(Node::Directory { path, entry: DirEntry::decode(&cell.value)? })
     }
 }
 
@@ -102,12 +91,7 @@ mod tests {
     use super::*;
 
     fn ask(kind: Option<Kind>, prefix: &str, after: Option<&'static str>) -> Vec<Range> {
-        ranges(&ListAsk {
-            kind,
-            prefix: prefix.into(),
-            after: after.map(Bytes::from),
-            limit: 1,
-        })
+        ranges(&ListAsk { kind, prefix: prefix.into(), after: after.map(Bytes::from), limit: 1 })
     }
 
     #[test]
@@ -116,19 +100,13 @@ mod tests {
         let excluded = |s: &'static str| Bound::Excluded(Bytes::from(s));
         assert_eq!(ask(None, "", None), [(Bound::Unbounded, Bound::Unbounded)]);
         assert_eq!(ask(None, "", Some("d_x")), [(excluded("d_x"), Bound::Unbounded)]);
-        assert_eq!(
-            ask(None, "x", None),
-            [(included("d_x"), excluded("d_y")), (included("f_x"), excluded("f_y"))]
-        );
+        assert_eq!(ask(None, "x", None), [(included("d_x"), excluded("d_y")), (included("f_x"), excluded("f_y"))]);
         assert_eq!(
             ask(None, "x", Some("d_xa")),
             [(excluded("d_xa"), excluded("d_y")), (included("f_x"), excluded("f_y"))]
         );
         assert_eq!(ask(None, "x", Some("f_xa")), [(excluded("f_xa"), excluded("f_y"))]);
-        assert_eq!(
-            ask(Some(Kind::File), "", Some("f_a")),
-            [(excluded("f_a"), excluded("f`"))]
-        );
+        assert_eq!(ask(Some(Kind::File), "", Some("f_a")), [(excluded("f_a"), excluded("f`"))]);
         assert_eq!(ask(Some(Kind::Directory), "", Some("f_a")), []);
     }
 }

@@ -9,8 +9,7 @@ impl Drive {
     /// Makes a directory, and its parents if `parents`. One that is there is a success that made nothing.
     pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
         let (path, creator) = (path.clone(), creator.to_owned());
-        self.to_the_end(|drive| async move { drive.make_directory(&path, &creator, parents).await })
-            .await
+        self.to_the_end(|drive| async move { drive.make_directory(&path, &creator, parents).await }).await
     }
 
     async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
@@ -33,13 +32,7 @@ impl Drive {
             let prepared = plan.prepare.clone();
             match self.inner.tables.commit(plan).await? {
                 Outcome::Committed => {
-                    return Ok(Made {
-                        node: Node::Directory {
-                            path: new.path,
-                            entry: new.entry,
-                        },
-                        new: true,
-                    });
+                    return Ok(Made { node: Node::Directory { path: new.path, entry: new.entry }, new: true });
                 }
                 Outcome::Refused(_) => self.undo(prepared).await,
             }

@@ -75,14 +75,7 @@ impl Drive {
         let dropped = cleanup::dropped(&tables).await?;
         let unlinker = Unlinker::start(tables.clone(), content.clone());
         let walks = Walks::new(tables.clone());
-        let inner = Arc::new(Inner {
-            tables,
-            content,
-            walks,
-            unlinker,
-            clock,
-            open: RwLock::new(true),
-        });
+        let inner = Arc::new(Inner { tables, content, walks, unlinker, clock, open: RwLock::new(true) });
         inner.unlinker.settle(unsettled, dropped);
         Ok(Self { inner })
     }
@@ -129,15 +122,7 @@ impl Drive {
             return;
         }
         let finish = prepared.into_iter().map(unmake).collect();
-        if let Err(error) = self
-            .inner
-            .tables
-            .commit(Plan {
-                finish,
-                ..Plan::default()
-            })
-            .await
-        {
+        if let Err(error) = self.inner.tables.commit(Plan { finish, ..Plan::default() }).await {
             tracing::warn!(%error, "rows of an operation that did not happen may be left over");
         }
     }
@@ -149,8 +134,5 @@ fn unmake(row: RowChange) -> RowChange {
         Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
         other => other,
     };
-    RowChange {
-        changes: row.changes.into_iter().map(gone).collect(),
-        ..row
-    }
+    RowChange { changes: row.changes.into_iter().map(gone).collect(), ..row }
 }

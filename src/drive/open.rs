@@ -23,11 +23,7 @@ impl Drive {
             }
             match self.body(&entry).await {
                 Ok(body) => {
-                    return Ok(Opened {
-                        path: path.clone(),
-                        entry,
-                        body,
-                    });
+                    return Ok(Opened { path: path.clone(), entry, body });
                 }
                 Err(DriveError::Content(ContentError::Gone(id))) => gone = Some(id),
                 Err(error) => return Err(error),
@@ -42,11 +38,7 @@ impl Drive {
         if entry.attributes.location == Location::Large {
             return Ok(Body::Large(self.inner.content.open_large(id, size).await?));
         }
-        let cell = self
-            .inner
-            .tables
-            .cell(file::TABLE, id.0.as_bytes(), file::C, file::DATA)
-            .await?;
+        let cell = self.inner.tables.cell(file::TABLE, id.0.as_bytes(), file::C, file::DATA).await?;
         let body = Body::inline(cell.ok_or(ContentError::Gone(id))?)?;
         if body.len() != size {
             let what = format!("its content has {} bytes, not {size}", body.len());

@@ -44,11 +44,7 @@ impl Drive {
     /// Whether an upload to this path could be stored as things stand: asked before its body is read.
     pub async fn check_put(&self, path: &DrivePath, parents: bool, condition: &Condition) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
-        let terms = Terms {
-            condition: condition.clone(),
-            parents,
-            replace: true,
-        };
+        let terms = Terms { condition: condition.clone(), parents, replace: true };
         self.decide(&parent, &name, &terms, "").await.map(|_| ())
     }
 
@@ -56,35 +52,14 @@ impl Drive {
     ///
     /// The new version is durable when this returns. On [`StoreError::Unknown`] it may be there or not.
     pub async fn put(&self, path: &DrivePath, staged: Staged, options: PutOptions) -> Result<Made> {
-        let PutOptions {
-            mime,
-            creator,
-            modified,
-            parents,
-            condition,
-        } = options;
-        let terms = Terms {
-            condition,
-            parents,
-            replace: true,
-        };
-        self.store(
-            path,
-            staged,
-            NewFile {
-                mime,
-                creator,
-                modified,
-            },
-            terms,
-        )
-        .await
+        let PutOptions { mime, creator, modified, parents, condition } = options;
+        let terms = Terms { condition, parents, replace: true };
+        self.store(path, staged, NewFile { mime, creator, modified }, terms).await
     }
 
     pub(super) async fn store(&self, path: &DrivePath, staged: Staged, new: NewFile, terms: Terms) -> Result<Made> {
         let path = path.clone();
-        self.to_the_end(|drive| async move { drive.create_file(&path, staged, new, &terms).await })
-            .await
+        self.to_the_end(|drive| async move { drive.create_file(&path, staged, new, &terms).await }).await
     }
 
     async fn create_file(&self, path: &DrivePath, mut staged: Staged, new: NewFile, terms: &Terms) -> Result<Made> {
@@ -116,11 +91,7 @@ impl Drive {
                 digest: staged.digest,
                 location: staged.location(),
             };
-            let entry = Entry {
-                id: staged.id(),
-                place: Place::CREATED,
-                attributes,
-            };
+            let entry = Entry { id: staged.id(), place: Place::CREATED, attributes };
             let plan = create(&ground, &spot, &name, &entry, staged.inline());
             let prepared = plan.prepare.clone();
             staged.hold();
@@ -128,12 +99,7 @@ impl Drive {
                 Ok(Outcome::Committed) => return Ok(self.stored(path, entry, spot).await),
                 // It may be committed: the next start finds out what becomes of its content.
                 Err(error @ StoreError::Unknown { .. }) => return Err(error.into()),
-                Ok(Outcome::Refused(_)) => {
-                    draft = Some(Draft {
-                        parent: ground.id(),
-                        prepared,
-                    })
-                }
+                Ok(Outcome::Refused(_)) => draft = Some(Draft { parent: ground.id(), prepared }),
                 Err(error) => {
                     staged.let_go();
                     return Err(error.into());
@@ -161,13 +127,7 @@ impl Drive {
         }
         let new = spot.file.is_none();
         self.dropped(spot.file.as_ref());
-        Made {
-            node: Node::File {
-                path: path.clone(),
-                entry,
-            },
-            new,
-        }
+        Made { node: Node::File { path: path.clone(), entry }, new }
     }
 
     /// Tells the unlinker of a version that a committed plan has dropped.
@@ -212,26 +172,11 @@ impl Drive {
 /// create, overwrite: content, file row and hints are prepared; the entry is the commit point.
 fn create(ground: &Ground, spot: &Spot, name: &Name, entry: &Entry, inline: Option<bytes::Bytes>) -> Plan {
     let mut plan = Plan::default();
-    let standing = Standing {
-        dir: ground.id(),
-        name: name.clone(),
-        place: entry.place,
-    };
+    let standing = Standing { dir: ground.id(), name: name.clone(), place: entry.place };
     let mut cells = file::row(&entry.attributes, &standing);
     cells.extend(inline.map(|data| Change::put(file::C, file::DATA, data)));
-    plan.prepare.push(RowChange {
-        table: file::TABLE,
-        row: entry.id.key(),
-        changes: cells,
-    });
-    plan.prepare.extend(
-        Indexed {
-            id: entry.id,
-            attributes: &entry.attributes,
-            standing: &standing,
-        }
-        .put(),
-    );
+    plan.prepare.push(RowChange { table: file::TABLE, row: entry.id.key(), changes: cells });
+    plan.prepare.extend(Indexed { id: entry.id, attributes: &entry.attributes, standing: &standing }.put());
     let put = Change::put(dir::SUB, dir::file_qualifier(name), entry.encode());
     ground.build(&mut plan, vec![no_directory(name), spot.file_check(name)], vec![put]);
     if let Some(old) = &spot.file {
@@ -242,23 +187,10 @@ fn create(ground: &Ground, spot: &Spot, name: &Name, entry: &Entry, inline: Opti
 
 /// The clean-up of a version that no name reaches any more: its hints, its row, its content.
 pub(super) fn drop_version(old: &Entry, dir: DirId, name: &Name) -> Vec<RowChange> {
-    let standing = Standing {
-        dir,
-        name: name.clone(),
-        place: old.place,
-    };
-    let mut rows = Indexed {
-        id: old.id,
-        attributes: &old.attributes,
-        standing: &standing,
-    }
-    .remove();
+    let standing = Standing { dir, name: name.clone(), place: old.place };
+    let mut rows = Indexed { id: old.id, attributes: &old.attributes, standing: &standing }.remove();
     let changes = file::removal(old.attributes.location);
-    rows.push(RowChange {
-        table: file::TABLE,
-        row: old.id.key(),
-        changes,
-    });
+    rows.push(RowChange { table: file::TABLE, row: old.id.key(), changes });
     if old.attributes.location == Location::Large {
         rows.push(unlink::make(old.id));
     }

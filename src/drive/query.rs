@@ -36,79 +36,42 @@ impl Drive {
             let key = time::key(ask.clock, at, id);
             pass(&mut range, key, ask.ascending);
         }
-        let walked = Walked {
-            table: time::TABLE,
-            range,
-            reverse: ask.ascending,
-            limit: ask.limit,
-            scope,
-        };
+        let walked = Walked { table: time::TABLE, range, reverse: ask.ascending, limit: ask.limit, scope };
         let candidate = |key: &Bytes, row: &Row| -> Result<Option<Candidate>> {
             let (at, id) = time::decode_key(key)?;
             // Creator and type are the file's for life: any of its hints tells them.
             let Some(cell) = row.family(CF).next() else {
                 return Ok(None);
             };
-            let TimeHint {
-                dir,
-                name,
-                creator,
-                mime,
-            } = TimeHint::decode(&cell.value)?;
+            let TimeHint { dir, name, creator, mime } = TimeHint::decode(&cell.value)?;
             let wanted = ask.creator.as_ref().is_none_or(|c| *c == creator)
                 && ask.mime.as_ref().is_none_or(|filter| filter.matches(&mime));
-            Ok(wanted.then_some(Candidate {
-                key: Key::Time(ask.clock, at),
-                id,
-                dir,
-                name,
-            }))
+            Ok(wanted.then_some(Candidate { key: Key::Time(ask.clock, at), id, dir, name }))
         };
         let (nodes, last) = self.walk_index(walked, candidate).await?;
-        Ok(Found {
-            nodes,
-            next: last.map(|key| time::decode_key(&key)).transpose()?,
-        })
+        Ok(Found { nodes, next: last.map(|key| time::decode_key(&key)).transpose()? })
     }
 
     /// Files by name anywhere, ordered by folded name, then by id.
     pub async fn find(&self, ask: &FindAsk) -> Result<Found<(String, FileId)>> {
         let scope = self.scope(ask.under.as_ref()).await?;
         let folded = fold(&ask.name);
-        let mut range = if ask.prefix {
-            name::prefix(&folded)
-        } else {
-            name::exact(&folded)
-        };
+        let mut range = if ask.prefix { name::prefix(&folded) } else { name::exact(&folded) };
         if let Some((at, id)) = &ask.after {
             pass(&mut range, name::key(at, *id), false);
         }
-        let walked = Walked {
-            table: name::TABLE,
-            range,
-            reverse: false,
-            limit: ask.limit,
-            scope,
-        };
+        let walked = Walked { table: name::TABLE, range, reverse: false, limit: ask.limit, scope };
         let candidate = |key: &Bytes, row: &Row| -> Result<Option<Candidate>> {
             let (folded, id) = name::decode_key(key)?;
             let Some(cell) = row.family(CF).next() else {
                 return Ok(None);
             };
             let NameHint { dir, name } = NameHint::decode(&cell.value)?;
-            Ok(Some(Candidate {
-                key: Key::Name(folded.to_owned()),
-                id,
-                dir,
-                name,
-            }))
+            Ok(Some(Candidate { key: Key::Name(folded.to_owned()), id, dir, name }))
         };
         let (nodes, last) = self.walk_index(walked, candidate).await?;
         let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
-        Ok(Found {
-            nodes,
-            next: next.transpose()?,
-        })
+        Ok(Found { nodes, next: next.transpose()? })
     }
 
     /// The directory that a query is bounded to; the root bounds nothing.
@@ -132,19 +95,8 @@ impl Drive {
         let mut work = 0;
         loop {
             let limit = (walked.limit - nodes.len()).max(BATCH);
-            let Walked {
-                table,
-                ref range,
-                reverse,
-                ..
-            } = walked;
-            let scan = ScanAsk {
-                table,
-                range: range.clone(),
-                ask: Ask::families(&[CF]),
-                limit,
-                reverse,
-            };
+            let Walked { table, ref range, reverse, .. } = walked;
+            let scan = ScanAsk { table, range: range.clone(), ask: Ask::families(&[CF]), limit, reverse };
             let rows = self.inner.tables.scan(&scan).await?;
             let mut candidates = Vec::with_capacity(rows.len());
             let mut keys = Vec::with_capacity(rows.len());

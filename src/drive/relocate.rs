@@ -25,8 +25,7 @@ impl Drive {
     /// Moves a file: it keeps its id, times, creator and type. With `overwrite` it may replace a file.
     pub async fn move_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Made> {
         let (from, to) = (from.clone(), to.clone());
-        self.to_the_end(|drive| async move { drive.move_file(&from, &to, overwrite).await })
-            .await
+        self.to_the_end(|drive| async move { drive.move_file(&from, &to, overwrite).await }).await
     }
 
     async fn move_file(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Made> {
@@ -39,37 +38,18 @@ impl Drive {
             };
             let target = self.spot(&to_parent, &to_name).await?;
             let target_live = self.target(&target, &to_parent, overwrite).await?;
-            let source_end = End {
-                parent: &from_parent,
-                name: &from_name,
-                live: source_live,
-                spot: &source,
-            };
-            let target_end = End {
-                parent: &to_parent,
-                name: &to_name,
-                live: target_live,
-                spot: &target,
-            };
+            let source_end = End { parent: &from_parent, name: &from_name, live: source_live, spot: &source };
+            let target_end = End { parent: &to_parent, name: &to_name, live: target_live, spot: &target };
             // IMPORTANT: every try draws a new place, so that removing the hints of a refused one can never
             // remove those of another.
-            let moved = Entry {
-                place: Place::random(),
-                ..file.value.clone()
-            };
+            let moved = Entry { place: Place::random(), ..file.value.clone() };
             let plan = relocate(&source_end, &target_end, file, &moved);
             let prepared = plan.prepare.clone();
             match self.inner.tables.commit(plan).await? {
                 Outcome::Committed => {
                     self.dropped(target.file.as_ref());
-                    let node = Node::File {
-                        path: to.clone(),
-                        entry: moved,
-                    };
-                    return Ok(Made {
-                        node,
-                        new: target.file.is_none(),
-                    });
+                    let node = Node::File { path: to.clone(), entry: moved };
+                    return Ok(Made { node, new: target.file.is_none() });
                 }
                 Outcome::Refused(_) => self.undo(prepared).await,
             }
@@ -89,16 +69,8 @@ impl Drive {
         let target = self.spot(&to_parent, &to_name).await?;
         self.target(&target, &to_parent, overwrite).await?;
         let (staged, attributes) = self.copy_content(from).await?;
-        let new = NewFile {
-            mime: attributes.mime,
-            creator: creator.to_owned(),
-            modified: Some(attributes.modified),
-        };
-        let terms = Terms {
-            condition: Condition::default(),
-            parents: false,
-            replace: overwrite,
-        };
+        let new = NewFile { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
+        let terms = Terms { condition: Condition::default(), parents: false, replace: overwrite };
         match self.store(to, staged, new, terms).await {
             Err(DriveError::IsDirectory) => Err(DriveError::Exists),
             other => other,
@@ -130,11 +102,7 @@ impl Drive {
             let staged = upload.finish().await?;
             if staged.digest != attributes.digest {
                 let what = "the content differs from its digest".to_owned();
-                return Err(ContentError::Damaged {
-                    id: opened.entry.id,
-                    what,
-                }
-                .into());
+                return Err(ContentError::Damaged { id: opened.entry.id, what }.into());
             }
             return Ok((staged, attributes));
         }
@@ -176,16 +144,8 @@ fn missing(source: &Spot) -> DriveError {
 fn relocate(source: &End<'_>, target: &End<'_>, file: &Stored<Entry>, moved: &Entry) -> Plan {
     let id = moved.id;
     let attributes = &moved.attributes;
-    let old = Standing {
-        dir: source.live.id,
-        name: source.name.clone(),
-        place: file.value.place,
-    };
-    let new = Standing {
-        dir: target.live.id,
-        name: target.name.clone(),
-        place: moved.place,
-    };
+    let old = Standing { dir: source.live.id, name: source.name.clone(), place: file.value.place };
+    let new = Standing { dir: target.live.id, name: target.name.clone(), place: moved.place };
     let take = Change::delete(dir::SUB, dir::file_qualifier(source.name));
     let put = Change::put(dir::SUB, dir::file_qualifier(target.name), moved.encode());
     let mut source_checks = source.live.checks();
@@ -193,53 +153,19 @@ fn relocate(source: &End<'_>, target: &End<'_>, file: &Stored<Entry>, moved: &En
     let target_checks = vec![no_directory(target.name), target.spot.file_check(target.name)];
     let mut guarded = if source.parent == target.parent {
         let checks = [source_checks, target_checks].concat();
-        vec![Guarded {
-            table: dir::TABLE,
-            row: source.parent.key(),
-            checks,
-            changes: vec![take, put],
-        }]
+        vec![Guarded { table: dir::TABLE, row: source.parent.key(), checks, changes: vec![take, put] }]
     } else {
         let target_checks = [target.live.checks(), target_checks].concat();
         vec![
-            Guarded {
-                table: dir::TABLE,
-                row: source.parent.key(),
-                checks: source_checks,
-                changes: vec![take],
-            },
-            Guarded {
-                table: dir::TABLE,
-                row: target.parent.key(),
-                checks: target_checks,
-                changes: vec![put],
-            },
+            Guarded { table: dir::TABLE, row: source.parent.key(), checks: source_checks, changes: vec![take] },
+            Guarded { table: dir::TABLE, row: target.parent.key(), checks: target_checks, changes: vec![put] },
         ]
     };
     let place = Check::Equals(Column::new(CF, file::PLACE), file::encode_place(&old.place));
-    guarded.push(Guarded {
-        table: file::TABLE,
-        row: id.key(),
-        checks: vec![place],
-        changes: new.row(),
-    });
-    let mut finish = Indexed {
-        id,
-        attributes,
-        standing: &old,
-    }
-    .remove();
+    guarded.push(Guarded { table: file::TABLE, row: id.key(), checks: vec![place], changes: new.row() });
+    let mut finish = Indexed { id, attributes, standing: &old }.remove();
     if let Some(replaced) = &target.spot.file {
         finish.extend(drop_version(&replaced.value, target.live.id, target.name));
     }
-    Plan {
-        prepare: Indexed {
-            id,
-            attributes,
-            standing: &new,
-        }
-        .put(),
-        guarded,
-        finish,
-    }
+    Plan { prepare: Indexed { id, attributes, standing: &new }.put(), guarded, finish }
 }

@@ -12,8 +12,7 @@ impl Drive {
     /// Deletes a file.
     pub async fn delete(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
         let (path, condition) = (path.clone(), condition.clone());
-        self.to_the_end(|drive| async move { drive.delete_file(&path, &condition).await })
-            .await
+        self.to_the_end(|drive| async move { drive.delete_file(&path, &condition).await }).await
     }
 
     async fn delete_file(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
@@ -40,12 +39,7 @@ impl Drive {
             checks.push(spot.file_check(&name));
             let changes = vec![Change::delete(dir::SUB, dir::file_qualifier(&name))];
             let plan = Plan {
-                guarded: vec![Guarded {
-                    table: dir::TABLE,
-                    row: parent.key(),
-                    checks,
-                    changes,
-                }],
+                guarded: vec![Guarded { table: dir::TABLE, row: parent.key(), checks, changes }],
                 finish: drop_version(&file.value, live.id, &name),
                 ..Plan::default()
             };
@@ -60,8 +54,7 @@ impl Drive {
     /// Removes a directory that is empty.
     pub async fn rmdir(&self, path: &DrivePath) -> Result<()> {
         let path = path.clone();
-        self.to_the_end(|drive| async move { drive.remove_directory(&path).await })
-            .await
+        self.to_the_end(|drive| async move { drive.remove_directory(&path).await }).await
     }
 
     async fn remove_directory(&self, path: &DrivePath) -> Result<()> {
@@ -78,11 +71,7 @@ impl Drive {
                 return Err(DriveError::NotFound);
             };
             let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
-            let row = self
-                .inner
-                .tables
-                .get(dir::TABLE, path.as_str().as_bytes(), &ask)
-                .await?;
+            let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
             let Some(child) = Live::of(&row)? else { continue }; // removed between the two reads
             if child.id != directory.value.id {
                 continue;
@@ -113,31 +102,14 @@ fn rmdir(
     empty.push(Check::FamilyEmpty(dir::SUB));
     let mut named = live.checks();
     let qualifier = dir::directory_qualifier(name);
-    named.push(Check::Equals(
-        Column::new(dir::SUB, qualifier.clone()),
-        directory.bytes.clone(),
-    ));
+    named.push(Check::Equals(Column::new(dir::SUB, qualifier.clone()), directory.bytes.clone()));
     let unlink = vec![Change::delete(dir::SUB, qualifier)];
     Plan {
         prepare: Vec::new(),
         guarded: vec![
-            Guarded {
-                table: dir::TABLE,
-                row: path.key(),
-                checks: empty,
-                changes: dir::removal(),
-            },
-            Guarded {
-                table: dir::TABLE,
-                row: parent.key(),
-                checks: named,
-                changes: unlink,
-            },
+            Guarded { table: dir::TABLE, row: path.key(), checks: empty, changes: dir::removal() },
+            Guarded { table: dir::TABLE, row: parent.key(), checks: named, changes: unlink },
         ],
-        finish: vec![RowChange {
-            table: dirid::TABLE,
-            row: child.id.key(),
-            changes: dirid::removal(),
-        }],
+        finish: vec![RowChange { table: dirid::TABLE, row: child.id.key(), changes: dirid::removal() }],
     }
 }

@@ -67,10 +67,7 @@ impl Drive {
         let walks = self.inner.walks.many(&dirs).await?;
         let quiet = self.inner.walks.moves.quiet_since(mark);
         let outside = |c: &Candidate| {
-            quiet
-                && walks
-                    .get(&c.dir)
-                    .is_some_and(|walk| walk.path.is_some() && !walk.is_within(scope))
+            quiet && walks.get(&c.dir).is_some_and(|walk| walk.path.is_some() && !walk.is_within(scope))
         };
         let inside: Vec<&Candidate> = candidates.iter().filter(|c| !outside(c)).collect();
         let rows = self.rows(&inside, &walks).await?;
@@ -122,11 +119,7 @@ impl Drive {
                 return show(candidate, &at.1, *entry, &path, inside);
             }
             let ask = Ask::cells(Standing::columns());
-            let row = self
-                .inner
-                .tables
-                .get(file::TABLE, candidate.id.0.as_bytes(), &ask)
-                .await?;
+            let row = self.inner.tables.get(file::TABLE, candidate.id.0.as_bytes(), &ask).await?;
             let Some(standing) = Standing::of(&row)? else {
                 return Ok(None);
             };
@@ -152,10 +145,7 @@ impl Drive {
                 None => Row::default(),
                 Some(path) => {
                     let ask = entries_of([&at.1].into_iter());
-                    self.inner
-                        .tables
-                        .get(dir::TABLE, path.as_str().as_bytes(), &ask)
-                        .await?
+                    self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?
                 }
             };
             let here = Live::of(&row)?.is_some_and(|live| live.id == at.0);
@@ -199,8 +189,5 @@ fn show(candidate: &Candidate, name: &Name, entry: Entry, dir: &DrivePath, insid
     if !inside || !candidate.key.is_of(name, &entry) {
         return Ok(None);
     }
-    Ok(Some(Node::File {
-        path: dir.join(name)?,
-        entry,
-    }))
+    Ok(Some(Node::File { path: dir.join(name)?, entry }))
 }

@@ -22,20 +22,14 @@ impl Live {
             (None, _) => Ok(None),
             // No operation of this version holds rows: whoever does is newer, or gone.
             (Some(_), Some(_)) => Err(DriveError::Contended),
-            (Some(id), None) => Ok(Some(Self {
-                id: dir::decode_id(id)?,
-                stored: id.clone(),
-            })),
+            (Some(id), None) => Ok(Some(Self { id: dir::decode_id(id)?, stored: id.clone() })),
         }
     }
 
     /// Live(D): still this directory, and held by no operation. The id matters: the directory at this path may
     /// be another by now.
     pub fn checks(&self) -> Vec<Check> {
-        vec![
-            Check::Equals(dir::id_column(), self.stored.clone()),
-            Check::Absent(dir::state_column()),
-        ]
+        vec![Check::Equals(dir::id_column(), self.stored.clone()), Check::Absent(dir::state_column())]
     }
 }
 
@@ -60,34 +54,16 @@ impl Spot {
     pub fn ask(name: &Name) -> Ask {
         let children = [dir::file_qualifier(name), dir::directory_qualifier(name)];
         let children = children.map(|q| crate::table::Column::new(dir::SUB, q));
-        Ask::cells(
-            children
-                .into_iter()
-                .chain([dir::id_column(), dir::state_column()])
-                .collect(),
-        )
+        Ask::cells(children.into_iter().chain([dir::id_column(), dir::state_column()]).collect())
     }
 
     pub fn of(row: &Row, name: &Name) -> Result<Self> {
         let file = row.get(dir::SUB, &dir::file_qualifier(name));
         let directory = row.get(dir::SUB, &dir::directory_qualifier(name));
-        let file = file.map(|bytes| {
-            Ok::<_, DriveError>(Stored {
-                value: Entry::decode(bytes)?,
-                bytes: bytes.clone(),
-            })
-        });
-        let directory = directory.map(|bytes| {
-            Ok::<_, DriveError>(Stored {
-                value: DirEntry::decode(bytes)?,
-                bytes: bytes.clone(),
-            })
-        });
-        Ok(Self {
-            parent: Live::of(row)?,
-            file: file.transpose()?,
-            directory: directory.transpose()?,
-        })
+        let file = file.map(|bytes| Ok::<_, DriveError>(Stored { value: Entry::decode(bytes)?, bytes: bytes.clone() }));
+        let directory = directory
+            .map(|bytes| Ok::<_, DriveError>(Stored { value: DirEntry::decode(bytes)?, bytes: bytes.clone() }));
+        Ok(Self { parent: Live::of(row)?, file: file.transpose()?, directory: directory.transpose()? })
     }
 
     /// `f_n` as it was read: absent, or this very entry.
@@ -112,11 +88,7 @@ pub(super) fn no_file(name: &Name) -> Check {
 
 impl Drive {
     pub(super) async fn spot(&self, parent: &DrivePath, name: &Name) -> Result<Spot> {
-        let row = self
-            .inner
-            .tables
-            .get(dir::TABLE, parent.as_str().as_bytes(), &Spot::ask(name))
-            .await?;
+        let row = self.inner.tables.get(dir::TABLE, parent.as_str().as_bytes(), &Spot::ask(name)).await?;
         Spot::of(&row, name)
     }
 
@@ -128,38 +100,22 @@ impl Drive {
         let spot = self.spot(&parent, &name).await?;
         let path = path.clone();
         match (spot.parent, spot.file, spot.directory) {
-            (Some(_), Some(file), _) => Ok(Node::File {
-                path,
-                entry: file.value,
-            }),
-            (Some(_), None, Some(directory)) => Ok(Node::Directory {
-                path,
-                entry: directory.value,
-            }),
+            (Some(_), Some(file), _) => Ok(Node::File { path, entry: file.value }),
+            (Some(_), None, Some(directory)) => Ok(Node::Directory { path, entry: directory.value }),
             _ => Err(DriveError::NotFound),
         }
     }
 
     async fn root(&self) -> Result<Node> {
         let path = DrivePath::root();
-        let row = self
-            .inner
-            .tables
-            .get(dir::TABLE, path.as_str().as_bytes(), &Ask::families(&[CF]))
-            .await?;
-        let (Some(id), Some(creator), Some(created)) = (
-            row.get(CF, dir::ID),
-            row.get(CF, dir::CREATOR),
-            row.get(CF, dir::CREATED),
-        ) else {
+        let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &Ask::families(&[CF])).await?;
+        let (Some(id), Some(creator), Some(created)) =
+            (row.get(CF, dir::ID), row.get(CF, dir::CREATOR), row.get(CF, dir::CREATED))
+        else {
             return Err(DriveError::NotFound);
         };
         let id = dir::decode_id(id)?;
-        let entry = DirEntry {
-            id,
-            creator: dir::decode_creator(creator)?,
-            created: dir::decode_created(created)?,
-        };
+        let entry = DirEntry { id, creator: dir::decode_creator(creator)?, created: dir::decode_created(created)? };
         Ok(Node::Directory { path, entry })
     }
 }

@@ -28,10 +28,7 @@ pub(super) struct Walk {
 impl Walk {
     fn new(links: Vec<(DirId, DirLink)>, whole: bool) -> Self {
         let names: Vec<Name> = links.iter().rev().map(|(_, link)| link.name.clone()).collect();
-        Self {
-            path: DrivePath::from_names(&names).ok().filter(|_| whole),
-            links,
-        }
+        Self { path: DrivePath::from_names(&names).ok().filter(|_| whole), links }
     }
 
     /// Whether the directory is `scope` or lies below it.
@@ -68,11 +65,7 @@ pub(super) struct Walks {
 
 impl Walks {
     pub fn new(tables: Tables) -> Self {
-        Self {
-            tables,
-            moves: Moves::default(),
-            kept: Cache::new(KEPT),
-        }
+        Self { tables, moves: Moves::default(), kept: Cache::new(KEPT) }
     }
 
     /// A walk by the store's rows as they are now.
@@ -116,10 +109,7 @@ impl Walks {
             if level.is_empty() {
                 break;
             }
-            let asks: Vec<_> = level
-                .iter()
-                .map(|id| (id.key(), Ask::cells(vec![dirid::column()])))
-                .collect();
+            let asks: Vec<_> = level.iter().map(|id| (id.key(), Ask::cells(vec![dirid::column()]))).collect();
             let rows = self.tables.get_many(dirid::TABLE, &asks).await?;
             let mut above = Vec::with_capacity(rows.len());
             for (id, row) in level.iter().zip(rows) {

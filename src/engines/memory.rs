@@ -64,11 +64,7 @@ impl State {
         let cells = rows.entry(row.clone()).or_default();
         for change in changes {
             match change {
-                Change::Put {
-                    family,
-                    qualifier,
-                    value,
-                } => {
+                Change::Put { family, qualifier, value } => {
                     cells.insert(((*family).to_owned(), qualifier.clone()), value.clone());
                 }
                 Change::Delete { family, qualifier } => {
@@ -113,13 +109,7 @@ fn pick(table: &str, row: &[u8], cells: Option<&Cells>, ask: &Ask) -> Result<Row
     let mut found = Vec::new();
     for column in &ask.cells {
         if let Some(value) = cells.get(&(column.family.to_owned(), column.qualifier.clone())) {
-            found.push((
-                column.family,
-                Cell {
-                    qualifier: column.qualifier.clone(),
-                    value: value.clone(),
-                },
-            ));
+            found.push((column.family, Cell { qualifier: column.qualifier.clone(), value: value.clone() }));
         }
     }
     for family in &ask.families {
@@ -131,21 +121,14 @@ fn pick(table: &str, row: &[u8], cells: Option<&Cells>, ask: &Ask) -> Result<Row
                 family: (*family).to_owned(),
             });
         }
-        let cell = |((_, q), v): (&(String, Bytes), &Bytes)| Cell {
-            qualifier: q.clone(),
-            value: v.clone(),
-        };
+        let cell = |((_, q), v): (&(String, Bytes), &Bytes)| Cell { qualifier: q.clone(), value: v.clone() };
         found.extend(all.into_iter().map(|c| (*family, cell(c))));
     }
     Ok(Row::new(found))
 }
 
 fn within(key: &Bytes, from: &Bound<Bytes>, to: &Bound<Bytes>) -> bool {
-    crate::table::RowRange {
-        from: from.clone(),
-        to: to.clone(),
-    }
-    .contains(key)
+    crate::table::RowRange { from: from.clone(), to: to.clone() }.contains(key)
 }
 
 impl Store for Memory {
@@ -170,32 +153,18 @@ impl Store for Memory {
         let state = self.lock();
         let none = Cells::new();
         let cells = state.cells(ask.table, &ask.row).unwrap_or(&none);
-        let fence = ask
-            .fence
-            .iter()
-            .map(|c| cells.get(&(c.family.to_owned(), c.qualifier.clone())).cloned())
-            .collect();
+        let fence = ask.fence.iter().map(|c| cells.get(&(c.family.to_owned(), c.qualifier.clone())).cloned()).collect();
         let mut found = cells
             .iter()
             .filter(|((f, q), _)| f == ask.family && within(q, &ask.from, &ask.to))
-            .map(|((_, q), v)| Cell {
-                qualifier: q.clone(),
-                value: v.clone(),
-            });
+            .map(|((_, q), v)| Cell { qualifier: q.clone(), value: v.clone() });
         let page = found.by_ref().take(ask.limit).collect();
-        Box::pin(ready(Ok(Page {
-            cells: page,
-            fence,
-            more: found.next().is_some(),
-        })))
+        Box::pin(ready(Ok(Page { cells: page, fence, more: found.next().is_some() })))
     }
 
     fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
         let state = self.lock();
-        let rows = asks
-            .iter()
-            .map(|(row, ask)| pick(table, row, state.cells(table, row), ask))
-            .collect();
+        let rows = asks.iter().map(|(row, ask)| pick(table, row, state.cells(table, row), ask)).collect();
         Box::pin(ready(rows))
     }
 
@@ -204,11 +173,7 @@ impl Store for Memory {
         let none = BTreeMap::new();
         let rows = state.rows.get(ask.table).unwrap_or(&none);
         let within = rows.iter().filter(|(key, _)| ask.range.contains(key));
-        let ordered: Box<dyn Iterator<Item = _>> = if ask.reverse {
-            Box::new(within.rev())
-        } else {
-            Box::new(within)
-        };
+        let ordered: Box<dyn Iterator<Item = _>> = if ask.reverse { Box::new(within.rev()) } else { Box::new(within) };
         let found = ordered
             .map(|(key, cells)| Ok((key.clone(), pick(ask.table, key, Some(cells), &ask.ask)?)))
             .filter(|found| found.as_ref().map_or(true, |(_, row)| !row.is_empty()))

@@ -34,10 +34,7 @@ pub async fn record(request: Request, next: Next) -> Response {
     };
     let span = tracing::info_span!("request", %id);
     // A panic must not take the connection with it, and must not go unanswered.
-    let answer = AssertUnwindSafe(next.run(request))
-        .catch_unwind()
-        .instrument(span.clone())
-        .await;
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let mut response =
         span.in_scope(|| answer.unwrap_or_else(|_| Problem::internal(&"a handler panicked").into_response()));
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {

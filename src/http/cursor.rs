@@ -35,14 +35,7 @@ impl Scope {
     }
 
     fn hash(&self, position: &[u8]) -> Vec<u8> {
-        self.0
-            .clone()
-            .chain_update(position)
-            .finalize()
-            .iter()
-            .take(HASH)
-            .copied()
-            .collect()
+        self.0.clone().chain_update(position).finalize().iter().take(HASH).copied().collect()
     }
 
     pub fn seal(&self, position: &[u8]) -> String {
@@ -59,11 +52,7 @@ impl Scope {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| other())?;
         let (version, rest) = bytes.split_first().ok_or_else(other)?;
         let (hash, position) = rest.split_at_checked(HASH).ok_or_else(other)?;
-        if *version == VERSION && hash == self.hash(position) {
-            Ok(position.to_vec())
-        } else {
-            Err(other())
-        }
+        if *version == VERSION && hash == self.hash(position) { Ok(position.to_vec()) } else { Err(other()) }
     }
 }
 

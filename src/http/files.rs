@@ -15,24 +15,18 @@ use crate::drive::{DriveError, FilesAsk, MimeFilter};
 use crate::schema::time::Clock;
 use crate::schema::{FileId, Timestamp};
 
-const KNOWN: [&str; 9] = [
-    "from", "to", "clock", "under", "creator", "type", "order", "limit", "cursor",
-];
+const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "order", "limit", "cursor"];
 
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &KNOWN)?;
     let mut ask = FilesAsk {
-        clock: params
-            .choice("clock", &[("modified", Clock::Modified), ("added", Clock::Added)])?
-            .unwrap_or_default(),
+        clock: params.choice("clock", &[("modified", Clock::Modified), ("added", Clock::Added)])?.unwrap_or_default(),
         from: params.time("from", Timestamp::parse_bound)?,
         to: params.time("to", Timestamp::parse_bound)?,
         under: params.path("under")?,
         creator: params.text("creator").map(user).transpose()?,
         mime: params.text("type").map(mime_filter).transpose()?,
-        ascending: params
-            .choice("order", &[("desc", false), ("asc", true)])?
-            .unwrap_or(false),
+        ascending: params.choice("order", &[("desc", false), ("asc", true)])?.unwrap_or(false),
         after: None,
         limit: params.limit()?,
     };
@@ -40,10 +34,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
         return Err(Problem::malformed("`from` lies after `to`: swap them."));
     }
     let scope = scope(&ask);
-    ask.after = params
-        .text("cursor")
-        .map(|cursor| decode(&scope.open(cursor)?))
-        .transpose()?;
+    ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let found = app.drive.files(&ask).await.map_err(under_missing)?;
     respond::json(&entry::Page {
         path: None,
@@ -78,9 +69,8 @@ fn encode(time: Timestamp, id: FileId) -> Vec<u8> {
 }
 
 fn decode(position: &[u8]) -> Result<(Timestamp, FileId)> {
-    let parts = position
-        .split_first_chunk()
-        .and_then(|(ms, id)| Some((i64::from_be_bytes(*ms), Uuid::from_slice(id).ok()?)));
+    let parts =
+        position.split_first_chunk().and_then(|(ms, id)| Some((i64::from_be_bytes(*ms), Uuid::from_slice(id).ok()?)));
     let (ms, id) = parts.ok_or_else(|| Problem::malformed("The cursor is damaged: start without one."))?;
     Ok((Timestamp::from_ms(ms), FileId(id)))
 }
@@ -117,10 +107,7 @@ mod tests {
     #[test]
     fn types_are_whole_or_all_of_a_kind() {
         assert_eq!(mime_filter("image/*").unwrap(), MimeFilter::Top("image/".into()));
-        assert_eq!(
-            mime_filter("Text/Plain; charset=utf-8").unwrap(),
-            MimeFilter::Exact("text/plain".into())
-        );
+        assert_eq!(mime_filter("Text/Plain; charset=utf-8").unwrap(), MimeFilter::Exact("text/plain".into()));
         for bad in ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c"] {
             assert!(mime_filter(bad).is_err(), "{bad}");
         }

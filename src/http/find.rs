@@ -22,13 +22,9 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
         .ok_or_else(|| Problem::malformed("Say which `name` to find; `name=foo*` finds all that start so."))?;
     let (name, prefix) = match text.strip_suffix('*') {
         Some(start) => (name_start("name", start)?, true),
-        None => (
-            Name::parse(text)
-                .map_err(|e| Problem::malformed(format!("`name`: {e}.")))?
-                .as_str()
-                .to_owned(),
-            false,
-        ),
+        None => {
+            (Name::parse(text).map_err(|e| Problem::malformed(format!("`name`: {e}.")))?.as_str().to_owned(), false)
+        }
     };
     let under = params.path("under")?;
     let limit = params.limit()?;
@@ -36,27 +32,12 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
         .filter(Some(&name))
         .filter(prefix.then_some("*"))
         .filter(under.as_ref().map(|path| path.as_str()));
-    let after = params
-        .text("cursor")
-        .map(|cursor| decode(&scope.open(cursor)?))
-        .transpose()?;
-    let found = app
-        .drive
-        .find(&FindAsk {
-            name,
-            prefix,
-            under,
-            after,
-            limit,
-        })
-        .await
-        .map_err(under_missing)?;
+    let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
+    let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
     respond::json(&entry::Page {
         path: None,
         entries: found.nodes.iter().map(entry::view).collect(),
-        next: found
-            .next
-            .map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat())),
+        next: found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat())),
     })
 }
 

@@ -17,10 +17,7 @@ pub async fn delete(
     uri: Uri,
 ) -> Result<StatusCode> {
     if target.path.is_root() {
-        return Err(Problem::method(
-            "GET, HEAD, PUT",
-            "The root is always there: remove what is in it.",
-        ));
+        return Err(Problem::method("GET, HEAD, PUT", "The root is always there: remove what is in it."));
     }
     if !target.directory {
         Params::parse(uri.query(), &[])?;

@@ -58,10 +58,7 @@ pub async fn get(
             return Ok(response);
         }
     }
-    Err(Problem::new(
-        Kind::Busy,
-        "The file is being replaced all the time: try again.",
-    ))
+    Err(Problem::new(Kind::Busy, "The file is being replaced all the time: try again."))
 }
 
 /// `/v1/fs` to `/v1/fs/`.
@@ -77,10 +74,7 @@ fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
         to.extend(utf8_percent_encode(query, CONTROLS));
     }
     // Not kept: a file may stand here tomorrow.
-    let headers = [
-        (LOCATION, headers::value(to)?),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
+    let headers = [(LOCATION, headers::value(to)?), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     Ok((StatusCode::PERMANENT_REDIRECT, headers).into_response())
 }
 
@@ -93,18 +87,11 @@ async fn answer(opened: Opened, ask: &Ask) -> Result<Option<Response>> {
         return Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()));
     }
     let size = entry.attributes.size;
-    let range = if ask.head {
-        None
-    } else {
-        range::wanted(&ask.headers, size, entry.id, modified)?
-    };
+    let range = if ask.head { None } else { range::wanted(&ask.headers, size, entry.id, modified)? };
     let mut headers = headers::content(&entry, modified, path.last(), ask.download)?;
     let status = match &range {
         Some(Range { start, end }) => {
-            headers.insert(
-                CONTENT_RANGE,
-                headers::value(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?,
-            );
+            headers.insert(CONTENT_RANGE, headers::value(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?);
             StatusCode::PARTIAL_CONTENT
         }
         None => StatusCode::OK,
@@ -129,17 +116,11 @@ async fn answer(opened: Opened, ask: &Ask) -> Result<Option<Response>> {
 /// client has this version already.
 fn may_go_on(asked: &Preconditions, entry: &crate::schema::dir::Entry, modified: HttpDate) -> Result<bool> {
     use crate::drive::Condition;
-    let if_match = Condition {
-        if_match: asked.versions.if_match.clone(),
-        if_none_match: None,
-    };
+    let if_match = Condition { if_match: asked.versions.if_match.clone(), if_none_match: None };
     if !if_match.holds(Some(entry.id)) || asked.unmodified_since.is_some_and(|date| modified > date) {
         return Err(Problem::precondition());
     }
-    let if_none_match = Condition {
-        if_match: None,
-        if_none_match: asked.versions.if_none_match.clone(),
-    };
+    let if_none_match = Condition { if_match: None, if_none_match: asked.versions.if_none_match.clone() };
     Ok(if_none_match.holds(Some(entry.id)) && asked.modified_since.is_none_or(|date| modified > date))
 }
 

@@ -54,9 +54,7 @@ pub async fn put(
     let made = app.drive.put(&target.path, staged, options).await?;
     let mut response = stored(&made)?;
     if asked.mtime_accepted {
-        response
-            .headers_mut()
-            .insert(OC_MTIME, HeaderValue::from_static("accepted"));
+        response.headers_mut().insert(OC_MTIME, HeaderValue::from_static("accepted"));
     }
     Ok(response)
 }
@@ -75,9 +73,7 @@ impl Upload {
     fn of(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
         let params = Params::parse(query, &["parents", "modified"])?;
         if headers.contains_key(CONTENT_RANGE) {
-            return Err(Problem::malformed(
-                "A file is sent whole: Content-Range does not go with PUT.",
-            ));
+            return Err(Problem::malformed("A file is sent whole: Content-Range does not go with PUT."));
         }
         if single(headers, &CONTENT_ENCODING)?.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity")) {
             return Err(Problem::new(
@@ -87,9 +83,8 @@ impl Upload {
         }
         let bad_mtime =
             |_| Problem::malformed("X-OC-Mtime is unix seconds: an integer or a decimal, in the years 1901 to 9999.");
-        let mtime = single(headers, &OC_MTIME)?
-            .map(|t| Timestamp::parse_unix(t.trim()).map_err(bad_mtime))
-            .transpose()?;
+        let mtime =
+            single(headers, &OC_MTIME)?.map(|t| Timestamp::parse_unix(t.trim()).map_err(bad_mtime)).transpose()?;
         let modified = params.time("modified", Timestamp::parse)?;
         Ok(Self {
             mime: media_type(path, headers)?,
@@ -108,10 +103,7 @@ fn media_type(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
     let essence = sent.and_then(|t| t.split(';').next()).unwrap_or_default().trim();
     let vague = ["", "application/octet-stream", "application/x-www-form-urlencoded"];
     if vague.iter().any(|v| essence.eq_ignore_ascii_case(v)) {
-        return Ok(mime_guess::from_path(path.last())
-            .first_or_octet_stream()
-            .essence_str()
-            .to_owned());
+        return Ok(mime_guess::from_path(path.last()).first_or_octet_stream().essence_str().to_owned());
     }
     match sent {
         Some(mime) if mime.len() <= TYPE_BYTES && is_media_type(essence) => Ok(mime.to_owned()),
@@ -123,14 +115,9 @@ fn media_type(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
 
 /// Two tokens and a slash (RFC 9110 section 8.3.1).
 pub fn is_media_type(essence: &str) -> bool {
-    let token = |t: &str| {
-        !t.is_empty()
-            && t.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-    };
-    essence
-        .split_once('/')
-        .is_some_and(|(kind, subtype)| token(kind) && token(subtype))
+    let token =
+        |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    essence.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype))
 }
 
 /// `If-Unmodified-Since` names a version by its date. Dates are coarse and no condition of a commit: the
@@ -196,9 +183,7 @@ pub fn stored(made: &Made) -> Result<Response> {
     let at = location(made.node.path(), made.node.is_directory());
     response.headers_mut().insert(LOCATION, headers::value(at)?);
     if let Node::File { entry, .. } = &made.node {
-        response
-            .headers_mut()
-            .insert(ETAG, headers::value(headers::etag(entry.id))?);
+        response.headers_mut().insert(ETAG, headers::value(headers::etag(entry.id))?);
     }
     Ok(response)
 }
@@ -216,11 +201,7 @@ mod tests {
         for (name, sent, mime) in [
             ("/a.jpg", None, "image/jpeg"),
             ("/a.JPG", Some("application/octet-stream"), "image/jpeg"),
-            (
-                "/a.txt",
-                Some("Application/X-WWW-Form-URLEncoded; charset=x"),
-                "text/plain",
-            ),
+            ("/a.txt", Some("Application/X-WWW-Form-URLEncoded; charset=x"), "text/plain"),
             ("/a", None, "application/octet-stream"),
             ("/a.jpg", Some("text/plain; charset=utf-8"), "text/plain; charset=utf-8"),
             ("/a.unheard-of", Some(""), "application/octet-stream"),

@@ -42,15 +42,9 @@ pub fn content(entry: &Entry, modified: HttpDate, name: &str, download: bool) ->
     headers.insert(CONTENT_TYPE, value(mime.clone())?);
     headers.insert(REPR_DIGEST, value(repr_digest(&entry.attributes.digest))?);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(
-        CONTENT_DISPOSITION,
-        value(disposition(name, download || !is_inline(mime)))?,
-    );
+    headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || !is_inline(mime)))?);
     // What users upload is never to run in the name of this server, in whatever way a browser opens it.
-    headers.insert(
-        CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("sandbox; default-src 'none'"),
-    );
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
     Ok(headers)
 }
 
@@ -86,21 +80,10 @@ const ATTR: &AsciiSet = &NON_ALPHANUMERIC
 /// RFC 6266: the name in ASCII for clients that know no better, and in UTF-8. What would need escaping in
 /// quotes, or is unescaped by some (`%`), becomes `_`.
 fn disposition(name: &str, attachment: bool) -> String {
-    let ascii: String = name
-        .chars()
-        .map(|c| {
-            if matches!(c, ' '..='~') && !matches!(c, '"' | '\\' | '%') {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect();
+    let ascii: String =
+        name.chars().map(|c| if matches!(c, ' '..='~') && !matches!(c, '"' | '\\' | '%') { c } else { '_' }).collect();
     let kind = if attachment { "attachment" } else { "inline" };
-    format!(
-        "{kind}; filename=\"{ascii}\"; filename*=UTF-8''{}",
-        utf8_percent_encode(name, ATTR)
-    )
+    format!("{kind}; filename=\"{ascii}\"; filename*=UTF-8''{}", utf8_percent_encode(name, ATTR))
 }
 
 #[cfg(test)]
@@ -109,14 +92,9 @@ mod tests {
 
     #[test]
     fn the_inline_list_is_short() {
-        for shown in [
-            "image/png",
-            "IMAGE/JPEG",
-            "application/pdf",
-            "text/plain; charset=utf-8",
-            "audio/ogg",
-            "video/mp4",
-        ] {
+        for shown in
+            ["image/png", "IMAGE/JPEG", "application/pdf", "text/plain; charset=utf-8", "audio/ogg", "video/mp4"]
+        {
             assert!(is_inline(shown), "{shown}");
         }
         for sent in [
@@ -138,10 +116,7 @@ mod tests {
 
     #[test]
     fn names_are_written_twice() {
-        assert_eq!(
-            disposition("a.jpg", false),
-            "inline; filename=\"a.jpg\"; filename*=UTF-8''a.jpg"
-        );
+        assert_eq!(disposition("a.jpg", false), "inline; filename=\"a.jpg\"; filename*=UTF-8''a.jpg");
         assert_eq!(
             disposition("照\"\\%;'a b", true),
             "attachment; filename=\"____;'a b\"; filename*=UTF-8''%E7%85%A7%22%5C%25%3B%27a%20b"

@@ -33,10 +33,7 @@ fn target_length(uri: &Uri) -> Result<()> {
     if bytes <= TARGET_BYTES {
         return Ok(());
     }
-    Err(Problem::new(
-        Kind::TargetTooLong,
-        format!("A request's target has at most {TARGET_BYTES} bytes."),
-    ))
+    Err(Problem::new(Kind::TargetTooLong, format!("A request's target has at most {TARGET_BYTES} bytes.")))
 }
 
 /// The name under which the server was called: of an absolute target (RFC 9112 section 3.2.2), else of the
@@ -103,16 +100,11 @@ impl Authority {
         let port = match rest {
             "" | ":" => None,
             _ => {
-                let digits = rest
-                    .strip_prefix(':')
-                    .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
+                let digits = rest.strip_prefix(':').filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
                 Some(digits.parse().ok()?)
             }
         };
-        Some(Self {
-            name: name.to_ascii_lowercase(),
-            port,
-        })
+        Some(Self { name: name.to_ascii_lowercase(), port })
     }
 }
 
@@ -123,15 +115,8 @@ mod tests {
     #[test]
     fn hosts_are_ours_with_any_port_and_case() {
         let own = ["Drive.example".to_owned()];
-        for good in [
-            "localhost",
-            "LOCALHOST:1",
-            "127.0.0.1:8080",
-            "[::1]:9",
-            "[::1]",
-            "localhost:",
-            "drive.example:80",
-        ] {
+        for good in ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:9", "[::1]", "localhost:", "drive.example:80"]
+        {
             assert!(ours(good, &own).is_ok(), "{good}");
         }
         for bad in [

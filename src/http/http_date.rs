@@ -35,10 +35,7 @@ impl HttpDate {
     }
 
     pub fn print(self) -> String {
-        EPOCH
-            .saturating_add(SignedDuration::from_secs(self.0))
-            .strftime(FORMAT)
-            .to_string()
+        EPOCH.saturating_add(SignedDuration::from_secs(self.0)).strftime(FORMAT).to_string()
     }
 }
 
@@ -69,13 +66,9 @@ mod tests {
         let date = HttpDate::parse("Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(HttpDate::parse("Sunday, 06-Nov-94 08:49:37 GMT"), date);
         assert_eq!(HttpDate::parse("Sun Nov  6 08:49:37 1994"), date);
-        for bad in [
-            "",
-            "yesterday",
-            "Sun, 06 Nov 1994 08:49:37 CET",
-            "Sun, 32 Nov 1994 08:49:37 GMT",
-            "1994-11-06T08:49:37Z",
-        ] {
+        for bad in
+            ["", "yesterday", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 32 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"]
+        {
             assert_eq!(HttpDate::parse(bad), None, "{bad}");
         }
     }

@@ -22,8 +22,7 @@ const LINGER: Duration = Duration::from_secs(10);
 
 pub async fn keep_reading(request: Request, next: Next) -> Response {
     let sending = !request.headers().contains_key(EXPECT);
-    next.run(request.map(|body| Body::new(Lingering { body, sending })))
-        .await
+    next.run(request.map(|body| Body::new(Lingering { body, sending }))).await
 }
 
 struct Lingering {
@@ -60,8 +59,6 @@ impl Drop for Lingering {
             return;
         };
         let mut rest = std::mem::take(&mut self.body);
-        runtime.spawn(tokio::time::timeout(LINGER, async move {
-            while let Some(Ok(_)) = rest.frame().await {}
-        }));
+        runtime.spawn(tokio::time::timeout(LINGER, async move { while let Some(Ok(_)) = rest.frame().await {} }));
     }
 }

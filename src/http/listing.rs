@@ -25,11 +25,8 @@ enum Format {
 }
 
 impl Format {
-    const ALL: [(Self, &str, &str); 3] = [
-        (Self::Json, "application", "json"),
-        (Self::Ndjson, "application", "x-ndjson"),
-        (Self::Text, "text", "plain"),
-    ];
+    const ALL: [(Self, &str, &str); 3] =
+        [(Self::Json, "application", "json"), (Self::Ndjson, "application", "x-ndjson"), (Self::Text, "text", "plain")];
 
     /// The best format for an `Accept` header (RFC 9110 section 12.5.1); JSON if none is named.
     fn wanted(headers: &HeaderMap) -> Self {
@@ -47,17 +44,11 @@ impl Format {
                 };
                 Some((specific, *quality, usize::MAX - at))
             });
-            matching
-                .max()
-                .map_or((0, 0, 0), |(specific, quality, at)| (quality, specific, at))
+            matching.max().map_or((0, 0, 0), |(specific, quality, at)| (quality, specific, at))
         };
         let best = Self::ALL.into_iter().map(|format| (rank(&format), format.0));
         // Of equals the first, so JSON.
-        best.fold(
-            ((0, 0, 0), Self::Json),
-            |best, next| if next.0 > best.0 { next } else { best },
-        )
-        .1
+        best.fold(((0, 0, 0), Self::Json), |best, next| if next.0 > best.0 { next } else { best }).1
     }
 
     fn mime(self) -> &'static str {
@@ -101,14 +92,11 @@ pub async fn get(app: &App, path: &DrivePath, query: Option<&str>, headers: &Hea
 }
 
 async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>) -> Result<Response> {
-    let scope = Scope::new("listing")
-        .filter(Some(path.as_str()))
-        .filter(Some(&ask.prefix))
-        .filter(match ask.kind {
-            None => None,
-            Some(Kind::File) => Some("file"),
-            Some(Kind::Directory) => Some("directory"),
-        });
+    let scope = Scope::new("listing").filter(Some(path.as_str())).filter(Some(&ask.prefix)).filter(match ask.kind {
+        None => None,
+        Some(Kind::File) => Some("file"),
+        Some(Kind::Directory) => Some("directory"),
+    });
     ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
     let listing = drive.list(path, &ask).await.map_err(Problem::reading)?;
     respond::json(&entry::Page {
@@ -148,14 +136,7 @@ enum State {
 /// the connection, so that what was cut is seen to be.
 async fn whole(drive: Drive, path: DrivePath, ask: ListAsk, format: Format) -> Result<Response> {
     let first = drive.list(&path, &ask).await.map_err(Problem::reading)?;
-    let walk = Walk {
-        drive,
-        path,
-        ask,
-        format,
-        count: 0,
-        state: State::Page(first),
-    };
+    let walk = Walk { drive, path, ask, format, count: 0, state: State::Page(first) };
     let body = Body::from_stream(stream::try_unfold(walk, Walk::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(format.mime())),

@@ -56,66 +56,38 @@ impl Kind {
     const fn row(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed", "The request is malformed"),
-            Self::DigestMismatch => (
-                StatusCode::BAD_REQUEST,
-                "digest-mismatch",
-                "The body is not what its digest says",
-            ),
+            Self::DigestMismatch => {
+                (StatusCode::BAD_REQUEST, "digest-mismatch", "The body is not what its digest says")
+            }
             Self::BodyCut => (StatusCode::BAD_REQUEST, "body-cut", "The body ended early"),
             Self::ForeignOrigin => (StatusCode::FORBIDDEN, "foreign-origin", "A write from another site"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is nothing here"),
             Self::NoSuchRoute => (StatusCode::NOT_FOUND, "no-such-route", "There is no such resource"),
-            Self::Method => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method-not-allowed",
-                "This method is not for this resource",
-            ),
+            Self::Method => {
+                (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "This method is not for this resource")
+            }
             Self::ParentMissing => (StatusCode::CONFLICT, "parent-missing", "A parent directory is missing"),
             Self::ParentIsFile => (StatusCode::CONFLICT, "parent-is-file", "A parent is a file"),
             Self::IsDirectory => (StatusCode::CONFLICT, "is-directory", "This is a directory"),
             Self::IsFile => (StatusCode::CONFLICT, "is-file", "This is a file"),
             Self::Exists => (StatusCode::CONFLICT, "exists", "The target exists"),
             Self::NotEmpty => (StatusCode::CONFLICT, "not-empty", "The directory is not empty"),
-            Self::PathTooLong => (
-                StatusCode::CONFLICT,
-                "path-too-long",
-                "A path would become too long or too deep",
-            ),
-            Self::Precondition => (
-                StatusCode::PRECONDITION_FAILED,
-                "precondition-failed",
-                "A precondition does not hold",
-            ),
+            Self::PathTooLong => (StatusCode::CONFLICT, "path-too-long", "A path would become too long or too deep"),
+            Self::Precondition => {
+                (StatusCode::PRECONDITION_FAILED, "precondition-failed", "A precondition does not hold")
+            }
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large"),
             Self::TargetTooLong => (StatusCode::URI_TOO_LONG, "target-too-long", "The path is too long"),
-            Self::MediaType => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "media-type",
-                "The body has a type that is not taken here",
-            ),
-            Self::Range => (
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                "range",
-                "The range lies outside the file",
-            ),
-            Self::UnknownHost => (
-                StatusCode::MISDIRECTED_REQUEST,
-                "unknown-host",
-                "This server has another name",
-            ),
+            Self::MediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "The body has a type that is not taken here")
+            }
+            Self::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range", "The range lies outside the file"),
+            Self::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host", "This server has another name"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
             Self::NotYet => (StatusCode::NOT_IMPLEMENTED, "not-yet", "This cannot be done yet"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "The server is busy"),
-            Self::OutcomeUnknown => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "outcome-unknown",
-                "The outcome is not known",
-            ),
-            Self::Closing => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "closing",
-                "The server is shutting down",
-            ),
+            Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "The outcome is not known"),
+            Self::Closing => (StatusCode::SERVICE_UNAVAILABLE, "closing", "The server is shutting down"),
             Self::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full"),
         }
     }
@@ -144,11 +116,7 @@ impl Problem {
             StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
             _ => None,
         };
-        Self {
-            kind,
-            detail: detail.into(),
-            header,
-        }
+        Self { kind, detail: detail.into(), header }
     }
 
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -156,10 +124,7 @@ impl Problem {
     }
 
     pub fn not_found() -> Self {
-        Self::new(
-            Kind::NotFound,
-            "Nothing stands at this path: check its spelling, or list its parent directory.",
-        )
+        Self::new(Kind::NotFound, "Nothing stands at this path: check its spelling, or list its parent directory.")
     }
 
     pub fn precondition() -> Self {
@@ -171,24 +136,13 @@ impl Problem {
 
     /// 405 for this kind of thing; `allow` lists what it takes.
     pub fn method(allow: &'static str, detail: &'static str) -> Self {
-        Self {
-            header: Some((ALLOW, HeaderValue::from_static(allow))),
-            ..Self::new(Kind::Method, detail)
-        }
+        Self { header: Some((ALLOW, HeaderValue::from_static(allow))), ..Self::new(Kind::Method, detail) }
     }
 
     /// 416 for a file of this size.
     pub fn range(size: u64) -> Self {
-        let problem = Self::new(
-            Kind::Range,
-            format!("The file has {size} bytes: ask for a range within them."),
-        );
-        Self {
-            header: HeaderValue::try_from(format!("bytes */{size}"))
-                .ok()
-                .map(|v| (CONTENT_RANGE, v)),
-            ..problem
-        }
+        let problem = Self::new(Kind::Range, format!("The file has {size} bytes: ask for a range within them."));
+        Self { header: HeaderValue::try_from(format!("bytes */{size}")).ok().map(|v| (CONTENT_RANGE, v)), ..problem }
     }
 
     pub fn too_large(limit: u64) -> Self {
@@ -201,10 +155,7 @@ impl Problem {
     /// A fault of ours. `cause` is logged, and never sent.
     pub fn internal(cause: &dyn std::fmt::Debug) -> Self {
         tracing::error!(?cause, "request failed");
-        Self::new(
-            Kind::Internal,
-            "The server could not do this; its log says why under this request's id.",
-        )
+        Self::new(Kind::Internal, "The server could not do this; its log says why under this request's id.")
     }
 
     /// An error met while reading: what lies below a file, or below nothing, is just not there.
@@ -232,9 +183,7 @@ impl Problem {
         };
         let body = serde_json::to_vec(&rendered).unwrap_or_default();
         response.headers_mut().remove(CONTENT_LENGTH);
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         *response.body_mut() = Body::from(body);
     }
 }
@@ -265,22 +214,19 @@ impl From<DriveError> for Problem {
         match error {
             DriveError::NotFound => Self::not_found(),
             DriveError::ParentMissing => Self::new(Kind::ParentMissing, "Make the parent directory first."),
-            DriveError::ParentIsFile => Self::new(
-                Kind::ParentIsFile,
-                "Nothing can stand below a file: choose another path.",
-            ),
+            DriveError::ParentIsFile => {
+                Self::new(Kind::ParentIsFile, "Nothing can stand below a file: choose another path.")
+            }
             DriveError::IsDirectory => Self::new(
                 Kind::IsDirectory,
                 "A directory stands at this path: add a slash if you mean it, or choose another path.",
             ),
-            DriveError::IsFile => Self::new(
-                Kind::IsFile,
-                "A file stands at this path: choose another path, or remove it first.",
-            ),
-            DriveError::Exists => Self::new(
-                Kind::Exists,
-                "Choose another target, remove it first, or ask for overwrite.",
-            ),
+            DriveError::IsFile => {
+                Self::new(Kind::IsFile, "A file stands at this path: choose another path, or remove it first.")
+            }
+            DriveError::Exists => {
+                Self::new(Kind::Exists, "Choose another target, remove it first, or ask for overwrite.")
+            }
             DriveError::NotEmpty => Self::new(Kind::NotEmpty, "Remove what is in the directory first."),
             DriveError::Root => Self::malformed("The root is always there: it can be neither moved nor removed."),
             DriveError::IntoItself => Self::malformed("The target lies inside the source: choose another one."),
@@ -303,10 +249,9 @@ impl From<ContentError> for Problem {
     fn from(error: ContentError) -> Self {
         match error {
             ContentError::Full(_) => disk_full(&error),
-            ContentError::TooLarge => Self::new(
-                Kind::BodyTooLarge,
-                "The file is larger than this drive can hold: send it in parts.",
-            ),
+            ContentError::TooLarge => {
+                Self::new(Kind::BodyTooLarge, "The file is larger than this drive can hold: send it in parts.")
+            }
             ContentError::Gone(_) => Self::new(Kind::Busy, "The file is being replaced: try again."),
             ContentError::Damaged { .. } | ContentError::Cell(_) | ContentError::Io(_) => Self::internal(&error),
         }
@@ -320,10 +265,7 @@ impl From<StoreError> for Problem {
             StoreError::Full(_) | StoreError::Unknown { full: true, .. } => disk_full(&error),
             StoreError::Unknown { .. } => {
                 tracing::error!(cause = ?error, "the outcome of a write is not known");
-                Problem::new(
-                    Kind::OutcomeUnknown,
-                    "The change may have happened or not: look, then try again.",
-                )
+                Problem::new(Kind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
             }
             StoreError::Broken(_)
             | StoreError::OtherSpec(..)

@@ -28,11 +28,7 @@ pub fn wanted(headers: &HeaderMap, size: u64, id: FileId, modified: HttpDate) ->
         Spec::Last(_) if size == 0 => return Ok(None),
         Spec::Last(bytes) => size.saturating_sub(bytes)..size,
     };
-    if range.start >= size {
-        Err(Problem::range(size))
-    } else {
-        Ok(Some(range))
-    }
+    if range.start >= size { Err(Problem::range(size)) } else { Ok(Some(range)) }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -49,16 +45,10 @@ fn parse(text: &str) -> Option<Spec> {
     }
     match (first, last) {
         ("", last) => Some(Spec::Last(number(last)?)),
-        (first, "") => Some(Spec::From {
-            first: number(first)?,
-            last: None,
-        }),
+        (first, "") => Some(Spec::From { first: number(first)?, last: None }),
         (first, last) => {
             let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(Spec::From {
-                first,
-                last: Some(last),
-            })
+            (first <= last).then_some(Spec::From { first, last: Some(last) })
         }
     }
 }
@@ -142,14 +132,9 @@ mod tests {
         let tag = format!("\"{}\"", Uuid::nil());
         assert_eq!(of("bytes=0-0", Some(&tag), 10), part);
         assert_eq!(of("bytes=0-0", Some("Sun, 06 Nov 1994 08:49:37 GMT"), 10), part);
-        for other in [
-            &format!("W/{tag}"),
-            "\"x\"",
-            "Sun, 06 Nov 1994 08:49:38 GMT",
-            "Sun, 06 Nov 1994 08:49:36 GMT",
-            "*",
-            "",
-        ] {
+        for other in
+            [&format!("W/{tag}"), "\"x\"", "Sun, 06 Nov 1994 08:49:38 GMT", "Sun, 06 Nov 1994 08:49:36 GMT", "*", ""]
+        {
             assert_eq!(of("bytes=0-0", Some(other), 10), Ok(None), "{other}");
         }
         // An outdated range is no reason for 416.

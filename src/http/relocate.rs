@@ -37,12 +37,7 @@ pub async fn copy_to(
     body: Body,
 ) -> Result<Response> {
     let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
-    stored(
-        &app.drive
-            .copy_node(&from, &to, overwrite, &creator.0)
-            .await
-            .map_err(refused)?,
-    )
+    stored(&app.drive.copy_node(&from, &to, overwrite, &creator.0).await.map_err(refused)?)
 }
 
 async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(DrivePath, DrivePath, bool)> {

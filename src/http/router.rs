@@ -12,10 +12,7 @@ use super::{App, Options, access, files, find, fs_delete, fs_get, fs_put, health
 use crate::drive::Drive;
 
 pub fn router(drive: Drive, options: Options) -> Router {
-    let app = App {
-        drive,
-        options: Arc::new(options),
-    };
+    let app = App { drive, options: Arc::new(options) };
     let fs = get(fs_get::get).put(fs_put::put).delete(fs_delete::delete);
     let api = Router::new()
         .route("/v1/fs", get(fs_get::to_root))
@@ -42,10 +39,7 @@ pub fn router(drive: Drive, options: Options) -> Router {
 }
 
 async fn no_such_route() -> Problem {
-    Problem::new(
-        Kind::NoSuchRoute,
-        "Files are under /v1/fs/, with a slash between names.",
-    )
+    Problem::new(Kind::NoSuchRoute, "Files are under /v1/fs/, with a slash between names.")
 }
 
 /// axum adds `Allow`.

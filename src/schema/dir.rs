@@ -57,18 +57,12 @@ pub struct Entry {
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
-        self.attributes
-            .write(Writer::new(1).uuid(self.id.0).place(&self.place))
-            .done()
+        self.attributes.write(Writer::new(1).uuid(self.id.0).place(&self.place)).done()
     }
 
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
         let (_, mut r) = Reader::new("file entry", 1, value)?;
-        let entry = Self {
-            id: FileId(r.uuid()?),
-            place: r.place()?,
-            attributes: Attributes::read(&mut r)?,
-        };
+        let entry = Self { id: FileId(r.uuid()?), place: r.place()?, attributes: Attributes::read(&mut r)? };
         r.end()?;
         Ok(entry)
     }
@@ -84,20 +78,12 @@ pub struct DirEntry {
 
 impl DirEntry {
     pub fn encode(&self) -> Bytes {
-        Writer::new(1)
-            .uuid(self.id.0)
-            .time(self.created)
-            .bytes(self.creator.as_bytes())
-            .done()
+        Writer::new(1).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
     }
 
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
         let (_, mut r) = Reader::new("directory entry", 1, value)?;
-        let entry = Self {
-            id: DirId(r.uuid()?),
-            created: r.time()?,
-            creator: r.text()?.to_owned(),
-        };
+        let entry = Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() };
         r.end()?;
         Ok(entry)
     }
@@ -114,10 +100,7 @@ impl DirEntry {
 
 /// The removal of a directory row that has no children.
 pub fn removal() -> Vec<Change> {
-    [ID, CREATOR, CREATED]
-        .into_iter()
-        .map(|q| Change::delete(CF, q))
-        .collect()
+    [ID, CREATOR, CREATED].into_iter().map(|q| Change::delete(CF, q)).collect()
 }
 
 /// The value of `cf:id`.
@@ -179,11 +162,8 @@ mod tests {
         assert_eq!(entry.encode().as_ref(), bytes);
         assert_eq!(Entry::decode(&bytes), Ok(entry));
 
-        let dir = DirEntry {
-            id: DirId(Uuid::from_bytes([5; 16])),
-            creator: "eva".into(),
-            created: Timestamp::from_ms(-1),
-        };
+        let dir =
+            DirEntry { id: DirId(Uuid::from_bytes([5; 16])), creator: "eva".into(), created: Timestamp::from_ms(-1) };
         let mut bytes = vec![1];
         bytes.extend([5; 16]);
         bytes.extend(b"\x01\x03eva");
@@ -196,11 +176,7 @@ mod tests {
 
     #[test]
     fn the_row_of_a_directory() {
-        let dir = DirEntry {
-            id: DirId::ROOT,
-            creator: "eva".into(),
-            created: Timestamp::from_ms(1),
-        };
+        let dir = DirEntry { id: DirId::ROOT, creator: "eva".into(), created: Timestamp::from_ms(1) };
         let bytes: Vec<(Vec<u8>, Vec<u8>)> = dir
             .row()
             .into_iter()
@@ -221,9 +197,6 @@ mod tests {
         assert_eq!(decode_id(&id), Ok(DirId::ROOT));
         assert_eq!(decode_creator(b"\x01\x03eva"), Ok("eva".to_owned()));
         assert_eq!(decode_created(&[1, 2]), Ok(Timestamp::from_ms(1)));
-        assert!(matches!(
-            decode_id(&[2, 0]),
-            Err(ValueError::Newer { found: 2, known: 1, .. })
-        ));
+        assert!(matches!(decode_id(&[2, 0]), Err(ValueError::Newer { found: 2, known: 1, .. })));
     }
 }

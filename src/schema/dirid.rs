@@ -26,11 +26,7 @@ pub struct DirLink {
 
 impl DirLink {
     pub fn encode(&self) -> Bytes {
-        Writer::new(1)
-            .uuid(self.parent.0)
-            .uuid(self.operation)
-            .bytes(self.name.as_str().as_bytes())
-            .done()
+        Writer::new(1).uuid(self.parent.0).uuid(self.operation).bytes(self.name.as_str().as_bytes()).done()
     }
 
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
@@ -38,11 +34,7 @@ impl DirLink {
         let (parent, operation, name) = (DirId(r.uuid()?), r.uuid()?, r.text()?);
         let name = Name::parse(name).map_err(|_| r.damaged())?;
         r.end()?;
-        Ok(Self {
-            parent,
-            name,
-            operation,
-        })
+        Ok(Self { parent, name, operation })
     }
 
     /// The only cell of the row.

@@ -77,15 +77,7 @@ impl Attributes {
         };
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
         let digest = Digest(r.raw(32)?.try_into().map_err(|_| r.damaged())?);
-        Ok(Self {
-            size,
-            mime,
-            creator,
-            modified,
-            added,
-            digest,
-            location,
-        })
+        Ok(Self { size, mime, creator, modified, added, digest, location })
     }
 
     /// The value of `cf:attr`.
@@ -128,22 +120,14 @@ impl Standing {
         let cells = [DIR, NAME, PLACE].map(|q| row.get(CF, q));
         let [Some(dir), Some(name), Some(place)] = cells else {
             let part = cells.iter().any(Option::is_some);
-            return if part {
-                Err(ValueError::Damaged { what: "file row" })
-            } else {
-                Ok(None)
-            };
+            return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
         };
         let (_, mut d) = Reader::new("file's directory", 1, dir)?;
         let (_, mut n) = Reader::new("file's name", 1, name)?;
         let (_, mut p) = Reader::new("file's place", 1, place)?;
         let name = n.text()?;
         let name = Name::parse(name).map_err(|_| n.damaged())?;
-        Ok(Some(Self {
-            dir: DirId(d.uuid()?),
-            name,
-            place: p.place()?,
-        }))
+        Ok(Some(Self { dir: DirId(d.uuid()?), name, place: p.place()? }))
     }
 }
 
@@ -161,10 +145,7 @@ pub fn row(attributes: &Attributes, standing: &Standing) -> Vec<Change> {
 
 /// The removal of a file row, cell by cell, so that no engine has to look which cells there are.
 pub fn removal(location: Location) -> Vec<Change> {
-    let mut cells: Vec<_> = [ATTR, DIR, NAME, PLACE]
-        .into_iter()
-        .map(|q| Change::delete(CF, q))
-        .collect();
+    let mut cells: Vec<_> = [ATTR, DIR, NAME, PLACE].into_iter().map(|q| Change::delete(CF, q)).collect();
     if location == Location::Inline {
         cells.push(Change::delete(C, DATA));
     }
@@ -194,10 +175,7 @@ mod tests {
         bytes.extend([3; 32]);
         assert_eq!(attributes.encode().as_ref(), bytes);
         assert_eq!(Attributes::decode(&bytes), Ok(attributes));
-        assert!(matches!(
-            Attributes::decode(&bytes[..20]),
-            Err(ValueError::Damaged { .. })
-        ));
+        assert!(matches!(Attributes::decode(&bytes[..20]), Err(ValueError::Damaged { .. })));
         bytes.push(0);
         assert!(matches!(Attributes::decode(&bytes), Err(ValueError::Damaged { .. })));
         bytes[0] = 2;
@@ -215,11 +193,7 @@ mod tests {
             .row()
             .into_iter()
             .map(|c| match c {
-                Change::Put {
-                    family,
-                    qualifier,
-                    value,
-                } => (family, Cell { qualifier, value }),
+                Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
                 other => panic!("{other:?}"),
             })
             .collect();

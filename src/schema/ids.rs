@@ -66,10 +66,7 @@ impl Place {
     pub fn random() -> Self {
         // Bytes 0 to 5 and 10 to 15 of a version 4 UUID are all random.
         let [a, b, c, d, e, f, .., g, h] = *Uuid::new_v4().as_bytes();
-        Self {
-            bytes: [a, b, c, d, e, f, g, h],
-            len: 8,
-        }
+        Self { bytes: [a, b, c, d, e, f, g, h], len: 8 }
     }
 
     /// `None` unless it is 1 or 8 bytes long.

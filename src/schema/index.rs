@@ -25,17 +25,9 @@ impl Indexed<'_> {
             mime: self.attributes.mime.clone(),
         };
         let time = time.encode();
-        let name = NameHint {
-            dir: *dir,
-            name: name.clone(),
-        }
-        .encode();
+        let name = NameHint { dir: *dir, name: name.clone() }.encode();
         self.rows(|table| {
-            let value = if table == time::TABLE {
-                time.clone()
-            } else {
-                name.clone()
-            };
+            let value = if table == time::TABLE { time.clone() } else { name.clone() };
             Change::put(CF, self.standing.place.qualifier(), value)
         })
     }
@@ -53,11 +45,6 @@ impl Indexed<'_> {
         let times = Clock::ALL.map(|clock| (time::TABLE, time::key(clock, at(clock), self.id)));
         let name = (name::TABLE, name::key(&self.standing.name.folded(), self.id));
         let rows = times.into_iter().chain([name]);
-        rows.map(|(table, row)| RowChange {
-            table,
-            row,
-            changes: vec![change(table)],
-        })
-        .collect()
+        rows.map(|(table, row)| RowChange { table, row, changes: vec![change(table)] }).collect()
     }
 }

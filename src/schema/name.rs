@@ -23,11 +23,7 @@ pub fn key(folded: &str, id: FileId) -> Bytes {
 /// The folded name and the id that a row key names.
 pub fn decode_key(key: &[u8]) -> Result<(&str, FileId), ValueError> {
     let damaged = ValueError::Damaged { what: "name index key" };
-    let (folded, id) = key
-        .len()
-        .checked_sub(16)
-        .and_then(|at| key.split_at_checked(at))
-        .ok_or(damaged.clone())?;
+    let (folded, id) = key.len().checked_sub(16).and_then(|at| key.split_at_checked(at)).ok_or(damaged.clone())?;
     let folded = folded.strip_suffix(&[0, KIND_FILE]).ok_or(damaged.clone())?;
     let folded = std::str::from_utf8(folded).map_err(|_| damaged.clone())?;
     let id = Uuid::from_slice(id).map_err(|_| damaged)?;
@@ -53,10 +49,7 @@ pub struct NameHint {
 
 impl NameHint {
     pub fn encode(&self) -> Bytes {
-        Writer::new(1)
-            .uuid(self.dir.0)
-            .bytes(self.name.as_str().as_bytes())
-            .done()
+        Writer::new(1).uuid(self.dir.0).bytes(self.name.as_str().as_bytes()).done()
     }
 
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
@@ -79,10 +72,7 @@ mod tests {
         assert_eq!(bytes.as_ref(), [b"a.jpg\0f".to_vec(), vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok(("a.jpg", id)));
         assert!(decode_key(b"a").is_err());
-        let hint = NameHint {
-            dir: DirId(Uuid::from_bytes([2; 16])),
-            name: Name::parse("A.jpg").unwrap(),
-        };
+        let hint = NameHint { dir: DirId(Uuid::from_bytes([2; 16])), name: Name::parse("A.jpg").unwrap() };
         let bytes = [vec![1], vec![2; 16], b"\x05A.jpg".to_vec()].concat();
         assert_eq!(hint.encode().as_ref(), bytes);
         assert_eq!(NameHint::decode(&bytes), Ok(hint));

@@ -94,11 +94,7 @@ impl DrivePath {
         let rest = text.strip_prefix('/').ok_or(PathError::NotAbsolute)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.is_empty() {
-            return if text == "/" {
-                Ok(Self::root())
-            } else {
-                Err(PathError::EmptyName)
-            };
+            return if text == "/" { Ok(Self::root()) } else { Err(PathError::EmptyName) };
         }
         if text.len() > 4 * PATH_BYTES {
             return Err(PathError::TooLong(text.len())); // before the names are looked at one by one
@@ -146,11 +142,7 @@ impl DrivePath {
         if name.is_empty() {
             return None;
         }
-        let parent = if parent.is_empty() {
-            Self::root()
-        } else {
-            Self(parent.to_owned())
-        };
+        let parent = if parent.is_empty() { Self::root() } else { Self(parent.to_owned()) };
         Some((parent, Name(name.to_owned())))
     }
 
@@ -171,11 +163,7 @@ impl DrivePath {
 
     /// Whether this path is `other` or lies below it.
     pub fn is_within(&self, other: &Self) -> bool {
-        other.is_root()
-            || self
-                .0
-                .strip_prefix(&other.0)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        other.is_root() || self.0.strip_prefix(&other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// The row key in the directory table.
@@ -237,19 +225,13 @@ mod tests {
     fn paths_are_parsed_printed_and_split() {
         for text in ["/", "/a", "/a/b", "/a b/ü"] {
             assert_eq!(path(text).as_str(), text);
-            assert_eq!(
-                DrivePath::from_names(&path(text).names().collect::<Vec<_>>()).unwrap(),
-                path(text)
-            );
+            assert_eq!(DrivePath::from_names(&path(text).names().collect::<Vec<_>>()).unwrap(), path(text));
         }
         assert_eq!(path("/a/b/"), path("/a/b"));
         assert_eq!(path("/a/b").split(), Some((path("/a"), Name::parse("b").unwrap())));
         assert_eq!(path("/a").split(), Some((DrivePath::root(), Name::parse("a").unwrap())));
         assert_eq!(DrivePath::root().split(), None);
-        assert_eq!(
-            (path("/a/b").levels(), path("/").levels(), path("/a/b").last()),
-            (2, 0, "b")
-        );
+        assert_eq!((path("/a/b").levels(), path("/").levels(), path("/a/b").last()), (2, 0, "b"));
         for bad in ["", "a", "//", "/a//b", "/a/../b", "/./a", "/a//"] {
             assert!(DrivePath::parse(bad).is_err(), "{bad:?}");
         }

@@ -66,10 +66,7 @@ pub fn range(clock: Clock, from: Option<Timestamp>, to: Option<Timestamp>) -> Ro
     let below = |time: Timestamp| inverted(time).checked_add(1).map_or_else(next_clock, at);
     let first = to.map_or_else(|| vec![clock.byte()], below);
     let end = from.map_or_else(next_clock, below);
-    RowRange {
-        from: Bound::Included(first.into()),
-        to: Bound::Excluded(end.into()),
-    }
+    RowRange { from: Bound::Included(first.into()), to: Bound::Excluded(end.into()) }
 }
 
 /// The value of a hint in the time index.
@@ -97,12 +94,7 @@ impl TimeHint {
         let name = Name::parse(name).map_err(|_| r.damaged())?;
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
         r.end()?;
-        Ok(Self {
-            dir,
-            name,
-            creator,
-            mime,
-        })
+        Ok(Self { dir, name, creator, mime })
     }
 }
 
@@ -117,10 +109,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let bytes = key(Clock::Added, Timestamp::from_ms(1), id(6));
-        assert_eq!(
-            bytes.as_ref(),
-            [vec![1, 0x7f, 255, 255, 255, 255, 255, 255, 254], vec![6; 16]].concat()
-        );
+        assert_eq!(bytes.as_ref(), [vec![1, 0x7f, 255, 255, 255, 255, 255, 255, 254], vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok((Timestamp::from_ms(1), id(6))));
         let hint = TimeHint {
             dir: DirId(Uuid::from_bytes([2; 16])),
@@ -136,9 +125,7 @@ mod tests {
     #[test]
     fn newest_first_over_1970_and_ties_by_id() {
         let times = [i64::MAX, 5, 1, 0, -1, -5, i64::MIN];
-        let keys: Vec<_> = times
-            .map(|ms| key(Clock::Modified, Timestamp::from_ms(ms), id(1)))
-            .to_vec();
+        let keys: Vec<_> = times.map(|ms| key(Clock::Modified, Timestamp::from_ms(ms), id(1))).to_vec();
         assert!(keys.is_sorted());
         assert!(
             key(Clock::Modified, Timestamp::from_ms(1), id(1)) < key(Clock::Modified, Timestamp::from_ms(1), id(2))
@@ -148,11 +135,7 @@ mod tests {
     #[test]
     fn ranges_are_half_open() {
         let within = |from: Option<i64>, to: Option<i64>, ms: i64| {
-            let range = range(
-                Clock::Modified,
-                from.map(Timestamp::from_ms),
-                to.map(Timestamp::from_ms),
-            );
+            let range = range(Clock::Modified, from.map(Timestamp::from_ms), to.map(Timestamp::from_ms));
             [id(0), id(255)].map(|id| range.contains(&key(Clock::Modified, Timestamp::from_ms(ms), id)))
         };
         assert_eq!(within(Some(1), Some(3), 1), [true; 2]);

@@ -67,11 +67,7 @@ impl Timestamp {
 
     fn from_ns(ms: i128) -> Result<Self, BadTime> {
         let ms = i64::try_from(ms).map_err(|_| BadTime)?;
-        if (FIRST..=LAST).contains(&ms) {
-            Ok(Self(ms))
-        } else {
-            Err(BadTime)
-        }
+        if (FIRST..=LAST).contains(&ms) { Ok(Self(ms)) } else { Err(BadTime) }
     }
 
     /// RFC 3339 in UTC with milliseconds.
@@ -101,10 +97,7 @@ fn parse_ns(text: &str) -> Result<i128, BadTime> {
     if !shape {
         return Err(BadTime);
     }
-    let zone = text
-        .get(19..)
-        .ok_or(BadTime)?
-        .trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    let zone = text.get(19..).ok_or(BadTime)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
     let local = text.strip_suffix(zone).ok_or(BadTime)?;
     let local: DateTime = local.parse().map_err(|_| BadTime)?;
     let since = local.duration_since(EPOCH).as_nanos();
@@ -180,13 +173,9 @@ mod tests {
 
     #[test]
     fn unix_seconds() {
-        for (text, ms) in [
-            ("0", 0),
-            ("1767323045.678", 1_767_323_045_678),
-            ("1.9999", 1_999),
-            ("-0.0001", -1),
-            ("-1", -1000),
-        ] {
+        for (text, ms) in
+            [("0", 0), ("1767323045.678", 1_767_323_045_678), ("1.9999", 1_999), ("-0.0001", -1), ("-1", -1000)]
+        {
             assert_eq!(Timestamp::parse_unix(text), Ok(Timestamp(ms)), "{text}");
         }
         for text in ["", "1e3", "+1", ".5", "1.", "0x1", " 1", "99999999999999", "1.5.5", "-"] {

@@ -15,23 +15,13 @@ const MARK: &[u8] = b"u";
 const VALUE: &[u8] = &[1];
 
 pub fn make(id: FileId) -> RowChange {
-    RowChange {
-        table: TABLE,
-        row: id.key(),
-        changes: vec![Change::put(CF, MARK, VALUE)],
-    }
+    RowChange { table: TABLE, row: id.key(), changes: vec![Change::put(CF, MARK, VALUE)] }
 }
 
 pub fn removal(id: FileId) -> RowChange {
-    RowChange {
-        table: TABLE,
-        row: id.key(),
-        changes: vec![Change::delete(CF, MARK)],
-    }
+    RowChange { table: TABLE, row: id.key(), changes: vec![Change::delete(CF, MARK)] }
 }
 
 pub fn decode_key(key: &Bytes) -> Result<FileId, ValueError> {
-    Uuid::from_slice(key)
-        .map(FileId)
-        .map_err(|_| ValueError::Damaged { what: "unlink key" })
+    Uuid::from_slice(key).map(FileId).map_err(|_| ValueError::Damaged { what: "unlink key" })
 }

@@ -135,11 +135,7 @@ impl<'a> Reader<'a> {
 
     /// Checks that nothing follows.
     pub fn end(self) -> Result<(), ValueError> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(self.damaged())
-        }
+        if self.rest.is_empty() { Ok(()) } else { Err(self.damaged()) }
     }
 }
 
@@ -149,12 +145,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let value = Writer::new(1)
-            .number(0)
-            .number(300)
-            .time(Timestamp::from_ms(-1))
-            .bytes(b"ab")
-            .done();
+        let value = Writer::new(1).number(0).number(300).time(Timestamp::from_ms(-1)).bytes(b"ab").done();
         assert_eq!(value.as_ref(), [1, 0, 0xac, 2, 1, 2, b'a', b'b']);
         let (version, mut r) = Reader::new("test", 1, &value).unwrap();
         assert_eq!((version, r.number(), r.number()), (1, Ok(0), Ok(300)));
@@ -169,10 +160,7 @@ mod tests {
             let (_, mut r) = Reader::new("test", 1, &value).unwrap();
             assert_eq!(r.time().unwrap().ms(), ms);
         }
-        assert!(matches!(
-            Reader::new("test", 1, &[2]),
-            Err(ValueError::Newer { found: 2, known: 1, .. })
-        ));
+        assert!(matches!(Reader::new("test", 1, &[2]), Err(ValueError::Newer { found: 2, known: 1, .. })));
         assert!(matches!(Reader::new("test", 1, &[]), Err(ValueError::Damaged { .. })));
         assert!(matches!(Reader::new("test", 1, &[0]), Err(ValueError::Damaged { .. })));
         let (_, mut r) = Reader::new("test", 1, &[1, 5, 0]).unwrap();

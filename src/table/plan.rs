@@ -7,34 +7,18 @@ use super::row::{Column, RowKey};
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Put {
-        family: &'static str,
-        qualifier: Bytes,
-        value: Bytes,
-    },
-    Delete {
-        family: &'static str,
-        qualifier: Bytes,
-    },
-    DeleteFamily {
-        family: &'static str,
-    },
+    Put { family: &'static str, qualifier: Bytes, value: Bytes },
+    Delete { family: &'static str, qualifier: Bytes },
+    DeleteFamily { family: &'static str },
 }
 
 impl Change {
     pub fn put(family: &'static str, qualifier: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
-        Self::Put {
-            family,
-            qualifier: qualifier.into(),
-            value: value.into(),
-        }
+        Self::Put { family, qualifier: qualifier.into(), value: value.into() }
     }
 
     pub fn delete(family: &'static str, qualifier: impl Into<Bytes>) -> Self {
-        Self::Delete {
-            family,
-            qualifier: qualifier.into(),
-        }
+        Self::Delete { family, qualifier: qualifier.into() }
     }
 
     pub fn family(&self) -> &'static str {
@@ -99,12 +83,7 @@ impl Plan {
     /// Bytes of keys, qualifiers and values, checks included.
     pub fn bytes(&self) -> usize {
         let change = |c: &Change| {
-            c.qualifier().map_or(0, Bytes::len)
-                + if let Change::Put { value, .. } = c {
-                    value.len()
-                } else {
-                    0
-                }
+            c.qualifier().map_or(0, Bytes::len) + if let Change::Put { value, .. } = c { value.len() } else { 0 }
         };
         let check = |c: &Check| match c {
             Check::Absent(column) => column.qualifier.len(),
@@ -112,8 +91,7 @@ impl Plan {
             Check::FamilyEmpty(_) => 0,
         };
         let rows = self.prepare.iter().chain(&self.finish);
-        rows.map(|r| r.row.len() + r.changes.iter().map(change).sum::<usize>())
-            .sum::<usize>()
+        rows.map(|r| r.row.len() + r.changes.iter().map(change).sum::<usize>()).sum::<usize>()
             + self
                 .guarded
                 .iter()
@@ -128,8 +106,7 @@ impl Plan {
     /// Whether anything is put, so that the store may grow.
     pub fn has_puts(&self) -> bool {
         let rows = self.prepare.iter().chain(&self.finish).flat_map(|r| &r.changes);
-        rows.chain(self.guarded.iter().flat_map(|g| &g.changes))
-            .any(Change::is_put)
+        rows.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
     }
 }
 

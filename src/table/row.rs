@@ -16,10 +16,7 @@ pub struct Column {
 
 impl Column {
     pub fn new(family: &'static str, qualifier: impl Into<Bytes>) -> Self {
-        Self {
-            family,
-            qualifier: qualifier.into(),
-        }
+        Self { family, qualifier: qualifier.into() }
     }
 }
 
@@ -41,17 +38,11 @@ pub struct Ask {
 
 impl Ask {
     pub fn cells(cells: Vec<Column>) -> Self {
-        Self {
-            cells,
-            families: Vec::new(),
-        }
+        Self { cells, families: Vec::new() }
     }
 
     pub fn families(families: &[&'static str]) -> Self {
-        Self {
-            cells: Vec::new(),
-            families: families.to_vec(),
-        }
+        Self { cells: Vec::new(), families: families.to_vec() }
     }
 }
 
@@ -79,19 +70,13 @@ impl Row {
     }
 
     pub fn get(&self, family: &str, qualifier: &[u8]) -> Option<&Bytes> {
-        let at = self
-            .cells
-            .binary_search_by(|(f, c)| (*f, c.qualifier.as_ref()).cmp(&(family, qualifier)))
-            .ok()?;
+        let at = self.cells.binary_search_by(|(f, c)| (*f, c.qualifier.as_ref()).cmp(&(family, qualifier))).ok()?;
         self.cells.get(at).map(|(_, cell)| &cell.value)
     }
 
     /// The cells of one family, in qualifier order.
     pub fn family<'a>(&'a self, family: &'a str) -> impl Iterator<Item = &'a Cell> + 'a {
-        self.cells
-            .iter()
-            .filter(move |(f, _)| *f == family)
-            .map(|(_, cell)| cell)
+        self.cells.iter().filter(move |(f, _)| *f == family).map(|(_, cell)| cell)
     }
 
     /// All cells, ordered by family and qualifier.
@@ -135,19 +120,13 @@ pub struct RowRange {
 
 impl RowRange {
     pub fn all() -> Self {
-        Self {
-            from: Bound::Unbounded,
-            to: Bound::Unbounded,
-        }
+        Self { from: Bound::Unbounded, to: Bound::Unbounded }
     }
 
     /// All keys that start with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
         let to = prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded);
-        Self {
-            from: Bound::Included(Bytes::copy_from_slice(prefix)),
-            to,
-        }
+        Self { from: Bound::Included(Bytes::copy_from_slice(prefix)), to }
     }
 
     pub fn contains(&self, key: &[u8]) -> bool {
@@ -204,16 +183,10 @@ mod tests {
 
     #[test]
     fn a_row_finds_its_cells() {
-        let cell = |q: &'static str| Cell {
-            qualifier: q.into(),
-            value: q.into(),
-        };
+        let cell = |q: &'static str| Cell { qualifier: q.into(), value: q.into() };
         let row = Row::new(vec![("sub", cell("b")), ("cf", cell("id")), ("sub", cell("a"))]);
         assert_eq!(row.get("sub", b"a").map(AsRef::as_ref), Some(b"a".as_ref()));
         assert_eq!(row.get("cf", b"a"), None);
-        assert_eq!(
-            row.family("sub").map(|c| c.qualifier.as_ref()).collect::<Vec<_>>(),
-            [b"a", b"b"]
-        );
+        assert_eq!(row.family("sub").map(|c| c.qualifier.as_ref()).collect::<Vec<_>>(), [b"a", b"b"]);
     }
 }

@@ -32,11 +32,7 @@ pub enum Broken {
     #[error("table {0} has no family {1}")]
     NoFamily(String, String),
     #[error("{what} of {len} is over the limit of {limit}")]
-    Limit {
-        what: &'static str,
-        len: usize,
-        limit: usize,
-    },
+    Limit { what: &'static str, len: usize, limit: usize },
     #[error("{what} is empty")]
     Empty { what: &'static str },
     #[error("table {table}: {rule}")]
@@ -52,11 +48,7 @@ pub enum Broken {
 type Checked = Result<(), Broken>;
 
 fn limit(what: &'static str, len: usize, limit: usize) -> Checked {
-    if len > limit {
-        Err(Broken::Limit { what, len, limit })
-    } else {
-        Ok(())
-    }
+    if len > limit { Err(Broken::Limit { what, len, limit }) } else { Ok(()) }
 }
 
 /// The tables that were created through one handle.
@@ -73,24 +65,16 @@ impl Catalog {
 
     fn table(&self, name: &str) -> Result<Arc<TableSpec>, Broken> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        tables
-            .get(name)
-            .cloned()
-            .ok_or_else(|| Broken::NoTable(name.to_owned()))
+        tables.get(name).cloned().ok_or_else(|| Broken::NoTable(name.to_owned()))
     }
 
     pub fn check_spec(&self, spec: &TableSpec) -> Checked {
         let named = |s: &str| {
-            !s.is_empty()
-                && s.bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
+            !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
         };
         let mut seen = HashSet::new();
         if !named(&spec.name) || !spec.families.iter().all(|f| named(&f.name)) {
-            return Err(Broken::Spec(
-                spec.name.clone(),
-                "names of tables and families are a-z, 0-9, _ and -",
-            ));
+            return Err(Broken::Spec(spec.name.clone(), "names of tables and families are a-z, 0-9, _ and -"));
         }
         if spec.families.is_empty() || !spec.families.iter().all(|f| seen.insert(&f.name)) {
             return Err(Broken::Spec(spec.name.clone(), "a table has families, each named once"));
@@ -110,9 +94,7 @@ impl Catalog {
         family(&spec, ask.family)?;
         limit("fence cells", ask.fence.len(), FENCE)?;
         limit("page", ask.limit, PAGE_CELLS)?;
-        ask.fence
-            .iter()
-            .try_for_each(|c| check_column(&spec, c.family, &c.qualifier))
+        ask.fence.iter().try_for_each(|c| check_column(&spec, c.family, &c.qualifier))
     }
 
     pub fn check_scan(&self, ask: &ScanAsk) -> Checked {
@@ -142,9 +124,7 @@ impl Catalog {
         let spec = self.table(row.table)?;
         check_row_key(&row.row)?;
         if row.changes.is_empty() {
-            return Err(Broken::Empty {
-                what: "a row without checks or changes",
-            });
+            return Err(Broken::Empty { what: "a row without checks or changes" });
         }
         named.add(&spec, row.table, &row.row, &row.changes)?;
         row.changes.iter().try_for_each(|c| check_change(&spec, c))?;
@@ -160,19 +140,14 @@ impl Catalog {
             (_, Part::Prepare) => "prepare makes rows and removes nothing",
             (_, Part::Finish) => "finish removes rows and makes nothing",
         };
-        Err(Broken::Class {
-            table: row.table.to_owned(),
-            rule,
-        })
+        Err(Broken::Class { table: row.table.to_owned(), rule })
     }
 
     fn check_guarded<'a>(&self, row: &'a Guarded, named: &mut Named<'a>) -> Checked {
         let spec = self.table(row.table)?;
         check_row_key(&row.row)?;
         if row.checks.is_empty() {
-            return Err(Broken::Empty {
-                what: "a guarded row's list of checks",
-            });
+            return Err(Broken::Empty { what: "a guarded row's list of checks" });
         }
         named.add(&spec, row.table, &row.row, &row.changes)?;
         row.changes.iter().try_for_each(|c| check_change(&spec, c))?;
@@ -195,10 +170,7 @@ impl Catalog {
             Class::MadeOnce => "a change needs a check that finds the row",
             Class::WriteOnce | Class::WriteOnceLate => "its cells are never guarded",
         };
-        Err(Broken::Class {
-            table: row.table.to_owned(),
-            rule,
-        })
+        Err(Broken::Class { table: row.table.to_owned(), rule })
     }
 }
 
@@ -224,11 +196,7 @@ impl<'a> Named<'a> {
     fn add(&mut self, spec: &TableSpec, table: &'static str, row: &'a [u8], changes: &'a [Change]) -> Checked {
         if !matches!(spec.class, Class::WriteOnce | Class::WriteOnceLate) {
             let fresh = self.rows.insert((table, row));
-            return if fresh {
-                Ok(())
-            } else {
-                Err(Broken::RowTwice(table.to_owned()))
-            };
+            return if fresh { Ok(()) } else { Err(Broken::RowTwice(table.to_owned())) };
         }
         let fresh = changes.iter().all(|change| {
             let family = (table, row, change.family());
@@ -239,11 +207,7 @@ impl<'a> Named<'a> {
                 None => self.families.insert(family, true).is_none(),
             }
         });
-        if fresh {
-            Ok(())
-        } else {
-            Err(Broken::CellTwice(table.to_owned()))
-        }
+        if fresh { Ok(()) } else { Err(Broken::CellTwice(table.to_owned())) }
     }
 }
 
@@ -283,18 +247,12 @@ fn check_cells(spec: &TableSpec, ask: &Ask) -> Checked {
     }
     limit("cells asked for", ask.cells.len(), PAGE_CELLS)?;
     ask.families.iter().try_for_each(|f| family(spec, f))?;
-    ask.cells
-        .iter()
-        .try_for_each(|c| check_column(spec, c.family, &c.qualifier))
+    ask.cells.iter().try_for_each(|c| check_column(spec, c.family, &c.qualifier))
 }
 
 fn check_change(spec: &TableSpec, change: &Change) -> Checked {
     match change {
-        Change::Put {
-            family,
-            qualifier,
-            value,
-        } => {
+        Change::Put { family, qualifier, value } => {
             check_column(spec, family, qualifier)?;
             check_value(value)
         }

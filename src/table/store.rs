@@ -79,10 +79,7 @@ pub struct Tables {
 
 impl Tables {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self {
-            store,
-            catalog: Arc::new(Catalog::default()),
-        }
+        Self { store, catalog: Arc::new(Catalog::default()) }
     }
 
     /// Makes or checks a table; only created tables can be read or written through this handle.

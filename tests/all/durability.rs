@@ -22,10 +22,7 @@ fn events(trace: &Path) -> Vec<Event> {
         let (pid, call) = line.split_once(' ').unwrap();
         let call = call.trim_start();
         let is_sync = call.starts_with("fsync(") || call.starts_with("fdatasync(");
-        let path = call
-            .split_once('<')
-            .and_then(|(_, rest)| rest.split_once('>'))
-            .map(|(path, _)| path.to_owned());
+        let path = call.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(path, _)| path.to_owned());
         if is_sync && call.ends_with("<unfinished ...>") {
             begun.insert(pid, path.unwrap());
         } else if is_sync && call.ends_with("= 0") {
@@ -58,14 +55,8 @@ fn every_change_is_synced_before_its_answer() {
     let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-y", "-s", "16", "-e", "signal=none"]);
-    command
-        .args(["-e", "trace=fsync,fdatasync,write,writev,sendto,sendmsg", "-o"])
-        .arg(&trace);
-    command
-        .arg(env!("CARGO_BIN_EXE_rowdrive"))
-        .arg("serve")
-        .arg("--data")
-        .arg(&data);
+    command.args(["-e", "trace=fsync,fdatasync,write,writev,sendto,sendmsg", "-o"]).arg(&trace);
+    command.arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(&data);
     command.args(["--listen", "127.0.0.1:0"]);
     let server = Server::wait_for(command, &data);
     let large = scratch.path().join("large");
@@ -90,29 +81,17 @@ fn every_change_is_synced_before_its_answer() {
     server.terminate_child();
     let answers = synced_before_each(events(&trace));
     let statuses: Vec<&str> = answers.iter().map(|(status, _)| status.as_str()).collect();
-    assert_eq!(
-        statuses,
-        ["201", "201", "201", "201", "201", "204", "204", "204"],
-        "{answers:#?}"
-    );
+    assert_eq!(statuses, ["201", "201", "201", "201", "201", "204", "204", "204"], "{answers:#?}");
     for (at, (_, synced)) in answers.iter().enumerate() {
-        let log = synced
-            .iter()
-            .any(|path| path.contains("/db/") && path.ends_with(".log"));
+        let log = synced.iter().any(|path| path.contains("/db/") && path.ends_with(".log"));
         assert!(log, "answer {at} without a synced log: {synced:?}");
     }
     let (_, large) = &answers[1];
     let position = |what: &str, fits: &dyn Fn(&str) -> bool| {
-        large
-            .iter()
-            .position(|path| fits(path))
-            .unwrap_or_else(|| panic!("{what} is not synced: {large:?}"))
+        large.iter().position(|path| fits(path)).unwrap_or_else(|| panic!("{what} is not synced: {large:?}"))
     };
     let content = position("the content file", &|path| path.contains("/content/new/"));
     let folder = position("its folder", &|path| path.ends_with("/content/new"));
     let log = position("the log", &|path| path.ends_with(".log"));
-    assert!(
-        content < log && folder < log,
-        "the name is durable before the content: {large:?}"
-    );
+    assert!(content < log && folder < log, "the name is durable before the content: {large:?}");
 }

@@ -7,49 +7,26 @@ use crate::server::Server;
 /// The shell block that follows the marker.
 fn session() -> String {
     let readme = include_str!("../../README.md");
-    let block = readme
-        .split("<!-- A test runs this block as it is written. -->")
-        .nth(1)
-        .unwrap();
-    block
-        .split("```sh\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap()
-        .to_owned()
+    let block = readme.split("<!-- A test runs this block as it is written. -->").nth(1).unwrap();
+    block.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 
 #[test]
 fn the_session_runs_as_written() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
-    let photo: Vec<u8> = (0..600_000u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
+    let photo: Vec<u8> = (0..600_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(folder.path().join("photo.jpg"), &photo).unwrap();
     // Only the port differs, so that a server that is running already is left alone.
     let script = session().replace("127.0.0.1:8080", &server.address);
     // Of curl, failing statuses are errors too: the README leaves that to the reader's eyes.
     let script = format!("set -e\ncurl() {{ command curl --fail --silent --show-error \"$@\"; echo; }}\n{script}");
-    let run = Command::new("bash")
-        .arg("-c")
-        .arg(&script)
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&run.stdout),
-        String::from_utf8_lossy(&run.stderr),
-    );
+    let run = Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{out}\n{err}");
-    for seen in [
-        "\"path\":\"/photos/2026/photo.jpg\"",
-        "cat.jpg\nphoto.jpg",
-        "\"2026-01-02T03:04:05.000Z\"",
-        "tiger.jpg",
-    ] {
+    for seen in
+        ["\"path\":\"/photos/2026/photo.jpg\"", "cat.jpg\nphoto.jpg", "\"2026-01-02T03:04:05.000Z\"", "tiger.jpg"]
+    {
         assert!(out.contains(seen), "{seen} is missing in\n{out}");
     }
     assert_eq!(std::fs::read(folder.path().join("tiger.jpg")).unwrap(), photo);

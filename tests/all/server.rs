@@ -26,12 +26,7 @@ impl Server {
     /// Starts a server on this data folder, with more arguments.
     pub fn start_on(data: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
-        command
-            .arg("serve")
-            .arg("--data")
-            .arg(data)
-            .args(["--listen", "127.0.0.1:0"])
-            .args(arguments);
+        command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(arguments);
         Self::wait_for(command, data)
     }
 
@@ -46,12 +41,7 @@ impl Server {
         // Whatever it still prints must not block it.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let address = address.expect("the server says where it listens");
-        Self {
-            child,
-            address,
-            data: data.to_owned(),
-            _scratch: None,
-        }
+        Self { child, address, data: data.to_owned(), _scratch: None }
     }
 
     pub fn url(&self, path: &str) -> String {

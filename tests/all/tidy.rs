@@ -12,10 +12,7 @@ const MAY_USE: [(&str, &[&str]); 8] = [
     ("drive", &["content", "schema", "table"]),
     ("migrate", &["schema", "table"]),
     ("http", &["content", "drive", "schema"]),
-    (
-        "cli",
-        &["content", "drive", "engines", "http", "migrate", "schema", "table"],
-    ),
+    ("cli", &["content", "drive", "engines", "http", "migrate", "schema", "table"]),
 ];
 
 /// Lines of code in a file, its unit tests not counted.
@@ -46,11 +43,7 @@ fn uses(text: &str) -> Vec<String> {
         for start in ["crate::", "rowdrive::"] {
             for (at, _) in line.match_indices(start) {
                 let rest = &line[at + start.len()..];
-                found.push(
-                    rest.chars()
-                        .take_while(|c| c.is_ascii_lowercase() || *c == '_')
-                        .collect(),
-                );
+                found.push(rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect());
             }
         }
     }
@@ -68,10 +61,7 @@ fn arrows_point_down() {
         if matches!(module, "lib" | "main") {
             continue;
         }
-        let (_, may) = MAY_USE
-            .iter()
-            .find(|(m, _)| *m == module)
-            .unwrap_or_else(|| panic!("no rule for {module}"));
+        let (_, may) = MAY_USE.iter().find(|(m, _)| *m == module).unwrap_or_else(|| panic!("no rule for {module}"));
         for used in uses(&text) {
             if !used.is_empty() && used != module && !may.contains(&used.as_str()) {
                 wrong.push(format!("{} uses {used}", inner.display()));
@@ -99,17 +89,10 @@ fn files_stay_small() {
 
 #[test]
 fn no_drawers() {
-    let drawers = [
-        "util", "utils", "helper", "helpers", "common", "misc", "manager", "shared",
-    ];
-    let all = ["src", "tests", "loadtest/src"]
-        .into_iter()
-        .flat_map(|below| sources(&root().join(below)));
+    let drawers = ["util", "utils", "helper", "helpers", "common", "misc", "manager", "shared"];
+    let all = ["src", "tests", "loadtest/src"].into_iter().flat_map(|below| sources(&root().join(below)));
     let wrong: Vec<_> = all
-        .filter(|path| {
-            path.iter()
-                .any(|part| drawers.contains(&part.to_str().unwrap().trim_end_matches(".rs")))
-        })
+        .filter(|path| path.iter().any(|part| drawers.contains(&part.to_str().unwrap().trim_end_matches(".rs"))))
         .filter(|path| path.starts_with(root()))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

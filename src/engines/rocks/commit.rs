@@ -51,22 +51,13 @@ impl Committer {
     /// `skip`: tombstones that a check may pass on the commit thread.
     pub fn start(db: Arc<Db>, skip: u64) -> Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        let worker = Worker {
-            db,
-            skip,
-            queue: waiting,
-            held: None,
-            stopping: None,
-        };
+        let worker = Worker { db, skip, queue: waiting, held: None, stopping: None };
         let thread = Builder::new().name("commit".into()).spawn(move || {
             ask_for_precedence();
             worker.run();
         });
         let thread = thread.map_err(|e| StoreError::Failed(format!("no thread for commits: {e}")))?;
-        Ok(Self {
-            queue: Some(queue),
-            thread: Some(thread),
-        })
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
     /// Errors: `Busy` when no place in the queue became free in time, `Failed` when the thread has ended.
@@ -179,11 +170,7 @@ impl Worker {
             if !answers.note(request, verdict, &mut self.held) {
                 break;
             }
-            next = if plans < GROUP_PLANS && bytes < GROUP_BYTES {
-                self.waiting()
-            } else {
-                None
-            };
+            next = if plans < GROUP_PLANS && bytes < GROUP_BYTES { self.waiting() } else { None };
         }
         group.write()
     }
@@ -217,10 +204,7 @@ impl Answers {
         for request in self.accepted {
             let outcome = match &written {
                 Ok(()) => Ok(Outcome::Committed),
-                Err(WriteFailure { cause, full }) => Err(StoreError::Unknown {
-                    cause: cause.clone(),
-                    full: *full,
-                }),
+                Err(WriteFailure { cause, full }) => Err(StoreError::Unknown { cause: cause.clone(), full: *full }),
             };
             answer(request.answer, Answer::Done(outcome));
         }
@@ -250,23 +234,15 @@ mod tests {
 
     fn request() -> (Request, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
-        let request = Request {
-            plan: Plan::default(),
-            patient: false,
-            answer,
-        };
+        let request = Request { plan: Plan::default(), patient: false, answer };
         (request, answered)
     }
 
     /// What an accepted and a refused plan of one group are told.
     fn told(written: std::result::Result<(), WriteFailure>) -> [Result<Outcome>; 2] {
         let ((accepted, one), (refused, other)) = (request(), request());
-        let refusal = Refusal {
-            table: "t",
-            row: "row".into(),
-            check: Check::Absent(Column::new("a", "q")),
-            current: None,
-        };
+        let refusal =
+            Refusal { table: "t", row: "row".into(), check: Check::Absent(Column::new("a", "q")), current: None };
         let (mut answers, mut held) = (Answers::default(), None);
         assert!(answers.note(accepted, Verdict::Accepted, &mut held));
         assert!(answers.note(refused, Verdict::Refused(refusal), &mut held));
@@ -279,33 +255,16 @@ mod tests {
 
     #[test]
     fn a_write_that_failed_leaves_its_plans_in_doubt_and_the_refused_ones_unwritten() {
-        let failed = |full| {
-            told(Err(WriteFailure {
-                cause: "why".into(),
-                full,
-            }))
-        };
-        assert!(matches!(
-            told(Ok(())),
-            [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]
-        ));
-        assert!(matches!(
-            failed(false),
-            [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]
-        ));
-        assert!(matches!(
-            failed(true),
-            [Err(StoreError::Unknown { full: true, .. }), Err(StoreError::Full(_))]
-        ));
+        let failed = |full| told(Err(WriteFailure { cause: "why".into(), full }));
+        assert!(matches!(told(Ok(())), [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]));
+        assert!(matches!(failed(false), [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]));
+        assert!(matches!(failed(true), [Err(StoreError::Unknown { full: true, .. }), Err(StoreError::Full(_))]));
     }
 
     #[tokio::test]
     async fn a_full_queue_is_waited_for_and_then_said() {
         let (queue, mut waiting) = mpsc::channel(1);
-        let committer = Committer {
-            queue: Some(queue),
-            thread: None,
-        };
+        let committer = Committer { queue: Some(queue), thread: None };
         committer.send(request().0).await.unwrap();
         let start = Instant::now();
         assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));

@@ -107,13 +107,7 @@ impl Db {
         }
         let raw = Raw::open_cf_descriptors(&options, dir, families).map_err(|e| open_error(dir, e))?;
         let (open, closed) = channel();
-        let db = Self {
-            raw,
-            points: Points::default(),
-            stopped: OnceLock::new(),
-            _lock: lock,
-            _open: open,
-        };
+        let db = Self { raw, points: Points::default(), stopped: OnceLock::new(), _lock: lock, _open: open };
         Ok((db, Closing(Mutex::new(closed))))
     }
 
@@ -180,10 +174,7 @@ pub(super) struct Families<'a> {
 
 impl<'a> Families<'a> {
     pub fn new(db: &'a Db) -> Self {
-        Self {
-            db,
-            known: HashMap::new(),
-        }
+        Self { db, known: HashMap::new() }
     }
 
     pub fn get(&mut self, table: &'static str, family: &'static str) -> Result<Family<'a>> {
@@ -211,12 +202,7 @@ fn family_name(table: &str, family: &str) -> String {
 pub(super) fn take_folder(dir: &Path) -> Result<File> {
     let failed = |e: std::io::Error| StoreError::Failed(format!("{}: {e}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)?;
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(dir.join("in-use"))
-        .map_err(failed)?;
+    let file = File::options().create(true).truncate(false).write(true).open(dir.join("in-use")).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Failed(format!("the folder {} is in use", dir.display()))),
@@ -230,11 +216,7 @@ fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
     let damaged = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::InvalidArgument)
         || error.as_ref().contains("No such file");
     let said = format!("{}: {}", dir.display(), error.into_string());
-    if damaged {
-        StoreError::Damaged(said)
-    } else {
-        StoreError::Failed(said)
-    }
+    if damaged { StoreError::Damaged(said) } else { StoreError::Failed(said) }
 }
 
 #[cfg(test)]

@@ -50,13 +50,7 @@ enum Stored {
 impl<'a> Group<'a> {
     pub fn new(db: &'a Db, skip: u64) -> Self {
         let (batch, overlay) = (WriteBatch::default(), Overlay::default());
-        Self {
-            db,
-            families: Families::new(db),
-            batch,
-            overlay,
-            skip,
-        }
+        Self { db, families: Families::new(db), batch, overlay, skip }
     }
 
     /// Judges the plan against the database and the plans accepted before, and adds it if its checks hold.
@@ -79,11 +73,7 @@ impl<'a> Group<'a> {
 
     /// Writes what was accepted. After this everything answered is durable.
     pub fn write(self) -> std::result::Result<(), WriteFailure> {
-        if self.batch.is_empty() {
-            Ok(())
-        } else {
-            self.db.write(self.batch)
-        }
+        if self.batch.is_empty() { Ok(()) } else { self.db.write(self.batch) }
     }
 
     fn judge(&mut self, plan: &Plan, patient: bool) -> Result<Verdict> {
@@ -94,12 +84,7 @@ impl<'a> Group<'a> {
                     Found::NotYet(verdict) => return Ok(verdict),
                     Found::Fails(current) => {
                         let (table, row, check) = (guarded.table, guarded.row.clone(), check.clone());
-                        return Ok(Verdict::Refused(Refusal {
-                            table,
-                            row,
-                            check,
-                            current,
-                        }));
+                        return Ok(Verdict::Refused(Refusal { table, row, check, current }));
                     }
                 }
             }
@@ -144,11 +129,7 @@ impl<'a> Group<'a> {
             Ok(true) => Ok(Found::Holds),
             Ok(false) => Ok(Found::Fails(None)),
             Err(Fault::Incomplete) => {
-                let place = Place {
-                    table: guarded.table,
-                    family,
-                    row: guarded.row.clone(),
-                };
+                let place = Place { table: guarded.table, family, row: guarded.row.clone() };
                 Ok(Found::NotYet(Verdict::Compact(place)))
             }
             Err(Fault::Store(error)) => Err(error),
@@ -171,10 +152,7 @@ impl<'a> Group<'a> {
             return Ok(Stored::Keys(Vec::new()));
         }
         let handle = self.families.get(table, family)?;
-        let mut cells = self
-            .db
-            .view(Tier::Disk)
-            .cells(&handle, KeyRange::row(row), Some(self.skip));
+        let mut cells = self.db.view(Tier::Disk).cells(&handle, KeyRange::row(row), Some(self.skip));
         cells.seek_to_first();
         let mut keys = Vec::new();
         while let Some(key) = cells.key() {
@@ -202,19 +180,12 @@ impl<'a> Group<'a> {
         for (table, row, change) in changes(plan) {
             let family = self.families.get(table, change.family())?;
             match change {
-                Change::Put {
-                    family: name,
-                    qualifier,
-                    value,
-                } => {
+                Change::Put { family: name, qualifier, value } => {
                     let key = keys::key(row, qualifier);
                     self.batch.put_cf(&family, &key, value);
                     self.overlay.put(table, name, key, value.clone());
                 }
-                Change::Delete {
-                    family: name,
-                    qualifier,
-                } => {
+                Change::Delete { family: name, qualifier } => {
                     let key = keys::key(row, qualifier);
                     self.batch.delete_cf(&family, &key);
                     self.overlay.delete(table, name, key);
@@ -223,13 +194,9 @@ impl<'a> Group<'a> {
                     let put = self.overlay.empty(table, name, row);
                     match stored.next() {
                         Some(Stored::Keys(keys)) if keys.len() + put.len() <= SINGLE_DELETES => {
-                            keys.iter()
-                                .chain(&put)
-                                .for_each(|key| self.batch.delete_cf(&family, key));
+                            keys.iter().chain(&put).for_each(|key| self.batch.delete_cf(&family, key));
                         }
-                        _ => self
-                            .batch
-                            .delete_range_cf(&family, keys::row_start(row), keys::row_end(row)),
+                        _ => self.batch.delete_range_cf(&family, keys::row_start(row), keys::row_end(row)),
                     }
                 }
             }

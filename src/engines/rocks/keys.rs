@@ -31,10 +31,7 @@ impl KeyRange {
 
     /// All keys of one row.
     pub fn row(row: &[u8]) -> Self {
-        Self {
-            from: row_start(row),
-            to: Some(row_end(row)),
-        }
+        Self { from: row_start(row), to: Some(row_end(row)) }
     }
 
     /// The keys of one row whose qualifiers lie within the bounds.
@@ -49,10 +46,7 @@ impl KeyRange {
             Bound::Excluded(qualifier) => key(row, qualifier),
             Bound::Unbounded => row_end(row),
         };
-        Self {
-            from: lower,
-            to: Some(upper),
-        }
+        Self { from: lower, to: Some(upper) }
     }
 
     /// The keys of all rows within the bounds.
@@ -188,15 +182,7 @@ mod tests {
 
     /// Few different bytes, so that prefixes and escapes meet often.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        let byte = prop_oneof![
-            Just(0u8),
-            Just(1),
-            Just(2),
-            Just(b'a'),
-            Just(0xfe),
-            Just(0xff),
-            any::<u8>()
-        ];
+        let byte = prop_oneof![Just(0u8), Just(1), Just(2), Just(b'a'), Just(0xfe), Just(0xff), any::<u8>()];
         proptest::collection::vec(byte, 0..8)
     }
 

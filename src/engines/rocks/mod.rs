@@ -132,9 +132,7 @@ impl Rocks {
             Err(Fault::Store(error)) => Err(error),
             Err(Fault::Incomplete) => {
                 let (row, ask) = (RowKey::copy_from_slice(row), ask.clone());
-                self.pool
-                    .run(move |db| Ok(read_row(db, Tier::Disk, table, &row, &ask)?))
-                    .await
+                self.pool.run(move |db| Ok(read_row(db, Tier::Disk, table, &row, &ask)?)).await
             }
         }
     }
@@ -200,10 +198,7 @@ impl Rocks {
                     self.pool.run(move |db| db.compact(&place)).await?;
                 }
                 Err(_) => {
-                    return Err(StoreError::Unknown {
-                        cause: "the commit thread ended".into(),
-                        full: false,
-                    });
+                    return Err(StoreError::Unknown { cause: "the commit thread ended".into(), full: false });
                 }
             }
         }
@@ -215,11 +210,7 @@ impl Rocks {
         for guarded in &plan.guarded {
             for check in &guarded.checks {
                 let Check::FamilyEmpty(family) = check else { continue };
-                let place = Place {
-                    table: guarded.table,
-                    family,
-                    row: guarded.row.clone(),
-                };
+                let place = Place { table: guarded.table, family, row: guarded.row.clone() };
                 if matches!(look(&self.db, Tier::Cached, &place, None), Err(Fault::Incomplete)) {
                     let skip = self.skip;
                     let look = move |db: &Db| match look(db, Tier::Disk, &place, Some(skip)) {
@@ -274,10 +265,7 @@ impl Store for Rocks {
 
     fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         let ask = ask.clone();
-        Box::pin(
-            self.pool
-                .run(move |db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?)),
-        )
+        Box::pin(self.pool.run(move |db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?)))
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

@@ -33,11 +33,7 @@ impl Tuning {
         let cache = Cache::new_hyper_clock_cache(memory, 0);
         // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
-        Self {
-            cache,
-            buffers,
-            buffered,
-        }
+        Self { cache, buffers, buffered }
     }
 
     /// Options of the database. `new`: whether it may be made if it is not there.

@@ -44,15 +44,8 @@ impl Overlay {
     pub fn empty(&mut self, table: &'static str, family: &'static str, row: &[u8]) -> Vec<Vec<u8>> {
         let (from, to) = (keys::row_start(row), keys::row_end(row));
         let changed = self.family(table, family);
-        let touched: Vec<Vec<u8>> = changed
-            .cells
-            .range(from.clone()..to)
-            .map(|(key, _)| key.clone())
-            .collect();
-        let put = touched
-            .into_iter()
-            .filter(|key| changed.cells.remove(key).flatten().is_some())
-            .collect();
+        let touched: Vec<Vec<u8>> = changed.cells.range(from.clone()..to).map(|(key, _)| key.clone()).collect();
+        let put = touched.into_iter().filter(|key| changed.cells.remove(key).flatten().is_some()).collect();
         changed.emptied.insert(from);
         put
     }

@@ -18,10 +18,7 @@ pub(super) struct Pool {
 
 impl Pool {
     pub fn new(db: Arc<Db>) -> Self {
-        Self {
-            db,
-            room: Arc::new(Semaphore::new(THREADS)),
-        }
+        Self { db, room: Arc::new(Semaphore::new(THREADS)) }
     }
 
     /// Runs the job on a thread that may block. A caller that goes away meanwhile does not stop it.

@@ -30,13 +30,7 @@ pub(super) fn row(view: View<'_>, table: &'static str, row: &[u8], ask: &Ask) ->
         key.truncate(start);
         key.extend_from_slice(&column.qualifier);
         if let Some(value) = view.cell(&family, &key)? {
-            cells.push((
-                column.family,
-                Cell {
-                    qualifier: column.qualifier.clone(),
-                    value,
-                },
-            ));
+            cells.push((column.family, Cell { qualifier: column.qualifier.clone(), value }));
         }
         last = Some((column.family, family));
     }
@@ -65,11 +59,7 @@ fn whole_family(view: View<'_>, table: &str, row: &[u8], family: &str) -> Read<V
 }
 
 pub(super) fn too_wide(table: &str, row: &[u8], family: &str) -> StoreError {
-    StoreError::TooWide {
-        table: table.to_owned(),
-        row: Bytes::copy_from_slice(row),
-        family: family.to_owned(),
-    }
+    StoreError::TooWide { table: table.to_owned(), row: Bytes::copy_from_slice(row), family: family.to_owned() }
 }
 
 /// A page, its fence and its cells of one instant.
@@ -84,21 +74,13 @@ pub(super) fn page(view: View<'_>, ask: &PageAsk) -> Read<Page> {
         .collect::<Read<Vec<_>>>()?;
     let range = KeyRange::within_row(&ask.row, &ask.from, &ask.to);
     if range.is_empty() {
-        return Ok(Page {
-            cells: Vec::new(),
-            fence,
-            more: false,
-        });
+        return Ok(Page { cells: Vec::new(), fence, more: false });
     }
     let start = keys::row_start(&ask.row).len();
     let mut cells = view.cells(&view.family(ask.table, ask.family)?, range, None);
     cells.seek_to_first();
     let found = up_to(ask.limit, start, &mut cells)?;
-    Ok(Page {
-        cells: found,
-        fence,
-        more: cells.valid(),
-    })
+    Ok(Page { cells: found, fence, more: cells.valid() })
 }
 
 /// The next cells, up to `most`; the iterator is left at the one that follows. `start`: length of `row_start`.
@@ -140,10 +122,7 @@ impl Gathered {
         let bytes = Bytes::from(self.bytes);
         let mut from = 0;
         let cell = |(middle, end): (usize, usize)| {
-            let cell = Cell {
-                qualifier: bytes.slice(from..middle),
-                value: bytes.slice(middle..end),
-            };
+            let cell = Cell { qualifier: bytes.slice(from..middle), value: bytes.slice(middle..end) };
             from = end;
             cell
         };

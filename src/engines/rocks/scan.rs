@@ -41,11 +41,7 @@ pub(super) fn scan(view: View<'_>, ask: &ScanAsk) -> Read<Vec<(RowKey, Row)>> {
 /// `row_start` of the row that comes next in any family.
 fn next_row(tracks: &[Track<'_>], reverse: bool) -> Option<Vec<u8>> {
     let rows = tracks.iter().filter_map(|track| track.row.as_ref());
-    if reverse {
-        rows.max().cloned()
-    } else {
-        rows.min().cloned()
-    }
+    if reverse { rows.max().cloned() } else { rows.min().cloned() }
 }
 
 fn undecodable(table: &str, key: &[u8]) -> StoreError {
@@ -84,10 +80,7 @@ fn tracks<'a>(view: View<'a>, ask: &ScanAsk, range: &KeyRange) -> Read<Vec<Track
             None => wanted.push((column.family, Wanted::Cells(vec![column.qualifier.clone()]))),
         }
     }
-    wanted
-        .into_iter()
-        .map(|(name, wanted)| Track::new(view, ask, name, wanted, range.clone()))
-        .collect()
+    wanted.into_iter().map(|(name, wanted)| Track::new(view, ask, name, wanted, range.clone())).collect()
 }
 
 impl<'a> Track<'a> {
@@ -100,16 +93,7 @@ impl<'a> Track<'a> {
             cells.seek_to_first();
         }
         let (table, reverse) = (ask.table, ask.reverse);
-        let mut track = Self {
-            view,
-            table,
-            name,
-            family,
-            cells,
-            reverse,
-            wanted,
-            row: None,
-        };
+        let mut track = Self { view, table, name, family, cells, reverse, wanted, row: None };
         track.settle()?;
         Ok(track)
     }
@@ -141,11 +125,7 @@ impl<'a> Track<'a> {
             Wanted::Cells(qualifiers) => {
                 let qualifiers = qualifiers.clone();
                 let found = self.step_through(start, STEPS, |q| qualifiers.iter().any(|wanted| wanted == q));
-                if self.in_row(start) {
-                    self.wide_row(start, row, &qualifiers)?
-                } else {
-                    found
-                }
+                if self.in_row(start) { self.wide_row(start, row, &qualifiers)? } else { found }
             }
         };
         into.extend(found.into_iter().map(|cell| (self.name, cell)));
@@ -181,10 +161,7 @@ impl<'a> Track<'a> {
         let mut found = Vec::new();
         for qualifier in qualifiers {
             if let Some(value) = self.view.cell(&self.family, &keys::key(row, qualifier))? {
-                found.push(Cell {
-                    qualifier: qualifier.clone(),
-                    value,
-                });
+                found.push(Cell { qualifier: qualifier.clone(), value });
             }
         }
         if self.reverse {

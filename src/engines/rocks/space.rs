@@ -39,11 +39,7 @@ impl Space {
     }
 
     pub fn probed(dir: &Path, probe: Probe) -> Self {
-        Self {
-            dir: dir.to_owned(),
-            probe,
-            last: Mutex::new(None),
-        }
+        Self { dir: dir.to_owned(), probe, last: Mutex::new(None) }
     }
 
     /// Errors: `Full` when less than the reserve is left. A file system that does not say is taken to have room.
@@ -54,10 +50,7 @@ impl Space {
             return Ok(());
         }
         let (dir, free) = (self.dir.display(), room.free >> 20);
-        Err(StoreError::Full(format!(
-            "{dir}: {free} MiB left, {} MiB are kept in reserve",
-            reserve >> 20
-        )))
+        Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB are kept in reserve", reserve >> 20)))
     }
 
     fn room(&self) -> Option<Room> {
@@ -76,10 +69,7 @@ impl Space {
 fn room(dir: &Path) -> io::Result<Room> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(Room {
-        free: bytes(stat.f_bavail),
-        total: bytes(stat.f_blocks),
-    })
+    Ok(Room { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks) })
 }
 
 #[cfg(test)]
@@ -93,15 +83,9 @@ mod tests {
     #[test]
     fn the_reserve_is_64_mib_or_an_eighth() {
         assert!(space(64 << 20, 1 << 40).check().is_ok());
-        assert!(matches!(
-            space((64 << 20) - 1, 1 << 40).check(),
-            Err(StoreError::Full(_))
-        ));
+        assert!(matches!(space((64 << 20) - 1, 1 << 40).check(), Err(StoreError::Full(_))));
         assert!(space(1 << 20, 8 << 20).check().is_ok());
-        assert!(matches!(
-            space((1 << 20) - 1, 8 << 20).check(),
-            Err(StoreError::Full(_))
-        ));
+        assert!(matches!(space((1 << 20) - 1, 8 << 20).check(), Err(StoreError::Full(_))));
     }
 
     #[test]

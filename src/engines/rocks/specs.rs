@@ -40,10 +40,7 @@ impl Specs {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(e) => return Err(StoreError::Failed(format!("{}: {e}", path.display()))),
         };
-        Ok(Self {
-            dir: dir.to_owned(),
-            tables,
-        })
+        Ok(Self { dir: dir.to_owned(), tables })
     }
 
     pub fn tables(&self) -> &[TableSpec] {
@@ -54,25 +51,17 @@ impl Specs {
     pub fn add(&mut self, spec: &TableSpec) -> Result<()> {
         if let Some(there) = self.tables.iter().find(|t| t.name == spec.name) {
             let same = there == spec;
-            return if same {
-                Ok(())
-            } else {
-                Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}")))
-            };
+            return if same { Ok(()) } else { Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}"))) };
         }
         let mut tables = self.tables.clone();
         tables.push(spec.clone());
-        self.write(&tables)
-            .map_err(|e| StoreError::Failed(format!("{}: {e}", self.dir.join(NAME).display())))?;
+        self.write(&tables).map_err(|e| StoreError::Failed(format!("{}: {e}", self.dir.join(NAME).display())))?;
         self.tables = tables;
         Ok(())
     }
 
     fn write(&self, tables: &[TableSpec]) -> io::Result<()> {
-        let content = Content {
-            format: FORMAT,
-            tables: tables.to_vec(),
-        };
+        let content = Content { format: FORMAT, tables: tables.to_vec() };
         let temporary = self.dir.join(format!("{NAME}.new"));
         let mut file = File::create(&temporary)?;
         file.write_all(&serde_json::to_vec_pretty(&content)?)?;
@@ -88,10 +77,9 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<TableSpec>> {
     let damaged = |e: serde_json::Error| StoreError::Damaged(format!("{}: {e}", path.display()));
     let content: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
     match content.get("format").and_then(serde_json::Value::as_u64) {
-        Some(format) if format != u64::from(FORMAT) => Err(StoreError::Failed(format!(
-            "{}: format {format} is of another version",
-            path.display()
-        ))),
+        Some(format) if format != u64::from(FORMAT) => {
+            Err(StoreError::Failed(format!("{}: format {format} is of another version", path.display())))
+        }
         _ => Ok(serde_json::from_value::<Content>(content).map_err(damaged)?.tables),
     }
 }
@@ -102,17 +90,9 @@ mod tests {
     use crate::table::{Class, FamilySpec};
 
     fn spec(name: &str, class: Class) -> TableSpec {
-        let family = FamilySpec {
-            name: "cf".into(),
-            compression: Default::default(),
-            bloom: true,
-            cells: Default::default(),
-        };
-        TableSpec {
-            name: name.into(),
-            class,
-            families: vec![family],
-        }
+        let family =
+            FamilySpec { name: "cf".into(), compression: Default::default(), bloom: true, cells: Default::default() };
+        TableSpec { name: name.into(), class, families: vec![family] }
     }
 
     #[test]
@@ -134,14 +114,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut specs = Specs::load(dir.path()).unwrap();
         specs.add(&spec("a", Class::RowsReturn)).unwrap();
-        assert!(matches!(
-            specs.add(&spec("a", Class::MadeOnce)),
-            Err(StoreError::OtherSpec(..))
-        ));
-        assert_eq!(
-            Specs::load(dir.path()).unwrap().tables(),
-            [spec("a", Class::RowsReturn)]
-        );
+        assert!(matches!(specs.add(&spec("a", Class::MadeOnce)), Err(StoreError::OtherSpec(..))));
+        assert_eq!(Specs::load(dir.path()).unwrap().tables(), [spec("a", Class::RowsReturn)]);
     }
 
     #[test]

@@ -26,10 +26,7 @@ pub(super) struct Points {
 
 impl Default for Points {
     fn default() -> Self {
-        Self {
-            cached: tiered(Tier::Cached),
-            disk: tiered(Tier::Disk),
-        }
+        Self { cached: tiered(Tier::Cached), disk: tiered(Tier::Disk) }
     }
 }
 
@@ -49,12 +46,7 @@ impl Db {
             Tier::Cached => &self.points.cached,
             Tier::Disk => &self.points.disk,
         };
-        View {
-            db: self,
-            tier,
-            snapshot: None,
-            points,
-        }
+        View { db: self, tier, snapshot: None, points }
     }
 
     /// Lets `read` look at the database at one instant.
@@ -72,12 +64,7 @@ impl Db {
         let snapshot = self.raw.snapshot();
         let mut points = tiered(tier);
         points.set_snapshot(&snapshot);
-        read(View {
-            db: self,
-            tier,
-            snapshot: Some(&snapshot),
-            points: &points,
-        })
+        read(View { db: self, tier, snapshot: Some(&snapshot), points: &points })
     }
 }
 

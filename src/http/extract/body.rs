@@ -18,9 +18,7 @@ pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> 
     let Some(text) = single(headers, &CONTENT_LENGTH)? else {
         return Ok(None);
     };
-    let length = text
-        .parse()
-        .map_err(|_| Problem::malformed("Content-Length is not a number."))?;
+    let length = text.parse().map_err(|_| Problem::malformed("Content-Length is not a number."))?;
     match limit {
         Some(limit) if length > limit => Err(Problem::too_large(limit)),
         _ => Ok(Some(length)),
@@ -62,14 +60,9 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
 
 /// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
 pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T> {
-    let essence = single(headers, &CONTENT_TYPE)?
-        .and_then(|t| t.split(';').next())
-        .unwrap_or_default();
+    let essence = single(headers, &CONTENT_TYPE)?.and_then(|t| t.split(';').next()).unwrap_or_default();
     if !essence.trim().eq_ignore_ascii_case("application/json") {
-        return Err(Problem::new(
-            Kind::MediaType,
-            "Send the body as Content-Type: application/json.",
-        ));
+        return Err(Problem::new(Kind::MediaType, "Send the body as Content-Type: application/json."));
     }
     declared(headers, Some(JSON_BYTES))?;
     let mut pieces = body.into_data_stream();
@@ -89,8 +82,5 @@ pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Resul
 
 fn cut(cause: &dyn std::fmt::Debug) -> Problem {
     tracing::info!(?cause, "a body was cut");
-    Problem::new(
-        Kind::BodyCut,
-        "The body was not sent whole, so nothing is stored: send it again.",
-    )
+    Problem::new(Kind::BodyCut, "The body was not sent whole, so nothing is stored: send it again.")
 }

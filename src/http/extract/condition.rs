@@ -39,10 +39,7 @@ impl Preconditions {
         Ok(Self {
             unmodified_since: date(&IF_UNMODIFIED_SINCE, if_match.is_some()),
             modified_since: date(&IF_MODIFIED_SINCE, if_none_match.is_some()),
-            versions: Condition {
-                if_match,
-                if_none_match,
-            },
+            versions: Condition { if_match, if_none_match },
         })
     }
 
@@ -93,11 +90,7 @@ fn malformed(name: &HeaderName) -> Problem {
 
 enum Tag<'a> {
     Any,
-    Entity {
-        is_weak: bool,
-        opaque: &'a [u8],
-        len: usize,
-    },
+    Entity { is_weak: bool, opaque: &'a [u8], len: usize },
 }
 
 impl Tag<'_> {
@@ -119,11 +112,7 @@ fn tag(text: &[u8]) -> Option<Tag<'_>> {
     let inner = quoted.strip_prefix(b"\"")?;
     let end = inner.iter().position(|&b| b == b'"')?;
     let opaque = inner.get(..end).filter(|t| t.iter().all(|&b| b > b' ' && b != 0x7f))?;
-    Some(Tag::Entity {
-        is_weak,
-        opaque,
-        len: usize::from(is_weak) * 2 + end + 2,
-    })
+    Some(Tag::Entity { is_weak, opaque, len: usize::from(is_weak) * 2 + end + 2 })
 }
 
 /// Entity tags are compared byte by byte, so an id written otherwise than we write it is not ours.
@@ -161,28 +150,11 @@ mod tests {
         assert_eq!(parse(&[], false), None);
         assert_eq!(parse(&[" * "], false), Some(Versions::Any));
         assert_eq!(parse(&[&format!("\"{A}\"")], false), Some(Versions::These(vec![a])));
-        assert_eq!(
-            parse(&[&format!("\"x,y\" , \"{A}\","), "\"\""], false),
-            Some(Versions::These(vec![a]))
-        );
+        assert_eq!(parse(&[&format!("\"x,y\" , \"{A}\","), "\"\""], false), Some(Versions::These(vec![a])));
         assert_eq!(parse(&[&format!("W/\"{A}\"")], false), Some(Versions::These(vec![])));
         assert_eq!(parse(&[&format!("W/\"{A}\"")], true), Some(Versions::These(vec![a])));
-        assert_eq!(
-            parse(&[&format!("\"{}\"", A.to_uppercase())], false),
-            Some(Versions::These(vec![]))
-        );
-        for bad in [
-            "",
-            ",",
-            A,
-            "\"a",
-            "a\"",
-            "*, \"a\"",
-            "**",
-            "\"a\" \"b\"",
-            "w/\"a\"",
-            "\"a b\"",
-        ] {
+        assert_eq!(parse(&[&format!("\"{}\"", A.to_uppercase())], false), Some(Versions::These(vec![])));
+        for bad in ["", ",", A, "\"a", "a\"", "*, \"a\"", "**", "\"a\" \"b\"", "w/\"a\"", "\"a b\""] {
             assert_eq!(parse(&[bad], false), malformed, "{bad}");
         }
     }
@@ -190,10 +162,7 @@ mod tests {
     #[test]
     fn a_directory_has_no_versions() {
         let of = |m: Option<Versions>, n: Option<Versions>| Preconditions {
-            versions: Condition {
-                if_match: m,
-                if_none_match: n,
-            },
+            versions: Condition { if_match: m, if_none_match: n },
             ..Preconditions::default()
         };
         let some = Some(Versions::These(vec![FileId(Uuid::nil())]));

@@ -57,9 +57,7 @@ fn dictionary(text: &str) -> Option<Vec<(&str, Vec<u8>)>> {
 /// RFC 9651 section 3.1.2.
 fn is_key(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase() || c == '*')
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b))
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b))
 }
 
 /// Skips parameters, none of which has a meaning here; their values may be tokens, numbers or booleans.
@@ -99,16 +97,10 @@ mod tests {
         let good = format!("sha-256=:{text}:");
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&[&good]), Ok(Some(seven)));
-        assert_eq!(
-            read(&[&format!("md5=:AAAA:,\t{good};a=1;b , unixsum=:AA==:")]),
-            Ok(Some(seven))
-        );
+        assert_eq!(read(&[&format!("md5=:AAAA:,\t{good};a=1;b , unixsum=:AA==:")]), Ok(Some(seven)));
         assert_eq!(read(&["md5=:AAAA:", &good]), Ok(Some(seven)));
         assert_eq!(read(&["sha-512=:AAAA:"]), Ok(None));
-        assert_eq!(
-            read(&[&format!("sha-256=:{}:", text.trim_end_matches('='))]),
-            Ok(Some(seven))
-        );
+        assert_eq!(read(&[&format!("sha-256=:{}:", text.trim_end_matches('='))]), Ok(Some(seven)));
         for bad in [
             "",
             ",",

@@ -35,11 +35,7 @@ impl<S: Sync> FromRequestParts<S> for Creator {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
-        parts
-            .extensions
-            .get()
-            .cloned()
-            .ok_or_else(|| Problem::internal(&"a route lacks its identity"))
+        parts.extensions.get().cloned().ok_or_else(|| Problem::internal(&"a route lacks its identity"))
     }
 }
 
@@ -57,20 +53,14 @@ fn of(headers: &HeaderMap) -> Result<Creator> {
     let decoded = STANDARD.decode(token.trim()).map_err(|_| malformed())?;
     let text = String::from_utf8(decoded).map_err(|_| malformed())?;
     let (name, _password) = text.split_once(':').ok_or_else(malformed)?;
-    if name.is_empty() {
-        anonymous
-    } else {
-        user(name).map(Creator)
-    }
+    if name.is_empty() { anonymous } else { user(name).map(Creator) }
 }
 
 /// A user's name, wherever it is written.
 pub fn user(name: &str) -> Result<String> {
     let name = nfc(name);
     if name.is_empty() || name.len() > NAME_BYTES || name.contains(char::is_control) {
-        return Err(Problem::malformed(format!(
-            "A user's name has 1 to {NAME_BYTES} bytes and no control character."
-        )));
+        return Err(Problem::malformed(format!("A user's name has 1 to {NAME_BYTES} bytes and no control character.")));
     }
     Ok(name.into_owned())
 }
@@ -100,13 +90,9 @@ mod tests {
         assert_eq!(of(&HeaderMap::new()).unwrap().0, ANONYMOUS);
         assert_eq!(named(&format!("bAsIc {}", STANDARD.encode("tom:x"))).unwrap(), "tom");
         assert_eq!(basic(format!("{}:x", "u".repeat(255)).as_bytes()).unwrap().len(), 255);
-        for bad in [
-            &b"tom"[..],
-            b"to\nm:x",
-            b"\xff:x",
-            "\u{85}:x".as_bytes(),
-            format!("{}:x", "u".repeat(256)).as_bytes(),
-        ] {
+        for bad in
+            [&b"tom"[..], b"to\nm:x", b"\xff:x", "\u{85}:x".as_bytes(), format!("{}:x", "u".repeat(256)).as_bytes()]
+        {
             assert_eq!(basic(bad), None);
         }
         for bad in ["Basic", "Basic !!!", "Basic dG9t OnNl"] {

@@ -31,9 +31,6 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'
         return Err(Problem::malformed(format!("Send {name} once.")));
     }
     value
-        .map(|v| {
-            v.to_str()
-                .map_err(|_| Problem::malformed(format!("{name} holds characters that are not ASCII.")))
-        })
+        .map(|v| v.to_str().map_err(|_| Problem::malformed(format!("{name} holds characters that are not ASCII."))))
         .transpose()
 }

@@ -33,19 +33,13 @@ impl Target {
     /// encoded slash never parts names.
     fn parse(raw: &str) -> Result<Self> {
         if raw.is_empty() {
-            return Ok(Self {
-                path: DrivePath::root(),
-                directory: true,
-            });
+            return Ok(Self { path: DrivePath::root(), directory: true });
         }
         let (raw, directory) = raw.strip_suffix('/').map_or((raw, false), |r| (r, true));
         let texts: Vec<Cow<'_, str>> = raw.split('/').map(decode).collect::<Result<_>>()?;
         let names: std::result::Result<Vec<Name>, PathError> = texts.iter().map(|t| Name::parse(t)).collect();
         let path = names.and_then(|names| DrivePath::from_names(&names));
-        Ok(Self {
-            path: path.map_err(|e| longest(e, &texts.join("/"), 1))?,
-            directory,
-        })
+        Ok(Self { path: path.map_err(|e| longest(e, &texts.join("/"), 1))?, directory })
     }
 }
 
@@ -60,11 +54,7 @@ pub fn parse_text(what: &str, text: &str) -> Result<DrivePath> {
 /// A path that is too long as a whole is that first, whatever else is wrong with its names.
 fn longest(error: PathError, text: &str, slashes: usize) -> PathError {
     let bytes = nfc(text).len() + slashes;
-    if bytes > PATH_BYTES {
-        PathError::TooLong(bytes)
-    } else {
-        error
-    }
+    if bytes > PATH_BYTES { PathError::TooLong(bytes) } else { error }
 }
 
 /// Percent-decodes strictly: a percent sign starts two hexadecimal digits, and the result is UTF-8.
@@ -75,9 +65,7 @@ pub fn decode(raw: &str) -> Result<Cow<'_, str>> {
             "A percent sign is not followed by two hexadecimal digits: write %25 for the sign itself.",
         ));
     }
-    percent_decode_str(raw)
-        .decode_utf8()
-        .map_err(|_| Problem::malformed("A path or parameter is not UTF-8."))
+    percent_decode_str(raw).decode_utf8().map_err(|_| Problem::malformed("A path or parameter is not UTF-8."))
 }
 
 /// All that RFC 3986 does not let stand in a segment, and what clients and shells trip over.
@@ -103,9 +91,7 @@ mod tests {
     use crate::http::problem::Kind;
 
     fn of(raw: &str) -> std::result::Result<(String, bool), Kind> {
-        Target::parse(raw)
-            .map(|t| (t.path.to_string(), t.directory))
-            .map_err(|p| p.kind())
+        Target::parse(raw).map(|t| (t.path.to_string(), t.directory)).map_err(|p| p.kind())
     }
 
     #[test]
@@ -145,12 +131,7 @@ mod tests {
         // 3 bytes each, 2 after normalisation
         let ohms = vec!["\u{2126}".repeat(127); 16].join("/");
         assert!(ohms.len() > 4096 && of(&ohms).is_ok());
-        assert_eq!(
-            parse_text("from", &format!("/{}", "x".repeat(5000)))
-                .unwrap_err()
-                .kind(),
-            Kind::TargetTooLong
-        );
+        assert_eq!(parse_text("from", &format!("/{}", "x".repeat(5000))).unwrap_err().kind(), Kind::TargetTooLong);
     }
 
     #[test]

@@ -119,10 +119,7 @@ fn restore_plus(time: &str) -> String {
 }
 
 fn unknown(name: &str, known: &[&str]) -> Problem {
-    let mut detail = format!(
-        "There is no parameter `{}` here: ",
-        name.chars().take(64).collect::<String>()
-    );
+    let mut detail = format!("There is no parameter `{}` here: ", name.chars().take(64).collect::<String>());
     let _ = match known {
         [] => write!(detail, "send none."),
         known => write!(detail, "use {}.", known.join(", ")),
@@ -140,15 +137,7 @@ mod tests {
         let params = Params::parse(Some("limit=5&prefix=a%2Bb+c"), &known).unwrap();
         assert_eq!((params.limit().unwrap(), params.text("prefix")), (5, Some("a+b c")));
         assert!(Params::parse(Some(""), &known).is_ok() && Params::parse(None, &known).is_ok());
-        for bad in [
-            "limt=5",
-            "limit=5&limit=5",
-            "limit=5&limi%74=6",
-            "Limit=5",
-            "limit=%",
-            "prefix=%ff",
-            "=5",
-        ] {
+        for bad in ["limt=5", "limit=5&limit=5", "limit=5&limi%74=6", "Limit=5", "limit=%", "prefix=%ff", "=5"] {
             assert!(Params::parse(Some(bad), &known).is_err(), "{bad}");
         }
     }

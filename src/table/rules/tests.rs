@@ -13,11 +13,7 @@ fn spec(name: &str, class: Class, families: &[&str]) -> TableSpec {
         bloom: false,
         cells: Default::default(),
     };
-    TableSpec {
-        name: name.to_owned(),
-        class,
-        families: families.iter().map(family).collect(),
-    }
+    TableSpec { name: name.to_owned(), class, families: families.iter().map(family).collect() }
 }
 
 /// A catalog with a table of each class: `return`, `made`, `once` and `late`.
@@ -41,11 +37,7 @@ fn bytes(len: usize) -> Bytes {
 }
 
 fn over(what: &'static str, limit: usize) -> Checked {
-    Err(Broken::Limit {
-        what,
-        len: limit + 1,
-        limit,
-    })
+    Err(Broken::Limit { what, len: limit + 1, limit })
 }
 
 fn empty(what: &'static str) -> Checked {
@@ -73,20 +65,11 @@ fn delete_family(family: &'static str) -> Change {
 }
 
 fn row(table: &'static str, changes: Vec<Change>) -> RowChange {
-    RowChange {
-        table,
-        row: "r".into(),
-        changes,
-    }
+    RowChange { table, row: "r".into(), changes }
 }
 
 fn guarded(table: &'static str, check: Check, changes: Vec<Change>) -> Guarded {
-    Guarded {
-        table,
-        row: "r".into(),
-        checks: vec![check],
-        changes,
-    }
+    Guarded { table, row: "r".into(), checks: vec![check], changes }
 }
 
 fn absent() -> Check {
@@ -94,24 +77,15 @@ fn absent() -> Check {
 }
 
 fn prepares(rows: Vec<RowChange>) -> Checked {
-    catalog().check_plan(&Plan {
-        prepare: rows,
-        ..Plan::default()
-    })
+    catalog().check_plan(&Plan { prepare: rows, ..Plan::default() })
 }
 
 fn guards(rows: Vec<Guarded>) -> Checked {
-    catalog().check_plan(&Plan {
-        guarded: rows,
-        ..Plan::default()
-    })
+    catalog().check_plan(&Plan { guarded: rows, ..Plan::default() })
 }
 
 fn finishes(rows: Vec<RowChange>) -> Checked {
-    catalog().check_plan(&Plan {
-        finish: rows,
-        ..Plan::default()
-    })
+    catalog().check_plan(&Plan { finish: rows, ..Plan::default() })
 }
 
 fn get(key: &[u8], ask: &Ask) -> Checked {
@@ -120,25 +94,11 @@ fn get(key: &[u8], ask: &Ask) -> Checked {
 
 fn page(limit: usize, fence: Vec<Column>) -> PageAsk {
     let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-    PageAsk {
-        table: "return",
-        row: "r".into(),
-        family: "cf",
-        from,
-        to,
-        limit,
-        fence,
-    }
+    PageAsk { table: "return", row: "r".into(), family: "cf", from, to, limit, fence }
 }
 
 fn scan(limit: usize, ask: Ask) -> ScanAsk {
-    ScanAsk {
-        table: "return",
-        range: RowRange::all(),
-        ask,
-        limit,
-        reverse: false,
-    }
+    ScanAsk { table: "return", range: RowRange::all(), ask, limit, reverse: false }
 }
 
 #[test]
@@ -149,12 +109,7 @@ fn an_empty_plan_is_allowed() {
 #[test]
 fn names_of_tables_and_families_are_plain() {
     let check = |name: &str, families: &[&str]| Catalog::default().check_spec(&spec(name, Class::RowsReturn, families));
-    let names = |name: &str| {
-        Err(Broken::Spec(
-            name.to_owned(),
-            "names of tables and families are a-z, 0-9, _ and -",
-        ))
-    };
+    let names = |name: &str| Err(Broken::Spec(name.to_owned(), "names of tables and families are a-z, 0-9, _ and -"));
     assert_eq!(check("a_table-9", &["cf", "c-f_0"]), Ok(()));
     for name in ["", "Dir", "a b", "a/b", "a.b", "a:b", "\u{e4}", "a\0"] {
         assert_eq!(check(name, &["cf"]), names(name), "{name:?}");
@@ -173,20 +128,8 @@ fn a_table_has_families_each_once() {
 #[test]
 fn a_table_must_have_been_created() {
     assert_eq!(catalog().check_ask("nope", b"r", &Ask::families(&["cf"])), no_table());
-    assert_eq!(
-        catalog().check_page(&PageAsk {
-            table: "nope",
-            ..page(1, vec![])
-        }),
-        no_table()
-    );
-    assert_eq!(
-        catalog().check_scan(&ScanAsk {
-            table: "nope",
-            ..scan(1, Ask::families(&["cf"]))
-        }),
-        no_table()
-    );
+    assert_eq!(catalog().check_page(&PageAsk { table: "nope", ..page(1, vec![]) }), no_table());
+    assert_eq!(catalog().check_scan(&ScanAsk { table: "nope", ..scan(1, Ask::families(&["cf"])) }), no_table());
     assert_eq!(prepares(vec![row("nope", vec![put()])]), no_table());
     assert_eq!(guards(vec![guarded("nope", absent(), vec![])]), no_table());
     assert_eq!(finishes(vec![row("nope", vec![delete()])]), no_table());
@@ -200,82 +143,34 @@ fn a_family_must_be_the_tables() {
         assert_eq!(get(b"r", &ask), no_family("return"));
         assert_eq!(catalog().check_scan(&scan(1, ask)), no_family("return"));
     }
-    assert_eq!(
-        catalog().check_page(&PageAsk {
-            family: "nope",
-            ..page(1, vec![])
-        }),
-        no_family("return")
-    );
-    assert_eq!(
-        catalog().check_page(&page(1, vec![Column::new("nope", "q")])),
-        no_family("return")
-    );
+    assert_eq!(catalog().check_page(&PageAsk { family: "nope", ..page(1, vec![]) }), no_family("return"));
+    assert_eq!(catalog().check_page(&page(1, vec![Column::new("nope", "q")])), no_family("return"));
 
-    let changes = [
-        Change::put("nope", "q", "v"),
-        Change::delete("nope", "q"),
-        delete_family("nope"),
-    ];
+    let changes = [Change::put("nope", "q", "v"), Change::delete("nope", "q"), delete_family("nope")];
     assert_eq!(prepares(vec![row("made", vec![changes[0].clone()])]), no_family("made"));
     for change in changes {
-        assert_eq!(
-            guards(vec![guarded("return", absent(), vec![change.clone()])]),
-            no_family("return")
-        );
+        assert_eq!(guards(vec![guarded("return", absent(), vec![change.clone()])]), no_family("return"));
         if !change.is_put() {
             assert_eq!(finishes(vec![row("made", vec![change])]), no_family("made"));
         }
     }
     let column = Column::new("nope", "q");
-    for check in [
-        Check::Absent(column.clone()),
-        Check::Equals(column, "v".into()),
-        Check::FamilyEmpty("nope"),
-    ] {
+    for check in [Check::Absent(column.clone()), Check::Equals(column, "v".into()), Check::FamilyEmpty("nope")] {
         assert_eq!(guards(vec![guarded("return", check, vec![])]), no_family("return"));
     }
 }
 
 #[test]
 fn a_row_key_has_1_to_8192_bytes() {
-    let cases: [(usize, Answer); 4] = [
-        (1, || Ok(())),
-        (ROW_KEY, || Ok(())),
-        (ROW_KEY + 1, || over("row key", ROW_KEY)),
-        (0, || empty("a row key")),
-    ];
+    let cases: [(usize, Answer); 4] =
+        [(1, || Ok(())), (ROW_KEY, || Ok(())), (ROW_KEY + 1, || over("row key", ROW_KEY)), (0, || empty("a row key"))];
     for (len, answer) in cases {
         let key: RowKey = bytes(len);
         assert_eq!(get(&key, &Ask::families(&["cf"])), answer());
-        assert_eq!(
-            catalog().check_page(&PageAsk {
-                row: key.clone(),
-                ..page(1, vec![])
-            }),
-            answer()
-        );
-        assert_eq!(
-            prepares(vec![RowChange {
-                row: key.clone(),
-                ..row("made", vec![put()])
-            }]),
-            answer()
-        );
-        assert_eq!(
-            guards(vec![Guarded {
-                row: key.clone(),
-                ..guarded("return", absent(), vec![])
-            }]),
-            answer()
-        );
-        assert_eq!(
-            finishes(vec![RowChange {
-                row: key.clone(),
-                ..row("made", vec![delete()])
-            }]),
-            answer()
-        );
+        assert_eq!(catalog().check_page(&PageAsk { row: key.clone(), ..page(1, vec![]) }), answer());
+        assert_eq!(prepares(vec![RowChange { row: key.clone(), ..row("made", vec![put()]) }]), answer());
+        assert_eq!(guards(vec![Guarded { row: key.clone(), ..guarded("return", absent(), vec![]) }]), answer());
+        assert_eq!(finishes(vec![RowChange { row: key.clone(), ..row("made", vec![delete()]) }]), answer());
     }
     assert_eq!(ROW_KEY, 8192);
 }
@@ -300,26 +195,16 @@ fn a_qualifier_has_1_to_1024_bytes() {
         for change in [Change::put("cf", bytes(len), "v"), Change::delete("cf", bytes(len))] {
             assert_eq!(guards(vec![guarded("return", absent(), vec![change])]), answer());
         }
-        assert_eq!(
-            prepares(vec![row("made", vec![Change::put("cf", bytes(len), "v")])]),
-            answer()
-        );
-        assert_eq!(
-            finishes(vec![row("made", vec![Change::delete("cf", bytes(len))])]),
-            answer()
-        );
+        assert_eq!(prepares(vec![row("made", vec![Change::put("cf", bytes(len), "v")])]), answer());
+        assert_eq!(finishes(vec![row("made", vec![Change::delete("cf", bytes(len))])]), answer());
     }
     assert_eq!(QUALIFIER, 1024);
 }
 
 #[test]
 fn a_value_has_1_byte_to_1_mib() {
-    let cases: [(usize, Answer); 4] = [
-        (1, || Ok(())),
-        (CELL, || Ok(())),
-        (CELL + 1, || over("cell", CELL)),
-        (0, || empty("a cell's value")),
-    ];
+    let cases: [(usize, Answer); 4] =
+        [(1, || Ok(())), (CELL, || Ok(())), (CELL + 1, || over("cell", CELL)), (0, || empty("a cell's value"))];
     for (len, answer) in cases {
         let put = Change::put("cf", "q", bytes(len));
         assert_eq!(prepares(vec![row("made", vec![put.clone()])]), answer());
@@ -346,20 +231,11 @@ fn a_read_asks_for_something_and_for_a_page_at_most() {
 fn a_page_a_fence_and_a_scan_are_bounded() {
     let fence = |count| vec![Column::new("cf", "q"); count];
     assert_eq!(catalog().check_page(&page(PAGE_CELLS, fence(FENCE))), Ok(()));
-    assert_eq!(
-        catalog().check_page(&page(PAGE_CELLS + 1, fence(0))),
-        over("page", PAGE_CELLS)
-    );
-    assert_eq!(
-        catalog().check_page(&page(1, fence(FENCE + 1))),
-        over("fence cells", FENCE)
-    );
+    assert_eq!(catalog().check_page(&page(PAGE_CELLS + 1, fence(0))), over("page", PAGE_CELLS));
+    assert_eq!(catalog().check_page(&page(1, fence(FENCE + 1))), over("fence cells", FENCE));
     let families = || Ask::families(&["cf"]);
     assert_eq!(catalog().check_scan(&scan(PAGE_CELLS, families())), Ok(()));
-    assert_eq!(
-        catalog().check_scan(&scan(PAGE_CELLS + 1, families())),
-        over("scan", PAGE_CELLS)
-    );
+    assert_eq!(catalog().check_scan(&scan(PAGE_CELLS + 1, families())), over("scan", PAGE_CELLS));
     assert_eq!(FENCE, 4);
 }
 
@@ -369,11 +245,7 @@ fn a_plan_has_4_mib_at_most_over_all_its_parts() {
     let rest = 3 * 2 + (1 + 1 + 1 + 1 + 3);
     let plan = |over: usize| {
         let put = |len| vec![Change::put("cf", "q", bytes(len))];
-        let named = |row: &'static str, table, changes| RowChange {
-            table,
-            row: row.into(),
-            changes,
-        };
+        let named = |row: &'static str, table, changes| RowChange { table, row: row.into(), changes };
         Plan {
             prepare: vec![named("a", "made", put(CELL)), named("b", "made", put(CELL))],
             guarded: vec![Guarded {
@@ -398,10 +270,7 @@ fn a_plan_has_4_mib_at_most_over_all_its_parts() {
 #[test]
 fn a_plan_guards_130_rows_at_most() {
     let rows = |count: usize| {
-        let row = |n: usize| Guarded {
-            row: n.to_string().into(),
-            ..guarded("return", absent(), vec![put()])
-        };
+        let row = |n: usize| Guarded { row: n.to_string().into(), ..guarded("return", absent(), vec![put()]) };
         (0..count).map(row).collect::<Vec<_>>()
     };
     assert_eq!(guards(rows(GUARDED_ROWS)), Ok(()));
@@ -411,18 +280,9 @@ fn a_plan_guards_130_rows_at_most() {
 
 #[test]
 fn a_row_of_a_plan_changes_something_and_a_guarded_one_checks_something() {
-    assert_eq!(
-        prepares(vec![row("made", vec![])]),
-        empty("a row without checks or changes")
-    );
-    assert_eq!(
-        finishes(vec![row("made", vec![])]),
-        empty("a row without checks or changes")
-    );
-    let unchecked = Guarded {
-        checks: Vec::new(),
-        ..guarded("return", absent(), vec![put()])
-    };
+    assert_eq!(prepares(vec![row("made", vec![])]), empty("a row without checks or changes"));
+    assert_eq!(finishes(vec![row("made", vec![])]), empty("a row without checks or changes"));
+    let unchecked = Guarded { checks: Vec::new(), ..guarded("return", absent(), vec![put()]) };
     assert_eq!(guards(vec![unchecked]), empty("a guarded row's list of checks"));
 }
 
@@ -494,13 +354,7 @@ fn a_row_is_named_once_over_all_parts() {
     let equals = || guarded("made", Check::Equals(Column::new("cf", "q"), "v".into()), vec![]);
     let made = || row("made", vec![put()]);
     let gone = || row("made", vec![delete_family("cf")]);
-    let plan = |prepare, guarded, finish| {
-        catalog().check_plan(&Plan {
-            prepare,
-            guarded,
-            finish,
-        })
-    };
+    let plan = |prepare, guarded, finish| catalog().check_plan(&Plan { prepare, guarded, finish });
 
     assert_eq!(plan(vec![made(), made()], vec![], vec![]), twice("made"));
     assert_eq!(plan(vec![], vec![equals(), equals()], vec![]), twice("made"));
@@ -510,26 +364,14 @@ fn a_row_is_named_once_over_all_parts() {
     assert_eq!(plan(vec![], vec![equals()], vec![gone()]), twice("made"));
 
     // The same key is another row in another table, and another key in the same one.
-    let other = RowChange {
-        row: "s".into(),
-        ..gone()
-    };
-    assert_eq!(
-        plan(vec![made()], vec![guarded("return", absent(), vec![])], vec![other]),
-        Ok(())
-    );
+    let other = RowChange { row: "s".into(), ..gone() };
+    assert_eq!(plan(vec![made()], vec![guarded("return", absent(), vec![])], vec![other]), Ok(()));
 }
 
 #[test]
 fn a_write_once_cell_is_named_once_over_all_parts() {
     let twice = || Err(Broken::CellTwice("once".to_owned()));
-    let plan = |prepare: Vec<RowChange>, finish| {
-        catalog().check_plan(&Plan {
-            prepare,
-            guarded: vec![],
-            finish,
-        })
-    };
+    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, guarded: vec![], finish });
     let new = |q: &'static str| row("once", vec![Change::put("cf", q, "v")]);
     let old = |q: &'static str| row("once", vec![Change::delete("cf", q)]);
 
@@ -543,10 +385,7 @@ fn a_write_once_cell_is_named_once_over_all_parts() {
     // The same name in another family, row or table is another cell.
     let elsewhere = vec![
         row("once", vec![Change::delete("sub", "a")]),
-        RowChange {
-            row: "s".into(),
-            ..old("a")
-        },
+        RowChange { row: "s".into(), ..old("a") },
         row("late", vec![Change::delete("cf", "a")]),
     ];
     assert_eq!(plan(vec![new("a")], elsewhere), Ok(()));
@@ -555,37 +394,16 @@ fn a_write_once_cell_is_named_once_over_all_parts() {
 #[test]
 fn a_write_once_family_is_removed_without_naming_its_cells() {
     let twice = || Err(Broken::CellTwice("once".to_owned()));
-    let plan = |prepare: Vec<RowChange>, finish| {
-        catalog().check_plan(&Plan {
-            prepare,
-            guarded: vec![],
-            finish,
-        })
-    };
+    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, guarded: vec![], finish });
     let gone = |family| row("once", vec![delete_family(family)]);
 
     assert_eq!(plan(vec![row("once", vec![put()])], vec![gone("cf")]), twice());
     assert_eq!(plan(vec![], vec![row("once", vec![delete()]), gone("cf")]), twice());
     assert_eq!(plan(vec![], vec![gone("cf"), row("once", vec![delete()])]), twice());
-    assert_eq!(
-        plan(vec![], vec![row("once", vec![delete_family("cf"), delete()])]),
-        twice()
-    );
+    assert_eq!(plan(vec![], vec![row("once", vec![delete_family("cf"), delete()])]), twice());
     assert_eq!(plan(vec![], vec![gone("cf"), gone("cf")]), twice());
 
     assert_eq!(plan(vec![], vec![gone("cf"), gone("sub")]), Ok(()));
-    assert_eq!(
-        plan(vec![row("once", vec![Change::put("sub", "q", "v")])], vec![gone("cf")]),
-        Ok(())
-    );
-    assert_eq!(
-        plan(
-            vec![row("once", vec![put()])],
-            vec![RowChange {
-                row: "s".into(),
-                ..gone("cf")
-            }]
-        ),
-        Ok(())
-    );
+    assert_eq!(plan(vec![row("once", vec![Change::put("sub", "q", "v")])], vec![gone("cf")]), Ok(()));
+    assert_eq!(plan(vec![row("once", vec![put()])], vec![RowChange { row: "s".into(), ..gone("cf") }]), Ok(()));
 }

@@ -68,11 +68,7 @@ impl View {
 
     fn target(&self, to: &str, overwrite: bool) -> Result<(), No> {
         let taken = self.is_dir(to) || (self.files.contains_key(to) && !overwrite);
-        if taken || !self.is_dir(parent(to)) {
-            Err(No::Conflict)
-        } else {
-            Ok(())
-        }
+        if taken || !self.is_dir(parent(to)) { Err(No::Conflict) } else { Ok(()) }
     }
 
     fn file(&self, path: &str) -> Result<usize, No> {
@@ -108,12 +104,7 @@ impl View {
                     return Err(No::NotFound);
                 }
                 let inside = format!("{path}/");
-                if self
-                    .dirs
-                    .iter()
-                    .chain(self.files.keys())
-                    .any(|p| p.starts_with(&inside))
-                {
+                if self.dirs.iter().chain(self.files.keys()).any(|p| p.starts_with(&inside)) {
                     return Err(No::Conflict);
                 }
                 next.dirs.remove(path);

@@ -11,13 +11,7 @@ use rowdrive::schema::time::Clock;
 use super::model::{Op, View};
 use super::world::{World, bytes, content, find_all, path, run, time_query};
 
-const SET_UP: &[Op] = &[
-    Op::Put("/a/f", 5),
-    Op::Put("/a/k", 6),
-    Op::Put("/b/k", 7),
-    Op::Mkdir("/c"),
-    Op::Mkdir("/a/d"),
-];
+const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Put("/b/k", 7), Op::Mkdir("/c"), Op::Mkdir("/a/d")];
 
 /// Changes made one after the other before one read.
 const CHANGES: &[&[Op]] = &[
@@ -39,27 +33,11 @@ enum Query {
 
 fn queries() -> Vec<(&'static str, Query)> {
     let under = Some(path("/a"));
-    let find = |name: &str| FindAsk {
-        name: name.into(),
-        prefix: false,
-        ..find_all()
-    };
+    let find = |name: &str| FindAsk { name: name.into(), prefix: false, ..find_all() };
     vec![
         ("by modified", Query::Time(time_query(Clock::Modified))),
-        (
-            "by added, ascending",
-            Query::Time(FilesAsk {
-                ascending: true,
-                ..time_query(Clock::Added)
-            }),
-        ),
-        (
-            "by modified under /a",
-            Query::Time(FilesAsk {
-                under: under.clone(),
-                ..time_query(Clock::Modified)
-            }),
-        ),
+        ("by added, ascending", Query::Time(FilesAsk { ascending: true, ..time_query(Clock::Added) })),
+        ("by modified under /a", Query::Time(FilesAsk { under: under.clone(), ..time_query(Clock::Modified) })),
         ("by name", Query::Find(find("F"))),
         ("by name under /a", Query::Find(FindAsk { under, ..find("f") })),
     ]
@@ -71,11 +49,7 @@ fn wanted(query: &Query, view: &View) -> BTreeMap<String, usize> {
         Query::Time(ask) => ask.under.is_none() || path.starts_with("/a/"),
         Query::Find(ask) => (ask.under.is_none() || path.starts_with("/a/")) && path.ends_with("/f"),
     };
-    view.files
-        .iter()
-        .filter(|(path, _)| fits(path))
-        .map(|(path, size)| (path.clone(), *size))
-        .collect()
+    view.files.iter().filter(|(path, _)| fits(path)).map(|(path, size)| (path.clone(), *size)).collect()
 }
 
 /// Calls `change` before the read of this number.
@@ -115,12 +89,7 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
                     let next = views.last().unwrap().after(*op).unwrap();
                     views.push(next);
                 }
-                check(
-                    &format!("{title}, {changes:?} before read {read}"),
-                    &query,
-                    &views,
-                    &nodes,
-                );
+                check(&format!("{title}, {changes:?} before read {read}"), &query, &views, &nodes);
                 runs += 1;
             }
         }
@@ -130,28 +99,15 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
 
 /// Files are told apart by size here: a version keeps it when it moves.
 fn check(title: &str, query: &Query, views: &[View], nodes: &[Node]) {
-    let all: Vec<BTreeMap<usize, String>> = views
-        .iter()
-        .map(|view| {
-            wanted(query, view)
-                .into_iter()
-                .map(|(path, size)| (size, path))
-                .collect()
-        })
-        .collect();
+    let all: Vec<BTreeMap<usize, String>> =
+        views.iter().map(|view| wanted(query, view).into_iter().map(|(path, size)| (size, path)).collect()).collect();
     let mut shown = BTreeMap::new();
     for node in nodes {
-        let Node::File { path, entry } = node else {
-            panic!("{node:?}")
-        };
+        let Node::File { path, entry } = node else { panic!("{node:?}") };
         let size = entry.attributes.size as usize;
+        assert!(shown.insert(size, path.to_string()).is_none(), "{title}: shown twice: {nodes:?}");
         assert!(
-            shown.insert(size, path.to_string()).is_none(),
-            "{title}: shown twice: {nodes:?}"
-        );
-        assert!(
-            all.iter()
-                .any(|view| view.get(&size).is_some_and(|p| p == path.as_str())),
+            all.iter().any(|view| view.get(&size).is_some_and(|p| p == path.as_str())),
             "{title}: {path} never was"
         );
     }

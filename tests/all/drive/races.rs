@@ -44,12 +44,10 @@ async fn race(op: Op, rival: Op, step: usize) -> Option<(Answers, World)> {
     let world = World::new(SET_UP).await;
     let (drive, answer) = (world.drive.clone(), Arc::new(Mutex::new(None)));
     let theirs = answer.clone();
-    world
-        .store
-        .once_before(world.store.steps() + step, move |_| async move {
-            let done = run(&drive, rival).await;
-            *theirs.lock().unwrap() = Some(done);
-        });
+    world.store.once_before(world.store.steps() + step, move |_| async move {
+        let done = run(&drive, rival).await;
+        *theirs.lock().unwrap() = Some(done);
+    });
     let ours = world.run(op).await;
     let theirs = (*answer.lock().unwrap())?;
     let seen = world.view().await;

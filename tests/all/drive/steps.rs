@@ -26,19 +26,10 @@ const CASES: &[(&[Op], Op)] = &[
     (&[Op::Put("/a/f", 5)], Op::Move("/a/f", "/a/g", false)),
     (&[Op::Put("/a/f", 5)], Op::Move("/a/f", "/a/F", false)),
     (&[Op::Put("/a/f", 5), Op::Mkdir("/b")], Op::Move("/a/f", "/b/f", false)),
-    (
-        &[Op::Put("/a/f", LARGE), Op::Put("/b/g", 6)],
-        Op::Move("/a/f", "/b/g", true),
-    ),
-    (
-        &[Op::Put("/a/f", 5), Op::Put("/a/g", LARGE)],
-        Op::Move("/a/f", "/a/g", true),
-    ),
+    (&[Op::Put("/a/f", LARGE), Op::Put("/b/g", 6)], Op::Move("/a/f", "/b/g", true)),
+    (&[Op::Put("/a/f", 5), Op::Put("/a/g", LARGE)], Op::Move("/a/f", "/a/g", true)),
     (&[Op::Put("/a/f", 5), Op::Mkdir("/b")], Op::Copy("/a/f", "/b/f", false)),
-    (
-        &[Op::Put("/a/f", LARGE), Op::Put("/b/f", 6)],
-        Op::Copy("/a/f", "/b/f", true),
-    ),
+    (&[Op::Put("/a/f", LARGE), Op::Put("/b/f", 6)], Op::Copy("/a/f", "/b/f", true)),
 ];
 
 /// What a drive goes through after a case, so that late steps meet new data at the old names.
@@ -56,11 +47,7 @@ async fn go_on(world: &World) {
         let before = world.view().await;
         let done = world.run(op).await;
         let after = before.after(op);
-        assert_eq!(
-            done,
-            after.as_ref().map(|_| ()).map_err(|no| *no),
-            "{op:?} on {before:?}"
-        );
+        assert_eq!(done, after.as_ref().map(|_| ()).map_err(|no| *no), "{op:?} on {before:?}");
         assert_eq!(world.view().await, after.unwrap_or(before), "{op:?}");
     }
 }
@@ -131,10 +118,7 @@ async fn with_faults(faults: &[Fault]) -> usize {
                 world.store.deliver().await;
                 let late = world.view().await;
                 // A held commit may arrive late; then it happens whole.
-                assert!(
-                    late == seen || (done.is_err() && late == after),
-                    "{title}: after late steps: {late:?}"
-                );
+                assert!(late == seen || (done.is_err() && late == after), "{title}: after late steps: {late:?}");
                 if late == before {
                     assert_eq!(world.run(*op).await, Ok(()), "{title}: again");
                 }

@@ -51,16 +51,8 @@ impl World {
         let tables = Tables::new(store.inner());
         migrate::up(&tables).await.unwrap();
         let drive = Drive::open_with_clock(through, content.path(), clock).await.unwrap();
-        let watcher = Drive::open_with_clock(tables.clone(), content.path(), clock)
-            .await
-            .unwrap();
-        let world = Self {
-            store,
-            drive,
-            watcher,
-            tables,
-            content,
-        };
+        let watcher = Drive::open_with_clock(tables.clone(), content.path(), clock).await.unwrap();
+        let world = Self { store, drive, watcher, tables, content };
         for op in set_up {
             world.run(*op).await.unwrap();
         }
@@ -72,9 +64,7 @@ impl World {
         self.store.revive();
         let tables = Tables::new(self.store.clone());
         migrate::up(&tables).await.unwrap();
-        self.drive = Drive::open_with_clock(tables, self.content.path(), clock)
-            .await
-            .unwrap();
+        self.drive = Drive::open_with_clock(tables, self.content.path(), clock).await.unwrap();
     }
 
     pub async fn run(&self, op: Op) -> Result<(), No> {
@@ -88,13 +78,7 @@ impl World {
     /// Rows of a table.
     async fn count(&self, table: &'static str, family: &'static str) -> usize {
         let range = RowRange::all();
-        let scan = ScanAsk {
-            table,
-            range,
-            ask: Ask::families(&[family]),
-            limit: 10_000,
-            reverse: false,
-        };
+        let scan = ScanAsk { table, range, ask: Ask::families(&[family]), limit: 10_000, reverse: false };
         let rows = self.tables.scan(&scan).await.unwrap();
         rows.iter().map(|(_, row)| row.len()).sum()
     }
@@ -103,34 +87,20 @@ impl World {
     pub async fn nothing_left_over(&self) {
         let seen = self.view().await;
         let files = seen.files.len();
-        assert_eq!(
-            self.count(dir::TABLE, dir::SUB).await,
-            files + seen.dirs.len(),
-            "directory rows of {seen:?}"
-        );
+        assert_eq!(self.count(dir::TABLE, dir::SUB).await, files + seen.dirs.len(), "directory rows of {seen:?}");
         assert_eq!(self.count(file::TABLE, "cf").await, 4 * files, "file rows of {seen:?}");
         assert_eq!(self.count(time::TABLE, "cf").await, 2 * files, "time hints of {seen:?}");
         assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
-        assert_eq!(
-            self.count(dirid::TABLE, "cf").await,
-            seen.dirs.len(),
-            "directory ids of {seen:?}"
-        );
+        assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;
-        let large = seen
-            .files
-            .values()
-            .filter(|size| **size > rowdrive::content::INLINE)
-            .count();
+        let large = seen.files.values().filter(|size| **size > rowdrive::content::INLINE).count();
         assert_eq!(self.content_files(), large, "content files of {seen:?}");
         assert_eq!(self.count(rowdrive::schema::unlink::TABLE, "cf").await, 0);
     }
 
     fn content_files(&self) -> usize {
         let folders = std::fs::read_dir(self.content.path()).unwrap();
-        folders
-            .map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count())
-            .sum()
+        folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
     }
 }
 
@@ -139,25 +109,13 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
     let done = match op {
         Op::Put(at, size) => put(drive, at, size, Condition::default()).await,
         Op::New(at, size) => {
-            put(
-                drive,
-                at,
-                size,
-                Condition {
-                    if_none_match: Some(Versions::Any),
-                    if_match: None,
-                },
-            )
-            .await
+            put(drive, at, size, Condition { if_none_match: Some(Versions::Any), if_match: None }).await
         }
         Op::Mkdir(at) => drive.mkdir(&path(at), "eva", true).await.map(|_| ()),
         Op::Rmdir(at) => drive.rmdir(&path(at)).await,
         Op::Delete(at) => drive.delete(&path(at), &Condition::default()).await,
         Op::Move(from, to, overwrite) => drive.move_node(&path(from), &path(to), overwrite).await.map(|_| ()),
-        Op::Copy(from, to, overwrite) => drive
-            .copy_node(&path(from), &path(to), overwrite, "eva")
-            .await
-            .map(|_| ()),
+        Op::Copy(from, to, overwrite) => drive.copy_node(&path(from), &path(to), overwrite, "eva").await.map(|_| ()),
     };
     done.map_err(|error| match error {
         DriveError::NotFound => No::NotFound,
@@ -177,13 +135,8 @@ async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> rowd
     let mut upload = drive.upload();
     upload.write(bytes(size)).await?;
     let staged = upload.finish().await?;
-    let options = PutOptions {
-        mime: "image/png".into(),
-        creator: "eva".into(),
-        modified: None,
-        parents: true,
-        condition,
-    };
+    let options =
+        PutOptions { mime: "image/png".into(), creator: "eva".into(), modified: None, parents: true, condition };
     drive.put(&path(at), staged, options).await.map(|_| ())
 }
 
@@ -202,13 +155,7 @@ pub fn time_query(clock: Clock) -> FilesAsk {
 }
 
 pub fn find_all() -> FindAsk {
-    FindAsk {
-        name: String::new(),
-        prefix: true,
-        under: None,
-        after: None,
-        limit: 10_000,
-    }
+    FindAsk { name: String::new(), prefix: true, under: None, after: None, limit: 10_000 }
 }
 
 /// Every byte of a file that was opened.
@@ -241,12 +188,7 @@ pub async fn view(drive: &Drive) -> View {
     let mut seen = View::default();
     let mut below = vec![DrivePath::root()];
     while let Some(at) = below.pop() {
-        let ask = ListAsk {
-            kind: None,
-            prefix: String::new(),
-            after: None,
-            limit: 10_000,
-        };
+        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         for node in drive.list(&at, &ask).await.unwrap().nodes {
             assert_eq!(drive.stat(node.path()).await.unwrap(), node);
             match node {

@@ -11,9 +11,7 @@ async fn with(site: &Site, method: &str, headers: &[(&str, &str)]) -> Answer {
 #[tokio::test]
 async fn head_has_the_headers_of_get() {
     let site = Site::new().await;
-    site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello")
-        .await
-        .is(201);
+    site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello").await.is(201);
     let get = site.get("/v1/fs/f.txt").await.is(200);
     let head = site.send("HEAD", "/v1/fs/f.txt", &[], "").await.is(200);
     assert!(head.body.is_empty());
@@ -27,23 +25,14 @@ async fn head_has_the_headers_of_get() {
         ("last-modified", "Fri, 02 Jan 2026 03:04:05 GMT"),
         ("accept-ranges", "bytes"),
         ("repr-digest", "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:"),
-        (
-            "content-disposition",
-            "inline; filename=\"f.txt\"; filename*=UTF-8''f.txt",
-        ),
+        ("content-disposition", "inline; filename=\"f.txt\"; filename*=UTF-8''f.txt"),
         ("x-content-type-options", "nosniff"),
         ("content-security-policy", "sandbox; default-src 'none'"),
     ] {
         assert_eq!(get.header(name), Some(value), "{name}");
     }
     assert!(get.header("access-control-allow-origin").is_none());
-    for target in [
-        "/v1/fs/nothing",
-        "/v1/fs/f.txt/",
-        "/v1/fs/f.txt/x",
-        "/v1/stat/nothing",
-        "/v1/fs/no/thing/",
-    ] {
+    for target in ["/v1/fs/nothing", "/v1/fs/f.txt/", "/v1/fs/f.txt/x", "/v1/stat/nothing", "/v1/fs/no/thing/"] {
         site.send("HEAD", target, &[], "").await.is(404);
         site.get(target).await.problem(404, "not-found");
     }
@@ -54,16 +43,11 @@ async fn head_has_the_headers_of_get() {
 #[tokio::test]
 async fn conditions_are_answered_in_their_order() {
     let site = Site::new().await;
-    let made = site
-        .put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello")
-        .await;
+    let made = site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello").await;
     let tag = made.header("etag").unwrap().to_owned();
     let (weak, list) = (format!("W/{tag}"), format!("\"a\", {tag}"));
-    let (before, same, after) = (
-        "Fri, 02 Jan 2026 03:04:04 GMT",
-        "Fri, 02 Jan 2026 03:04:05 GMT",
-        "Fri, 02 Jan 2026 03:04:06 GMT",
-    );
+    let (before, same, after) =
+        ("Fri, 02 Jan 2026 03:04:04 GMT", "Fri, 02 Jan 2026 03:04:05 GMT", "Fri, 02 Jan 2026 03:04:06 GMT");
     for (headers, status) in [
         (vec![("if-none-match", tag.as_str())], 304),
         (vec![("if-none-match", &weak)], 304),
@@ -100,9 +84,7 @@ async fn conditions_are_answered_in_their_order() {
 async fn ranges_are_exact() {
     let site = Site::new().await;
     let content = bytes(900_000);
-    let made = site
-        .put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", content.clone())
-        .await;
+    let made = site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", content.clone()).await;
     let tag = made.header("etag").unwrap().to_owned();
     let size = content.len();
     for (range, from, to) in [
@@ -116,10 +98,7 @@ async fn ranges_are_exact() {
         ("bytes=899999-99999999", size - 1, size),
     ] {
         let part = with(&site, "GET", &[("range", range)]).await.is(206);
-        assert_eq!(
-            part.header("content-range"),
-            Some(format!("bytes {from}-{}/{size}", to - 1).as_str())
-        );
+        assert_eq!(part.header("content-range"), Some(format!("bytes {from}-{}/{size}", to - 1).as_str()));
         assert_eq!(part.header("content-length"), Some((to - from).to_string().as_str()));
         assert!(part.body == content[from..to], "{range}");
         assert_eq!(part.header("etag"), Some(tag.as_str()));
@@ -132,10 +111,7 @@ async fn ranges_are_exact() {
         assert_eq!(refused.header("content-range"), Some("bytes */900000"));
     }
     for range in ["bytes=0-1,5-6", "items=0-1", "bytes=5-4", "bytes=x"] {
-        assert!(
-            with(&site, "GET", &[("range", range)]).await.is(200).body == content,
-            "{range}"
-        );
+        assert!(with(&site, "GET", &[("range", range)]).await.is(200).body == content, "{range}");
     }
     for (if_range, status) in [
         (tag.as_str(), 206),
@@ -144,9 +120,7 @@ async fn ranges_are_exact() {
         ("\"other\"", 200),
         (&format!("W/{tag}"), 200),
     ] {
-        with(&site, "GET", &[("range", "bytes=0-0"), ("if-range", if_range)])
-            .await
-            .is(status);
+        with(&site, "GET", &[("range", "bytes=0-0"), ("if-range", if_range)]).await.is(status);
     }
     site.put("/v1/fs/f.txt", "").await.is(200);
     with(&site, "GET", &[("range", "bytes=0-")]).await.problem(416, "range");
@@ -156,14 +130,10 @@ async fn ranges_are_exact() {
 #[tokio::test]
 async fn a_time_to_come_is_not_sent_as_such() {
     let site = Site::new().await;
-    site.put("/v1/fs/f.txt?modified=9999-01-01T00:00:00Z", "x")
-        .await
-        .is(201);
+    site.put("/v1/fs/f.txt?modified=9999-01-01T00:00:00Z", "x").await.is(201);
     let got = site.get("/v1/fs/f.txt").await;
     assert!(!got.header("last-modified").unwrap().contains("9999"));
-    site.put("/v1/fs/f.txt?modified=1955-11-05T06:15:00Z", "x")
-        .await
-        .is(200);
+    site.put("/v1/fs/f.txt?modified=1955-11-05T06:15:00Z", "x").await.is(200);
     let got = site.get("/v1/fs/f.txt").await;
     assert_eq!(got.header("last-modified"), Some("Sat, 05 Nov 1955 06:15:00 GMT"));
     let since = [("if-modified-since", "Sat, 05 Nov 1955 06:15:00 GMT")];
@@ -174,16 +144,8 @@ async fn a_time_to_come_is_not_sent_as_such() {
 fn names(header: &str) -> (String, String) {
     let ascii = header.split("filename=\"").nth(1).unwrap().split('"').next().unwrap();
     let encoded = header.split("filename*=UTF-8''").nth(1).unwrap();
-    assert!(
-        encoded
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"!#$&+-.^_`|~%".contains(&b)),
-        "{header}"
-    );
-    (
-        ascii.to_owned(),
-        percent_decode_str(encoded).decode_utf8().unwrap().into_owned(),
-    )
+    assert!(encoded.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&+-.^_`|~%".contains(&b)), "{header}");
+    (ascii.to_owned(), percent_decode_str(encoded).decode_utf8().unwrap().into_owned())
 }
 
 #[tokio::test]
@@ -214,10 +176,7 @@ async fn odd_names_come_back_whole() {
         let (ascii, utf8) = names(header);
         assert_eq!(utf8, name);
         assert_eq!(ascii.chars().count(), name.chars().count());
-        assert!(
-            ascii.chars().all(|c| matches!(c, ' '..='~') && !"\"\\%".contains(c)),
-            "{ascii}"
-        );
+        assert!(ascii.chars().all(|c| matches!(c, ' '..='~') && !"\"\\%".contains(c)), "{ascii}");
     }
 }
 
@@ -237,21 +196,13 @@ async fn what_could_run_in_a_browser_is_an_attachment() {
         ("text/css", false),
     ] {
         site.send("PUT", "/v1/fs/f.txt", &[("content-type", mime)], "x").await;
-        for (target, inline) in [
-            ("/v1/fs/f.txt", shown),
-            ("/v1/fs/f.txt?download=0", shown),
-            ("/v1/fs/f.txt?download=1", false),
-        ] {
+        for (target, inline) in
+            [("/v1/fs/f.txt", shown), ("/v1/fs/f.txt?download=0", shown), ("/v1/fs/f.txt?download=1", false)]
+        {
             let got = site.get(target).await.is(200);
             let starts = if inline { "inline; " } else { "attachment; " };
-            assert!(
-                got.header("content-disposition").unwrap().starts_with(starts),
-                "{mime} {target}"
-            );
-            assert_eq!(
-                got.header("content-security-policy"),
-                Some("sandbox; default-src 'none'")
-            );
+            assert!(got.header("content-disposition").unwrap().starts_with(starts), "{mime} {target}");
+            assert_eq!(got.header("content-security-policy"), Some("sandbox; default-src 'none'"));
         }
     }
 }
@@ -273,19 +224,13 @@ async fn damaged_content_is_never_sent() {
     assert!(got.cut);
     let early = with(&site, "GET", &[("range", "bytes=0-99")]).await.is(206);
     assert!(early.body == content[..100]);
-    with(&site, "GET", &[("range", "bytes=2899999-2900000")])
-        .await
-        .problem(500, "internal");
+    with(&site, "GET", &[("range", "bytes=2899999-2900000")]).await.problem(500, "internal");
     flip(2_900_000);
     assert!(site.get("/v1/fs/f.txt").await.is(200).body == content);
     // In the first: nothing is promised.
     flip(5);
     let refused = site.get("/v1/fs/f.txt").await.problem(500, "internal");
-    assert!(
-        !refused.text().contains("content") || !refused.text().contains("CRC"),
-        "{}",
-        refused.text()
-    );
+    assert!(!refused.text().contains("content") || !refused.text().contains("CRC"), "{}", refused.text());
     std::fs::remove_file(&file).unwrap();
     site.get("/v1/fs/f.txt").await.problem(500, "internal");
 }

@@ -11,25 +11,15 @@ use super::site::{Site, watched};
 async fn directories_are_made_once() {
     let site = Site::new().await;
     let made = site.put("/v1/fs/a/b/", "").await.is(201);
-    assert_eq!(
-        (made.header("location"), made.header("etag")),
-        (Some("/v1/fs/a/b/"), None)
-    );
-    assert_eq!(
-        (&made.json()["path"], &made.json()["kind"]),
-        (&"/a/b".into(), &"directory".into())
-    );
+    assert_eq!((made.header("location"), made.header("etag")), (Some("/v1/fs/a/b/"), None));
+    assert_eq!((&made.json()["path"], &made.json()["kind"]), (&"/a/b".into(), &"directory".into()));
     let again = site.put("/v1/fs/a/b/", "").await.is(200);
     assert_eq!(again.json(), made.json());
     site.put("/v1/fs/", "").await.is(200);
     let any = [("if-none-match", "*")];
-    site.send("PUT", "/v1/fs/a/", &any, "")
-        .await
-        .problem(412, "precondition-failed");
+    site.send("PUT", "/v1/fs/a/", &any, "").await.problem(412, "precondition-failed");
     site.send("PUT", "/v1/fs/c/", &any, "").await.is(201);
-    site.send("PUT", "/v1/fs/d/", &[("if-match", "*")], "")
-        .await
-        .problem(412, "precondition-failed");
+    site.send("PUT", "/v1/fs/d/", &[("if-match", "*")], "").await.problem(412, "precondition-failed");
     site.send("PUT", "/v1/fs/c/", &[("if-match", "*")], "").await.is(200);
     assert_eq!(site.names("/v1/fs/").await, ["a/", "c/"]);
 }
@@ -39,19 +29,13 @@ async fn a_directory_has_no_body() {
     let site = Site::new().await;
     site.put("/v1/fs/a/", "content").await.problem(400, "malformed");
     let (body, read) = watched(b"content");
-    site.send("PUT", "/v1/fs/a/", &[("content-length", "7")], body)
-        .await
-        .problem(400, "malformed");
+    site.send("PUT", "/v1/fs/a/", &[("content-length", "7")], body).await.problem(400, "malformed");
     assert!(!read.load(std::sync::atomic::Ordering::Relaxed));
     let (chunked, _) = watched(b"content");
-    site.send("PUT", "/v1/fs/a/", &[("transfer-encoding", "chunked")], chunked)
-        .await
-        .problem(400, "malformed");
+    site.send("PUT", "/v1/fs/a/", &[("transfer-encoding", "chunked")], chunked).await.problem(400, "malformed");
     assert!(site.names("/v1/fs/").await.is_empty());
     let (empty, _) = watched(b"");
-    site.send("PUT", "/v1/fs/a/", &[("transfer-encoding", "chunked")], empty)
-        .await
-        .is(201);
+    site.send("PUT", "/v1/fs/a/", &[("transfer-encoding", "chunked")], empty).await.is(201);
 }
 
 #[tokio::test]
@@ -71,9 +55,7 @@ async fn only_empty_directories_are_removed() {
     }
     site.delete("/v1/fs/a/?recursive=yes").await.problem(400, "malformed");
     site.delete("/v1/fs/a/f?recursive=true").await.problem(400, "malformed");
-    site.delete("/v1/fs/nothing/?recursive=true")
-        .await
-        .problem(404, "not-found");
+    site.delete("/v1/fs/nothing/?recursive=true").await.problem(404, "not-found");
     site.delete("/v1/fs/g/?recursive=true").await.problem(404, "not-found");
     let gone = site.delete("/v1/fs/a/f").await.is(204);
     assert!(gone.body.is_empty());
@@ -109,22 +91,11 @@ async fn preconditions_hold_at_delete() {
 #[tokio::test]
 async fn listings_are_ordered_and_filtered() {
     let site = Site::new().await;
-    site.files(&[
-        "/v1/fs/a/z/f",
-        "/v1/fs/a/b",
-        "/v1/fs/a/B",
-        "/v1/fs/a/ba",
-        "/v1/fs/a/%C3%A9",
-        "/v1/fs/a/b0/f",
-    ])
-    .await;
+    site.files(&["/v1/fs/a/z/f", "/v1/fs/a/b", "/v1/fs/a/B", "/v1/fs/a/ba", "/v1/fs/a/%C3%A9", "/v1/fs/a/b0/f"]).await;
     let all = ["b0", "z", "B", "b", "ba", "é"];
     let page = site.get("/v1/fs/a/").await.is(200);
     assert_eq!(page.names(), all);
-    assert_eq!(
-        (page.json()["path"].as_str(), page.next(), page.header("vary")),
-        (Some("/a"), None, Some("Accept"))
-    );
+    assert_eq!((page.json()["path"].as_str(), page.next(), page.header("vary")), (Some("/a"), None, Some("Accept")));
     assert_eq!(page.json().as_object().unwrap().len(), 3);
     assert_eq!(page.json()["entries"][0], site.get("/v1/stat/a/b0").await.json());
     for (query, names) in [
@@ -139,11 +110,7 @@ async fn listings_are_ordered_and_filtered() {
         ("?limit=6", &all),
         ("?limit=10000", &all),
     ] {
-        assert_eq!(
-            site.get(&format!("/v1/fs/a/{query}")).await.is(200).names(),
-            names,
-            "{query}"
-        );
+        assert_eq!(site.get(&format!("/v1/fs/a/{query}")).await.is(200).names(), names, "{query}");
     }
     for bad in [
         "?limit=0",
@@ -164,17 +131,11 @@ async fn listings_are_ordered_and_filtered() {
         site.get(&format!("/v1/fs/a/{bad}")).await.problem(400, "malformed");
     }
     let head = site.send("HEAD", "/v1/fs/a/", &[], "").await.is(200);
-    assert_eq!(
-        (head.body.len(), head.header("content-length")),
-        (0, Some(page.body.len().to_string().as_str()))
-    );
+    assert_eq!((head.body.len(), head.header("content-length")), (0, Some(page.body.len().to_string().as_str())));
     assert_eq!(site.get("/v1/fs/").await.json()["path"], "/");
     let empty = site.put("/v1/fs/e/", "").await;
     assert_eq!(empty.status, 201);
-    assert_eq!(
-        site.get("/v1/fs/e/").await.text(),
-        r#"{"path":"/e","entries":[],"next":null}"#
-    );
+    assert_eq!(site.get("/v1/fs/e/").await.text(), r#"{"path":"/e","entries":[],"next":null}"#);
 }
 
 #[tokio::test]
@@ -182,8 +143,7 @@ async fn cursors_walk_and_belong_to_their_filters() {
     let site = Site::new().await;
     site.put("/v1/fs/other/", "").await.is(201);
     for i in 0..7 {
-        site.files(&[&format!("/v1/fs/a/d{i}/f"), &format!("/v1/fs/a/f{i}")])
-            .await;
+        site.files(&[&format!("/v1/fs/a/d{i}/f"), &format!("/v1/fs/a/f{i}")]).await;
     }
     let all = site.get("/v1/fs/a/").await.names();
     for limit in 1..=15 {
@@ -199,10 +159,7 @@ async fn cursors_walk_and_belong_to_their_filters() {
         assert_eq!(seen, all, "{limit}");
     }
     let next = site.get("/v1/fs/a/?limit=3&prefix=d").await.next().unwrap();
-    assert_eq!(
-        site.get(&format!("/v1/fs/a/?prefix=d&cursor={next}")).await.names(),
-        ["d3", "d4", "d5", "d6"]
-    );
+    assert_eq!(site.get(&format!("/v1/fs/a/?prefix=d&cursor={next}")).await.names(), ["d3", "d4", "d5", "d6"]);
     for other in [
         format!("/v1/fs/a/?cursor={next}"),
         format!("/v1/fs/a/?prefix=f&cursor={next}"),
@@ -219,10 +176,7 @@ async fn cursors_walk_and_belong_to_their_filters() {
     // What the cursor stands on may be gone by then.
     site.delete("/v1/fs/a/d2/f").await.is(204);
     site.delete("/v1/fs/a/d2/").await.is(204);
-    assert_eq!(
-        site.get(&format!("/v1/fs/a/?prefix=d&cursor={next}")).await.names(),
-        ["d3", "d4", "d5", "d6"]
-    );
+    assert_eq!(site.get(&format!("/v1/fs/a/?prefix=d&cursor={next}")).await.names(), ["d3", "d4", "d5", "d6"]);
 }
 
 #[tokio::test]
@@ -241,56 +195,33 @@ async fn whole_listings_end_visibly() {
             condition: Condition::default(),
         };
         let path = DrivePath::parse(&format!("/many/{i:05}")).unwrap();
-        site.drive
-            .put(&path, upload.finish().await.unwrap(), options)
-            .await
-            .unwrap();
+        site.drive.put(&path, upload.finish().await.unwrap(), options).await.unwrap();
     }
     let accept = |mime| [("accept", mime)];
-    let lines = site
-        .send("GET", "/v1/fs/many/", &accept("application/x-ndjson"), "")
-        .await
-        .is(200);
-    assert_eq!(
-        (lines.header("content-type"), lines.header("vary")),
-        (Some("application/x-ndjson"), Some("Accept"))
-    );
+    let lines = site.send("GET", "/v1/fs/many/", &accept("application/x-ndjson"), "").await.is(200);
+    assert_eq!((lines.header("content-type"), lines.header("vary")), (Some("application/x-ndjson"), Some("Accept")));
     let parsed: Vec<Value> = lines.text().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(parsed.len(), count + 2);
-    assert_eq!(
-        (&parsed[0]["path"], &parsed[1]["name"]),
-        (&"/many/sub".into(), &"00000".into())
-    );
+    assert_eq!((&parsed[0]["path"], &parsed[1]["name"]), (&"/many/sub".into(), &"00000".into()));
     assert_eq!(lines.text().lines().last(), Some(r#"{"done":true,"count":2346}"#));
     assert!(lines.text().ends_with('\n'));
 
-    let names = site
-        .send("GET", "/v1/fs/many/", &accept("text/plain"), "")
-        .await
-        .is(200);
+    let names = site.send("GET", "/v1/fs/many/", &accept("text/plain"), "").await.is(200);
     assert_eq!(
         (names.header("content-type"), names.header("vary")),
         (Some("text/plain; charset=utf-8"), Some("Accept"))
     );
     assert_eq!(names.text().lines().count(), count + 1);
     assert!(names.text().starts_with("sub/\n00000\n00001\n"));
-    let few = site
-        .send("GET", "/v1/fs/many/?prefix=0123&kind=file", &accept("text/plain"), "")
-        .await;
+    let few = site.send("GET", "/v1/fs/many/?prefix=0123&kind=file", &accept("text/plain"), "").await;
     assert_eq!(few.text().lines().count(), 10);
-    let none = site
-        .send("GET", "/v1/fs/many/?prefix=x", &accept("application/x-ndjson"), "")
-        .await;
+    let none = site.send("GET", "/v1/fs/many/?prefix=x", &accept("application/x-ndjson"), "").await;
     assert_eq!(none.text(), "{\"done\":true,\"count\":0}\n");
     for mime in ["application/x-ndjson", "text/plain"] {
         for query in ["limit=5", "cursor=x"] {
-            site.send("GET", &format!("/v1/fs/many/?{query}"), &accept(mime), "")
-                .await
-                .problem(400, "malformed");
+            site.send("GET", &format!("/v1/fs/many/?{query}"), &accept(mime), "").await.problem(400, "malformed");
         }
-        site.send("GET", "/v1/fs/nothing/", &accept(mime), "")
-            .await
-            .problem(404, "not-found");
+        site.send("GET", "/v1/fs/nothing/", &accept(mime), "").await.problem(404, "not-found");
         let head = site.send("HEAD", "/v1/fs/many/", &accept(mime), "").await.is(200);
         assert!(head.body.is_empty());
     }
@@ -316,11 +247,7 @@ async fn a_directory_without_its_slash_is_redirected() {
         }
         assert!(matches!(site.get(location).await.status, 200 | 400));
     }
-    for target in [
-        "/v1/fs//evil.example",
-        "/v1/fs/%2Fevil.example",
-        "/v1/fs/%2F%2Fevil.example/",
-    ] {
+    for target in ["/v1/fs//evil.example", "/v1/fs/%2Fevil.example", "/v1/fs/%2F%2Fevil.example/"] {
         let refused = site.get(target).await.problem(400, "malformed");
         assert!(refused.header("location").is_none());
     }

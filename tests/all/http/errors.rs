@@ -32,11 +32,7 @@ async fn unknown_routes_and_methods() {
         methods.join(" ")
     };
     for (methods, target, allow) in [
-        (
-            &["POST", "PATCH", "OPTIONS", "TRACE", "MOVE", "PROPFIND"][..],
-            "/v1/fs/f",
-            "DELETE GET HEAD PUT",
-        ),
+        (&["POST", "PATCH", "OPTIONS", "TRACE", "MOVE", "PROPFIND"][..], "/v1/fs/f", "DELETE GET HEAD PUT"),
         (&["POST"], "/v1/fs/", "DELETE GET HEAD PUT"),
         (&["PUT", "DELETE"], "/v1/fs", "GET HEAD"),
         (&["PUT", "DELETE", "POST"], "/v1/stat/f", "GET HEAD"),
@@ -48,10 +44,7 @@ async fn unknown_routes_and_methods() {
         (&["PUT"], "/readyz", "GET HEAD"),
     ] {
         for method in methods {
-            let refused = site
-                .send(method, target, &[], "")
-                .await
-                .problem(405, "method-not-allowed");
+            let refused = site.send(method, target, &[], "").await.problem(405, "method-not-allowed");
             assert_eq!(listed(refused.header("allow")), allow, "{method} {target}");
         }
     }
@@ -74,13 +67,8 @@ async fn health() {
 /// A request, and the status it must get.
 type Case = (&'static str, &'static str);
 
-const WRITES: [Case; 5] = [
-    ("PUT", "/v1/fs/g"),
-    ("PUT", "/v1/fs/g/"),
-    ("DELETE", "/v1/fs/f"),
-    ("POST", "/v1/move"),
-    ("POST", "/v1/copy"),
-];
+const WRITES: [Case; 5] =
+    [("PUT", "/v1/fs/g"), ("PUT", "/v1/fs/g/"), ("DELETE", "/v1/fs/f"), ("POST", "/v1/move"), ("POST", "/v1/copy")];
 
 async fn write(site: &Site, (method, target): Case) -> super::site::Answer {
     if method == "POST" {
@@ -95,22 +83,8 @@ async fn a_store_that_fails_is_told_by_status() {
     site.files(&["/v1/fs/f"]).await;
     for (fault, status, problem) in [
         ((|| StoreError::Busy) as fn() -> StoreError, 503, "busy"),
-        (
-            || StoreError::Unknown {
-                cause: "sdb1 at 0xdead".into(),
-                full: false,
-            },
-            503,
-            "outcome-unknown",
-        ),
-        (
-            || StoreError::Unknown {
-                cause: "sdb1 at 0xdead".into(),
-                full: true,
-            },
-            507,
-            "disk-full",
-        ),
+        (|| StoreError::Unknown { cause: "sdb1 at 0xdead".into(), full: false }, 503, "outcome-unknown"),
+        (|| StoreError::Unknown { cause: "sdb1 at 0xdead".into(), full: true }, 507, "disk-full"),
         (|| StoreError::Full("sdb1 at 0xdead".into()), 507, "disk-full"),
         (|| StoreError::Failed("sdb1 at 0xdead".into()), 500, "internal"),
         (|| StoreError::Damaged("sdb1 at 0xdead".into()), 500, "internal"),
@@ -145,20 +119,10 @@ async fn a_closed_drive_says_so() {
 
 #[tokio::test]
 async fn only_own_hosts_are_served() {
-    let site = Site::with(Options {
-        hosts: vec!["Drive.example".into()],
-        ..Options::default()
-    })
-    .await;
-    for host in [
-        "localhost",
-        "LOCALHOST:1",
-        "127.0.0.1:8080",
-        "[::1]",
-        "[::1]:80",
-        "drive.example",
-        "DRIVE.example:443",
-    ] {
+    let site = Site::with(Options { hosts: vec!["Drive.example".into()], ..Options::default() }).await;
+    for host in
+        ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]", "[::1]:80", "drive.example", "DRIVE.example:443"]
+    {
         site.send("GET", "/v1/fs/", &[("host", host)], "").await.is(200);
     }
     for host in [
@@ -171,25 +135,15 @@ async fn only_own_hosts_are_served() {
         "[::2]",
     ] {
         for target in ["/v1/fs/", "/healthz", "/nothing"] {
-            site.send("GET", target, &[("host", host)], "")
-                .await
-                .problem(421, "unknown-host");
+            site.send("GET", target, &[("host", host)], "").await.problem(421, "unknown-host");
         }
-        site.send("PUT", "/v1/fs/f", &[("host", host)], "x")
-            .await
-            .problem(421, "unknown-host");
+        site.send("PUT", "/v1/fs/f", &[("host", host)], "x").await.problem(421, "unknown-host");
     }
-    site.send("GET", "/v1/fs/", &[("host", "localhost"), ("host", "localhost")], "")
-        .await
-        .problem(400, "malformed");
-    site.send("GET", "/v1/fs/", &[("host", "localhost:x")], "")
-        .await
-        .problem(400, "malformed");
+    site.send("GET", "/v1/fs/", &[("host", "localhost"), ("host", "localhost")], "").await.problem(400, "malformed");
+    site.send("GET", "/v1/fs/", &[("host", "localhost:x")], "").await.problem(400, "malformed");
     // Of an absolute target, its authority counts; a foreign Host beside it is refused all the same.
     site.send("GET", "http://localhost:8080/v1/fs/", &[], "").await.is(200);
-    site.send("GET", "http://evil.example/v1/fs/", &[], "")
-        .await
-        .problem(421, "unknown-host");
+    site.send("GET", "http://evil.example/v1/fs/", &[], "").await.problem(421, "unknown-host");
     site.send("GET", "http://localhost:8080/v1/fs/", &[("host", "evil.example")], "")
         .await
         .problem(421, "unknown-host");
@@ -210,29 +164,16 @@ async fn writes_come_from_here_or_from_no_page() {
         "localhost:8080",
     ] {
         for (method, target) in WRITES {
-            site.send(method, target, &[("origin", origin)], "")
-                .await
-                .problem(403, "foreign-origin");
+            site.send(method, target, &[("origin", origin)], "").await.problem(403, "foreign-origin");
         }
         let read = site.send("GET", "/v1/fs/f", &[("origin", origin)], "").await.is(200);
         assert!(read.header("access-control-allow-origin").is_none());
     }
     let own = ("origin", "http://localhost:8080");
     site.send("PUT", "/v1/fs/g", &[own], "x").await.is(201);
-    site.send("PUT", "/v1/fs/g", &[own, ("origin", "http://evil.example")], "x")
-        .await
-        .problem(403, "foreign-origin");
-    site.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[own], "x")
-        .await
-        .problem(403, "foreign-origin");
-    site.send(
-        "PUT",
-        "http://127.0.0.1:9/v1/fs/g",
-        &[("origin", "http://127.0.0.1:9")],
-        "x",
-    )
-    .await
-    .is(200);
+    site.send("PUT", "/v1/fs/g", &[own, ("origin", "http://evil.example")], "x").await.problem(403, "foreign-origin");
+    site.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[own], "x").await.problem(403, "foreign-origin");
+    site.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[("origin", "http://127.0.0.1:9")], "x").await.is(200);
     assert_eq!(site.names("/v1/fs/").await, ["f", "g"]);
 }
 
@@ -242,10 +183,7 @@ async fn what_was_typed_wrong_is_named() {
     let detail = site.get("/v1/files?form=x").await.problem(400, "malformed").json();
     assert!(detail["detail"].as_str().unwrap().contains("`form`"), "{detail}");
     let ids: Vec<_> = futures_util::future::join_all((0..5).map(|_| site.get("/v1/fs/nothing"))).await;
-    let mut ids: Vec<_> = ids
-        .iter()
-        .map(|a| a.header("x-request-id").unwrap().to_owned())
-        .collect();
+    let mut ids: Vec<_> = ids.iter().map(|a| a.header("x-request-id").unwrap().to_owned()).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 5);

@@ -7,10 +7,7 @@ use super::site::Site;
 
 /// Percent-encodes every name of a path, the slashes kept.
 fn encode(path: &str) -> String {
-    path.split('/')
-        .map(|n| utf8_percent_encode(n, NON_ALPHANUMERIC).to_string())
-        .collect::<Vec<_>>()
-        .join("/")
+    path.split('/').map(|n| utf8_percent_encode(n, NON_ALPHANUMERIC).to_string()).collect::<Vec<_>>().join("/")
 }
 
 fn good() -> Vec<(String, String)> {
@@ -62,10 +59,7 @@ fn good() -> Vec<(String, String)> {
     paths.push(("/\u{1100}\u{1161}".into(), "/가".into()));
     paths.push(same(&format!("/{}", "x".repeat(255))));
     paths.push(same(&format!("/{}", "é".repeat(127))));
-    paths.push((
-        format!("/{}", "\u{2126}".repeat(127)),
-        format!("/{}", "\u{3a9}".repeat(127)),
-    ));
+    paths.push((format!("/{}", "\u{2126}".repeat(127)), format!("/{}", "\u{3a9}".repeat(127))));
     paths.push(same(&"/d".repeat(128)));
     paths.push(same(&format!("/{}", "y".repeat(255)).repeat(16)));
     paths
@@ -80,46 +74,19 @@ async fn good_names_come_back_as_they_were() {
         assert!(matches!(made.status, 200 | 201), "{sent:?}: {:?}", made.body);
         assert_eq!(made.json()["path"], stored, "{sent:?}");
         assert_eq!(site.get(&target).await.is(200).text(), sent);
-        assert_eq!(
-            site.get(&format!("/v1/fs{}", encode(&stored))).await.is(200).text(),
-            sent
-        );
+        assert_eq!(site.get(&format!("/v1/fs{}", encode(&stored))).await.is(200).text(), sent);
         assert_eq!(site.get(made.header("location").unwrap()).await.is(200).text(), sent);
-        assert_eq!(
-            site.get(&format!("/v1/stat{}", encode(&sent))).await.json()["path"],
-            stored
-        );
+        assert_eq!(site.get(&format!("/v1/stat{}", encode(&sent))).await.json()["path"], stored);
         let parent = stored.rsplit_once('/').unwrap().0;
         let name = stored.rsplit('/').next().unwrap();
-        assert!(
-            site.get(&format!("/v1/fs{}/", encode(parent)))
-                .await
-                .names()
-                .contains(&name.to_owned()),
-            "{sent:?}"
-        );
+        assert!(site.get(&format!("/v1/fs{}/", encode(parent))).await.names().contains(&name.to_owned()), "{sent:?}");
         let under = if parent.is_empty() { "/" } else { parent };
-        let found = site
-            .get(&format!("/v1/find?name={}&under={}", encode(name), encode(under)))
-            .await
-            .is(200);
-        assert!(
-            found.names().contains(&name.to_owned()) || name.ends_with('*'),
-            "{sent:?}"
-        );
+        let found = site.get(&format!("/v1/find?name={}&under={}", encode(name), encode(under))).await.is(200);
+        assert!(found.names().contains(&name.to_owned()) || name.ends_with('*'), "{sent:?}");
         // Through JSON and back.
-        let there = site
-            .post("/v1/move", &json!({"from": sent, "to": "/moved"}))
-            .await
-            .is(201);
+        let there = site.post("/v1/move", &json!({"from": sent, "to": "/moved"})).await.is(201);
         assert_eq!(there.json()["path"], "/moved");
-        assert_eq!(
-            site.post("/v1/move", &json!({"from": "/moved", "to": sent}))
-                .await
-                .is(201)
-                .json()["path"],
-            stored
-        );
+        assert_eq!(site.post("/v1/move", &json!({"from": "/moved", "to": sent})).await.is(201).json()["path"], stored);
         site.delete(&target).await.is(204);
     }
 }
@@ -170,20 +137,12 @@ async fn bad_names_are_refused_everywhere() {
         site.delete(&target).await.problem(400, "malformed");
         for route in ["/v1/move", "/v1/copy"] {
             let path = format!("/{path}");
-            site.post(route, &json!({"from": path, "to": "/g"}))
-                .await
-                .problem(400, "malformed");
-            site.post(route, &json!({"from": "/f", "to": path}))
-                .await
-                .problem(400, "malformed");
+            site.post(route, &json!({"from": path, "to": "/g"})).await.problem(400, "malformed");
+            site.post(route, &json!({"from": "/f", "to": path})).await.problem(400, "malformed");
         }
         let path = encode(&format!("/{path}"));
-        site.get(&format!("/v1/files?under={path}"))
-            .await
-            .problem(400, "malformed");
-        site.get(&format!("/v1/find?name=f&under={path}"))
-            .await
-            .problem(400, "malformed");
+        site.get(&format!("/v1/files?under={path}")).await.problem(400, "malformed");
+        site.get(&format!("/v1/find?name=f&under={path}")).await.problem(400, "malformed");
     }
     assert_eq!(site.names("/v1/fs/").await, ["f"]);
 }
@@ -229,10 +188,7 @@ async fn encodings_are_read_once_and_strictly() {
         ("a+b", "/a+b"),
         ("a;b=c", "/a;b=c"),
     ] {
-        assert_eq!(
-            site.put(&format!("/v1/fs/{raw}"), "x").await.is(201).json()["path"],
-            path
-        );
+        assert_eq!(site.put(&format!("/v1/fs/{raw}"), "x").await.is(201).json()["path"], path);
     }
     assert!(site.names("/v1/fs/").await.iter().all(|n| !n.ends_with('/')));
 }
@@ -253,21 +209,13 @@ async fn long_and_deep_paths_end_at_their_limits() {
         for target in [format!("/v1/fs{over}"), format!("/v1/stat{over}")] {
             site.get(&target).await.problem(414, "target-too-long");
         }
-        site.put(&format!("/v1/fs{over}"), "x")
-            .await
-            .problem(414, "target-too-long");
+        site.put(&format!("/v1/fs{over}"), "x").await.problem(414, "target-too-long");
     }
     for (levels, status) in [(128, 201), (129, 400)] {
-        site.put(&format!("/v1/fs{}", "/d".repeat(levels)), "x")
-            .await
-            .is(status);
-        site.put(&format!("/v1/fs{}/", "/e".repeat(levels)), "")
-            .await
-            .is(status);
+        site.put(&format!("/v1/fs{}", "/d".repeat(levels)), "x").await.is(status);
+        site.put(&format!("/v1/fs{}/", "/e".repeat(levels)), "").await.is(status);
     }
     let huge = format!("/v1/fs/{}", "%79".repeat(5500));
     site.get(&huge).await.problem(414, "target-too-long");
-    site.get(&format!("/v1/find?name=a&under={}", "%79".repeat(5500)))
-        .await
-        .problem(414, "target-too-long");
+    site.get(&format!("/v1/find?name=a&under={}", "%79".repeat(5500))).await.problem(414, "target-too-long");
 }

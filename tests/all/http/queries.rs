@@ -14,10 +14,7 @@ async fn filled() -> Site {
         ("/v1/fs/one.jpg.bak", 4, "ZXZhOg==", "application/x-backup"),
     ] {
         let target = format!("{target}?modified={DAY}00:0{minute}:00Z");
-        let headers = [
-            ("authorization", format!("Basic {user}")),
-            ("content-type", mime.to_owned()),
-        ];
+        let headers = [("authorization", format!("Basic {user}")), ("content-type", mime.to_owned())];
         let headers: Vec<_> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         site.send("PUT", &target, &headers, "x").await.is(201);
         tokio::time::sleep(std::time::Duration::from_millis(2)).await; // so that no two are added at one time
@@ -63,14 +60,8 @@ async fn files_of_a_time() {
     assert_eq!(site.get("/v1/files?order=asc").await.names(), oldest_first);
     let added = site.get("/v1/files?clock=added").await;
     assert_eq!(added.names(), NEWEST_FIRST);
-    assert_eq!(
-        site.get("/v1/files?clock=added&to=2026-06-01T00:00:00Z").await.names(),
-        [""; 0]
-    );
-    assert_eq!(
-        site.get("/v1/files?limit=1").await.json()["entries"][0],
-        site.get("/v1/stat/one.jpg.bak").await.json()
-    );
+    assert_eq!(site.get("/v1/files?clock=added&to=2026-06-01T00:00:00Z").await.names(), [""; 0]);
+    assert_eq!(site.get("/v1/files?limit=1").await.json()["entries"][0], site.get("/v1/stat/one.jpg.bak").await.json());
 }
 
 #[tokio::test]
@@ -125,12 +116,7 @@ async fn time_cursors_walk_and_belong_to_their_filters() {
         assert_eq!(seen, site.get(&format!("/v1/files?order={order}")).await.names());
     }
     let next = site.get("/v1/files?creator=tom&limit=1").await.next().unwrap();
-    assert_eq!(
-        site.get(&format!("/v1/files?creator=tom&cursor={next}&limit=9"))
-            .await
-            .names(),
-        ["one.jpg"]
-    );
+    assert_eq!(site.get(&format!("/v1/files?creator=tom&cursor={next}&limit=9")).await.names(), ["one.jpg"]);
     for other in [
         "",
         "creator=eva&",
@@ -141,20 +127,15 @@ async fn time_cursors_walk_and_belong_to_their_filters() {
         "creator=tom&from=2026-01-01T00:00:00Z&",
         "creator=tom&to=2027-01-01T00:00:00Z&",
     ] {
-        site.get(&format!("/v1/files?{other}cursor={next}"))
-            .await
-            .problem(400, "malformed");
+        site.get(&format!("/v1/files?{other}cursor={next}")).await.problem(400, "malformed");
     }
-    site.get(&format!("/v1/find?name=one.jpg&cursor={next}"))
-        .await
-        .problem(400, "malformed");
+    site.get(&format!("/v1/find?name=one.jpg&cursor={next}")).await.problem(400, "malformed");
 }
 
 #[tokio::test]
 async fn files_of_a_name() {
     let site = filled().await;
-    site.files(&["/v1/fs/z/Stra%C3%9Fe", "/v1/fs/z/ONE.jpg", "/v1/fs/z/a*"])
-        .await;
+    site.files(&["/v1/fs/z/Stra%C3%9Fe", "/v1/fs/z/ONE.jpg", "/v1/fs/z/a*"]).await;
     for (query, names) in [
         ("name=three.txt", &["three.txt"][..]),
         ("name=THREE.TXT", &["three.txt"]),
@@ -184,12 +165,8 @@ async fn files_of_a_name() {
         page.next()
     } {
         target = format!("/v1/find?name=*&cursor={next}&limit=3");
-        site.get(&format!("/v1/find?name=o*&cursor={next}"))
-            .await
-            .problem(400, "malformed");
-        site.get(&format!("/v1/find?name=*&under=/a&cursor={next}"))
-            .await
-            .problem(400, "malformed");
+        site.get(&format!("/v1/find?name=o*&cursor={next}")).await.problem(400, "malformed");
+        site.get(&format!("/v1/find?name=*&under=/a&cursor={next}")).await.problem(400, "malformed");
     }
     assert_eq!(seen, 7);
     for bad in [
@@ -207,32 +184,18 @@ async fn files_of_a_name() {
     ] {
         site.get(&format!("/v1/find?{bad}")).await.problem(400, "malformed");
     }
-    site.get("/v1/find?name=a&under=/nothing")
-        .await
-        .problem(404, "not-found");
+    site.get("/v1/find?name=a&under=/nothing").await.problem(404, "not-found");
 }
 
 #[tokio::test]
 async fn stat_tells_of_both_kinds() {
     let site = filled().await;
-    for (target, kind) in [
-        ("/v1/stat/a", "directory"),
-        ("/v1/stat/a/", "directory"),
-        ("/v1/stat/a/one.jpg", "file"),
-    ] {
+    for (target, kind) in [("/v1/stat/a", "directory"), ("/v1/stat/a/", "directory"), ("/v1/stat/a/one.jpg", "file")] {
         assert_eq!(site.get(target).await.is(200).json()["kind"], kind, "{target}");
     }
     let root = site.get("/v1/stat/").await.is(200).json();
-    assert_eq!(
-        (&root["path"], &root["name"], &root["kind"]),
-        (&"/".into(), &"".into(), &"directory".into())
-    );
-    for target in [
-        "/v1/stat/nothing",
-        "/v1/stat/a/one.jpg/",
-        "/v1/stat/a/one.jpg/x",
-        "/v1/stat/no/thing",
-    ] {
+    assert_eq!((&root["path"], &root["name"], &root["kind"]), (&"/".into(), &"".into(), &"directory".into()));
+    for target in ["/v1/stat/nothing", "/v1/stat/a/one.jpg/", "/v1/stat/a/one.jpg/x", "/v1/stat/no/thing"] {
         site.get(target).await.problem(404, "not-found");
     }
     site.get("/v1/stat/a?x=1").await.problem(400, "malformed");

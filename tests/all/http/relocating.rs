@@ -7,15 +7,9 @@ use super::site::{Site, bytes};
 #[tokio::test]
 async fn a_moved_file_stays_itself() {
     let site = Site::new().await;
-    let made = site
-        .put("/v1/fs/a/f.txt?modified=2026-01-02T03:04:05Z", "hello")
-        .await
-        .json();
+    let made = site.put("/v1/fs/a/f.txt?modified=2026-01-02T03:04:05Z", "hello").await.json();
     site.put("/v1/fs/b/", "").await.is(201);
-    let moved = site
-        .post("/v1/move", &json!({"from": "/a/f.txt", "to": "/b/g.md"}))
-        .await
-        .is(201);
+    let moved = site.post("/v1/move", &json!({"from": "/a/f.txt", "to": "/b/g.md"})).await.is(201);
     assert_eq!(moved.header("location"), Some("/v1/fs/b/g.md"));
     assert_eq!(moved.header("etag"), made["etag"].as_str());
     let mut expected = made;
@@ -36,13 +30,8 @@ async fn a_copy_is_a_new_file() {
     let site = Site::new().await;
     for size in [5, 400_000] {
         let content = bytes(size);
-        site.send(
-            "PUT",
-            "/v1/fs/f.txt?modified=2026-01-02T03:04:05Z",
-            &[("content-type", "a/b")],
-            content.clone(),
-        )
-        .await;
+        site.send("PUT", "/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", &[("content-type", "a/b")], content.clone())
+            .await;
         let made = site.get("/v1/stat/f.txt").await.json();
         let ask = json!({"from": "/f.txt", "to": "/g", "overwrite": true});
         let copy = site.post("/v1/copy", &ask).await;
@@ -94,15 +83,9 @@ async fn both_refuse_what_makes_no_sense() {
             answer.problem(status, problem);
         }
         let long = format!("/{}", "x".repeat(255)).repeat(17);
-        site.post(route, &json!({"from": "/f", "to": long}))
-            .await
-            .problem(414, "target-too-long");
-        site.post(route, &json!({"from": long, "to": "/f"}))
-            .await
-            .problem(414, "target-too-long");
-        site.post(route, &json!({"from": "/f", "to": "/y".repeat(129)}))
-            .await
-            .problem(400, "malformed");
+        site.post(route, &json!({"from": "/f", "to": long})).await.problem(414, "target-too-long");
+        site.post(route, &json!({"from": long, "to": "/f"})).await.problem(414, "target-too-long");
+        site.post(route, &json!({"from": "/f", "to": "/y".repeat(129)})).await.problem(400, "malformed");
     }
     assert_eq!(site.names("/v1/fs/").await, ["d/", "e/", "f", "g"]);
 }
@@ -130,36 +113,19 @@ async fn json_is_read_strictly() {
         ] {
             site.send("POST", route, &json, bad).await.problem(400, "malformed");
         }
-        site.send("POST", route, &json, vec![0xff, 0xfe])
-            .await
-            .problem(400, "malformed");
+        site.send("POST", route, &json, vec![0xff, 0xfe]).await.problem(400, "malformed");
         let good = r#"{"from":"/f","to":"/g"}"#;
-        for mime in [
-            "text/plain",
-            "application/json+x",
-            "application/x-www-form-urlencoded",
-            "",
-        ] {
-            site.send("POST", route, &[("content-type", mime)], good)
-                .await
-                .problem(415, "media-type");
+        for mime in ["text/plain", "application/json+x", "application/x-www-form-urlencoded", ""] {
+            site.send("POST", route, &[("content-type", mime)], good).await.problem(415, "media-type");
         }
         site.send("POST", route, &[], good).await.problem(415, "media-type");
-        site.send("POST", &format!("{route}?overwrite=true"), &json, good)
-            .await
-            .problem(400, "malformed");
+        site.send("POST", &format!("{route}?overwrite=true"), &json, good).await.problem(400, "malformed");
         let huge = format!(r#"{{"from":"/f","to":"/g","x":"{}"}}"#, "x".repeat(100_000));
-        site.send("POST", route, &json, huge.clone())
-            .await
-            .problem(413, "body-too-large");
+        site.send("POST", route, &json, huge.clone()).await.problem(413, "body-too-large");
         let length = huge.len().to_string();
-        site.send("POST", route, &[json[0], ("content-length", &length)], huge)
-            .await
-            .problem(413, "body-too-large");
+        site.send("POST", route, &[json[0], ("content-length", &length)], huge).await.problem(413, "body-too-large");
     }
     let charset = [("content-type", "Application/JSON; charset=utf-8")];
-    site.send("POST", "/v1/move", &charset, r#"{"from":"/f","to":"/g"}"#)
-        .await
-        .is(201);
+    site.send("POST", "/v1/move", &charset, r#"{"from":"/f","to":"/g"}"#).await.is(201);
     assert_eq!(site.names("/v1/fs/").await, ["g"]);
 }

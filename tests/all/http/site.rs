@@ -88,31 +88,19 @@ impl Site {
         migrate::up(&tables).await.unwrap();
         let content = tempfile::tempdir().unwrap();
         let drive = Drive::open(tables, content.path()).await.unwrap();
-        Self {
-            router: router(drive.clone(), options),
-            drive,
-            store,
-            content,
-        }
+        Self { router: router(drive.clone(), options), drive, store, content }
     }
 
     /// Sends a request; without a `Host`, it is `localhost`.
     pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
-        let mut request = Request::builder()
-            .method(Method::from_bytes(method.as_bytes()).unwrap())
-            .uri(target);
+        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(target);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             request = request.header("host", "localhost:8080");
         }
         for (name, value) in headers {
             request = request.header(*name, value.as_bytes());
         }
-        let response = self
-            .router
-            .clone()
-            .oneshot(request.body(body.into()).unwrap())
-            .await
-            .unwrap();
+        let response = self.router.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
         let collected = body.collect().await;
         let cut = collected.is_err();
@@ -140,13 +128,7 @@ impl Site {
 
     /// A POST of JSON.
     pub async fn post(&self, target: &str, body: &Value) -> Answer {
-        self.send(
-            "POST",
-            target,
-            &[("content-type", "application/json")],
-            body.to_string(),
-        )
-        .await
+        self.send("POST", target, &[("content-type", "application/json")], body.to_string()).await
     }
 
     /// Files made by these uploads, each of the one byte `x`.
@@ -212,30 +194,17 @@ impl Answer {
     #[track_caller]
     pub fn problem(self, status: u16, name: &str) -> Self {
         let this = self.is(status);
-        assert_eq!(
-            this.header("content-type"),
-            Some("application/problem+json"),
-            "{}",
-            this.what
-        );
+        assert_eq!(this.header("content-type"), Some("application/problem+json"), "{}", this.what);
         if this.body.is_empty() && this.what.starts_with("HEAD") {
             return this;
         }
         let body = this.json();
         let members: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
-        assert_eq!(
-            members,
-            ["detail", "instance", "status", "title", "type"],
-            "{}",
-            this.what
-        );
+        assert_eq!(members, ["detail", "instance", "status", "title", "type"], "{}", this.what);
         assert_eq!(body["type"], format!("/problems/{name}"), "{}: {body}", this.what);
         assert_eq!(body["status"], status);
         assert_eq!(body["instance"].as_str(), this.header("x-request-id"));
-        assert!(
-            body["title"].as_str().unwrap().len() > 5 && body["detail"].as_str().unwrap().len() > 10,
-            "{body}"
-        );
+        assert!(body["title"].as_str().unwrap().len() > 5 && body["detail"].as_str().unwrap().len() > 10, "{body}");
         this
     }
 
@@ -256,12 +225,7 @@ impl Answer {
     #[track_caller]
     pub fn names(&self) -> Vec<String> {
         let page = self.json();
-        page["entries"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|e| e["name"].as_str().unwrap().to_owned())
-            .collect()
+        page["entries"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap().to_owned()).collect()
     }
 
     #[track_caller]
@@ -283,15 +247,10 @@ pub fn watched(bytes: &'static [u8]) -> (Body, Arc<AtomicBool>) {
 
 /// A body that breaks off after these bytes.
 pub fn broken(bytes: Vec<u8>) -> Body {
-    Body::from_stream(stream::iter([
-        Ok(Bytes::from(bytes)),
-        Err(std::io::Error::other("the client is gone")),
-    ]))
+    Body::from_stream(stream::iter([Ok(Bytes::from(bytes)), Err(std::io::Error::other("the client is gone"))]))
 }
 
 /// Bytes that differ from place to place.
 pub fn bytes(len: usize) -> Vec<u8> {
-    (0..len as u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect()
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

@@ -28,19 +28,11 @@ async fn live() -> Live {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let options = Options {
-        max_body: Some(50_000_000),
-        ..Options::default()
-    };
+    let options = Options { max_body: Some(50_000_000), ..Options::default() };
     let serving = tokio::spawn(serve(listener, site.drive.clone(), options, async move {
         let _ = stopped.await;
     }));
-    Live {
-        site,
-        address,
-        stop,
-        serving,
-    }
+    Live { site, address, stop, serving }
 }
 
 impl Live {
@@ -101,10 +93,7 @@ async fn a_client_that_waits_is_told_to_go_on_or_refused_before_it_sends() {
             "PUT {target} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n{headers}\r\n"
         );
         let answer = live.raw(head.as_bytes()).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{target} {headers}: {answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {headers}: {answer}");
         assert!(answer.contains("application/problem+json"), "{answer}");
     }
     let head = "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n";
@@ -124,10 +113,9 @@ async fn a_refusal_reaches_a_client_that_sends_on() {
     let live = live().await;
     live.site.files(&["/v1/fs/f"]).await;
     let body = bytes(20_000_000);
-    for headers in [
-        "If-None-Match: *\r\nContent-Length: 20000000\r\n",
-        "Repr-Digest: x\r\nContent-Length: 20000000\r\n",
-    ] {
+    for headers in
+        ["If-None-Match: *\r\nContent-Length: 20000000\r\n", "Repr-Digest: x\r\nContent-Length: 20000000\r\n"]
+    {
         let mut socket = live.connect().await;
         let head = format!("PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         socket.write_all(head.as_bytes()).await.unwrap();
@@ -143,14 +131,8 @@ async fn a_refusal_reaches_a_client_that_sends_on() {
 async fn a_client_that_leaves_stores_nothing() {
     let live = live().await;
     for (head, body) in [
-        (
-            "PUT /v1/fs/p/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
-            bytes(400_000),
-        ),
-        (
-            "PUT /v1/fs/p/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\n",
-            b"hello".to_vec(),
-        ),
+        ("PUT /v1/fs/p/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", bytes(400_000)),
+        ("PUT /v1/fs/p/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\n", b"hello".to_vec()),
         (
             "PUT /v1/fs/p/f HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
             b"5\r\nhello\r\n".to_vec(),
@@ -181,71 +163,27 @@ async fn malformed_requests_get_a_status() {
     let live = live().await;
     for (request, status) in [
         ("GET /v1/fs/ HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
-        (
-            "GET /v1/fs/ HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            400,
-        ),
-        (
-            "GET /v1/fs/ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
-            421,
-        ),
-        (
-            "GET http://evil.example/v1/fs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            421,
-        ),
-        (
-            "GET http://localhost/v1/fs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            200,
-        ),
-        (
-            "GET /v1/fs/%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            400,
-        ),
-        (
-            "GET /v1/fs/照 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            404,
-        ),
-        (
-            "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            404,
-        ),
-        (
-            "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
-            400,
-        ),
-        (
-            "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-            400,
-        ),
-        (
-            "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            400,
-        ),
+        ("GET /v1/fs/ HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n", 400),
+        ("GET /v1/fs/ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 421),
+        ("GET http://evil.example/v1/fs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 421),
+        ("GET http://localhost/v1/fs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200),
+        ("GET /v1/fs/%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 400),
+        ("GET /v1/fs/照 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        ("PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400),
+        ("PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
+        ("PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         ("GET /v1/fs/\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
         ("GET /v1/fs/ HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400),
-        (
-            "HEAD /v1/fs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            200,
-        ),
+        ("HEAD /v1/fs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200),
     ] {
         let answer = live.raw(request.as_bytes()).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{request}: {answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
     }
-    let long = format!(
-        "GET /v1/fs/{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-        "a".repeat(17_000)
-    );
+    let long = format!("GET /v1/fs/{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "a".repeat(17_000));
     assert!(live.raw(long.as_bytes()).await.starts_with("HTTP/1.1 414 "));
-    let head = live
-        .raw(b"HEAD /v1/fs/nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        .await;
-    assert!(
-        head.starts_with("HTTP/1.1 404 ") && head.ends_with("\r\n\r\n"),
-        "{head}"
-    );
+    let head = live.raw(b"HEAD /v1/fs/nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 404 ") && head.ends_with("\r\n\r\n"), "{head}");
     let latin = [b"GET /v1/fs/\xe9 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec()].concat();
     assert!(live.raw(&latin).await.starts_with("HTTP/1.1 400 "));
     assert!(live.site.names("/v1/fs/").await.is_empty());
@@ -256,31 +194,16 @@ async fn a_download_that_breaks_is_seen_to() {
     let live = live().await;
     let client = reqwest::Client::new();
     let content = bytes(30_000_000);
-    let put = client
-        .put(live.url("/v1/fs/big"))
-        .body(content.clone())
-        .send()
-        .await
-        .unwrap();
+    let put = client.put(live.url("/v1/fs/big")).body(content.clone()).send().await.unwrap();
     assert_eq!(put.status(), 201);
-    let got = client
-        .get(live.url("/v1/fs/big"))
-        .send()
-        .await
-        .unwrap()
-        .bytes()
-        .await
-        .unwrap();
+    let got = client.get(live.url("/v1/fs/big")).send().await.unwrap().bytes().await.unwrap();
     assert!(got == content);
     let file = live.site.content_files(1).await.pop().unwrap();
     let mut stored = std::fs::read(&file).unwrap();
     stored[29_000_000] ^= 1;
     std::fs::write(&file, stored).unwrap();
     let response = client.get(live.url("/v1/fs/big")).send().await.unwrap();
-    assert_eq!(
-        (response.status().as_u16(), response.content_length()),
-        (200, Some(30_000_000))
-    );
+    assert_eq!((response.status().as_u16(), response.content_length()), (200, Some(30_000_000)));
     let mut pieces = response.bytes_stream();
     let (mut received, mut broken) = (0, false);
     while let Some(piece) = pieces.next().await {
@@ -300,29 +223,18 @@ async fn a_connection_serves_one_request_after_the_other() {
     let live = live().await;
     let mut socket = live.connect().await;
     for (request, status) in [
-        (
-            "PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
-            201,
-        ),
+        ("PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello", 201),
         ("GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
         ("GET /v1/fs/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
-        (
-            "PUT /v1/fs/%00 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
-            400,
-        ),
+        ("PUT /v1/fs/%00 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello", 400),
         ("DELETE /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n", 204),
     ] {
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut answer = read_until(&mut socket, "\r\n\r\n").await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{request}: {answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
         let length = answer.to_lowercase();
-        let length: usize = length
-            .split("content-length: ")
-            .nth(1)
-            .map_or(0, |l| l.split('\r').next().unwrap().parse().unwrap());
+        let length: usize =
+            length.split("content-length: ").nth(1).map_or(0, |l| l.split('\r').next().unwrap().parse().unwrap());
         while answer.len() < answer.find("\r\n\r\n").unwrap() + 4 + length {
             let mut buffer = [0; 4096];
             let read = timeout(LONG, socket.read(&mut buffer)).await.unwrap().unwrap();
@@ -335,14 +247,9 @@ async fn a_connection_serves_one_request_after_the_other() {
 async fn requests_in_flight_are_finished_at_the_end() {
     let live = live().await;
     let mut upload = live.connect().await;
-    upload
-        .write_all(b"PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhello")
-        .await
-        .unwrap();
+    upload.write_all(b"PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhello").await.unwrap();
     let mut idle = live.connect().await;
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .await
-        .unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     assert!(read_until(&mut idle, "ok").await.starts_with("HTTP/1.1 200 "));
     tokio::time::sleep(Duration::from_millis(100)).await;
     live.stop.send(()).unwrap();

@@ -17,30 +17,16 @@ fn digest(bytes: &[u8]) -> String {
 #[tokio::test]
 async fn an_upload_is_an_entry_with_its_headers() {
     let site = Site::new().await;
-    let made = site
-        .put("/v1/fs/a/b.jpg?modified=2026-01-02T03:04:05.6789Z", "hello")
-        .await
-        .is(201);
+    let made = site.put("/v1/fs/a/b.jpg?modified=2026-01-02T03:04:05.6789Z", "hello").await.is(201);
     let entry = made.json();
     let text = made.text();
-    let members = [
-        "path", "name", "kind", "id", "size", "type", "creator", "modified", "added", "etag", "digest",
-    ];
-    let at: Vec<_> = members
-        .iter()
-        .map(|m| text.find(&format!("\"{m}\":")).unwrap())
-        .collect();
+    let members = ["path", "name", "kind", "id", "size", "type", "creator", "modified", "added", "etag", "digest"];
+    let at: Vec<_> = members.iter().map(|m| text.find(&format!("\"{m}\":")).unwrap()).collect();
     assert!(at.is_sorted(), "{text}");
     assert_eq!(entry.as_object().unwrap().len(), members.len());
-    assert_eq!(
-        (&entry["path"], &entry["name"], &entry["kind"]),
-        (&"/a/b.jpg".into(), &"b.jpg".into(), &"file".into())
-    );
+    assert_eq!((&entry["path"], &entry["name"], &entry["kind"]), (&"/a/b.jpg".into(), &"b.jpg".into(), &"file".into()));
     assert_eq!((&entry["size"], &entry["type"]), (&5.into(), &"image/jpeg".into()));
-    assert_eq!(
-        (&entry["creator"], &entry["modified"]),
-        (&"anonymous".into(), &"2026-01-02T03:04:05.678Z".into())
-    );
+    assert_eq!((&entry["creator"], &entry["modified"]), (&"anonymous".into(), &"2026-01-02T03:04:05.678Z".into()));
     assert_eq!(entry["etag"], format!("\"{}\"", entry["id"].as_str().unwrap()));
     assert_eq!(entry["digest"], digest(b"hello"));
     assert_eq!(made.header("etag"), entry["etag"].as_str());
@@ -68,10 +54,7 @@ async fn locations_are_encoded() {
     let made = site.put("/v1/fs/a%20b/%E7%85%A7%23%3F.jpg", "x").await.is(201);
     assert_eq!(made.header("location"), Some("/v1/fs/a%20b/%E7%85%A7%23%3F.jpg"));
     assert_eq!(made.json()["path"], "/a b/照#?.jpg");
-    assert_eq!(
-        site.put("/v1/fs/d%3Fir/", "").await.header("location"),
-        Some("/v1/fs/d%3Fir/")
-    );
+    assert_eq!(site.put("/v1/fs/d%3Fir/", "").await.header("location"), Some("/v1/fs/d%3Fir/"));
 }
 
 #[tokio::test]
@@ -80,17 +63,9 @@ async fn content_of_any_size_comes_back() {
     for size in [0, 1, 262_143, 262_144, 262_145, 3_000_000] {
         let sent = bytes(size);
         let pieces = futures_util::stream::iter(
-            sent.chunks(70_000)
-                .map(|c| Ok::<_, std::io::Error>(c.to_vec()))
-                .collect::<Vec<_>>(),
+            sent.chunks(70_000).map(|c| Ok::<_, std::io::Error>(c.to_vec())).collect::<Vec<_>>(),
         );
-        site.send(
-            "PUT",
-            "/v1/fs/f",
-            &[("repr-digest", &digest(&sent))],
-            Body::from_stream(pieces),
-        )
-        .await;
+        site.send("PUT", "/v1/fs/f", &[("repr-digest", &digest(&sent))], Body::from_stream(pieces)).await;
         let got = site.get("/v1/fs/f").await.is(200);
         assert!(!got.cut && got.body == sent, "{size}");
         assert_eq!(got.header("content-length"), Some(size.to_string().as_str()));
@@ -111,21 +86,11 @@ async fn missing_parents_are_made_unless_refused() {
     site.put("/v1/fs/a/f?parents=false", "x").await.is(201);
     site.put("/v1/fs/a/b/c/f?parents=true", "x").await.is(201);
     assert_eq!(site.names("/v1/fs/a/").await, ["b/", "f"]);
-    for bad in [
-        "?parents=no",
-        "?parents=",
-        "?parent=false",
-        "?parents=false&parents=false",
-        "?limit=1",
-        "?download=1",
-    ] {
-        site.put(&format!("/v1/fs/a/g{bad}"), "x")
-            .await
-            .problem(400, "malformed");
+    for bad in ["?parents=no", "?parents=", "?parent=false", "?parents=false&parents=false", "?limit=1", "?download=1"]
+    {
+        site.put(&format!("/v1/fs/a/g{bad}"), "x").await.problem(400, "malformed");
     }
-    site.put("/v1/fs/x/?modified=2026-01-01T00:00:00Z", "")
-        .await
-        .problem(400, "malformed");
+    site.put("/v1/fs/x/?modified=2026-01-01T00:00:00Z", "").await.problem(400, "malformed");
 }
 
 #[tokio::test]
@@ -135,70 +100,24 @@ async fn times_are_the_clients() {
         ("/v1/fs/t", Some("1767323045"), "2026-01-02T03:04:05.000Z"),
         ("/v1/fs/t", Some("1767323045.6789"), "2026-01-02T03:04:05.678Z"),
         ("/v1/fs/t", Some("-1"), "1969-12-31T23:59:59.000Z"),
-        (
-            "/v1/fs/t?modified=2026-01-02T04:04:05%2B01:00",
-            None,
-            "2026-01-02T03:04:05.000Z",
-        ),
-        (
-            "/v1/fs/t?modified=2026-01-02T04:04:05+01:00",
-            None,
-            "2026-01-02T03:04:05.000Z",
-        ),
-        (
-            "/v1/fs/t?modified=1901-01-01T00:00:00Z",
-            None,
-            "1901-01-01T00:00:00.000Z",
-        ),
-        (
-            "/v1/fs/t?modified=9999-12-31T23:59:59.9999Z",
-            None,
-            "9999-12-31T23:59:59.999Z",
-        ),
-        (
-            "/v1/fs/t?modified=2001-01-01T00:00:00Z",
-            Some("1767323045"),
-            "2001-01-01T00:00:00.000Z",
-        ),
+        ("/v1/fs/t?modified=2026-01-02T04:04:05%2B01:00", None, "2026-01-02T03:04:05.000Z"),
+        ("/v1/fs/t?modified=2026-01-02T04:04:05+01:00", None, "2026-01-02T03:04:05.000Z"),
+        ("/v1/fs/t?modified=1901-01-01T00:00:00Z", None, "1901-01-01T00:00:00.000Z"),
+        ("/v1/fs/t?modified=9999-12-31T23:59:59.9999Z", None, "9999-12-31T23:59:59.999Z"),
+        ("/v1/fs/t?modified=2001-01-01T00:00:00Z", Some("1767323045"), "2001-01-01T00:00:00.000Z"),
     ] {
         let headers: Vec<_> = header.map(|h| ("x-oc-mtime", h)).into_iter().collect();
         let made = site.send("PUT", target, &headers, "x").await;
         assert_eq!(made.json()["modified"], modified, "{target} {header:?}");
         let accepted = header.is_some() && !target.contains("modified");
-        assert_eq!(
-            made.header("x-oc-mtime"),
-            accepted.then_some("accepted"),
-            "{target} {header:?}"
-        );
+        assert_eq!(made.header("x-oc-mtime"), accepted.then_some("accepted"), "{target} {header:?}");
     }
-    for bad in [
-        "",
-        "1e9",
-        "now",
-        "0x10",
-        "99999999999999",
-        "1767323045,5",
-        "+1",
-        "-99999999999",
-    ] {
-        site.send("PUT", "/v1/fs/t", &[("x-oc-mtime", bad)], "x")
-            .await
-            .problem(400, "malformed");
+    for bad in ["", "1e9", "now", "0x10", "99999999999999", "1767323045,5", "+1", "-99999999999"] {
+        site.send("PUT", "/v1/fs/t", &[("x-oc-mtime", bad)], "x").await.problem(400, "malformed");
     }
-    site.send("PUT", "/v1/fs/t", &[("x-oc-mtime", "1"), ("x-oc-mtime", "2")], "x")
-        .await
-        .problem(400, "malformed");
-    for bad in [
-        "",
-        "2026-01-02",
-        "2026-01-02T03:04:05",
-        "1900-12-31T23:59:59Z",
-        "1767323045",
-        "2026-02-30T00:00:00Z",
-    ] {
-        site.put(&format!("/v1/fs/t?modified={bad}"), "x")
-            .await
-            .problem(400, "malformed");
+    site.send("PUT", "/v1/fs/t", &[("x-oc-mtime", "1"), ("x-oc-mtime", "2")], "x").await.problem(400, "malformed");
+    for bad in ["", "2026-01-02", "2026-01-02T03:04:05", "1900-12-31T23:59:59Z", "1767323045", "2026-02-30T00:00:00Z"] {
+        site.put(&format!("/v1/fs/t?modified={bad}"), "x").await.problem(400, "malformed");
     }
 }
 
@@ -215,14 +134,9 @@ async fn types_are_kept_or_guessed() {
         let headers: Vec<_> = sent.map(|s| ("content-type", s)).into_iter().collect();
         let made = site.send("PUT", &format!("/v1/fs/{name}"), &headers, "x").await;
         assert_eq!(made.json()["type"], stored, "{name} {sent:?}");
-        assert_eq!(
-            site.get(&format!("/v1/fs/{name}")).await.header("content-type"),
-            Some(stored)
-        );
+        assert_eq!(site.get(&format!("/v1/fs/{name}")).await.header("content-type"), Some(stored));
     }
-    site.send("PUT", "/v1/fs/a", &[("content-type", "jpeg")], "x")
-        .await
-        .problem(400, "malformed");
+    site.send("PUT", "/v1/fs/a", &[("content-type", "jpeg")], "x").await.problem(400, "malformed");
 }
 
 #[tokio::test]
@@ -233,31 +147,15 @@ async fn digests_are_verified_before_anything_is_made() {
         site.send("PUT", "/v1/fs/f", &[("repr-digest", &ok)], "hello").await;
         assert_eq!(site.get("/v1/fs/f").await.text(), "hello", "{ok}");
     }
-    site.send("PUT", "/v1/fs/p/q/f", &[("repr-digest", &good)], "other")
-        .await
-        .problem(400, "digest-mismatch");
-    site.send("PUT", "/v1/fs/f", &[("repr-digest", &good)], "other")
-        .await
-        .problem(400, "digest-mismatch");
-    for bad in [
-        "",
-        "sha-256",
-        "sha-256=x",
-        "sha-256=:AAAA:",
-        "sha-256=:!:",
-        "SHA-256=:AAAA:",
-        &good[..20],
-    ] {
+    site.send("PUT", "/v1/fs/p/q/f", &[("repr-digest", &good)], "other").await.problem(400, "digest-mismatch");
+    site.send("PUT", "/v1/fs/f", &[("repr-digest", &good)], "other").await.problem(400, "digest-mismatch");
+    for bad in ["", "sha-256", "sha-256=x", "sha-256=:AAAA:", "sha-256=:!:", "SHA-256=:AAAA:", &good[..20]] {
         let (body, read) = watched(b"hello");
-        site.send("PUT", "/v1/fs/f", &[("repr-digest", bad)], body)
-            .await
-            .problem(400, "malformed");
+        site.send("PUT", "/v1/fs/f", &[("repr-digest", bad)], body).await.problem(400, "malformed");
         assert!(!read.load(Ordering::Relaxed), "{bad}");
     }
     let large = bytes(400_000);
-    site.send("PUT", "/v1/fs/p/f", &[("repr-digest", &good)], large)
-        .await
-        .problem(400, "digest-mismatch");
+    site.send("PUT", "/v1/fs/p/f", &[("repr-digest", &good)], large).await.problem(400, "digest-mismatch");
     assert_eq!(site.names("/v1/fs/").await, ["f"]);
     assert_eq!(site.get("/v1/fs/f").await.text(), "hello");
     assert_eq!(site.content_files(0).await.len(), 0);
@@ -269,18 +167,12 @@ async fn cut_bodies_leave_nothing() {
     site.put("/v1/fs/old", "old").await.is(201);
     for size in [0, 10, 300_000, 2_000_000] {
         for target in ["/v1/fs/p/q/f", "/v1/fs/old"] {
-            site.send("PUT", target, &[], broken(bytes(size)))
-                .await
-                .problem(400, "body-cut");
+            site.send("PUT", target, &[], broken(bytes(size))).await.problem(400, "body-cut");
             let length = (size + 1).to_string();
-            site.send("PUT", target, &[("content-length", &length)], bytes(size))
-                .await
-                .problem(400, "body-cut");
+            site.send("PUT", target, &[("content-length", &length)], bytes(size)).await.problem(400, "body-cut");
         }
     }
-    site.send("PUT", "/v1/fs/f", &[("content-length", "3")], "hello")
-        .await
-        .problem(400, "body-cut");
+    site.send("PUT", "/v1/fs/f", &[("content-length", "3")], "hello").await.problem(400, "body-cut");
     assert_eq!(site.names("/v1/fs/").await, ["old"]);
     assert_eq!(site.get("/v1/fs/old").await.text(), "old");
     assert_eq!(site.content_files(0).await.len(), 0);
@@ -288,21 +180,13 @@ async fn cut_bodies_leave_nothing() {
 
 #[tokio::test]
 async fn bodies_over_the_limit_leave_nothing() {
-    let site = Site::with(Options {
-        max_body: Some(1000),
-        ..Options::default()
-    })
-    .await;
+    let site = Site::with(Options { max_body: Some(1000), ..Options::default() }).await;
     site.put("/v1/fs/f", bytes(1000)).await.is(201);
     let (body, read) = watched(b"hello");
-    site.send("PUT", "/v1/fs/p/g", &[("content-length", "1001")], body)
-        .await
-        .problem(413, "body-too-large");
+    site.send("PUT", "/v1/fs/p/g", &[("content-length", "1001")], body).await.problem(413, "body-too-large");
     assert!(!read.load(Ordering::Relaxed));
     let pieces = futures_util::stream::iter((0..11).map(|_| Ok::<_, std::io::Error>(bytes(100))));
-    site.put("/v1/fs/p/g", Body::from_stream(pieces))
-        .await
-        .problem(413, "body-too-large");
+    site.put("/v1/fs/p/g", Body::from_stream(pieces)).await.problem(413, "body-too-large");
     assert_eq!(site.names("/v1/fs/").await, ["f"]);
 }
 
@@ -334,18 +218,12 @@ async fn preconditions_hold_at_put() {
     }
     assert_eq!(site.names("/v1/fs/").await, ["f"]);
     let second = site.send("PUT", "/v1/fs/f", &[("if-match", &first)], "2").await.is(200);
-    site.send("PUT", "/v1/fs/f", &[("if-match", &first)], "3")
-        .await
-        .problem(412, "precondition-failed");
+    site.send("PUT", "/v1/fs/f", &[("if-match", &first)], "3").await.problem(412, "precondition-failed");
     let list = format!("\"x\", {}", second.header("etag").unwrap());
     site.send("PUT", "/v1/fs/f", &[("if-match", &list)], "3").await.is(200);
     site.send("PUT", "/v1/fs/f", &[("if-match", "*")], "4").await.is(200);
-    site.send("PUT", "/v1/fs/f", &[("if-none-match", &first)], "5")
-        .await
-        .is(200);
-    site.send("PUT", "/v1/fs/a/g", &[("if-none-match", "*")], "x")
-        .await
-        .is(201);
+    site.send("PUT", "/v1/fs/f", &[("if-none-match", &first)], "5").await.is(200);
+    site.send("PUT", "/v1/fs/a/g", &[("if-none-match", "*")], "x").await.is(201);
     assert_eq!(site.get("/v1/fs/f").await.text(), "5");
 }
 
@@ -360,31 +238,18 @@ async fn a_date_pins_the_version_that_has_it() {
     site.send("DELETE", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:04 GMT"), "")
         .await
         .problem(412, "precondition-failed");
-    site.send(
-        "PUT",
-        "/v1/fs/f?modified=2026-01-02T03:04:05Z",
-        &since("Fri, 02 Jan 2026 03:04:05 GMT"),
-        "2",
-    )
-    .await
-    .is(200);
-    site.send("PUT", "/v1/fs/new", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "2")
+    site.send("PUT", "/v1/fs/f?modified=2026-01-02T03:04:05Z", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "2")
         .await
-        .is(201);
-    site.send("DELETE", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "")
-        .await
-        .is(204);
+        .is(200);
+    site.send("PUT", "/v1/fs/new", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "2").await.is(201);
+    site.send("DELETE", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "").await.is(204);
 }
 
 #[tokio::test]
 async fn of_many_creators_one_wins() {
     let site = Site::new().await;
     let puts = (0..20).map(|_| site.send("PUT", "/v1/fs/d/f", &[("if-none-match", "*")], "x"));
-    let statuses: Vec<_> = futures_util::future::join_all(puts)
-        .await
-        .iter()
-        .map(|a| a.status)
-        .collect();
+    let statuses: Vec<_> = futures_util::future::join_all(puts).await.iter().map(|a| a.status).collect();
     assert_eq!(statuses.iter().filter(|s| **s == 201).count(), 1, "{statuses:?}");
     assert!(statuses.iter().all(|s| matches!(s, 201 | 412)), "{statuses:?}");
 }
@@ -415,14 +280,10 @@ async fn what_no_upload_has_is_refused_unread() {
         ([("content-length", "many")], 400, "malformed"),
     ] {
         let (body, read) = watched(b"x");
-        site.send("PUT", "/v1/fs/f", &headers, body)
-            .await
-            .problem(status, problem);
+        site.send("PUT", "/v1/fs/f", &headers, body).await.problem(status, problem);
         assert!(!read.load(Ordering::Relaxed), "{headers:?}");
     }
-    site.send("PUT", "/v1/fs/f", &[("content-encoding", "identity")], "x")
-        .await
-        .is(201);
+    site.send("PUT", "/v1/fs/f", &[("content-encoding", "identity")], "x").await.is(201);
 }
 
 #[tokio::test]
@@ -439,33 +300,15 @@ async fn creators_are_who_they_say() {
         let made = site.send("PUT", "/v1/fs/f", &[("authorization", &header)], "x").await;
         assert_eq!(made.json()["creator"], creator, "{header}");
     }
-    for bad in [
-        "Basic".to_owned(),
-        "Basic ???".to_owned(),
-        basic("a\u{7}"),
-        basic(&"u".repeat(256)),
-    ] {
-        for (method, target) in [
-            ("PUT", "/v1/fs/f"),
-            ("GET", "/v1/fs/f"),
-            ("GET", "/v1/files"),
-            ("POST", "/v1/copy"),
-        ] {
-            site.send(method, target, &[("authorization", &bad)], "x")
-                .await
-                .problem(400, "malformed");
+    for bad in ["Basic".to_owned(), "Basic ???".to_owned(), basic("a\u{7}"), basic(&"u".repeat(256))] {
+        for (method, target) in [("PUT", "/v1/fs/f"), ("GET", "/v1/fs/f"), ("GET", "/v1/files"), ("POST", "/v1/copy")] {
+            site.send(method, target, &[("authorization", &bad)], "x").await.problem(400, "malformed");
         }
     }
     let tom = basic("tom");
-    let made = site
-        .send("PUT", "/v1/fs/d/", &[("authorization", &tom)], "")
-        .await
-        .is(201);
+    let made = site.send("PUT", "/v1/fs/d/", &[("authorization", &tom)], "").await.is(201);
     assert_eq!(made.json()["creator"], "tom");
     let body = serde_json::json!({"from": "/f", "to": "/g"}).to_string();
     let headers = [("authorization", tom.as_str()), ("content-type", "application/json")];
-    assert_eq!(
-        site.send("POST", "/v1/copy", &headers, body).await.is(201).json()["creator"],
-        "tom"
-    );
+    assert_eq!(site.send("POST", "/v1/copy", &headers, body).await.is(201).json()["creator"], "tom");
 }

@@ -11,14 +11,8 @@ async fn a_new_start_finds_everything() {
     for round in 0..3 {
         let rocks = open(dir.path()).await;
         for before in 0..round {
-            assert_eq!(
-                value(&rocks, "row", "a", &format!("{before}")).await.as_deref(),
-                Some(b"v".as_ref())
-            );
-            assert_eq!(
-                value(&rocks, "row", "c", &format!("{before}")).await.as_deref(),
-                Some(b"w".as_ref())
-            );
+            assert_eq!(value(&rocks, "row", "a", &format!("{before}")).await.as_deref(), Some(b"v".as_ref()));
+            assert_eq!(value(&rocks, "row", "c", &format!("{before}")).await.as_deref(), Some(b"w".as_ref()));
         }
         let cells = vec![put("a", &format!("{round}"), "v"), put("c", &format!("{round}"), "w")];
         commit(&rocks, changes(vec![changed("row", cells)])).await;
@@ -75,12 +69,7 @@ async fn a_table_with_other_properties_is_refused_after_a_new_start_too() {
 
 #[tokio::test]
 async fn what_was_lost_or_spoilt_is_damage_and_never_an_empty_store() {
-    for (name, spoil) in [
-        ("CURRENT", false),
-        ("CURRENT", true),
-        ("tables.json", false),
-        ("tables.json", true),
-    ] {
+    for (name, spoil) in [("CURRENT", false), ("CURRENT", true), ("tables.json", false), ("tables.json", true)] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
         commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
@@ -108,11 +97,7 @@ async fn a_table_that_was_lost_or_spoilt_is_damage() {
             if file.extension().is_some_and(|e| e == "sst") {
                 let mut bytes = fs::read(&file).unwrap();
                 bytes[100..200].fill(0x5a);
-                if spoil {
-                    fs::write(file, bytes).unwrap()
-                } else {
-                    fs::remove_file(file).unwrap()
-                }
+                if spoil { fs::write(file, bytes).unwrap() } else { fs::remove_file(file).unwrap() }
             }
         }
         let Ok(rocks) = Rocks::open(dir.path(), options()) else {
@@ -143,15 +128,7 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     drop(rocks);
-    let full = Space::probed(
-        dir.path(),
-        Box::new(|| {
-            Ok(Room {
-                free: 1 << 20,
-                total: 1 << 40,
-            })
-        }),
-    );
+    let full = Space::probed(dir.path(), Box::new(|| Ok(Room { free: 1 << 20, total: 1 << 40 })));
     let rocks = Rocks::open_with(dir.path(), options(), full, SKIP).unwrap();
     let put = changes(vec![changed("row", vec![put("a", "other", "v")])]);
     assert!(matches!(rocks.commit(put).await, Err(StoreError::Full(_))));
@@ -176,11 +153,7 @@ async fn a_small_budget_is_enough() {
     rocks.create(&spec()).await.unwrap();
     let large = "x".repeat(1 << 20);
     for n in 0..40 {
-        commit(
-            &rocks,
-            changes(vec![changed("row", vec![put("c", &format!("{n}"), &large)])]),
-        )
-        .await;
+        commit(&rocks, changes(vec![changed("row", vec![put("c", &format!("{n}"), &large)])])).await;
     }
     assert_eq!(count(&rocks, "row", "c").await, 40);
 }

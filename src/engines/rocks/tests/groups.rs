@@ -41,18 +41,9 @@ async fn racing_plans_for_one_absent_cell_commit_once() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     for round in 0..20 {
-        let claim = |n: usize| {
-            checked(
-                &format!("{round}"),
-                vec![absent("q")],
-                vec![put("a", "q", &format!("{n}"))],
-            )
-        };
+        let claim = |n: usize| checked(&format!("{round}"), vec![absent("q")], vec![put("a", "q", &format!("{n}"))]);
         let answers = futures_util::future::join_all((0..16).map(|n| rocks.commit(claim(n)))).await;
-        let won: Vec<_> = answers
-            .iter()
-            .map(|answer| *answer.as_ref().unwrap() == Outcome::Committed)
-            .collect();
+        let won: Vec<_> = answers.iter().map(|answer| *answer.as_ref().unwrap() == Outcome::Committed).collect();
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
         let winner = won.iter().position(|won| *won).unwrap().to_string();
         assert_eq!(value(&rocks, &format!("{round}"), "a", "q").await.unwrap(), winner);
@@ -118,19 +109,12 @@ async fn later_plans_of_a_group_see_families_emptied_and_cells_deleted() {
     let mut group = Group::new(&rocks.db, SKIP);
     let mut take = |plan: Plan| matches!(group.take(&plan, false), Verdict::Accepted);
     assert!(!take(checked("row", vec![absent("00000000")], vec![])));
-    assert!(take(changes(vec![changed(
-        "row",
-        vec![Change::delete("a", "00000000")]
-    )])));
+    assert!(take(changes(vec![changed("row", vec![Change::delete("a", "00000000")])])));
     assert!(take(checked("row", vec![absent("00000000")], vec![])));
     assert!(!take(checked("row", vec![absent("00000001")], vec![])));
     let again = vec![Change::DeleteFamily { family: "a" }, put("a", "00000002", "new")];
     assert!(take(changes(vec![changed("row", again)])));
-    assert!(take(checked(
-        "row",
-        vec![absent("00000001"), equals("00000002", "new")],
-        vec![]
-    )));
+    assert!(take(checked("row", vec![absent("00000001"), equals("00000002", "new")], vec![])));
     group.write().unwrap();
     assert_eq!(count(&rocks, "row", "a").await, 1);
     assert_eq!(value(&rocks, "row", "a", "00000002").await.unwrap(), "new");
@@ -142,10 +126,7 @@ async fn whether_a_family_is_empty_waits_for_the_group_that_changed_it() {
     let rocks = open(dir.path()).await;
     let ask = |row| checked(row, vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]);
     let mut group = Group::new(&rocks.db, SKIP);
-    assert!(matches!(
-        group.take(&changes(vec![changed("row", vec![put("a", "q", "v")])]), false),
-        Verdict::Accepted
-    ));
+    assert!(matches!(group.take(&changes(vec![changed("row", vec![put("a", "q", "v")])]), false), Verdict::Accepted));
     assert!(matches!(group.take(&ask("row"), false), Verdict::AfterThisGroup));
     assert!(matches!(group.take(&ask("other"), false), Verdict::Accepted));
     group.write().unwrap();
@@ -183,20 +164,10 @@ async fn a_family_with_many_tombstones_is_compacted_and_then_answered() {
         let names = (from..from + 20_000).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
         commit(&rocks, changes(vec![changed("row", names.collect())])).await;
     }
-    let place = Place {
-        table: "t",
-        family: "a",
-        row: Bytes::from_static(b"row"),
-    };
+    let place = Place { table: "t", family: "a", row: Bytes::from_static(b"row") };
     let ask = checked("row", vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]);
-    assert!(matches!(
-        look(&rocks.db, Tier::Disk, &place, Some(100)),
-        Err(Fault::Incomplete)
-    ));
-    assert!(matches!(
-        Group::new(&rocks.db, 100).take(&ask, false),
-        Verdict::Compact(_)
-    ));
+    assert!(matches!(look(&rocks.db, Tier::Disk, &place, Some(100)), Err(Fault::Incomplete)));
+    assert!(matches!(Group::new(&rocks.db, 100).take(&ask, false), Verdict::Compact(_)));
     assert!(matches!(Group::new(&rocks.db, 100).take(&ask, true), Verdict::Accepted));
     commit(&rocks, ask).await;
     assert!(look(&rocks.db, Tier::Disk, &place, Some(100)).unwrap());
@@ -210,26 +181,13 @@ async fn tombstones_that_a_snapshot_keeps_do_not_keep_a_plan_waiting() {
     let held = rocks.db.raw.snapshot();
     let names = (0..1_000).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
     commit(&rocks, changes(vec![changed("row", names.collect())])).await;
-    commit(
-        &rocks,
-        checked("row", vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]),
-    )
-    .await;
+    commit(&rocks, checked("row", vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")])).await;
     drop(held);
 }
 
 #[tokio::test]
 async fn a_family_is_emptied_whole_and_alone_whatever_its_size() {
-    for (stored, unwritten) in [
-        (0, 0),
-        (1, 0),
-        (99, 1),
-        (100, 0),
-        (100, 1),
-        (101, 0),
-        (0, 101),
-        (5_000, 200),
-    ] {
+    for (stored, unwritten) in [(0, 0), (1, 0), (99, 1), (100, 0), (100, 1), (101, 0), (0, 101), (5_000, 200)] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
         let near = ["ro", "row\u{0}", "row\u{1}", "rox"];
@@ -239,14 +197,9 @@ async fn a_family_is_emptied_whole_and_alone_whatever_its_size() {
         fill(&rocks, "row", "b", 3).await;
         fill(&rocks, "row", "a", stored).await;
         let mut group = Group::new(&rocks.db, SKIP);
-        let more = (0..unwritten)
-            .map(|n| put("a", &format!("unwritten {n}"), "v"))
-            .collect();
+        let more = (0..unwritten).map(|n| put("a", &format!("unwritten {n}"), "v")).collect();
         group.take(&changes(vec![changed("row", more)]), false);
-        group.take(
-            &changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])]),
-            false,
-        );
+        group.take(&changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])]), false);
         group.write().unwrap();
         assert_eq!(count(&rocks, "row", "a").await, 0, "{stored} + {unwritten}");
         assert_eq!(count(&rocks, "row", "b").await, 3);

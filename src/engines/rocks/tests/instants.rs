@@ -16,10 +16,7 @@ where
     let rocks = Arc::new(open(dir.path()).await);
     let set = |n: usize| {
         let n = n.to_string();
-        changes(vec![changed(
-            "row",
-            vec![put("a", "q", &n), put("b", "q", &n), put("b", "r", &n)],
-        )])
+        changes(vec![changed("row", vec![put("a", "q", &n), put("b", "q", &n), put("b", "r", &n)])])
     };
     commit(&rocks, set(0)).await;
     let done = Arc::new(AtomicBool::new(false));
@@ -35,10 +32,7 @@ where
     let mut looks = 0;
     while !done.load(Ordering::Relaxed) {
         let seen = look(rocks.clone()).await;
-        assert!(
-            seen.len() > 1 && seen.windows(2).all(|pair| pair[0] == pair[1]),
-            "{seen:?}"
-        );
+        assert!(seen.len() > 1 && seen.windows(2).all(|pair| pair[0] == pair[1]), "{seen:?}");
         looks += 1;
     }
     writer.await.unwrap();
@@ -54,17 +48,7 @@ async fn cells_of_a_row() {
     let ask = Ask::cells(vec![column("a", "q"), column("b", "q"), column("b", "r")]);
     never_torn(|rocks| {
         let ask = ask.clone();
-        async move {
-            values(
-                rocks
-                    .get("t", b"row", &ask)
-                    .await
-                    .unwrap()
-                    .cells()
-                    .iter()
-                    .map(|(_, cell)| cell),
-            )
-        }
+        async move { values(rocks.get("t", b"row", &ask).await.unwrap().cells().iter().map(|(_, cell)| cell)) }
     })
     .await;
 }
@@ -74,17 +58,7 @@ async fn families_of_a_row() {
     let ask = Ask::families(&["a", "b"]);
     never_torn(|rocks| {
         let ask = ask.clone();
-        async move {
-            values(
-                rocks
-                    .get("t", b"row", &ask)
-                    .await
-                    .unwrap()
-                    .cells()
-                    .iter()
-                    .map(|(_, cell)| cell),
-            )
-        }
+        async move { values(rocks.get("t", b"row", &ask).await.unwrap().cells().iter().map(|(_, cell)| cell)) }
     })
     .await;
 }
@@ -104,10 +78,7 @@ async fn a_page_and_its_fence() {
         let ask = ask.clone();
         async move {
             let page = rocks.page(&ask).await.unwrap();
-            values(&page.cells)
-                .into_iter()
-                .chain(page.fence.into_iter().flatten())
-                .collect()
+            values(&page.cells).into_iter().chain(page.fence.into_iter().flatten()).collect()
         }
     })
     .await;
@@ -118,24 +89,13 @@ async fn a_row_of_a_scan() {
     let ask = ScanAsk {
         table: "t",
         range: RowRange::all(),
-        ask: Ask {
-            cells: vec![column("a", "q")],
-            families: vec!["b"],
-        },
+        ask: Ask { cells: vec![column("a", "q")], families: vec!["b"] },
         limit: 10,
         reverse: false,
     };
     never_torn(|rocks| {
         let ask = ask.clone();
-        async move {
-            values(
-                rocks.scan(&ask).await.unwrap()[0]
-                    .1
-                    .cells()
-                    .iter()
-                    .map(|(_, cell)| cell),
-            )
-        }
+        async move { values(rocks.scan(&ask).await.unwrap()[0].1.cells().iter().map(|(_, cell)| cell)) }
     })
     .await;
 }

@@ -20,12 +20,7 @@ use crate::table::{
 
 /// A table with three families, like and unlike each other.
 pub(super) fn spec() -> TableSpec {
-    let family = |name: &str, bloom, cells, compression| FamilySpec {
-        name: name.into(),
-        compression,
-        bloom,
-        cells,
-    };
+    let family = |name: &str, bloom, cells, compression| FamilySpec { name: name.into(), compression, bloom, cells };
     TableSpec {
         name: "t".into(),
         class: Class::RowsReturn,
@@ -46,12 +41,7 @@ pub(super) async fn open(dir: &Path) -> Rocks {
 }
 
 pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
-    let roomy = || {
-        Ok(Room {
-            free: 1 << 40,
-            total: 1 << 41,
-        })
-    };
+    let roomy = || Ok(Room { free: 1 << 40, total: 1 << 41 });
     let rocks = Rocks::open_with(dir, options(), Space::probed(dir, Box::new(roomy)), skip).unwrap();
     rocks.create(&spec()).await.unwrap();
     rocks
@@ -77,35 +67,20 @@ pub(super) fn put(family: &'static str, qualifier: &str, value: &str) -> Change 
 }
 
 pub(super) fn changed(row: &str, changes: Vec<Change>) -> RowChange {
-    RowChange {
-        table: "t",
-        row: Bytes::copy_from_slice(row.as_bytes()),
-        changes,
-    }
+    RowChange { table: "t", row: Bytes::copy_from_slice(row.as_bytes()), changes }
 }
 
 pub(super) fn guarded(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> Guarded {
-    Guarded {
-        table: "t",
-        row: Bytes::copy_from_slice(row.as_bytes()),
-        checks,
-        changes,
-    }
+    Guarded { table: "t", row: Bytes::copy_from_slice(row.as_bytes()), checks, changes }
 }
 
 /// A plan that only changes rows, without checks.
 pub(super) fn changes(rows: Vec<RowChange>) -> Plan {
-    Plan {
-        finish: rows,
-        ..Plan::default()
-    }
+    Plan { finish: rows, ..Plan::default() }
 }
 
 pub(super) fn checked(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> Plan {
-    Plan {
-        guarded: vec![guarded(row, checks, changes)],
-        ..Plan::default()
-    }
+    Plan { guarded: vec![guarded(row, checks, changes)], ..Plan::default() }
 }
 
 pub(super) async fn commit(rocks: &Rocks, plan: Plan) {
@@ -114,30 +89,19 @@ pub(super) async fn commit(rocks: &Rocks, plan: Plan) {
 
 pub(super) async fn value(rocks: &Rocks, row: &str, family: &'static str, qualifier: &str) -> Option<Bytes> {
     let ask = Ask::cells(vec![column(family, qualifier)]);
-    rocks
-        .get("t", row.as_bytes(), &ask)
-        .await
-        .unwrap()
-        .get(family, qualifier.as_bytes())
-        .cloned()
+    rocks.get("t", row.as_bytes(), &ask).await.unwrap().get(family, qualifier.as_bytes()).cloned()
 }
 
 /// Puts `count` cells named by number into the row's family.
 pub(super) async fn fill(rocks: &Rocks, row: &str, family: &'static str, count: usize) {
     for from in (0..count).step_by(20_000) {
-        let cells = (from..count.min(from + 20_000))
-            .map(|n| put(family, &format!("{n:08}"), "v"))
-            .collect();
+        let cells = (from..count.min(from + 20_000)).map(|n| put(family, &format!("{n:08}"), "v")).collect();
         commit(rocks, changes(vec![changed(row, cells)])).await;
     }
 }
 
 pub(super) async fn count(rocks: &Rocks, row: &str, family: &'static str) -> usize {
-    rocks
-        .get("t", row.as_bytes(), &Ask::families(&[family]))
-        .await
-        .unwrap()
-        .len()
+    rocks.get("t", row.as_bytes(), &Ask::families(&[family])).await.unwrap().len()
 }
 
 pub(super) fn is_damaged<T>(answer: &Result<T, StoreError>) -> bool {

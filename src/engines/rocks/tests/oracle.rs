@@ -21,11 +21,7 @@ fn name() -> impl Strategy<Value = Bytes> {
 }
 
 fn bound() -> impl Strategy<Value = Bound<Bytes>> {
-    prop_oneof![
-        Just(Bound::Unbounded),
-        name().prop_map(Bound::Included),
-        name().prop_map(Bound::Excluded)
-    ]
+    prop_oneof![Just(Bound::Unbounded), name().prop_map(Bound::Included), name().prop_map(Bound::Excluded)]
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -46,18 +42,9 @@ fn check() -> impl Strategy<Value = Check> {
 
 fn plan() -> impl Strategy<Value = Plan> {
     let changes = || proptest::collection::vec(change(), 1..6);
-    let row = (name(), changes()).prop_map(|(row, changes)| RowChange {
-        table: "t",
-        row,
-        changes,
-    });
-    let guard =
-        (name(), proptest::collection::vec(check(), 0..2), changes()).prop_map(|(row, checks, changes)| Guarded {
-            table: "t",
-            row,
-            checks,
-            changes,
-        });
+    let row = (name(), changes()).prop_map(|(row, changes)| RowChange { table: "t", row, changes });
+    let guard = (name(), proptest::collection::vec(check(), 0..2), changes())
+        .prop_map(|(row, checks, changes)| Guarded { table: "t", row, checks, changes });
     let guarded = proptest::collection::vec(guard, 0..3);
     (guarded, proptest::collection::vec(row, 0..3)).prop_map(|(guarded, finish)| Plan {
         guarded,
@@ -68,10 +55,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 
 fn ask() -> impl Strategy<Value = Ask> {
     let column = (family(), name()).prop_map(|(f, q)| Column::new(f, q));
-    (
-        proptest::collection::vec(column, 0..4),
-        proptest::collection::vec(family(), 0..3),
-    )
+    (proptest::collection::vec(column, 0..4), proptest::collection::vec(family(), 0..3))
         .prop_map(|(cells, families)| Ask { cells, families })
 }
 
@@ -142,29 +126,15 @@ async fn same(steps: Vec<Step>) {
                 }
             }
             Step::Get(row, ask) => {
-                assert_eq!(
-                    store.get("t", &row, &ask).await.unwrap(),
-                    memory.get("t", &row, &ask).await.unwrap()
-                );
+                assert_eq!(store.get("t", &row, &ask).await.unwrap(), memory.get("t", &row, &ask).await.unwrap());
                 let many = [(row.clone(), ask.clone()), (row, ask)];
-                assert_eq!(
-                    store.get_many("t", &many).await.unwrap(),
-                    memory.get_many("t", &many).await.unwrap()
-                );
+                assert_eq!(store.get_many("t", &many).await.unwrap(), memory.get_many("t", &many).await.unwrap());
             }
             Step::Page(ask) => {
-                assert_eq!(
-                    store.page(&ask).await.unwrap(),
-                    memory.page(&ask).await.unwrap(),
-                    "{ask:?}"
-                );
+                assert_eq!(store.page(&ask).await.unwrap(), memory.page(&ask).await.unwrap(), "{ask:?}");
             }
             Step::Scan(ask) => {
-                assert_eq!(
-                    store.scan(&ask).await.unwrap(),
-                    memory.scan(&ask).await.unwrap(),
-                    "{ask:?}"
-                );
+                assert_eq!(store.scan(&ask).await.unwrap(), memory.scan(&ask).await.unwrap(), "{ask:?}");
             }
             Step::Flush => store.flush(),
             Step::Reopen => {

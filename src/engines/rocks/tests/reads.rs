@@ -34,21 +34,12 @@ async fn a_thread_that_serves_requests_reads_no_disk() {
     let ask = Ask::cells(vec![column("b", "q")]);
     let cached = |ask: &Ask| read_row(&rocks.db, Tier::Cached, "t", b"row", ask);
     assert!(matches!(cached(&ask), Err(Fault::Incomplete)));
-    assert!(matches!(
-        read_page(&rocks.db, Tier::Cached, &page_of("row", 10)),
-        Err(Fault::Incomplete)
-    ));
+    assert!(matches!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)), Err(Fault::Incomplete)));
     assert_eq!(rocks.get("t", b"row", &ask).await.unwrap().len(), 1);
     assert_eq!(rocks.page(&page_of("row", 10)).await.unwrap().cells.len(), 10);
     // The pool has left it in memory.
     assert_eq!(cached(&ask).unwrap().len(), 1);
-    assert_eq!(
-        read_page(&rocks.db, Tier::Cached, &page_of("row", 10))
-            .unwrap()
-            .cells
-            .len(),
-        10
-    );
+    assert_eq!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)).unwrap().cells.len(), 10);
 }
 
 #[tokio::test]
@@ -77,13 +68,7 @@ async fn many_cold_rows_come_back_in_their_order() {
 async fn a_wide_family_is_read_whole_up_to_a_page() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
-    let scan = |reverse| ScanAsk {
-        table: "t",
-        range: RowRange::all(),
-        ask: Ask::families(&["a"]),
-        limit: 10,
-        reverse,
-    };
+    let scan = |reverse| ScanAsk { table: "t", range: RowRange::all(), ask: Ask::families(&["a"]), limit: 10, reverse };
     fill(&rocks, "row", "a", PAGE_CELLS).await;
     assert_eq!(count(&rocks, "row", "a").await, PAGE_CELLS);
     assert_eq!(rocks.scan(&scan(true)).await.unwrap()[0].1.len(), PAGE_CELLS);
@@ -103,10 +88,7 @@ async fn tombstones_send_a_read_to_the_pool() {
     fill(&rocks, "row", "a", 5_000).await;
     let names = (0..4_999).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
     commit(&rocks, changes(vec![changed("row", names.collect())])).await;
-    assert!(matches!(
-        read_page(&rocks.db, Tier::Cached, &page_of("row", 10)),
-        Err(Fault::Incomplete)
-    ));
+    assert!(matches!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)), Err(Fault::Incomplete)));
     let page = rocks.page(&page_of("row", 10)).await.unwrap();
     assert_eq!(page.cells.len(), 1);
     assert!(!page.more);
