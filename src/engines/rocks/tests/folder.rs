@@ -102,13 +102,17 @@ async fn a_table_that_was_lost_or_spoilt_is_damage() {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
         // Not compressed: nothing but the checksum can tell.
-        fill(&rocks, "row", "c", 5_000).await;
+        let long = "v".repeat(1_000);
+        commit(&rocks, changes(vec![changed("row", vec![put("c", "q", &long)])])).await;
         rocks.flush();
         drop(rocks);
         for file in fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()) {
             if file.extension().is_some_and(|e| e == "sst") {
                 let mut bytes = fs::read(&file).unwrap();
-                bytes[100..200].fill(0x5a);
+                let value = bytes
+                    .windows(1_000)
+                    .position(|part| part.iter().all(|byte| *byte == b'v'));
+                bytes[value.unwrap()] = b'w';
                 if spoil {
                     fs::write(file, bytes).unwrap()
                 } else {

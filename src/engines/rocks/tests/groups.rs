@@ -174,12 +174,10 @@ async fn removing_a_row_and_filling_it_never_both_happen() {
 
 #[tokio::test]
 async fn a_family_with_many_tombstones_is_compacted_and_then_answered() {
-    const CELLS: usize = 200_000;
     // Flushed, the cells and their tombstones lie in tables of their own; not flushed, in one that holds nothing
     // but tombstones in the end, and that a compaction would like to move as it is.
-    for flushed in [true, false] {
-        many_tombstones(CELLS, flushed).await;
-    }
+    many_tombstones(200_000, true).await;
+    many_tombstones(10_000, false).await;
 }
 
 async fn many_tombstones(cells: usize, flushed: bool) {
@@ -190,7 +188,7 @@ async fn many_tombstones(cells: usize, flushed: bool) {
         rocks.flush();
     }
     for from in (0..cells).step_by(20_000) {
-        let names = (from..from + 20_000).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
+        let names = (from..cells.min(from + 20_000)).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
         commit(&rocks, changes(vec![changed("row", names.collect())])).await;
     }
     let place = Place {
