@@ -4,7 +4,7 @@
 //! timer: while one group is synced the next gathers by itself.
 
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -41,10 +41,10 @@ enum Message {
     Stop(oneshot::Sender<()>),
 }
 
-/// The commit thread. Dropping it finishes what waits and ends the thread.
+/// The way to the commit thread. When it is dropped the thread finishes what waits, lets go of the database and
+/// ends.
 pub(super) struct Committer {
-    queue: Option<mpsc::Sender<Message>>,
-    thread: Option<JoinHandle<()>>,
+    queue: mpsc::Sender<Message>,
 }
 
 impl Committer {
@@ -52,24 +52,23 @@ impl Committer {
     pub fn start(db: Arc<Db>, skip: u64) -> Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let worker = Worker { db, skip, queue: waiting, held: None, stopping: None };
-        let thread = Builder::new().name("commit".into()).spawn(move || {
+        let started = Builder::new().name("commit".into()).spawn(move || {
             ask_for_precedence();
             worker.run();
         });
-        let thread = thread.map_err(|e| StoreError::Failed(format!("no thread for commits: {e}")))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        started.map_err(|e| StoreError::Failed(format!("no thread for commits: {e}")))?;
+        Ok(Self { queue })
     }
 
     /// Errors: `Busy` when no place in the queue became free in time, `Failed` when the thread has ended.
     pub async fn send(&self, request: Request) -> Result<()> {
         let ended = || StoreError::Failed("the store was closed".into());
-        let Some(queue) = &self.queue else { return Err(ended()) };
-        let message = match queue.try_send(Message::Plan(request)) {
+        let message = match self.queue.try_send(Message::Plan(request)) {
             Ok(()) => return Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(ended()),
             Err(mpsc::error::TrySendError::Full(message)) => message,
         };
-        queue.send_timeout(message, PATIENCE).await.map_err(|e| match e {
+        self.queue.send_timeout(message, PATIENCE).await.map_err(|e| match e {
             mpsc::error::SendTimeoutError::Timeout(_) => StoreError::Busy,
             mpsc::error::SendTimeoutError::Closed(_) => ended(),
         })
@@ -78,19 +77,8 @@ impl Committer {
     /// Refuses further plans and waits until those that wait are done.
     pub async fn stop(&self) {
         let (done, ended) = oneshot::channel();
-        if let Some(queue) = &self.queue
-            && queue.send(Message::Stop(done)).await.is_ok()
-        {
+        if self.queue.send(Message::Stop(done)).await.is_ok() {
             let _ended = ended.await;
-        }
-    }
-}
-
-impl Drop for Committer {
-    fn drop(&mut self) {
-        drop(self.queue.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
         }
     }
 }
@@ -264,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_is_waited_for_and_then_said() {
         let (queue, mut waiting) = mpsc::channel(1);
-        let committer = Committer { queue: Some(queue), thread: None };
+        let committer = Committer { queue };
         committer.send(request().0).await.unwrap();
         let start = Instant::now();
         assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4_000))]
+        #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn order_is_row_then_qualifier(a in bytes(), q in bytes(), b in bytes(), p in bytes()) {

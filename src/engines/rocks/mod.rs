@@ -70,7 +70,7 @@ impl Default for RocksOptions {
 ///
 /// Dropping it finishes the plans that wait and closes the database: the folder can be opened again at once.
 /// That may take as long as a sync, or a read on the pool.
-// IMPORTANT: fields are dropped in this order: the commit thread ends, the pool lets go, then the end is awaited.
+// IMPORTANT: fields are dropped in this order: the commit thread and the pool are let go, then their end is awaited.
 pub struct Rocks {
     committer: Committer,
     pool: Pool,

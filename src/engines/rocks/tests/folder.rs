@@ -90,13 +90,16 @@ async fn a_table_that_was_lost_or_spoilt_is_damage() {
     for spoil in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
-        fill(&rocks, "row", "a", 5_000).await;
+        // Not compressed: nothing but the checksum can tell.
+        let long = "v".repeat(1_000);
+        commit(&rocks, changes(vec![changed("row", vec![put("c", "q", &long)])])).await;
         rocks.flush();
         drop(rocks);
         for file in fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()) {
             if file.extension().is_some_and(|e| e == "sst") {
                 let mut bytes = fs::read(&file).unwrap();
-                bytes[100..200].fill(0x5a);
+                let value = bytes.windows(1_000).position(|part| part.iter().all(|byte| *byte == b'v'));
+                bytes[value.unwrap()] = b'w';
                 if spoil { fs::write(file, bytes).unwrap() } else { fs::remove_file(file).unwrap() }
             }
         }
@@ -105,8 +108,20 @@ async fn a_table_that_was_lost_or_spoilt_is_damage() {
             continue;
         };
         assert!(spoil, "all tables are looked at when the store is opened");
-        assert!(is_damaged(&rocks.get("t", b"row", &Ask::families(&["a"])).await));
+        assert!(is_damaged(&rocks.get("t", b"row", &Ask::families(&["c"])).await));
     }
+}
+
+#[tokio::test]
+async fn a_folder_that_lost_all_but_its_tables_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    for file in fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()) {
+        if !file.ends_with("tables.json") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    assert!(is_damaged(&Rocks::open(dir.path(), options()).map(|_| ())));
 }
 
 #[tokio::test]
@@ -120,6 +135,38 @@ async fn closing_finishes_what_waits_and_takes_no_more() {
     assert!(matches!(rocks.commit(row(0)).await, Err(StoreError::Failed(_))));
     assert!(value(&rocks, "199", "a", "q").await.is_some());
     rocks.close().await;
+}
+
+#[tokio::test]
+async fn what_comes_while_the_store_closes_is_done_or_refused_and_never_in_doubt() {
+    for _ in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let row = |n: usize| changes(vec![changed(&format!("{n}"), vec![put("a", "q", "v")])]);
+        let coming = (0..200).map(|n| rocks.commit(row(n)));
+        let ((), answers) = tokio::join!(rocks.close(), futures_util::future::join_all(coming));
+        for (n, answer) in answers.into_iter().enumerate() {
+            let there = value(&rocks, &format!("{n}"), "a", "q").await.is_some();
+            match answer {
+                Ok(outcome) => assert!(outcome == Outcome::Committed && there),
+                Err(StoreError::Failed(said)) => assert!(said.contains("closed") && !there, "{said}"),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_nobody_waits_for_does_not_keep_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    let slow = rocks.pool.run(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        Ok(())
+    });
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(10), slow).await.is_err());
+    drop(rocks);
+    Rocks::open(dir.path(), options()).unwrap();
 }
 
 #[tokio::test]

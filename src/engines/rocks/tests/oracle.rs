@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::engines::memory::Memory;
+use crate::engines::rocks::view::Tier;
+use crate::engines::rocks::{Place, look};
 use crate::table::{PageAsk, RowRange, ScanAsk};
 
 const FAMILIES: [&str; 3] = ["a", "b", "c"];
@@ -104,6 +106,16 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A plan that asks for an empty family goes by the pool if that is not in memory, and others overtake it.
+fn warm(rocks: &Rocks, plans: &[Plan]) {
+    for guarded in plans.iter().flat_map(|plan| &plan.guarded) {
+        for family in FAMILIES {
+            let row = guarded.row.clone();
+            look(&rocks.db, Tier::Disk, &Place { table: "t", family, row }, None).unwrap();
+        }
+    }
+}
+
 async fn same(steps: Vec<Step>) {
     let dir = tempfile::tempdir().unwrap();
     let mut rocks = Some(open(dir.path()).await);
@@ -112,17 +124,11 @@ async fn same(steps: Vec<Step>) {
         let store = rocks.as_ref().unwrap();
         match step {
             Step::Commit(plans) => {
-                // In one task futures are polled in order, so plans enter the queue in order. One that checks for
-                // an empty family may be overtaken while its requester looks first: it is sent alone.
-                let looks = |plan: &Plan| {
-                    let checks = plan.guarded.iter().flat_map(|row| &row.checks);
-                    checks.into_iter().any(|check| matches!(check, Check::FamilyEmpty(_)))
-                };
-                for together in plans.chunk_by(|one, next| !looks(one) && !looks(next)) {
-                    let sent = futures_util::future::join_all(together.iter().map(|plan| store.commit(plan.clone())));
-                    for (answer, plan) in sent.await.into_iter().zip(together) {
-                        assert_eq!(answer.unwrap(), memory.commit(plan.clone()).await.unwrap(), "{plan:?}");
-                    }
+                warm(store, &plans);
+                // In one task futures are polled in order, so plans enter the queue in order.
+                let sent = futures_util::future::join_all(plans.iter().map(|plan| store.commit(plan.clone())));
+                for (answer, plan) in sent.await.into_iter().zip(&plans) {
+                    assert_eq!(answer.unwrap(), memory.commit(plan.clone()).await.unwrap(), "{plan:?}");
                 }
             }
             Step::Get(row, ask) => {
@@ -146,7 +152,7 @@ async fn same(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn answers_are_those_of_the_oracle(steps in proptest::collection::vec(step(), 1..60)) {

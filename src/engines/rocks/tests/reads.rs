@@ -82,6 +82,30 @@ async fn a_wide_family_is_read_whole_up_to_a_page() {
 }
 
 #[tokio::test]
+async fn a_scan_for_single_cells_leaves_wide_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    for width in [1, 7, 8, 9, 10, 30, 300] {
+        fill(&rocks, &format!("{width:03}"), "a", width).await;
+    }
+    for reverse in [false, true] {
+        for (cell, rows) in [(0, 7), (6, 6), (7, 5), (8, 4), (9, 3), (29, 2), (299, 1), (300, 0)] {
+            let ask = ScanAsk {
+                table: "t",
+                range: RowRange::all(),
+                ask: Ask::cells(vec![column("a", &format!("{cell:08}"))]),
+                limit: 10,
+                reverse,
+            };
+            let found = rocks.scan(&ask).await.unwrap();
+            assert_eq!(found.len(), rows, "{cell} {reverse}");
+            assert!(found.iter().all(|(_, row)| row.len() == 1));
+            assert!(found.is_sorted_by(|a, b| if reverse { a.0 > b.0 } else { a.0 < b.0 }));
+        }
+    }
+}
+
+#[tokio::test]
 async fn tombstones_send_a_read_to_the_pool() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
