@@ -38,11 +38,11 @@ impl Body {
         self.len() == 0
     }
 
-    /// Bytes `[from, to)` as far as there are any, in chunks of up to 1 MiB.
+    /// Bytes `[from, to)` as far as there are any, in chunks of up to 512 KiB, or one if it is inline.
     ///
     /// Every byte was checked before it is given. The stream ends after its first error, which comes when the
     /// good bytes before it were given; whoever sends them on has to break off the answer and log it. It holds
-    /// the chunk given last and one read ahead: about 2 MiB. Nothing is read before it is polled.
+    /// the chunk given last and three more read ahead: about 2 MiB. Nothing is read before it is polled.
     pub fn stream(self, from: u64, to: u64) -> impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static {
         match self {
             Self::Inline(mut bytes) => {
@@ -52,7 +52,7 @@ impl Body {
                 let chunk = bytes.split_off(from.min(to));
                 stream::iter((!chunk.is_empty()).then_some(Ok(chunk))).left_stream()
             }
-            Self::Large(file) => file.stream(from, to).right_stream(),
+            Self::Large(file) => super::stream::range(file, from, to).right_stream(),
         }
     }
 }

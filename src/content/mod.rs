@@ -18,6 +18,7 @@ mod folders;
 mod format;
 mod reader;
 mod staged;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod upload;

@@ -346,7 +346,8 @@ async fn a_reader_reads_on_when_the_file_is_removed() {
     let (dir, content) = open().await;
     let data = noise(6 * MIB + 1);
     let id = stored(&content, &data).await;
-    let mut stream = Box::pin(content.open_large(id, data.len() as u64).await.unwrap().stream(0, u64::MAX));
+    let file = content.open_large(id, data.len() as u64).await.unwrap();
+    let mut stream = Box::pin(Body::Large(file).stream(0, u64::MAX));
     let mut bytes = stream.next().await.unwrap().unwrap().to_vec();
     content.remove(&[id]).await.unwrap();
     assert!(!staged_path(&dir, id).exists());
@@ -498,7 +499,8 @@ async fn a_body_pipes_into_an_upload() {
     let (_dir, content) = open().await;
     let data = noise(3 * MIB + 11);
     let id = stored(&content, &data).await;
-    let mut source = Box::pin(content.open_large(id, data.len() as u64).await.unwrap().stream(0, u64::MAX));
+    let file = content.open_large(id, data.len() as u64).await.unwrap();
+    let mut source = Box::pin(Body::Large(file).stream(0, u64::MAX));
     let mut copy = content.upload();
     while let Some(chunk) = source.next().await {
         copy.write(chunk.unwrap()).await.unwrap();

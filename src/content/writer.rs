@@ -1,14 +1,17 @@
 //! Writes a content file: large aligned writes past the page cache, with the checksums of a piece computed
 //! while it is written, and the next piece collected meanwhile.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::error::ContentError;
@@ -22,6 +25,9 @@ use crate::schema::file::Digest;
 const PIECE: usize = 4 * BLOCK;
 /// What memory, offsets and lengths of direct writes are multiples of. No common disk asks for more.
 const ALIGN: usize = 4096;
+/// Pieces on their way at once: one is written, of another the checksums are computed, and one is there to take
+/// up what either is late.
+const JOBS: usize = 3;
 
 /// A piece of the data, at an aligned address.
 struct Buffer {
@@ -58,37 +64,8 @@ impl Buffer {
     }
 }
 
-/// What goes on in the background.
-enum Work {
-    Idle(Box<Sums>),
-    Running { sums: JoinHandle<Box<Sums>>, write: JoinHandle<io::Result<()>>, piece: Arc<Buffer> },
-}
-
-impl Work {
-    /// Computes the checksums of a piece and writes its aligned part to `at`, both at once.
-    fn start(mut sums: Box<Sums>, piece: Buffer, new: Arc<NewFile>, at: u64) -> Self {
-        let piece = Arc::new(piece);
-        let (read, written) = (piece.clone(), piece.clone());
-        let sums = tokio::task::spawn_blocking(move || {
-            sums.add(read.data());
-            sums
-        });
-        let write = tokio::task::spawn_blocking(move || write_at(&new.file, written.split().0, at));
-        Self::Running { sums, write, piece }
-    }
-
-    /// Waits for it; returns the last piece too, if it can be had.
-    async fn done(self) -> Result<(Box<Sums>, Option<Buffer>), ContentError> {
-        match self {
-            Self::Idle(sums) => Ok((sums, None)),
-            Self::Running { sums, write, piece } => {
-                let (sums, written) = tokio::try_join!(sums, write).map_err(io::Error::other)?;
-                written?;
-                Ok((sums, Arc::into_inner(piece)))
-            }
-        }
-    }
-}
+/// A piece on its way to the disk; its buffer comes back.
+type Job = JoinHandle<Result<Buffer, ContentError>>;
 
 /// The writer of one content file. It is used up by an error, and by being cancelled: nothing can go on with a
 /// file of which some part was lost.
@@ -97,7 +74,10 @@ pub struct Writer {
     filling: Buffer,
     /// Where in the file `filling` will stand.
     at: u64,
-    work: Work,
+    /// Pieces on their way, at most [`JOBS`], the oldest first.
+    jobs: VecDeque<Job>,
+    /// The checksums of all pieces on their way, once the last of them is through with that.
+    sums: oneshot::Receiver<Sums>,
 }
 
 impl Writer {
@@ -111,7 +91,9 @@ impl Writer {
     }
 
     fn over(new: NewFile) -> Self {
-        Self { new: Arc::new(new), filling: Buffer::new(), at: 0, work: Work::Idle(Box::new(Sums::new())) }
+        let (first, sums) = oneshot::channel();
+        let _ = first.send(Sums::new());
+        Self { new: Arc::new(new), filling: Buffer::new(), at: 0, jobs: VecDeque::new(), sums }
     }
 
     pub async fn write(mut self, mut data: Bytes) -> Result<Self, ContentError> {
@@ -121,36 +103,56 @@ impl Writer {
         while !data.is_empty() {
             self.filling.fill(&mut data);
             if self.filling.len == PIECE {
-                self = self.turn().await?;
+                let wait = self.jobs.len() == JOBS || self.jobs.front().is_some_and(Job::is_finished);
+                let next = if wait { self.oldest().await? } else { Buffer::new() };
+                self.send_off(next);
             }
         }
         Ok(self)
     }
 
-    /// Sends what is collected on its way, once the piece before is through, and takes that one's buffer.
-    async fn turn(self) -> Result<Self, ContentError> {
-        let (sums, spare) = self.work.done().await?;
-        let at = self.at + self.filling.len as u64;
-        let work = Work::start(sums, self.filling, self.new.clone(), self.at);
-        let filling = spare.map_or_else(Buffer::new, |spare| Buffer { len: 0, ..spare });
-        Ok(Self { new: self.new, filling, at, work })
+    /// The buffer of the oldest piece, once it is written.
+    async fn oldest(&mut self) -> Result<Buffer, ContentError> {
+        let Some(job) = self.jobs.pop_front() else {
+            return Ok(Buffer::new());
+        };
+        let buffer = job.await.map_err(io::Error::other)??;
+        Ok(Buffer { len: 0, ..buffer })
+    }
+
+    /// Sends what is collected on its way and goes on with the next buffer.
+    ///
+    /// Checksums are computed in the order of the pieces. While one piece is written, those of the next are.
+    fn send_off(&mut self, next: Buffer) {
+        let piece = mem::replace(&mut self.filling, next);
+        let (pass, sums) = oneshot::channel();
+        let before = mem::replace(&mut self.sums, sums);
+        let (new, at) = (self.new.clone(), self.at);
+        self.at += piece.len as u64;
+        self.jobs.push_back(tokio::task::spawn_blocking(move || {
+            let mut sums = before.blocking_recv().map_err(io::Error::other)?;
+            sums.add(piece.data());
+            let _ = pass.send(sums);
+            write_at(&new.file, piece.split().0, at)?;
+            Ok(piece)
+        }));
     }
 
     /// Writes the rest, the table and the trailer. File and name are durable when it returns.
     pub async fn finish(mut self) -> Result<(Arc<NewFile>, u64, Digest), ContentError> {
-        if self.filling.len > 0 {
-            self = self.turn().await?;
+        let rest = self.filling.split().1.to_vec();
+        self.send_off(Buffer::new());
+        while !self.jobs.is_empty() {
+            self.oldest().await?;
         }
-        let (sums, last) = self.work.done().await?;
+        let sums = self.sums.await.map_err(io::Error::other)?;
         let new = self.new;
         run(move || {
             let (size, digest, end) = sums.done();
-            let mut tail = last.as_ref().map(|last| last.split().1.to_vec()).unwrap_or_default();
-            let at = size - tail.len() as u64;
-            tail.extend(end);
+            let at = size - rest.len() as u64;
             // It is neither aligned nor large.
             clear_direct(&new.file)?;
-            new.file.write_all_at(&tail, at)?;
+            new.file.write_all_at(&[rest, end].concat(), at)?;
             // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
             // without the bytes, the bytes alone without the name.
             new.file.sync_data()?;
