@@ -37,7 +37,11 @@ pub struct Stepwise {
 
 impl Stepwise {
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, state: Mutex::default(), order: tokio::sync::Mutex::default() })
+        Arc::new(Self {
+            inner,
+            state: Mutex::default(),
+            order: tokio::sync::Mutex::default(),
+        })
     }
 
     /// The store behind: reads and writes of it are no steps, run no hook, and work while this one is stopped.
@@ -75,7 +79,9 @@ impl Stepwise {
         step: usize,
         hook: impl FnOnce(Step) -> F + Send + 'static,
     ) {
-        self.lock().once.insert(step, Box::new(move |step| Box::pin(hook(step))));
+        self.lock()
+            .once
+            .insert(step, Box::new(move |step| Box::pin(hook(step))));
     }
 
     /// Runs `hook` after every step that reached the inner store, late ones included, before its caller
@@ -141,7 +147,11 @@ impl Stepwise {
             state.bury(&mut write);
         }
         let swallowed = write == Plan::default();
-        let outcome = if swallowed { Ok(Outcome::Committed) } else { self.inner.commit(write).await };
+        let outcome = if swallowed {
+            Ok(Outcome::Committed)
+        } else {
+            self.inner.commit(write).await
+        };
         {
             let mut state = self.lock();
             match &outcome {
@@ -165,13 +175,21 @@ impl Stepwise {
 
     async fn arrive(&self, mut held: Held) {
         held.step.late = true;
-        self.apply(&held.step, held.write, held.as_of.as_deref()).await.expect("a late step is done");
+        self.apply(&held.step, held.write, held.as_of.as_deref())
+            .await
+            .expect("a late step is done");
     }
 
     /// Puts a step aside. An engine sends no write whose checks fail.
     async fn hold(&self, step: &Step, write: Plan) -> Result<Outcome> {
-        let unchanged = |g: &Guarded| Guarded { changes: Vec::new(), ..g.clone() };
-        let checks = Plan { guarded: write.guarded.iter().map(unchanged).collect(), ..Plan::default() };
+        let unchanged = |g: &Guarded| Guarded {
+            changes: Vec::new(),
+            ..g.clone()
+        };
+        let checks = Plan {
+            guarded: write.guarded.iter().map(unchanged).collect(),
+            ..Plan::default()
+        };
         if step.part == Part::Guarded
             && let Outcome::Refused(refusal) = self.inner.commit(checks).await?
         {
@@ -179,7 +197,11 @@ impl Stepwise {
         }
         let mut state = self.lock();
         let as_of = (!state.comes_late_anyway(step)).then(|| state.written(step));
-        state.held.push(Held { step: step.clone(), write, as_of });
+        state.held.push(Held {
+            step: step.clone(),
+            write,
+            as_of,
+        });
         state.note(step, "held");
         Ok(Outcome::Committed)
     }
@@ -201,7 +223,11 @@ impl Stepwise {
             }
             Some(Fault::Hold | Fault::HoldAndStop) => self.hold(&step, write).await,
             Some(Fault::Twice) => {
-                let again = Held { step: step.clone(), write: write.clone(), as_of: None };
+                let again = Held {
+                    step: step.clone(),
+                    write: write.clone(),
+                    as_of: None,
+                };
                 let answer = self.apply(&step, write, None).await;
                 self.lock().held.push(again);
                 answer
@@ -237,12 +263,18 @@ impl Stepwise {
         for row in plan.prepare {
             let pieces = self.lock().pieces(row);
             for row in pieces {
-                let write = Plan { prepare: vec![row], ..Plan::default() };
+                let write = Plan {
+                    prepare: vec![row],
+                    ..Plan::default()
+                };
                 self.step(&mut run, Part::Prepare, write).await?;
             }
         }
         if !plan.guarded.is_empty() {
-            let write = Plan { guarded: plan.guarded, ..Plan::default() };
+            let write = Plan {
+                guarded: plan.guarded,
+                ..Plan::default()
+            };
             if let Outcome::Refused(refusal) = self.step(&mut run, Part::Guarded, write).await? {
                 return Ok(Outcome::Refused(refusal));
             }
@@ -250,7 +282,10 @@ impl Stepwise {
         for row in plan.finish {
             let pieces = self.lock().pieces(row);
             for row in pieces {
-                let write = Plan { finish: vec![row], ..Plan::default() };
+                let write = Plan {
+                    finish: vec![row],
+                    ..Plan::default()
+                };
                 self.step(&mut run, Part::Finish, write).await?;
             }
         }
@@ -267,20 +302,35 @@ impl Stepwise {
             hook(read).await;
         }
         let answer = ask().await;
-        if self.lock().life()? == life { answer } else { Err(stopped()) }
+        if self.lock().life()? == life {
+            answer
+        } else {
+            Err(stopped())
+        }
     }
 
     /// A scan row by row, so that hooks run in between: rows of a scan share no instant.
     async fn scan_by_row(&self, ask: &ScanAsk) -> Result<Vec<(RowKey, Row)>> {
         let mut found: Vec<(RowKey, Row)> = Vec::new();
-        let mut next = ScanAsk { limit: 1, ..ask.clone() };
+        let mut next = ScanAsk {
+            limit: 1,
+            ..ask.clone()
+        };
         while found.len() < ask.limit {
             let last = found.last().map(|(key, _)| key.clone());
             if let Some(key) = &last {
-                let edge = if ask.reverse { &mut next.range.to } else { &mut next.range.from };
+                let edge = if ask.reverse {
+                    &mut next.range.to
+                } else {
+                    &mut next.range.from
+                };
                 *edge = Bound::Excluded(key.clone());
             }
-            let read = Read { call: "scan", table: ask.table, row: last.unwrap_or_default() };
+            let read = Read {
+                call: "scan",
+                table: ask.table,
+                row: last.unwrap_or_default(),
+            };
             match self.read(read, || self.inner.scan(&next)).await?.pop() {
                 Some(row) => found.push(row),
                 None => break,
@@ -301,12 +351,20 @@ impl Store for Stepwise {
     }
 
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
-        let read = Read { call: "get", table, row: Bytes::copy_from_slice(row) };
+        let read = Read {
+            call: "get",
+            table,
+            row: Bytes::copy_from_slice(row),
+        };
         Box::pin(self.read(read, move || self.inner.get(table, row, ask)))
     }
 
     fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
-        let read = Read { call: "page", table: ask.table, row: ask.row.clone() };
+        let read = Read {
+            call: "page",
+            table: ask.table,
+            row: ask.row.clone(),
+        };
         Box::pin(self.read(read, || self.inner.page(ask)))
     }
 
@@ -314,7 +372,11 @@ impl Store for Stepwise {
         Box::pin(async move {
             let mut rows = Vec::with_capacity(asks.len());
             for (row, ask) in asks {
-                let read = Read { call: "get_many", table, row: row.clone() };
+                let read = Read {
+                    call: "get_many",
+                    table,
+                    row: row.clone(),
+                };
                 rows.push(self.read(read, || self.inner.get(table, row, ask)).await?);
             }
             Ok(rows)
@@ -327,7 +389,11 @@ impl Store for Stepwise {
             if by_row {
                 return self.scan_by_row(ask).await;
             }
-            let read = Read { call: "scan", table: ask.table, row: RowKey::new() };
+            let read = Read {
+                call: "scan",
+                table: ask.table,
+                row: RowKey::new(),
+            };
             self.read(read, || self.inner.scan(ask)).await
         })
     }

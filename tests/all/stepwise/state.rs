@@ -65,7 +65,11 @@ impl State {
     pub fn run(&mut self) -> Result<Run> {
         let life = self.life()?;
         self.plans += 1;
-        Ok(Run { life, plan: self.plans, begun: false })
+        Ok(Run {
+            life,
+            plan: self.plans,
+            begun: false,
+        })
     }
 
     pub fn note(&mut self, step: &Step, fate: &str) {
@@ -81,7 +85,11 @@ impl State {
         if !self.is_write_once(row.table) {
             return vec![row];
         }
-        let alone = |change| RowChange { table: row.table, row: row.row.clone(), changes: vec![change] };
+        let alone = |change| RowChange {
+            table: row.table,
+            row: row.row.clone(),
+            changes: vec![change],
+        };
         row.changes.iter().cloned().map(alone).collect()
     }
 
@@ -92,7 +100,10 @@ impl State {
     }
 
     pub fn written(&self, step: &Step) -> Vec<usize> {
-        step.rows.iter().map(|row| self.written.get(row).copied().unwrap_or_default()).collect()
+        step.rows
+            .iter()
+            .map(|row| self.written.get(row).copied().unwrap_or_default())
+            .collect()
     }
 
     /// Numbers a step, unless its plan's life is over.
@@ -102,7 +113,14 @@ impl State {
         }
         self.steps += 1;
         let (rows, what) = step::described(write);
-        let step = Step { number: self.steps, plan: run.plan, part, rows, what, late: false };
+        let step = Step {
+            number: self.steps,
+            plan: run.plan,
+            part,
+            rows,
+            what,
+            late: false,
+        };
         Ok((step, self.before.clone(), self.once.remove(&self.steps)))
     }
 
@@ -148,5 +166,8 @@ pub fn stopped() -> StoreError {
 }
 
 pub fn unknown(cause: &str) -> StoreError {
-    StoreError::Unknown { cause: cause.to_owned(), full: false }
+    StoreError::Unknown {
+        cause: cause.to_owned(),
+        full: false,
+    }
 }

@@ -31,7 +31,11 @@ pub struct Step {
 impl Display for Step {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let late = if self.late { " (late)" } else { "" };
-        write!(f, "step {}{late}, plan {}, {:?}: {}", self.number, self.plan, self.part, self.what)
+        write!(
+            f,
+            "step {}{late}, plan {}, {:?}: {}",
+            self.number, self.plan, self.part, self.what
+        )
     }
 }
 
@@ -87,7 +91,11 @@ pub enum Finish {
 /// The rows of a write, and its checks and changes for people to read.
 pub fn described(write: &Plan) -> (Vec<(&'static str, RowKey)>, String) {
     let change = |change: &Change| match change {
-        Change::Put { family, qualifier, value } => {
+        Change::Put {
+            family,
+            qualifier,
+            value,
+        } => {
             format!("put {family}:{} ({} bytes)", qualifier.escape_ascii(), value.len())
         }
         Change::Delete { family, qualifier } => format!("delete {family}:{}", qualifier.escape_ascii()),
@@ -102,8 +110,18 @@ pub fn described(write: &Plan) -> (Vec<(&'static str, RowKey)>, String) {
     let mut parts = Vec::new();
     for guarded in &write.guarded {
         rows.push((guarded.table, guarded.row.clone()));
-        let what: Vec<_> = guarded.checks.iter().map(check).chain(guarded.changes.iter().map(change)).collect();
-        parts.push(format!("{} {}: {}", guarded.table, guarded.row.escape_ascii(), what.join(", ")));
+        let what: Vec<_> = guarded
+            .checks
+            .iter()
+            .map(check)
+            .chain(guarded.changes.iter().map(change))
+            .collect();
+        parts.push(format!(
+            "{} {}: {}",
+            guarded.table,
+            guarded.row.escape_ascii(),
+            what.join(", ")
+        ));
     }
     for row in write.prepare.iter().chain(&write.finish) {
         rows.push((row.table, row.row.clone()));

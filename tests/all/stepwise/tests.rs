@@ -13,7 +13,11 @@ fn spec(name: &str, class: Class) -> TableSpec {
         bloom: false,
         cells: Default::default(),
     };
-    TableSpec { name: name.to_owned(), class, families: vec![family("cf"), family("sub")] }
+    TableSpec {
+        name: name.to_owned(),
+        class,
+        families: vec![family("cf"), family("sub")],
+    }
 }
 
 /// A stepwise store over memory with a table of each class, and the handle to it.
@@ -32,7 +36,11 @@ async fn store() -> (Arc<Stepwise>, Tables) {
 }
 
 fn change(table: &'static str, row: &'static str, changes: Vec<Change>) -> RowChange {
-    RowChange { table, row: row.into(), changes }
+    RowChange {
+        table,
+        row: row.into(),
+        changes,
+    }
 }
 
 fn put(qualifier: &'static str) -> Change {
@@ -44,30 +52,58 @@ fn delete(qualifier: &'static str) -> Change {
 }
 
 fn absent(row: &'static str, changes: Vec<Change>) -> Guarded {
-    Guarded { table: "dir", row: row.into(), checks: vec![Check::Absent(Column::new("cf", "q"))], changes }
+    Guarded {
+        table: "dir",
+        row: row.into(),
+        checks: vec![Check::Absent(Column::new("cf", "q"))],
+        changes,
+    }
 }
 
 fn finish(row: RowChange) -> Plan {
-    Plan { finish: vec![row], ..Plan::default() }
+    Plan {
+        finish: vec![row],
+        ..Plan::default()
+    }
 }
 
 fn guarded(row: Guarded) -> Plan {
-    Plan { guarded: vec![row], ..Plan::default() }
+    Plan {
+        guarded: vec![row],
+        ..Plan::default()
+    }
 }
 
 /// Six steps: a file row, two hints, two guarded rows at once, a hint gone, a thing to do.
 fn six() -> Plan {
     Plan {
-        prepare: vec![change("file", "f", vec![put("q"), put("r")]), change("hint", "h", vec![put("q"), put("r")])],
+        prepare: vec![
+            change("file", "f", vec![put("q"), put("r")]),
+            change("hint", "h", vec![put("q"), put("r")]),
+        ],
         guarded: vec![absent("a", vec![put("q")]), absent("b", vec![put("q")])],
-        finish: vec![change("hint", "old", vec![delete("q")]), change("todo", "t", vec![put("q")])],
+        finish: vec![
+            change("hint", "old", vec![delete("q")]),
+            change("todo", "t", vec![put("q")]),
+        ],
     }
 }
 
 /// What [`six`] leaves when its first steps only are done.
 fn after(steps: usize) -> Vec<&'static str> {
-    let all = [(1, "file f:q"), (1, "file f:r"), (2, "hint h:q"), (3, "hint h:r"), (4, "dir a:q"), (4, "dir b:q")];
-    let mut cells: Vec<_> = all.iter().filter(|(step, _)| *step <= steps).map(|(_, cell)| *cell).collect();
+    let all = [
+        (1, "file f:q"),
+        (1, "file f:r"),
+        (2, "hint h:q"),
+        (3, "hint h:r"),
+        (4, "dir a:q"),
+        (4, "dir b:q"),
+    ];
+    let mut cells: Vec<_> = all
+        .iter()
+        .filter(|(step, _)| *step <= steps)
+        .map(|(_, cell)| *cell)
+        .collect();
     cells.extend((steps < 5).then_some("hint old:q"));
     cells.extend((steps >= 6).then_some("todo t:q"));
     cells.sort_unstable();
@@ -78,7 +114,13 @@ async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
     let mut cells = Vec::new();
     for table in ["dir", "file", "hint", "todo"] {
         let ask = Ask::families(&["cf", "sub"]);
-        let ask = ScanAsk { table, range: RowRange::all(), ask, limit: 100, reverse: false };
+        let ask = ScanAsk {
+            table,
+            range: RowRange::all(),
+            ask,
+            limit: 100,
+            reverse: false,
+        };
         for (row, found) in store.scan(&ask).await.unwrap() {
             let name = |q: &Bytes| format!("{table} {}:{}", row.escape_ascii(), q.escape_ascii());
             cells.extend(found.cells().iter().map(|(_, cell)| name(&cell.qualifier)));
@@ -91,7 +133,10 @@ async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
 /// A store in which the hint that [`six`] removes is there already; that was step 1.
 async fn with_old_hint() -> (Arc<Stepwise>, Tables) {
     let (stepwise, tables) = store().await;
-    let old = Plan { prepare: vec![change("hint", "old", vec![put("q")])], ..Plan::default() };
+    let old = Plan {
+        prepare: vec![change("hint", "old", vec![put("q")])],
+        ..Plan::default()
+    };
     assert_eq!(tables.commit(old).await.unwrap(), Outcome::Committed);
     assert_eq!(stepwise.steps(), 1);
     (stepwise, tables)
@@ -109,9 +154,16 @@ async fn a_plan_is_done_step_by_step_and_each_step_is_logged() {
     assert_eq!(cells(&stepwise.inner()).await, after(6));
     let log = stepwise.log();
     assert_eq!(log.len(), 7, "{log:?}");
-    assert_eq!(log[1], "step 2, plan 2, Prepare: file f: put cf:q (1 bytes), put cf:r (1 bytes): done");
+    assert_eq!(
+        log[1],
+        "step 2, plan 2, Prepare: file f: put cf:q (1 bytes), put cf:r (1 bytes): done"
+    );
     assert_eq!(log[3], "step 4, plan 2, Prepare: hint h: put cf:r (1 bytes): done");
-    assert!(log[4].contains("Guarded: dir a: if absent cf:q, put cf:q (1 bytes); dir b:"), "{}", log[4]);
+    assert!(
+        log[4].contains("Guarded: dir a: if absent cf:q, put cf:q (1 bytes); dir b:"),
+        "{}",
+        log[4]
+    );
     assert_eq!(log[6], "step 7, plan 2, Finish: todo t: put cf:q (1 bytes): done");
 }
 
@@ -126,7 +178,11 @@ async fn stopped_before_a_step_it_and_the_rest_are_lost_for_ever() {
         assert!(matches!(tables.commit(six()).await, Err(StoreError::Failed(_))));
         stepwise.revive();
         assert_eq!(stepwise.deliver().await, 0);
-        assert_eq!(cells(&stepwise.inner()).await, after(step - 1), "stopped before step {step}");
+        assert_eq!(
+            cells(&stepwise.inner()).await,
+            after(step - 1),
+            "stopped before step {step}"
+        );
         tables.cell("dir", b"a", "cf", b"q").await.unwrap();
     }
 }
@@ -158,7 +214,9 @@ async fn a_lost_step_or_answer_leaves_the_store_alive() {
 async fn refused_keeps_what_was_prepared_and_finishes_nothing() {
     let (stepwise, tables) = with_old_hint().await;
     tables.commit(guarded(absent("b", vec![put("q")]))).await.unwrap();
-    let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
+    let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else {
+        panic!("committed")
+    };
     assert_eq!(refusal.row, "b");
     let mut expected = after(3);
     expected.insert(0, "dir b:q");
@@ -187,10 +245,15 @@ async fn finish_can_wait_or_come_twice() {
         stepwise.set_finish(mode);
         assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
         assert_eq!(cells(&stepwise.inner()).await, after(now), "{mode:?}");
-        assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [6, 7]);
+        assert_eq!(
+            stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(),
+            [6, 7]
+        );
         // The second copy of a removal meets what was made meanwhile.
-        let copy =
-            Plan { finish: vec![change("file", "f", vec![Change::DeleteFamily { family: "cf" }])], ..Plan::default() };
+        let copy = Plan {
+            finish: vec![change("file", "f", vec![Change::DeleteFamily { family: "cf" }])],
+            ..Plan::default()
+        };
         tables.commit(copy).await.unwrap();
         assert_eq!(stepwise.deliver().await, 3, "{mode:?}");
         let gone: Vec<_> = after(6).into_iter().filter(|cell| !cell.starts_with("file")).collect();
@@ -204,8 +267,14 @@ async fn finish_can_wait_or_come_twice() {
 async fn a_second_copy_of_a_removal_comes_again() {
     let (stepwise, tables) = store().await;
     stepwise.set_finish(Finish::Twice);
-    tables.commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
-    let made = Plan { prepare: vec![change("file", "f", vec![put("q")])], ..Plan::default() };
+    tables
+        .commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }])))
+        .await
+        .unwrap();
+    let made = Plan {
+        prepare: vec![change("file", "f", vec![put("q")])],
+        ..Plan::default()
+    };
     tables.commit(made).await.unwrap();
     stepwise.deliver().await;
     assert!(cells(&stepwise.inner()).await.is_empty());
@@ -228,7 +297,10 @@ async fn a_held_prepare_step_is_not_acknowledged_and_arrives_after_the_stop() {
 async fn a_held_write_outside_write_once_arrives_only_at_untouched_rows() {
     for touched in [false, true] {
         let (stepwise, tables) = store().await;
-        let made = Plan { prepare: vec![change("file", "f", vec![put("q")])], ..Plan::default() };
+        let made = Plan {
+            prepare: vec![change("file", "f", vec![put("q")])],
+            ..Plan::default()
+        };
         let placed = guarded(absent("a", vec![put("q")]));
         stepwise.at(1, Fault::Hold);
         stepwise.at(2, Fault::Hold);
@@ -236,7 +308,10 @@ async fn a_held_write_outside_write_once_arrives_only_at_untouched_rows() {
         assert!(is_unknown(tables.commit(placed).await));
         if touched {
             // Nothing is there afterwards, yet each row was written.
-            tables.commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
+            tables
+                .commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }])))
+                .await
+                .unwrap();
             tables.commit(guarded(absent("a", vec![put("r")]))).await.unwrap();
             tables.commit(guarded(absent("a", vec![delete("r")]))).await.unwrap();
         }
@@ -262,33 +337,80 @@ async fn guarded_and_made_once_steps_never_come_twice() {
     for step in 1..=4 {
         stepwise.at(step, Fault::Twice);
     }
-    let prepare = vec![change("file", "f", vec![put("q")]), change("hint", "h", vec![put("q"), put("r")])];
-    tables.commit(Plan { prepare, guarded: vec![absent("a", vec![put("q")])], ..Plan::default() }).await.unwrap();
-    assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [2, 3]);
+    let prepare = vec![
+        change("file", "f", vec![put("q")]),
+        change("hint", "h", vec![put("q"), put("r")]),
+    ];
+    tables
+        .commit(Plan {
+            prepare,
+            guarded: vec![absent("a", vec![put("q")])],
+            ..Plan::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(),
+        [2, 3]
+    );
 }
 
 #[tokio::test]
 async fn a_removed_write_once_cell_stays_removed() {
     let (stepwise, tables) = store().await;
-    let prepare = |changes| Plan { prepare: vec![change("hint", "h", changes)], ..Plan::default() };
+    let prepare = |changes| Plan {
+        prepare: vec![change("hint", "h", changes)],
+        ..Plan::default()
+    };
     tables.commit(prepare(vec![put("q")])).await.unwrap();
-    tables.commit(finish(change("hint", "h", vec![delete("q"), delete("early")]))).await.unwrap();
+    tables
+        .commit(finish(change("hint", "h", vec![delete("q"), delete("early")])))
+        .await
+        .unwrap();
     stepwise.stop();
     stepwise.revive();
-    tables.commit(prepare(vec![put("q"), put("r"), put("early")])).await.unwrap();
+    tables
+        .commit(prepare(vec![put("q"), put("r"), put("early")]))
+        .await
+        .unwrap();
     assert_eq!(cells(&stepwise.inner()).await, ["hint h:r"]);
     assert!(stepwise.log().iter().any(|line| line.contains("swallowed")));
 
-    tables.commit(finish(change("todo", "t", vec![put("q")]))).await.unwrap();
-    tables.commit(finish(change("todo", "t", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
-    tables.commit(finish(change("todo", "t", vec![put("q"), Change::put("sub", "q", "v")]))).await.unwrap();
+    tables
+        .commit(finish(change("todo", "t", vec![put("q")])))
+        .await
+        .unwrap();
+    tables
+        .commit(finish(change("todo", "t", vec![Change::DeleteFamily { family: "cf" }])))
+        .await
+        .unwrap();
+    tables
+        .commit(finish(change(
+            "todo",
+            "t",
+            vec![put("q"), Change::put("sub", "q", "v")],
+        )))
+        .await
+        .unwrap();
     assert_eq!(cells(&stepwise.inner()).await, ["hint h:r", "todo t:q"], "sub:q alone");
 
     for changes in [vec![put("q")], vec![delete("q")], vec![put("q")]] {
         let checks = vec![Check::FamilyEmpty("sub")];
-        tables.commit(guarded(Guarded { table: "dir", row: "a".into(), checks, changes })).await.unwrap();
+        tables
+            .commit(guarded(Guarded {
+                table: "dir",
+                row: "a".into(),
+                checks,
+                changes,
+            }))
+            .await
+            .unwrap();
     }
-    assert_eq!(cells(&stepwise.inner()).await, ["dir a:q", "hint h:r", "todo t:q"], "rows of other classes return");
+    assert_eq!(
+        cells(&stepwise.inner()).await,
+        ["dir a:q", "hint h:r", "todo t:q"],
+        "rows of other classes return"
+    );
 }
 
 #[tokio::test]
@@ -320,14 +442,25 @@ async fn the_gate_lets_other_operations_in_between() {
     let rival = tables.clone();
     // Before the guarded step of the six, somebody takes its second row.
     stepwise.once_before(1 + 4, |_| async move {
-        assert_eq!(rival.commit(guarded(absent("b", vec![put("q")]))).await.unwrap(), Outcome::Committed);
+        assert_eq!(
+            rival.commit(guarded(absent("b", vec![put("q")]))).await.unwrap(),
+            Outcome::Committed
+        );
     });
-    let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
+    let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else {
+        panic!("committed")
+    };
     assert_eq!(refusal.row, "b");
     let met = steps.lock().unwrap().clone();
     assert_eq!(
         met,
-        [(2, Part::Prepare), (3, Part::Prepare), (4, Part::Prepare), (5, Part::Guarded), (6, Part::Guarded)]
+        [
+            (2, Part::Prepare),
+            (3, Part::Prepare),
+            (4, Part::Prepare),
+            (5, Part::Guarded),
+            (6, Part::Guarded)
+        ]
     );
 }
 
@@ -350,20 +483,41 @@ async fn reads_can_be_interleaved_row_by_row() {
     for row in ["a", "b", "c"] {
         tables.commit(guarded(absent(row, vec![put("q")]))).await.unwrap();
     }
-    let ask =
-        |reverse, limit| ScanAsk { table: "dir", range: RowRange::all(), ask: Ask::families(&["cf"]), limit, reverse };
-    let plain = [tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()];
+    let ask = |reverse, limit| ScanAsk {
+        table: "dir",
+        range: RowRange::all(),
+        ask: Ask::families(&["cf"]),
+        limit,
+        reverse,
+    };
+    let plain = [
+        tables.scan(&ask(false, 2)).await.unwrap(),
+        tables.scan(&ask(true, 100)).await.unwrap(),
+    ];
     let reads: Arc<Mutex<Vec<Read>>> = Arc::default();
     let met = Arc::clone(&reads);
     stepwise.reading(move |read| {
         met.lock().unwrap().push(read);
         async {}
     });
-    assert_eq!([tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()], plain);
-    let asks: Vec<_> = ["a", "b"].iter().map(|row| (RowKey::from(*row), Ask::families(&["cf"]))).collect();
+    assert_eq!(
+        [
+            tables.scan(&ask(false, 2)).await.unwrap(),
+            tables.scan(&ask(true, 100)).await.unwrap()
+        ],
+        plain
+    );
+    let asks: Vec<_> = ["a", "b"]
+        .iter()
+        .map(|row| (RowKey::from(*row), Ask::families(&["cf"])))
+        .collect();
     reads.lock().unwrap().clear();
     tables.get_many("dir", &asks).await.unwrap();
-    let read = |row: &'static str| Read { call: "get_many", table: "dir", row: row.into() };
+    let read = |row: &'static str| Read {
+        call: "get_many",
+        table: "dir",
+        row: row.into(),
+    };
     assert_eq!(*reads.lock().unwrap(), [read("a"), read("b")]);
 
     // What a hook writes is seen by the read that follows it.
@@ -386,5 +540,8 @@ async fn a_read_that_the_stop_overtakes_fails() {
         crash.revive();
         async {}
     });
-    assert!(matches!(tables.cell("dir", b"a", "cf", b"q").await, Err(StoreError::Failed(_))));
+    assert!(matches!(
+        tables.cell("dir", b"a", "cf", b"q").await,
+        Err(StoreError::Failed(_))
+    ));
 }
