@@ -24,3 +24,6 @@ pub mod http;
 pub mod migrate;
 pub mod schema;
 pub mod table;
+
+/// Checkouts share one build folder (`.cargo/config.toml`): this makes cargo build each of them.
+const _: Option<&str> = option_env!("ROWDRIVE_CHECKOUT");

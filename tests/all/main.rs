@@ -1,8 +1,9 @@
 //! The one integration binary: every test that goes through a front door.
 //!
-//! - [`http`]: the drive over HTTP, and the program that serves it
+//! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
+//! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`server`]: a real server process; [`readme`]: its session with curl
 //! - [`durability`]: a server's system calls
 //! - [`tidy`]: the rules of the house that no compiler knows
@@ -10,6 +11,7 @@
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod contract;
 mod drive;
 mod durability;
 mod http;

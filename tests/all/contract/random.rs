@@ -1,0 +1,222 @@
+//! Any plans and reads, answered as the oracle answers them.
+//!
+//! Plans that come one by one must end as they do in the oracle. Plans that come at once must end as they do in
+//! *some* order. `PROPTEST_CASES` sets how many runs there are.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult};
+use rowdrive::table::{Ask, Change, Outcome, Plan, RowChange, RowKey, ScanAsk, Tables};
+
+use self::strategies::{Question, Step, steps};
+use super::engines::{EngineUnderTest, Memory, Rocks, Stepwise};
+use super::plans::{dir, finish, guarded, open, prepare, put, qualifier, scan, tables_of};
+
+mod strategies;
+
+/// The oracle, which can be set back: it knows the plans that made it.
+struct Oracle {
+    tables: Tables,
+    plans: Vec<Plan>,
+}
+
+impl Oracle {
+    async fn of(plans: &[Plan]) -> Self {
+        let tables = open(&Memory::default()).await;
+        for plan in plans {
+            tables.commit(plan.clone()).await.unwrap();
+        }
+        Self { tables, plans: plans.to_vec() }
+    }
+
+    async fn commit(&mut self, plan: &Plan) -> Outcome {
+        self.plans.push(plan.clone());
+        self.tables.commit(plan.clone()).await.unwrap()
+    }
+
+    /// The oracle after these plans in an order in which each ends as it was seen to, if there is one.
+    async fn after_some_order(&self, plans: &[Plan], seen: &[Outcome], everything: &[Answer]) -> Option<Self> {
+        for order in orders(plans.len()) {
+            let mut oracle = Self::of(&self.plans).await;
+            let mut same = true;
+            for at in order {
+                same &= oracle.commit(&plans[at]).await == seen[at];
+            }
+            if same && all(&oracle.tables).await == everything {
+                return Some(oracle);
+            }
+        }
+        None
+    }
+}
+
+/// Every order of the numbers below `count`.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let inserted = |order: Vec<usize>| {
+        (0..count).map(move |at| {
+            let mut longer = order.clone();
+            longer.insert(at, count - 1);
+            longer
+        })
+    };
+    orders(count - 1).into_iter().flat_map(inserted).collect()
+}
+
+/// Cells of write-once tables that were removed: by the class of their table, none is ever made again.
+#[derive(Default)]
+struct Removed(HashSet<(&'static str, RowKey, Option<Bytes>)>);
+
+impl Removed {
+    fn note(&mut self, rows: &[RowChange]) {
+        let removals = rows.iter().flat_map(|row| row.changes.iter().map(move |change| (row, change)));
+        for (row, change) in removals.filter(|(_, change)| !change.is_put()) {
+            self.0.insert((row.table, row.row.clone(), change.qualifier().cloned()));
+        }
+    }
+
+    /// Takes out what would make a removed cell again.
+    fn respect(&self, plan: &mut Plan) {
+        for rows in [&mut plan.prepare, &mut plan.finish] {
+            for row in rows.iter_mut().filter(|row| matches!(row.table, "hint" | "todo")) {
+                row.changes.retain(|change| {
+                    let gone = |qualifier| self.0.contains(&(row.table, row.row.clone(), qualifier));
+                    !change.is_put() || !(gone(None) || gone(change.qualifier().cloned()))
+                });
+            }
+            rows.retain(|row| !row.changes.is_empty());
+        }
+    }
+}
+
+/// What a question was answered, in one form for all.
+type Answer = Vec<String>;
+
+async fn answer(tables: &Tables, question: &Question) -> Answer {
+    match question {
+        Question::GetMany(table, asks) => {
+            let rows = tables.get_many(table, asks).await.unwrap();
+            for ((row, ask), found) in asks.iter().zip(&rows) {
+                assert_eq!(tables.get(table, row, ask).await.unwrap(), *found);
+            }
+            rows.iter().map(|row| format!("{row:?}")).collect()
+        }
+        Question::Page(ask) => vec![format!("{:?}", tables.page(ask).await.unwrap())],
+        Question::Scan(ask) => tables.scan(ask).await.unwrap().iter().map(|row| format!("{row:?}")).collect(),
+    }
+}
+
+/// All of every table.
+async fn all(tables: &Tables) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for (table, families) in [("dir", &["cf", "sub"][..]), ("file", &["cf", "c"]), ("hint", &["cf"]), ("todo", &["cf"])]
+    {
+        for reverse in [false, true] {
+            let ask = ScanAsk { table, ask: Ask::families(families), reverse, ..scan(&[], 100) };
+            all.push(answer(tables, &Question::Scan(ask)).await);
+        }
+    }
+    all
+}
+
+/// What becomes of the prepared rows of a refused plan: committed again, or removed.
+fn settled(plan: &Plan, again: bool) -> Plan {
+    if again {
+        return prepare(plan.prepare.clone());
+    }
+    let gone = |row: &RowChange| {
+        let changes = if row.table == "file" {
+            ["cf", "c"].map(|family| Change::DeleteFamily { family }).to_vec()
+        } else {
+            let delete = |c: &Change| Change::delete("cf", c.qualifier().cloned().unwrap_or_default());
+            row.changes.iter().map(delete).collect()
+        };
+        RowChange { changes, ..row.clone() }
+    };
+    finish(plan.prepare.iter().map(gone).collect())
+}
+
+async fn same(engine: &dyn EngineUnderTest, steps: Vec<Step>) -> TestCaseResult {
+    let mut oracle = Oracle::of(&[]).await;
+    let mut removed = Removed::default();
+    let mut tables = open(engine).await;
+    for step in steps {
+        match step {
+            Step::Commit(mut plan, again) => {
+                removed.respect(&mut plan);
+                let outcome = tables.commit(plan.clone()).await.unwrap();
+                prop_assert_eq!(&outcome, &oracle.commit(&plan).await, "{:?}", plan);
+                if outcome == Outcome::Committed {
+                    removed.note(&plan.finish);
+                } else if !plan.prepare.is_empty() {
+                    let settled = settled(&plan, again);
+                    let outcome = tables.commit(settled.clone()).await.unwrap();
+                    prop_assert_eq!(&outcome, &oracle.commit(&settled).await, "{:?}", settled);
+                    removed.note(&settled.finish);
+                }
+            }
+            Step::AtOnce(plans) => {
+                let outcomes = join_all(plans.iter().map(|plan| tables.commit(plan.clone()))).await;
+                let seen: Vec<Outcome> = outcomes.into_iter().map(Result::unwrap).collect();
+                let after = oracle.after_some_order(&plans, &seen, &all(&tables).await).await;
+                prop_assert!(after.is_some(), "in no order: {plans:?} ended as {seen:?}");
+                oracle = after.unwrap();
+            }
+            Step::Fill(row, cells) => {
+                let cells = (0..cells).map(|n| put("sub", qualifier(n), "v")).collect();
+                let plan = guarded(vec![dir(row, cells)]);
+                prop_assert_eq!(tables.commit(plan.clone()).await.unwrap(), oracle.commit(&plan).await);
+            }
+            Step::Ask(question) => {
+                prop_assert_eq!(
+                    answer(&tables, &question).await,
+                    answer(&oracle.tables, &question).await,
+                    "{:?}",
+                    question
+                );
+            }
+            Step::Restart => {
+                drop(tables);
+                tables = open(engine).await;
+            }
+            Step::Kill => tables = tables_of(engine.kill()).await,
+        }
+    }
+    prop_assert_eq!(all(&tables).await, all(&oracle.tables).await);
+    Ok(())
+}
+
+fn run(engine: impl Fn() -> Box<dyn EngineUnderTest>, steps: Vec<Step>) -> TestCaseResult {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(same(&*engine(), steps))
+}
+
+/// So many runs, unless `PROPTEST_CASES` says otherwise.
+fn cases(cases: u32) -> Config {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let config = Config { max_shrink_iters: 2_000, ..Config::default() };
+    if asked { config } else { Config { cases, ..config } }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn stepwise_answers_as_the_oracle(steps in steps()) {
+        run(|| Box::new(Stepwise::default()), steps)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn rocks_answers_as_the_oracle(steps in steps()) {
+        run(|| Box::new(Rocks::default()), steps)?;
+    }
+}

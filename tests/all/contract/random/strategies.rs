@@ -1,0 +1,214 @@
+//! Any plan that the rules allow, and any question, over few rows and few cells so that they meet.
+
+use std::collections::HashSet;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use rowdrive::table::{Ask, Change, Check, Column, Guarded, PageAsk, Plan, RowChange, RowKey, RowRange, ScanAsk};
+
+const KEYS: [&[u8]; 5] = [b"a", b"a\0", b"a\0\x01", b"a\x01", b"\xff"];
+const QUALIFIERS: [&[u8]; 4] = [b"\0", b"q", b"q\0", b"\xff"];
+const TABLES: [&str; 4] = ["dir", "file", "hint", "todo"];
+
+/// What a test does next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A plan; and if it is refused with rows in `prepare`, whether they are committed again or removed.
+    Commit(Plan, bool),
+    /// Plans of guarded rows, all at once.
+    AtOnce(Vec<Plan>),
+    /// Many cells for one row.
+    Fill(RowKey, usize),
+    Ask(Question),
+    Restart,
+    Kill,
+}
+
+#[derive(Clone, Debug)]
+pub enum Question {
+    GetMany(&'static str, Vec<(RowKey, Ask)>),
+    Page(PageAsk),
+    Scan(ScanAsk),
+}
+
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        12 => (plan(), any::<bool>()).prop_map(|(plan, again)| Step::Commit(plan, again)),
+        3 => vec(vec(dir_row(), 1..3), 2..5).prop_map(|plans| Step::AtOnce(plans.into_iter().map(guarded).collect())),
+        1 => (key(), 90..130_usize).prop_map(|(key, cells)| Step::Fill(key, cells)),
+        10 => question().prop_map(Step::Ask),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Kill),
+    ];
+    vec(step, 1..50)
+}
+
+fn families(table: &str) -> &'static [&'static str] {
+    match table {
+        "dir" => &["cf", "sub"],
+        "file" => &["cf", "c"],
+        _ => &["cf"],
+    }
+}
+
+fn table() -> impl Strategy<Value = &'static str> {
+    select(&TABLES[..])
+}
+
+fn family(table: &str) -> impl Strategy<Value = &'static str> + use<> {
+    select(families(table))
+}
+
+fn key() -> impl Strategy<Value = RowKey> + Clone {
+    select(&KEYS[..]).prop_map(RowKey::from_static)
+}
+
+fn qualifier() -> impl Strategy<Value = Bytes> + Clone {
+    select(&QUALIFIERS[..]).prop_map(Bytes::from_static)
+}
+
+fn value() -> impl Strategy<Value = Bytes> {
+    select(&["0", "1", "22"][..]).prop_map(Bytes::from)
+}
+
+fn column(table: &str) -> impl Strategy<Value = Column> + use<> {
+    (family(table), qualifier()).prop_map(|(family, qualifier)| Column { family, qualifier })
+}
+
+fn put(table: &str) -> impl Strategy<Value = Change> + use<> {
+    (column(table), value()).prop_map(|(c, value)| Change::Put { family: c.family, qualifier: c.qualifier, value })
+}
+
+fn removal(table: &str) -> impl Strategy<Value = Change> + use<> {
+    prop_oneof![
+        3 => column(table).prop_map(|c| Change::Delete { family: c.family, qualifier: c.qualifier }),
+        1 => family(table).prop_map(|family| Change::DeleteFamily { family }),
+    ]
+}
+
+fn change(table: &str) -> impl Strategy<Value = Change> + use<> {
+    prop_oneof![2 => put(table), 1 => removal(table)]
+}
+
+fn equals(table: &str) -> impl Strategy<Value = Check> + use<> {
+    (column(table), value()).prop_map(|(column, value)| Check::Equals(column, value))
+}
+
+fn absent(table: &str) -> impl Strategy<Value = Check> + use<> {
+    column(table).prop_map(Check::Absent)
+}
+
+fn check(table: &str) -> impl Strategy<Value = Check> + use<> {
+    let family_empty = family(table).prop_map(Check::FamilyEmpty);
+    // The last always holds, or few plans would be committed.
+    let always = Just(Check::Absent(Column::new("cf", "never")));
+    prop_oneof![2 => equals(table), 2 => absent(table), 2 => family_empty, 5 => always]
+}
+
+fn dir_row() -> impl Strategy<Value = Guarded> {
+    (key(), vec(check("dir"), 1..3), vec(change("dir"), 0..5)).prop_map(|(row, checks, changes)| Guarded {
+        table: "dir",
+        row,
+        checks,
+        changes,
+    })
+}
+
+fn file_row() -> impl Strategy<Value = Guarded> {
+    let changed = (vec(equals("file"), 1..2), vec(change("file"), 0..4));
+    let made = (vec(absent("file"), 1..3), vec(put("file"), 0..4));
+    (key(), prop_oneof![changed, made]).prop_map(|(row, (checks, changes))| Guarded {
+        table: "file",
+        row,
+        checks,
+        changes,
+    })
+}
+
+fn rows(tables: &'static [&'static str], puts: bool) -> impl Strategy<Value = Vec<RowChange>> {
+    let row = (select(tables), key()).prop_flat_map(move |(table, row)| {
+        let changes = if puts { put(table).boxed() } else { removal(table).boxed() };
+        vec(changes, 1..4).prop_map(move |changes| RowChange { table, row: row.clone(), changes })
+    });
+    vec(row, 0..3)
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let guarded = prop_oneof![4 => vec(dir_row(), 0..3), 1 => vec(file_row(), 1..3)];
+    let finish = prop_oneof![3 => rows(&["file", "hint", "todo"], false), 1 => rows(&["todo"], true)];
+    (rows(&["file", "hint"], true), guarded, finish)
+        .prop_map(|(prepare, guarded, finish)| allowed(Plan { prepare, guarded, finish }))
+}
+
+fn guarded(rows: Vec<Guarded>) -> Plan {
+    allowed(Plan { guarded: rows, ..Plan::default() })
+}
+
+/// The plan without what would name a row, or a write-once cell, twice.
+fn allowed(mut plan: Plan) -> Plan {
+    let mut rows = HashSet::new();
+    let mut cells = HashSet::new();
+    let mut once = |row: &mut RowChange| {
+        if row.table == "file" {
+            return rows.insert((row.table, row.row.clone()));
+        }
+        // These tables have one family: it goes whole only from a row that is not named otherwise.
+        row.changes.retain(|change| match change {
+            Change::DeleteFamily { .. } => rows.insert((row.table, row.row.clone())),
+            _ => true,
+        });
+        let whole = row.changes.iter().any(|change| matches!(change, Change::DeleteFamily { .. }));
+        if whole {
+            row.changes.truncate(1);
+            row.changes[0] = Change::DeleteFamily { family: "cf" };
+            return !cells.iter().any(|(table, key, _)| *table == row.table && *key == row.row);
+        }
+        let gone = rows.contains(&(row.table, row.row.clone()));
+        row.changes.retain(|c| !gone && cells.insert((row.table, row.row.clone(), c.qualifier().cloned())));
+        !row.changes.is_empty()
+    };
+    plan.prepare.retain_mut(&mut once);
+    plan.finish.retain_mut(&mut once);
+    plan.guarded.retain(|guarded| rows.insert((guarded.table, guarded.row.clone())));
+    plan
+}
+
+fn bound(of: impl Strategy<Value = Bytes> + Clone + 'static) -> impl Strategy<Value = Bound<Bytes>> {
+    prop_oneof![of.clone().prop_map(Bound::Included), of.prop_map(Bound::Excluded), Just(Bound::Unbounded),]
+}
+
+fn ask(table: &str) -> impl Strategy<Value = Ask> + use<> {
+    let families = prop_oneof![3 => vec(family(table), 1..3), 1 => vec(family(table), 0..1)];
+    (column(table), vec(column(table), 0..3), families).prop_map(|(one, mut cells, families)| {
+        // A question asks for something.
+        if families.is_empty() {
+            cells.push(one);
+        }
+        Ask { cells, families }
+    })
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let rows = table()
+        .prop_flat_map(|table| vec((key(), ask(table)), 1..4).prop_map(move |asks| Question::GetMany(table, asks)));
+    let page = table().prop_flat_map(|table| {
+        let bounds = (bound(qualifier()), bound(qualifier()));
+        (key(), family(table), bounds, 0..6_usize, vec(column(table), 0..4)).prop_map(
+            move |(row, family, (from, to), limit, fence)| {
+                // Now and then more than an engine reads in passing.
+                let limit = if limit == 5 { 1_000 } else { limit };
+                Question::Page(PageAsk { table, row, family, from, to, limit, fence })
+            },
+        )
+    });
+    let scan = table().prop_flat_map(|table| {
+        let bounds = (bound(key()), bound(key()));
+        (bounds, ask(table), 0..7_usize, any::<bool>()).prop_map(move |((from, to), ask, limit, reverse)| {
+            Question::Scan(ScanAsk { table, range: RowRange { from, to }, ask, limit, reverse })
+        })
+    });
+    prop_oneof![2 => rows, 2 => page, 3 => scan]
+}
