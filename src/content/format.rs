@@ -179,6 +179,9 @@ mod tests {
             assert!(damage.contains("not as it was written"), "bit {bit}: {damage}");
         }
         assert!(check_end(6, HELLO).is_err());
+        let two_blocks = [0; 2 * SUM];
+        let end = [&two_blocks[..], &trailer(5, crc32c::crc32c(&two_blocks))].concat();
+        assert!(check_end(5, &end).unwrap_err().contains("length"));
         for len in 0..HELLO.len() {
             assert!(check_end(5, &HELLO[..len]).is_err());
             assert!(check_end(5, &HELLO[HELLO.len() - len..]).is_err());

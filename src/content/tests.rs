@@ -51,7 +51,7 @@ async fn stored(content: &Content, data: &Bytes) -> FileId {
     let staged = upload(content, data, 300_000).await;
     let id = staged.id();
     assert_eq!(staged.location(), Location::Large);
-    staged.hold();
+    staged.keep();
     id
 }
 
@@ -304,6 +304,7 @@ async fn a_file_that_is_cut_off_while_it_is_read_gives_no_wrong_byte() {
     file.set_len((2 * MIB + BLOCK + 10) as u64).unwrap();
     let (bytes, error) = read(body, 5, data.len()).await;
     assert!(is_damaged(&error, id) && bytes == data[5..2 * MIB + BLOCK], "{} {error:?}", bytes.len());
+    assert!(error.unwrap().to_string().contains("cut off"));
 }
 
 #[tokio::test]
@@ -403,14 +404,18 @@ async fn opening_makes_the_folders() {
     let at = dir.path().join("content");
     for _ in 0..2 {
         Content::open(&at).await.unwrap();
-        assert_eq!(names(&at), ["new"]);
-        for path in [at.clone(), at.join("new")] {
+        let names = names(&at);
+        assert_eq!((names.len(), &*names[0], &*names[255], &*names[256]), (257, "00", "ff", "new"));
+        for path in [at.clone(), at.join("7f"), at.join("new")] {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         }
     }
     assert!(Content::open(&dir.path().join("a/b")).await.is_err());
     fs::write(dir.path().join("file"), "").unwrap();
     assert!(Content::open(&dir.path().join("file")).await.is_err());
+    fs::remove_dir(at.join("7f")).unwrap();
+    fs::write(at.join("7f"), "").unwrap();
+    assert!(Content::open(&at).await.is_err());
 }
 
 #[tokio::test]
@@ -434,14 +439,15 @@ async fn what_is_dropped_leaves_nothing_and_what_is_kept_stays() {
 }
 
 /// Polls a few times only, with pauses, then drops it.
-async fn cancelled(future: impl Future, polls: usize) {
+async fn cancelled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut future = Box::pin(future);
     for _ in 0..polls {
-        if future.as_mut().now_or_never().is_some() {
-            return;
+        if let Some(done) = future.as_mut().now_or_never() {
+            return Some(done);
         }
         tokio::time::sleep(Duration::from_micros(300)).await;
     }
+    None
 }
 
 #[tokio::test]
@@ -450,11 +456,15 @@ async fn an_upload_cancelled_anywhere_leaves_nothing() {
     let data = noise(4 * MIB + 5);
     for polls in 0..20 {
         let mut upload = content.upload();
-        cancelled(upload.write(data.clone()), polls).await;
-        // Whatever was lost, it cannot be taken for the whole.
-        if let Ok(staged) = upload.finish().await {
-            assert!([0, data.len() as u64].contains(&staged.size));
-        }
+        let written = cancelled(upload.write(data.clone()), polls).await;
+        // Whatever was lost, the rest cannot be taken for the whole.
+        let expected = match written {
+            Some(written) => Some(written.map(|()| data.len() as u64).unwrap()),
+            None => (polls == 0).then_some(0),
+        };
+        assert_eq!(upload.write("x".into()).await.is_ok(), expected.is_some(), "{polls}");
+        let size = upload.finish().await.ok().map(|staged| staged.size);
+        assert_eq!(size, expected.map(|size| size + 1), "{polls}");
 
         let mut upload = content.upload();
         upload.write(data.clone()).await.unwrap();

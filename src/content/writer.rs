@@ -171,20 +171,18 @@ fn set_direct(file: &File) -> io::Result<()> {
     }
 }
 
-/// Whether writes did bypass it.
-fn clear_direct(file: &File) -> io::Result<bool> {
-    let flags = fcntl_getfl(file)?;
-    let direct = flags.contains(OFlags::DIRECT);
-    if direct {
-        fcntl_setfl(file, flags - OFlags::DIRECT)?;
-    }
-    Ok(direct)
+fn clear_direct(file: &File) -> io::Result<()> {
+    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
 fn write_at(file: &File, data: &[u8], at: u64) -> io::Result<()> {
     match file.write_all_at(data, at) {
-        // This file system wants other alignment, or went on after a write that was cut short: do it plainly.
-        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) && clear_direct(file)? => file.write_all_at(data, at),
+        // The file system wants other alignment, or the rest of a write that was cut short has none. Another
+        // piece may have found out first, so the flag may be cleared already.
+        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => {
+            clear_direct(file)?;
+            file.write_all_at(data, at)
+        }
         written => written,
     }
 }
@@ -218,6 +216,15 @@ mod tests {
             }
             assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 0);
         }
+    }
+
+    #[tokio::test]
+    async fn a_piece_that_was_not_written_is_not_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut new = NewFile::create(Arc::new(Folders::make(dir.path()).unwrap())).unwrap();
+        new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let mut writer = Writer::over(new).write(vec![1; PIECE].into()).await.unwrap();
+        assert!(matches!(writer.oldest().await, Err(ContentError::Full(_))));
     }
 
     #[tokio::test]
