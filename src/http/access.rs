@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http_body::{Frame, SizeHint};
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ pub async fn record(request: Request, next: Next) -> Response {
     let mut line = LogLine {
         id,
         method: request.method().clone(),
-        path: request.uri().path().to_owned(),
+        path: utf8_percent_encode(request.uri().path(), CONTROLS).to_string(),
         status: None,
         bytes: 0,
         started: Instant::now(),
@@ -53,7 +54,7 @@ pub async fn record(request: Request, next: Next) -> Response {
 struct LogLine {
     id: Uuid,
     method: Method,
-    /// As it was sent: percent-encoded.
+    /// Percent-encoded as it was sent, and what was not: no name can pass for anything else in a log.
     path: String,
     /// None if the client left before there was an answer.
     status: Option<u16>,
@@ -64,12 +65,11 @@ struct LogLine {
 
 impl Drop for LogLine {
     fn drop(&mut self) {
-        // Debug, not Display: what a client sent is escaped, whatever the format of the log.
         tracing::info!(
             target: "access",
             id = %self.id,
-            method = ?self.method.as_str(),
-            path = ?self.path,
+            method = self.method.as_str(),
+            path = self.path,
             status = self.status.unwrap_or(0),
             bytes = self.bytes,
             ms = self.started.elapsed().as_secs_f64() * 1000.0,

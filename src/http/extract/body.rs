@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
@@ -46,7 +46,9 @@ pub async fn receive(body: Body, mut upload: Upload, declared: Option<u64>, limi
 /// Refuses a body where none belongs, without reading more of it than it takes to know.
 pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -> Result<()> {
     let refused = || Problem::malformed(detail);
-    if declared(headers, None)?.is_some_and(|length| length > 0) {
+    let length = declared(headers, None)?;
+    // Who waits to be told to go on has something to send.
+    if length.is_some_and(|length| length > 0) || (length.is_none() && headers.contains_key(EXPECT)) {
         return Err(refused());
     }
     let mut pieces = body.into_data_stream();

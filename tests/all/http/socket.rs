@@ -88,6 +88,8 @@ async fn a_client_that_waits_is_told_to_go_on_or_refused_before_it_sends() {
         ("/v1/fs/f/x", "", 409),
         ("/v1/fs/no/x?parents=false", "", 409),
         ("/v1/fs/x/", "", 400),
+        ("/v1/fs/x?parents=1&parents=1", "", 400),
+        ("/v1/fs/x", "Content-Encoding: gzip\r\n", 415),
     ] {
         let head = format!(
             "PUT {target} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n{headers}\r\n"
@@ -98,6 +100,12 @@ async fn a_client_that_waits_is_told_to_go_on_or_refused_before_it_sends() {
     }
     let head = "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n";
     assert!(live.raw(head.as_bytes()).await.starts_with("HTTP/1.1 413 "));
+
+    let head =
+        "PUT /v1/fs/x/ HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert!(live.raw(head.as_bytes()).await.starts_with("HTTP/1.1 400 "));
+    let head = "POST /v1/move HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    assert!(live.raw(head.as_bytes()).await.starts_with("HTTP/1.1 415 "));
 
     let mut socket = live.connect().await;
     let head = "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
@@ -180,13 +188,18 @@ async fn malformed_requests_get_a_status() {
         let answer = live.raw(request.as_bytes()).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
     }
+    assert!(live.site.names("/v1/fs/").await.is_empty());
+}
+
+#[tokio::test]
+async fn targets_may_be_long_and_not_utf8() {
+    let live = live().await;
     let long = format!("GET /v1/fs/{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "a".repeat(17_000));
     assert!(live.raw(long.as_bytes()).await.starts_with("HTTP/1.1 414 "));
     let head = live.raw(b"HEAD /v1/fs/nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 404 ") && head.ends_with("\r\n\r\n"), "{head}");
     let latin = [b"GET /v1/fs/\xe9 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec()].concat();
     assert!(live.raw(&latin).await.starts_with("HTTP/1.1 400 "));
-    assert!(live.site.names("/v1/fs/").await.is_empty());
 }
 
 #[tokio::test]
