@@ -4,8 +4,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rowdrive::schema::DrivePath;
+use rowdrive::schema::dir::Entry;
 use rowdrive::schema::file::Attributes;
+use rowdrive::schema::{DrivePath, FileId, Place};
 use rowdrive::table::spec::{CellSize, Compression};
 use rowdrive::table::{
     Ask, Change, Check, Class, Column, FamilySpec, Guarded, Outcome, Plan, RowRange, ScanAsk, TableSpec, Tables,
@@ -14,7 +15,8 @@ use rowdrive::table::{
 const TABLE: &str = "naive";
 const CF: &str = "cf";
 const C: &str = "c";
-const ATTR: &[u8] = b"attr";
+/// The value that the uuid layout stores in a directory's row for a file: both lists read the same bytes.
+const FILE: &[u8] = b"f";
 const DIRECTORY: &[u8] = b"d";
 
 #[derive(Clone)]
@@ -35,7 +37,7 @@ impl Naive {
     }
 
     async fn put(&self, path: String, cells: Vec<Change>) -> anyhow::Result<()> {
-        let checks = vec![ATTR, DIRECTORY].into_iter().map(|q| Check::Absent(Column::new(CF, q))).collect();
+        let checks = vec![FILE, DIRECTORY].into_iter().map(|q| Check::Absent(Column::new(CF, q))).collect();
         let guarded = vec![Guarded { table: TABLE, row: path.clone().into(), checks, changes: cells }];
         match self.tables.commit(Plan { guarded, ..Plan::default() }).await? {
             Outcome::Committed => Ok(()),
@@ -48,13 +50,14 @@ impl Naive {
     }
 
     pub async fn create_file(&self, path: String, attributes: Attributes, content: Bytes) -> anyhow::Result<()> {
-        let cells = vec![Change::put(CF, ATTR, attributes.encode()), Change::put(C, b"data".as_ref(), content)];
+        let entry = Entry { id: FileId::random(), place: Place::CREATED, attributes };
+        let cells = vec![Change::put(CF, FILE, entry.encode()), Change::put(C, b"data".as_ref(), content)];
         self.put(path, cells).await
     }
 
     pub async fn stat(&self, path: String) -> anyhow::Result<Attributes> {
-        let found = self.tables.cell(TABLE, path.as_bytes(), CF, ATTR).await?;
-        Ok(Attributes::decode(&found.ok_or_else(|| anyhow::anyhow!("{path} is missing"))?)?)
+        let found = self.tables.cell(TABLE, path.as_bytes(), CF, FILE).await?;
+        Ok(Entry::decode(&found.ok_or_else(|| anyhow::anyhow!("{path} is missing"))?)?.attributes)
     }
 
     /// Scans the rows below the folder, leaping over what lies in its subfolders. Returns how many children.
@@ -76,8 +79,8 @@ impl Naive {
                     range.from = Bound::Included([key.as_ref(), b"0"].concat().into());
                     break;
                 }
-                if attributes && let Some(value) = row.get(CF, ATTR) {
-                    std::hint::black_box(Attributes::decode(value)?);
+                if attributes && let Some(value) = row.get(CF, FILE) {
+                    std::hint::black_box(Entry::decode(value)?);
                 }
             }
         }
@@ -88,14 +91,14 @@ impl Naive {
         let mut range = RowRange::all();
         let mut found = Vec::new();
         loop {
-            let ask = Ask::cells(vec![Column::new(CF, ATTR)]);
+            let ask = Ask::cells(vec![Column::new(CF, FILE)]);
             let ask = ScanAsk { table: TABLE, range: range.clone(), ask, limit: 10_000, reverse: false };
             let rows = self.tables.scan(&ask).await?;
             let Some((last, _)) = rows.last() else { break };
             range.from = Bound::Excluded(last.clone());
             for (key, row) in &rows {
-                let Some(value) = row.get(CF, ATTR) else { continue };
-                let attributes = Attributes::decode(value)?;
+                let Some(value) = row.get(CF, FILE) else { continue };
+                let attributes = Entry::decode(value)?.attributes;
                 if (from..to).contains(&attributes.modified.ms()) {
                     found.push((attributes.modified, key.clone()));
                 }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::Result;
 use crate::content::Content;
-use crate::schema::file::{self, Attributes, Location};
+use crate::schema::file::{self, Location};
 use crate::schema::{CF, FileId, unlink};
 use crate::table::{Ask, Plan, RowRange, ScanAsk, Tables};
 
@@ -106,10 +106,10 @@ async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>
 
 /// Staged content of a process that ended: a file row tells whether it was committed.
 async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
-    let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::ATTR).await?;
-    match value.map(|value| Attributes::decode(&value)).transpose()? {
-        Some(attributes) if attributes.location == Location::Large => Ok(content.settle(id).await?),
-        _ => Ok(content.remove(&[id]).await?),
+    let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::CONTENT).await?;
+    match value.map(|value| Location::decode(&value)).transpose()? {
+        Some(Location::Large) => Ok(content.settle(id).await?),
+        Some(Location::Inline) | None => Ok(content.remove(&[id]).await?),
     }
 }
 

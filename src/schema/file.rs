@@ -15,11 +15,21 @@ use crate::table::{Change, Column, Row};
 pub const TABLE: &str = "file";
 /// The family of content stored inline.
 pub const C: &str = "c";
-pub const ATTR: &[u8] = b"attr";
+pub const CREATOR: &[u8] = b"creator";
+pub const SIZE: &[u8] = b"size";
+pub const TYPE: &[u8] = b"type";
+pub const MODIFIED: &[u8] = b"modified";
+pub const ADDED: &[u8] = b"added";
+pub const DIGEST: &[u8] = b"digest";
+/// Where the content lies.
+pub const CONTENT: &[u8] = b"content";
 pub const DIR: &[u8] = b"dir";
 pub const NAME: &[u8] = b"name";
 pub const PLACE: &[u8] = b"place";
 pub const DATA: &[u8] = b"data";
+
+/// All cells of a file row in family `cf`.
+const CELLS: [&[u8]; 10] = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT, DIR, NAME, PLACE];
 
 /// The version byte that starts inline content.
 pub const DATA_VERSION: u8 = 1;
@@ -53,43 +63,57 @@ pub struct Attributes {
     pub location: Location,
 }
 
+impl Location {
+    fn write(self, to: Writer) -> Writer {
+        to.number(match self {
+            Self::Inline => 0,
+            Self::Large => 1,
+        })
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        match r.number()? {
+            0 => Ok(Self::Inline),
+            1 => Ok(Self::Large),
+            _ => Err(r.damaged()),
+        }
+    }
+
+    /// Reads the value of `cf:content`.
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("file's place of content", 1, value)?;
+        let location = Self::read(&mut r)?;
+        r.end()?;
+        Ok(location)
+    }
+}
+
 impl Attributes {
     pub(super) fn write(&self, to: Writer) -> Writer {
-        let location = match self.location {
-            Location::Inline => 0,
-            Location::Large => 1,
-        };
-        to.number(self.size)
-            .time(self.modified)
-            .time(self.added)
-            .number(location)
-            .bytes(self.mime.as_bytes())
-            .bytes(self.creator.as_bytes())
-            .raw(&self.digest.0)
+        let to = to.number(self.size).time(self.modified).time(self.added);
+        self.location.write(to).bytes(self.mime.as_bytes()).bytes(self.creator.as_bytes()).raw(&self.digest.0)
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, ValueError> {
         let (size, modified, added) = (r.number()?, r.time()?, r.time()?);
-        let location = match r.number()? {
-            0 => Location::Inline,
-            1 => Location::Large,
-            _ => return Err(r.damaged()),
-        };
+        let location = Location::read(r)?;
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
         let digest = Digest(r.raw(32)?.try_into().map_err(|_| r.damaged())?);
         Ok(Self { size, mime, creator, modified, added, digest, location })
     }
 
-    /// The value of `cf:attr`.
-    pub fn encode(&self) -> Bytes {
-        self.write(Writer::new(1)).done()
-    }
-
-    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("file row", 1, value)?;
-        let attributes = Self::read(&mut r)?;
-        r.end()?;
-        Ok(attributes)
+    /// The cells of the file row that hold them, a cell each.
+    pub fn row(&self) -> Vec<Change> {
+        let value = || Writer::new(1);
+        vec![
+            Change::put(CF, CREATOR, value().bytes(self.creator.as_bytes()).done()),
+            Change::put(CF, SIZE, value().number(self.size).done()),
+            Change::put(CF, TYPE, value().bytes(self.mime.as_bytes()).done()),
+            Change::put(CF, MODIFIED, value().time(self.modified).done()),
+            Change::put(CF, ADDED, value().time(self.added).done()),
+            Change::put(CF, DIGEST, value().raw(&self.digest.0).done()),
+            Change::put(CF, CONTENT, self.location.write(value()).done()),
+        ]
     }
 }
 
@@ -138,14 +162,14 @@ pub fn encode_place(place: &Place) -> Bytes {
 
 /// All cells of a new file row, but for inline content.
 pub fn row(attributes: &Attributes, standing: &Standing) -> Vec<Change> {
-    let mut cells = vec![Change::put(CF, ATTR, attributes.encode())];
+    let mut cells = attributes.row();
     cells.extend(standing.row());
     cells
 }
 
 /// The removal of a file row, cell by cell, so that no engine has to look which cells there are.
 pub fn removal(location: Location) -> Vec<Change> {
-    let mut cells: Vec<_> = [ATTR, DIR, NAME, PLACE].into_iter().map(|q| Change::delete(CF, q)).collect();
+    let mut cells: Vec<_> = CELLS.into_iter().map(|q| Change::delete(CF, q)).collect();
     if location == Location::Inline {
         cells.push(Change::delete(C, DATA));
     }
@@ -159,10 +183,18 @@ mod tests {
     use super::*;
     use crate::table::Cell;
 
+    fn puts(changes: Vec<Change>) -> Vec<(&'static str, Cell)> {
+        let put = |change| match change {
+            Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
+            other => panic!("{other:?}"),
+        };
+        changes.into_iter().map(put).collect()
+    }
+
     #[test]
-    fn golden_bytes() {
+    fn attributes_are_a_cell_each() {
         let attributes = Attributes {
-            size: 1,
+            size: 300,
             mime: "text/plain".into(),
             creator: "é".into(),
             modified: Timestamp::from_ms(-1),
@@ -170,16 +202,55 @@ mod tests {
             digest: Digest([3; 32]),
             location: Location::Large,
         };
-        let mut bytes = vec![1, 1, 1, 0x80, 1, 1];
-        bytes.extend(b"\x0atext/plain\x02\xc3\xa9");
-        bytes.extend([3; 32]);
-        assert_eq!(attributes.encode().as_ref(), bytes);
-        assert_eq!(Attributes::decode(&bytes), Ok(attributes));
-        assert!(matches!(Attributes::decode(&bytes[..20]), Err(ValueError::Damaged { .. })));
-        bytes.push(0);
-        assert!(matches!(Attributes::decode(&bytes), Err(ValueError::Damaged { .. })));
-        bytes[0] = 2;
-        assert!(matches!(Attributes::decode(&bytes), Err(ValueError::Newer { .. })));
+        let cells = puts(attributes.row());
+        let cells: Vec<_> = cells.iter().map(|(_, c)| (c.qualifier.as_ref(), c.value.as_ref())).collect();
+        let digest = [vec![1], vec![3; 32]].concat();
+        let expected: [(&[u8], &[u8]); 7] = [
+            (b"creator", b"\x01\x02\xc3\xa9"),
+            (b"size", b"\x01\xac\x02"),
+            (b"type", b"\x01\x0atext/plain"),
+            (b"modified", b"\x01\x01"),
+            (b"added", b"\x01\x80\x01"),
+            (b"digest", &digest),
+            (b"content", b"\x01\x01"),
+        ];
+        assert_eq!(cells, expected);
+        assert_eq!(Location::decode(b"\x01\x01"), Ok(Location::Large));
+        assert_eq!(Location::decode(b"\x01\x00"), Ok(Location::Inline));
+        for damaged in [b"".as_slice(), b"\x00\x01", b"\x01", b"\x01\x02", b"\x01\x01\x00"] {
+            assert!(matches!(Location::decode(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+        }
+        assert!(matches!(Location::decode(b"\x02\x01"), Err(ValueError::Newer { .. })));
+    }
+
+    #[test]
+    fn a_removal_names_every_cell_that_was_put() {
+        let standing = Standing {
+            dir: DirId(Uuid::from_bytes([4; 16])),
+            name: Name::parse("b.jpg").unwrap(),
+            place: Place::CREATED,
+        };
+        let attributes = Attributes {
+            size: 0,
+            mime: String::new(),
+            creator: String::new(),
+            modified: Timestamp::from_ms(0),
+            added: Timestamp::from_ms(0),
+            digest: Digest([0; 32]),
+            location: Location::Inline,
+        };
+        let mut put: Vec<_> = puts(row(&attributes, &standing)).into_iter().map(|(f, c)| (f, c.qualifier)).collect();
+        put.push((C, Bytes::from_static(DATA)));
+        let removed = |location| -> Vec<_> {
+            let column = |change| match change {
+                Change::Delete { family, qualifier } => (family, qualifier),
+                other => panic!("{other:?}"),
+            };
+            removal(location).into_iter().map(column).collect()
+        };
+        assert_eq!(removed(Location::Inline), put);
+        put.pop();
+        assert_eq!(removed(Location::Large), put);
     }
 
     #[test]
@@ -189,14 +260,7 @@ mod tests {
             name: Name::parse("b.jpg").unwrap(),
             place: Place::CREATED,
         };
-        let cells: Vec<_> = standing
-            .row()
-            .into_iter()
-            .map(|c| match c {
-                Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let cells = puts(standing.row());
         let dir = [vec![1], vec![4; 16]].concat();
         let values: Vec<_> = cells.iter().map(|(_, c)| c.value.to_vec()).collect();
         assert_eq!(values, [dir, b"\x01\x05b.jpg".to_vec(), vec![1, 1, 0]]);

@@ -3,7 +3,7 @@
 //! | table | row key | families and cells |
 //! |---|---|---|
 //! | [`dir`] | full path, `/` for the root, no trailing slash | `cf:id`, `cf:creator`, `cf:created`; `cf:state` only while an operation holds the row; `sub:d_<name>` = [`dir::DirEntry`], `sub:f_<name>` = [`dir::Entry`] |
-//! | [`file`] | file id, 16 bytes | `cf:attr` = [`file::Attributes`]; `cf:dir`, `cf:name`, `cf:place` = where its entry stands; `c:data` = content that is stored inline |
+//! | [`file`] | file id, 16 bytes | `cf:creator`, `cf:size`, `cf:type`, `cf:modified`, `cf:added`, `cf:digest`, `cf:content` = [`file::Attributes`]; `cf:dir`, `cf:name`, `cf:place` = [`file::Standing`]; `c:data` = content that is stored inline |
 //! | [`dirid`] | directory id, 16 bytes | `cf:e` = [`dirid::DirLink`]: parent's id, name, the operation that put it there |
 //! | [`time`] | clock (1 byte), inverted milliseconds (8), file id (16) | `cf:<place>` = [`time::TimeHint`] |
 //! | [`name`] | folded name, 0, kind (1 byte), file id (16) | `cf:<place>` = [`name::NameHint`] |
