@@ -3,6 +3,7 @@
 //! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
+//! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`server`]: a real server process; [`readme`]: its session with curl
 //! - [`durability`]: a server's system calls
@@ -15,6 +16,7 @@ mod contract;
 mod drive;
 mod durability;
 mod http;
+mod migrate;
 mod readme;
 mod server;
 mod stepwise;

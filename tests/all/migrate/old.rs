@@ -1,0 +1,118 @@
+//! Trees as a program with schema 1 stored them: directories and files, and no index.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use rowdrive::schema::dir::{self, DirEntry, Entry};
+use rowdrive::schema::dirid::{self, DirLink};
+use rowdrive::schema::file::{self, Attributes, Digest, Location, Standing};
+use rowdrive::schema::{DirId, DrivePath, FileId, Name, Place, Timestamp};
+use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange, Tables};
+use uuid::Uuid;
+
+/// Directories, parents first, and files, by path.
+#[derive(Default)]
+pub struct Old {
+    directories: Vec<String>,
+    files: Vec<String>,
+}
+
+/// Ids that say what they are of.
+fn dir_id(path: &str) -> DirId {
+    if path == "/" { DirId::ROOT } else { DirId(id(b"d", path)) }
+}
+
+fn id(kind: &[u8], path: &str) -> Uuid {
+    let bytes = kind.iter().chain(path.as_bytes()).enumerate();
+    let mix = bytes
+        .fold(7u128, |mix, (at, byte)| mix.wrapping_mul(0x0100_0000_01b3_0000_0193) ^ (*byte as u128 + at as u128));
+    uuid::Builder::from_random_bytes(mix.to_be_bytes()).into_uuid()
+}
+
+fn parts(path: &str) -> (DrivePath, Name) {
+    DrivePath::parse(path).unwrap().split().unwrap()
+}
+
+/// The name of the file at this path.
+pub fn name(path: &str) -> Name {
+    parts(path).1
+}
+
+impl Old {
+    /// Of names in several scripts and cases, of depth, and with a folder of several pages.
+    pub fn large() -> Self {
+        let directories = ["/a", "/a/b", "/a/b/c", "/empty", "/many", "/Ünïcode 日本 🗻"].map(str::to_owned).to_vec();
+        let mut files: Vec<_> =
+            ["/f", "/F", "/a/b/c/f", "/a/b/c/Straße.txt", "/Ünïcode 日本 🗻/猫.jpg"].map(str::to_owned).to_vec();
+        files.extend((0..1_100).map(|i| format!("/many/IMG_{i:04}.JPG")));
+        Self { directories, files }
+    }
+
+    pub fn small() -> Self {
+        let directories = ["/a", "/a/b", "/empty"].map(str::to_owned).to_vec();
+        Self { directories, files: ["/f", "/a/f", "/a/b/g"].map(str::to_owned).to_vec() }
+    }
+
+    pub fn paths(&self) -> BTreeSet<String> {
+        self.files.iter().cloned().collect()
+    }
+
+    /// Writes the tree into a store that has the tables of schema 1.
+    pub async fn store(&self, tables: &Tables) {
+        for path in &self.directories {
+            mkdir(tables, path).await;
+        }
+        for path in &self.files {
+            create(tables, path).await;
+        }
+    }
+
+    /// An entry of a version that no program has written yet.
+    pub async fn plant_unreadable_entry(tables: &Tables) {
+        let put = Change::put(dir::SUB, b"f_strange".as_slice(), b"\xff?".as_slice());
+        commit(tables, vec![], vec![(DrivePath::root().key(), vec![put])]).await;
+    }
+}
+
+/// Commits rows of `prepare` and rows of directories, whose first cells must be new.
+async fn commit(tables: &Tables, prepare: Vec<RowChange>, rows: Vec<(Bytes, Vec<Change>)>) {
+    let guarded = rows.into_iter().map(|(row, changes)| {
+        let Change::Put { family, qualifier, .. } = &changes[0] else { panic!("{changes:?}") };
+        let checks = vec![Check::Absent(Column::new(family, qualifier.clone()))];
+        Guarded { table: dir::TABLE, row, checks, changes }
+    });
+    let plan = Plan { prepare, guarded: guarded.collect(), ..Plan::default() };
+    assert_eq!(tables.commit(plan).await.unwrap(), Outcome::Committed);
+}
+
+async fn mkdir(tables: &Tables, path: &str) {
+    let (parent, name) = parts(path);
+    let created = Timestamp::from_ms(1_600_000_000_000);
+    let entry = DirEntry { id: dir_id(path), creator: "anna".to_owned(), created };
+    let link = DirLink { parent: dir_id(parent.as_str()), name: name.clone(), operation: Uuid::nil() };
+    let prepare = vec![RowChange { table: dirid::TABLE, row: entry.id.key(), changes: link.row() }];
+    let put = Change::put(dir::SUB, dir::directory_qualifier(&name), entry.encode());
+    let row = DrivePath::parse(path).unwrap().key();
+    commit(tables, prepare, vec![(parent.key(), vec![put]), (row, entry.row())]).await;
+}
+
+async fn create(tables: &Tables, path: &str) {
+    let (parent, name) = parts(path);
+    let id = FileId(id(b"f", path));
+    let attributes = Attributes {
+        size: 1,
+        mime: "image/jpeg".to_owned(),
+        creator: "anna".to_owned(),
+        modified: Timestamp::from_ms(1_500_000_000_000 + (id.0.as_u128() % 100_000_000_000) as i64),
+        added: Timestamp::from_ms(1_700_000_000_000),
+        digest: Digest([7; 32]),
+        location: Location::Inline,
+    };
+    let standing = Standing { dir: dir_id(parent.as_str()), name: name.clone(), place: Place::CREATED };
+    let mut changes = file::row(&attributes, &standing);
+    changes.push(Change::put(file::C, file::DATA, vec![file::DATA_VERSION, b'x']));
+    let prepare = vec![RowChange { table: file::TABLE, row: id.key(), changes }];
+    let entry = Entry { id, place: Place::CREATED, attributes };
+    let put = Change::put(dir::SUB, dir::file_qualifier(&name), entry.encode());
+    commit(tables, prepare, vec![(parent.key(), vec![put])]).await;
+}
