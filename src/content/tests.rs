@@ -4,7 +4,6 @@ use std::fs::{self, OpenOptions};
 use std::future::Future;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -538,60 +537,4 @@ fn the_digest_is_sha_256() {
     let known = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let Digest(bytes) = format::digest(b"");
     assert_eq!(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>(), known);
-}
-
-/// A small file system that can be filled; unmounted on drop.
-struct Tmpfs(TempDir);
-
-impl Tmpfs {
-    fn mount(size: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let size = format!("size={size}");
-        let mut mount = Command::new("mount");
-        assert!(mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).status().unwrap().success());
-        Self(dir)
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
-#[tokio::test]
-#[ignore = "mounts a tmpfs, which takes root"]
-async fn a_full_disk_takes_no_upload_and_gives_all_it_has() {
-    let disk = Tmpfs::mount("8m");
-    let (content, _) = Content::open(disk.0.path()).await.unwrap();
-    let data = noise(3 * MIB);
-    let id = stored(&content, &data).await;
-    // The first leaves no room but for the table and the trailer.
-    for size in [5 * MIB - 4096, 5 * MIB, 9 * MIB, 20 * MIB] {
-        let mut upload = content.upload();
-        let data = noise(size);
-        let mut failed = None;
-        for chunk in data.chunks(300_000) {
-            if let Err(e) = upload.write(data.slice_ref(chunk)).await {
-                failed = Some(e);
-                break;
-            }
-        }
-        let failed = match failed {
-            Some(e) => e,
-            None => upload.finish().await.err().unwrap(),
-        };
-        assert!(matches!(failed, ContentError::Full(_)), "{size}: {failed:?}");
-        for _ in 0..200 {
-            if names(&disk.0.path().join("new")).len() == 1 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(names(&disk.0.path().join("new")), [id.to_string()]);
-        assert_eq!(read_file(&content, id, 3 * MIB).await.0, noise(3 * MIB));
-    }
-    content.remove(&[id]).await.unwrap();
-    let again = stored(&content, &noise(5 * MIB)).await;
-    assert_eq!(read_file(&content, again, 5 * MIB).await.0, noise(5 * MIB));
 }

@@ -3,33 +3,38 @@
 use super::ask::{Node, Opened};
 use super::{Drive, DriveError, Result, TRIES};
 use crate::content::{Body, ContentError};
+use crate::schema::DrivePath;
 use crate::schema::dir::Entry;
 use crate::schema::file::{self, Location};
-use crate::schema::{DrivePath, FileId};
 
 impl Drive {
     /// One version of a file: attributes and content belong together. A version that was replaced between
     /// the two reads is looked up again.
     pub async fn open_file(&self, path: &DrivePath) -> Result<Opened> {
-        let mut gone: Option<FileId> = None;
         for _ in 0..TRIES {
-            let entry = match self.stat(path).await? {
-                Node::Directory { .. } => return Err(DriveError::IsDirectory),
-                Node::File { entry, .. } => entry,
+            let Node::File { path, entry } = self.stat(path).await? else {
+                return Err(DriveError::IsDirectory);
             };
-            if gone == Some(entry.id) {
-                let what = "a name reaches it, but its content is missing".to_owned();
-                return Err(ContentError::Damaged { id: entry.id, what }.into());
-            }
-            match self.body(&entry).await {
-                Ok(body) => {
-                    return Ok(Opened { path: path.clone(), entry, body });
-                }
-                Err(DriveError::Content(ContentError::Gone(id))) => gone = Some(id),
-                Err(error) => return Err(error),
+            match self.content(&path, &entry).await {
+                Err(DriveError::Content(ContentError::Gone(_))) => {}
+                body => return Ok(Opened { body: body?, path, entry }),
             }
         }
         Err(DriveError::Contended)
+    }
+
+    /// The content of the version that was found at `path`; [`ContentError::Gone`] if it was replaced since.
+    pub async fn content(&self, path: &DrivePath, entry: &Entry) -> Result<Body> {
+        match self.body(entry).await {
+            Err(DriveError::Content(ContentError::Gone(id))) => match self.stat(path).await {
+                Ok(Node::File { entry, .. }) if entry.id == id => {
+                    let what = "a name reaches it, but its content is missing".to_owned();
+                    Err(ContentError::Damaged { id, what }.into())
+                }
+                _ => Err(ContentError::Gone(id).into()),
+            },
+            body => body,
+        }
     }
 
     async fn body(&self, entry: &Entry) -> Result<Body> {

@@ -16,16 +16,17 @@ use super::http_date::HttpDate;
 use super::problem::{Kind, Problem, Result};
 use super::{App, headers, listing, range};
 use crate::content::ContentError;
-use crate::drive::{DriveError, Opened};
+use crate::drive::{Condition, DriveError, Node};
+use crate::schema::dir::Entry;
 use crate::schema::{DrivePath, Timestamp};
 
 /// How often a file is opened anew when it is replaced while it is opened.
 const TRIES: usize = 4;
 
 /// What a reader asks of a file.
-struct Ask {
-    preconditions: Preconditions,
-    headers: HeaderMap,
+struct Ask<'a> {
+    preconditions: &'a Preconditions,
+    headers: &'a HeaderMap,
     head: bool,
     download: bool,
 }
@@ -41,20 +42,16 @@ pub async fn get(
     if target.directory {
         return listing::get(&app, &target.path, uri.query(), &headers).await;
     }
-    // A directory has other parameters: the redirect keeps them, and its own address judges them.
-    let download = Params::parse(uri.query(), &["download"]).and_then(|p| p.flag("download", false));
     for _ in 0..TRIES {
-        let opened = match app.drive.open_file(&target.path).await {
-            Err(DriveError::IsDirectory) => return to_directory(&target.path, &uri),
-            opened => opened.map_err(|error| failed(error, &target.path))?,
+        let entry = match app.drive.stat(&target.path).await {
+            Ok(Node::File { entry, .. }) => entry,
+            Ok(Node::Directory { .. }) => return to_directory(&target.path, &uri),
+            Err(error) => return Err(failed(error, &target.path)),
         };
-        let ask = Ask {
-            preconditions: preconditions.clone(),
-            headers: headers.clone(),
-            head: method == Method::HEAD,
-            download: download.clone()?,
-        };
-        if let Some(response) = answer(opened, &ask).await? {
+        // Not before: a directory has other parameters, and its own address judges them.
+        let download = Params::parse(uri.query(), &["download"])?.flag("download", false)?;
+        let ask = Ask { preconditions: &preconditions, headers: &headers, head: method == Method::HEAD, download };
+        if let Some(response) = answer(&app, &target.path, &entry, &ask).await? {
             return Ok(response);
         }
     }
@@ -79,16 +76,15 @@ fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
 }
 
 /// The answer; none if the content is gone, since the file was replaced meanwhile.
-async fn answer(opened: Opened, ask: &Ask) -> Result<Option<Response>> {
-    let Opened { path, entry, body } = opened;
+async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Result<Option<Response>> {
     let modified = HttpDate::last_modified(entry.attributes.modified, Timestamp::now());
-    if !may_go_on(&ask.preconditions, &entry, modified)? {
-        let headers = headers::validators(&entry, modified)?;
+    if !may_go_on(ask.preconditions, entry, modified)? {
+        let headers = headers::validators(entry, modified)?;
         return Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()));
     }
     let size = entry.attributes.size;
-    let range = if ask.head { None } else { range::wanted(&ask.headers, size, entry.id, modified)? };
-    let mut headers = headers::content(&entry, modified, path.last(), ask.download)?;
+    let range = if ask.head { None } else { range::wanted(ask.headers, size, entry.id, modified)? };
+    let mut headers = headers::content(entry, modified, path.last(), ask.download)?;
     let status = match &range {
         Some(Range { start, end }) => {
             headers.insert(CONTENT_RANGE, headers::value(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?);
@@ -103,19 +99,22 @@ async fn answer(opened: Opened, ask: &Ask) -> Result<Option<Response>> {
     }
     // IMPORTANT: the first piece is read before the status is sent: content that is gone or damaged is an
     // answer of its own then, and never the start of a good one.
+    let body = match app.drive.content(path, entry).await {
+        Err(DriveError::Content(ContentError::Gone(_))) => return Ok(None),
+        body => body.map_err(|error| failed(error, path))?,
+    };
     let mut pieces = Box::pin(body.stream(start, end));
     match pieces.next().await {
-        Some(Ok(first)) => Ok(Some((status, headers, whole(first, pieces, path)).into_response())),
+        Some(Ok(first)) => Ok(Some((status, headers, whole(first, pieces, path.clone())).into_response())),
         Some(Err(ContentError::Gone(_))) => Ok(None),
-        Some(Err(error)) => Err(failed(error.into(), &path)),
+        Some(Err(error)) => Err(failed(error.into(), path)),
         None => Err(Problem::internal(&format!("the content of {path} is empty"))),
     }
 }
 
 /// Whether the content is wanted (RFC 9110 section 13.2.2): an error if a precondition fails, false if the
 /// client has this version already.
-fn may_go_on(asked: &Preconditions, entry: &crate::schema::dir::Entry, modified: HttpDate) -> Result<bool> {
-    use crate::drive::Condition;
+fn may_go_on(asked: &Preconditions, entry: &Entry, modified: HttpDate) -> Result<bool> {
     let if_match = Condition { if_match: asked.versions.if_match.clone(), if_none_match: None };
     if !if_match.holds(Some(entry.id)) || asked.unmodified_since.is_some_and(|date| modified > date) {
         return Err(Problem::precondition());

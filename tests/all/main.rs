@@ -6,7 +6,7 @@
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`server`]: a real server process; [`readme`]: its session with curl
-//! - [`durability`]: a server's system calls
+//! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
 //! - [`tidy`]: the rules of the house that no compiler knows
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
@@ -15,6 +15,7 @@
 mod contract;
 mod drive;
 mod durability;
+mod full_disk;
 mod http;
 mod migrate;
 mod readme;

@@ -99,6 +99,8 @@ async fn with_faults(faults: &[Fault]) -> usize {
         let clean = World::new(set_up).await;
         let begun = clean.store.steps();
         clean.run(*op).await.unwrap();
+        // Clean-up in the background has steps too.
+        clean.drive.close().await;
         let steps = clean.store.steps() - begun;
         for fault in faults {
             for step in 1..=steps {
@@ -113,6 +115,7 @@ async fn with_faults(faults: &[Fault]) -> usize {
                 } else {
                     assert_eq!(done, Err(No::Unknown), "{title}");
                 }
+                world.drive.close().await;
                 world.restart().await;
                 assert_eq!(world.view().await, seen, "{title}: after a restart");
                 world.store.deliver().await;

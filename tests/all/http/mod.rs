@@ -2,6 +2,7 @@
 //! socket.
 
 mod content;
+mod costs;
 mod directories;
 mod errors;
 mod paths;

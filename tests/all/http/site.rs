@@ -21,14 +21,22 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// A memory store that fails when told to.
+/// A memory store that fails when told to, and counts what it is asked.
 #[derive(Default)]
 pub struct Faulty {
     inner: Memory,
+    /// The names of all calls but `create`, in order.
+    pub calls: Mutex<Vec<&'static str>>,
     /// What the next commits answer.
     pub commits: Mutex<Option<fn() -> StoreError>>,
     /// What the next reads answer.
     pub reads: Mutex<Option<fn() -> StoreError>>,
+}
+
+impl Faulty {
+    fn called(&self, call: &'static str) {
+        self.calls.lock().unwrap().push(call);
+    }
 }
 
 fn fails(fault: &Mutex<Option<fn() -> StoreError>>) -> StoreResult<()> {
@@ -42,6 +50,7 @@ impl Store for Faulty {
 
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, StoreResult<Row>> {
         Box::pin(async move {
+            self.called("get");
             fails(&self.reads)?;
             self.inner.get(table, row, ask).await
         })
@@ -49,21 +58,25 @@ impl Store for Faulty {
 
     fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, StoreResult<Page>> {
         Box::pin(async move {
+            self.called("page");
             fails(&self.reads)?;
             self.inner.page(ask).await
         })
     }
 
     fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
+        self.called("get_many");
         self.inner.get_many(table, asks)
     }
 
     fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
+        self.called("scan");
         self.inner.scan(ask)
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, StoreResult<Outcome>> {
         Box::pin(async move {
+            self.called("commit");
             fails(&self.commits)?;
             self.inner.commit(plan).await
         })

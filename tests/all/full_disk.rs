@@ -1,0 +1,111 @@
+//! A disk that runs full under a real server: writes answer 507 and leave nothing, everything stored is still
+//! served, deleting goes on, and room made is used.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use reqwest::{Client, StatusCode};
+
+use crate::server::Server;
+
+/// A server whose data folder is a small file system, mounted in a name space of its own.
+fn serve_on_small_disk(data: &Path) -> Server {
+    std::fs::create_dir(data).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", r#"mount -t tmpfs -o size=96m tmpfs "$0" && exec "$@""#]);
+    command.arg(data).arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(data);
+    command.args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
+    Server::wait_for(command, data)
+}
+
+/// Content that tells a file from others and does not compress.
+fn content(seed: usize, len: usize) -> Vec<u8> {
+    let mut state = seed as u64 + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+struct Site {
+    server: Server,
+    client: Client,
+    /// Sizes of the files that were acknowledged.
+    stored: BTreeMap<usize, usize>,
+}
+
+impl Site {
+    fn url(&self, seed: usize) -> String {
+        self.server.url(&format!("/v1/fs/full/{seed}"))
+    }
+
+    async fn put(&mut self, seed: usize, len: usize) -> StatusCode {
+        let status = self.client.put(self.url(seed)).body(content(seed, len)).send().await.unwrap().status();
+        if status == StatusCode::CREATED {
+            self.stored.insert(seed, len);
+        }
+        status
+    }
+
+    /// Every acknowledged file is listed and comes back byte for byte, and no other is there.
+    async fn all_is_there(&self) {
+        let listed = self.client.get(self.server.url("/v1/fs/full/")).header("accept", "text/plain").send();
+        let listed = listed.await.unwrap().text().await.unwrap();
+        let mut names: Vec<usize> = listed.lines().map(|name| name.parse().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, self.stored.keys().copied().collect::<Vec<_>>());
+        for (seed, len) in &self.stored {
+            let got = self.client.get(self.url(*seed)).send().await.unwrap();
+            assert_eq!(got.status(), StatusCode::OK);
+            assert!(got.bytes().await.unwrap() == content(*seed, *len), "{seed} of {len} bytes");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_writes_and_serves_all_it_has() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = serve_on_small_disk(&scratch.path().join("data"));
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    for seed in 0..10 {
+        assert_eq!(site.put(100_000 + seed, 100_000).await, StatusCode::CREATED);
+    }
+    let mut full = 0;
+    // Large files, then ever smaller ones into what they leave, then inline ones.
+    for (seed, len) in [20_000_000, 8_000_000, 2_000_000, 300_000, 100_000, 1].into_iter().enumerate() {
+        for n in 0..1_000 {
+            match site.put(seed * 1_000 + n, len).await {
+                StatusCode::CREATED => {}
+                status => {
+                    assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE, "{len} bytes");
+                    full += 1;
+                    break;
+                }
+            }
+        }
+    }
+    // Only the smallest may still fit a thousand times.
+    assert!(full >= 5 && site.stored.len() > 10, "{full}, {:?}", site.stored);
+    site.all_is_there().await;
+
+    for (seed, len) in site.stored.clone() {
+        if len > 1_000_000 {
+            let deleted = site.client.delete(site.url(seed)).send().await.unwrap().status();
+            assert_eq!(deleted, StatusCode::NO_CONTENT);
+            site.stored.remove(&seed);
+        }
+    }
+    // Content is removed in the background.
+    for n in 0.. {
+        match site.put(9_000_000 + n, 8_000_000).await {
+            StatusCode::CREATED => break,
+            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
+        }
+        assert!(n < 600, "the room that was made is not used");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+}
