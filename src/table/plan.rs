@@ -103,10 +103,11 @@ impl Plan {
                 .sum::<usize>()
     }
 
-    /// Whether anything is put, so that the store may grow.
-    pub fn has_puts(&self) -> bool {
-        let rows = self.prepare.iter().chain(&self.finish).flat_map(|r| &r.changes);
-        rows.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
+    /// Whether it stores anything new, so that a full disk must refuse it. What `finish` puts does not count: it
+    /// records clean-up, and clean-up is how room is made.
+    pub fn stores(&self) -> bool {
+        let prepared = self.prepare.iter().flat_map(|r| &r.changes);
+        prepared.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
     }
 }
 

@@ -181,7 +181,7 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
-        if plan.has_puts() {
+        if plan.stores() {
             self.space.check()?;
         }
         self.look_first(&plan).await?;

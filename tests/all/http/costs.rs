@@ -2,6 +2,10 @@
 
 use super::site::Site;
 
+/// Method, target, headers, body, and the calls that are promised.
+type Case =
+    (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
+
 /// The store's calls by a request that succeeds.
 async fn calls(site: &Site, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Vec<&'static str> {
     site.store.calls.lock().unwrap().clear();
@@ -19,20 +23,19 @@ async fn each_request_asks_the_store_as_often_as_promised() {
     // One read of each folder on the way up to the root, which is kept, and then one of the entries.
     let cold = calls(&site, "GET", "/v1/files?limit=10", &[], "").await;
     assert_eq!(cold, ["scan", "get_many", "get_many", "get_many", "get_many"]);
-    let json = [("content-type", "application/json")];
-    let page = ["page"].as_slice();
-    let cases: [(&str, &str, &[(&str, &str)], &str, &[&str]); 12] = [
+    let json: &'static [(&str, &str)] = &[("content-type", "application/json")];
+    let cases: [Case; 12] = [
         ("GET", "/v1/stat/a/b/c/f00", &[], "", &["get"]),
         ("GET", "/v1/stat/a/b/c", &[], "", &["get"]),
         ("HEAD", "/v1/fs/a/b/c/f00", &[], "", &["get"]),
         ("GET", "/v1/fs/a/b/c/f00", &[], "", &["get", "get"]),
-        ("GET", "/v1/fs/a/b/c/?limit=10", &[], "", page),
-        ("GET", "/v1/fs/a/b/c/?limit=1000", &[], "", page),
+        ("GET", "/v1/fs/a/b/c/?limit=10", &[], "", &["page"]),
+        ("GET", "/v1/fs/a/b/c/?limit=1000", &[], "", &["page"]),
         ("GET", "/v1/files?limit=10", &[], "", &["scan", "get_many"]),
         ("GET", "/v1/find?name=f00", &[], "", &["scan", "get_many"]),
         ("PUT", "/v1/fs/a/b/c/new", &[], "hello", &["get", "get", "commit"]),
         ("DELETE", "/v1/fs/a/b/c/new", &[], "", &["get", "commit"]),
-        ("POST", "/v1/move", &json, r#"{"from":"/a/b/c/f00","to":"/a/b/c/g"}"#, &["get", "get", "commit"]),
+        ("POST", "/v1/move", json, r#"{"from":"/a/b/c/f00","to":"/a/b/c/g"}"#, &["get", "get", "commit"]),
         ("PUT", "/v1/fs/a/d/", &[], "", &["get", "get_many", "commit"]),
     ];
     for (method, target, headers, body, expected) in cases {
