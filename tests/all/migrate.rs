@@ -147,7 +147,7 @@ async fn version(tables: &Tables) -> Bytes {
     tables.cell(meta::TABLE, meta::SCHEMA, CF, meta::VALUE).await.unwrap().unwrap()
 }
 
-async fn set_version(tables: &Tables, value: Bytes) {
+pub async fn set_version(tables: &Tables, value: Bytes) {
     let row = Bytes::from_static(meta::SCHEMA);
     let checks = vec![Check::Equals(meta::column(), version(tables).await)];
     let changes = vec![Change::put(CF, meta::VALUE, value)];

@@ -13,6 +13,7 @@ use rocksdb::{
 
 use super::keys;
 use super::options::Tuning;
+use super::specs::Specs;
 use super::view::Points;
 use crate::table::rules::Broken;
 use crate::table::store::Result;
@@ -95,12 +96,13 @@ impl Drop for Closing {
 }
 
 impl Db {
-    /// Opens the database in a folder that is locked already. `tables`: those that the folder is known to hold.
-    pub fn open(dir: &Path, lock: File, tuning: &Tuning, tables: &[TableSpec]) -> Result<(Self, Closing)> {
+    /// Opens the database in a folder that is locked already and holds these tables.
+    pub fn open(dir: &Path, lock: File, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
         // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
-        let options = tuning.database(tables.is_empty());
+        let options = tuning.database(specs.tables().is_empty());
+        nothing_lost(dir, &options, specs)?;
         let mut families = vec![ColumnFamilyDescriptor::new("default", rocksdb::Options::default())];
-        for table in tables {
+        for table in specs.tables() {
             families.extend(table.families.iter().map(|family| {
                 ColumnFamilyDescriptor::new(family_name(&table.name, &family.name), tuning.family(family))
             }));
@@ -207,6 +209,21 @@ pub(super) fn take_folder(dir: &Path) -> Result<File> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Failed(format!("the folder {} is in use", dir.display()))),
         Err(TryLockError::Error(e)) => Err(failed(e)),
+    }
+}
+
+/// Refuses a database that lacks a column family that was made: opening it would make an empty one.
+fn nothing_lost(dir: &Path, options: &rocksdb::Options, specs: &Specs) -> Result<()> {
+    let made = specs.tables().iter().filter(|table| specs.is_made(&table.name));
+    let made = made.flat_map(|table| table.families.iter().map(|family| family_name(&table.name, &family.name)));
+    let made: Vec<_> = made.collect();
+    if made.is_empty() {
+        return Ok(());
+    }
+    let there = Raw::list_cf(options, dir).map_err(|e| open_error(dir, e))?;
+    match made.iter().find(|name| !there.contains(name)) {
+        Some(lost) => Err(StoreError::Damaged(format!("{}: it has lost column family {lost}", dir.display()))),
+        None => Ok(()),
     }
 }
 

@@ -95,7 +95,7 @@ impl Rocks {
         let lock = db::take_folder(dir)?;
         let specs = Specs::load(dir)?;
         let tuning = Tuning::new(options.memory);
-        let (db, closing) = Db::open(dir, lock, &tuning, specs.tables())?;
+        let (db, closing) = Db::open(dir, lock, &tuning, &specs)?;
         let db = Arc::new(db);
         Ok(Self {
             committer: Committer::start(db.clone(), skip)?,
@@ -121,7 +121,8 @@ impl Rocks {
             let mut specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
             // IMPORTANT: the file first: a column family that it does not name keeps the database from opening.
             specs.add(&spec)?;
-            db.create(&tuning, &spec)
+            db.create(&tuning, &spec)?;
+            specs.made(&spec.name)
         };
         self.pool.run(make).await
     }

@@ -2,8 +2,10 @@
 //!
 //! RocksDB wants the options of every column family when a database is opened, before anything can be read
 //! from it, so the specs cannot live inside. The file is written before the column families of a table are
-//! made: a crash in between leaves a table that the next start makes empty, which `create` then finds there.
+//! made, and says afterwards that they were: a crash in between leaves a table that the next start makes empty,
+//! and a database that has lost a column family is told from that.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,16 +19,19 @@ const NAME: &str = "tables.json";
 /// The format of this file and of the keys in the database; any other is refused.
 const FORMAT: u32 = 1;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Content {
     format: u32,
     tables: Vec<TableSpec>,
+    /// The names of those whose column families were made.
+    made: BTreeSet<String>,
 }
 
 /// The tables of one folder, as the file has them.
 pub(super) struct Specs {
     dir: PathBuf,
-    tables: Vec<TableSpec>,
+    content: Content,
 }
 
 impl Specs {
@@ -35,52 +40,71 @@ impl Specs {
     /// Errors: `Damaged` if it cannot be understood, `Failed` if it cannot be read or is of another version.
     pub fn load(dir: &Path) -> Result<Self> {
         let path = dir.join(NAME);
-        let tables = match fs::read(&path) {
+        let content = match fs::read(&path) {
             Ok(bytes) => parse(&path, &bytes)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Content { format: FORMAT, ..Content::default() },
             Err(e) => return Err(StoreError::Failed(format!("{}: {e}", path.display()))),
         };
-        Ok(Self { dir: dir.to_owned(), tables })
+        Ok(Self { dir: dir.to_owned(), content })
     }
 
     pub fn tables(&self) -> &[TableSpec] {
-        &self.tables
+        &self.content.tables
+    }
+
+    /// Whether all column families of the table were made.
+    pub fn is_made(&self, table: &str) -> bool {
+        self.content.made.contains(table)
     }
 
     /// Adds a table, durably. One that is there already must have the same properties.
     pub fn add(&mut self, spec: &TableSpec) -> Result<()> {
-        if let Some(there) = self.tables.iter().find(|t| t.name == spec.name) {
+        if let Some(there) = self.tables().iter().find(|t| t.name == spec.name) {
             let same = there == spec;
             return if same { Ok(()) } else { Err(StoreError::OtherSpec(spec.name.clone(), format!("{there:?}"))) };
         }
-        let mut tables = self.tables.clone();
-        tables.push(spec.clone());
-        self.write(&tables).map_err(|e| StoreError::Failed(format!("{}: {e}", self.dir.join(NAME).display())))?;
-        self.tables = tables;
-        Ok(())
+        let mut content = self.content.clone();
+        content.tables.push(spec.clone());
+        self.replace(content)
     }
 
-    fn write(&self, tables: &[TableSpec]) -> io::Result<()> {
-        let content = Content { format: FORMAT, tables: tables.to_vec() };
-        let temporary = self.dir.join(format!("{NAME}.new"));
-        let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(&content)?)?;
-        file.sync_all()?;
-        // IMPORTANT: content, then name, then folder, each durable before the next; otherwise a crash can leave
-        // the name with no content, or the column families without the name.
-        fs::rename(&temporary, self.dir.join(NAME))?;
-        File::open(&self.dir)?.sync_all()
+    /// Notes, durably, that the column families of the table were made.
+    pub fn made(&mut self, table: &str) -> Result<()> {
+        if self.is_made(table) {
+            return Ok(());
+        }
+        let mut content = self.content.clone();
+        content.made.insert(table.to_owned());
+        self.replace(content)
+    }
+
+    fn replace(&mut self, content: Content) -> Result<()> {
+        write(&self.dir, &content)
+            .map_err(|e| StoreError::Failed(format!("{}: {e}", self.dir.join(NAME).display())))?;
+        self.content = content;
+        Ok(())
     }
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<TableSpec>> {
+fn write(dir: &Path, content: &Content) -> io::Result<()> {
+    let temporary = dir.join(format!("{NAME}.new"));
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec_pretty(content)?)?;
+    file.sync_all()?;
+    // IMPORTANT: content, then name, then folder, each durable before the next; otherwise a crash can leave
+    // the name with no content, or the column families without the name.
+    fs::rename(&temporary, dir.join(NAME))?;
+    File::open(dir)?.sync_all()
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Content> {
     let damaged = |e: serde_json::Error| StoreError::Damaged(format!("{}: {e}", path.display()));
     let content: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
     match content.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format != u64::from(FORMAT) => {
             Err(StoreError::Failed(format!("{}: format {format} is of another version", path.display())))
         }
-        _ => Ok(serde_json::from_value::<Content>(content).map_err(damaged)?.tables),
+        _ => serde_json::from_value(content).map_err(damaged),
     }
 }
 
@@ -103,10 +127,10 @@ mod tests {
         specs.add(&spec("a", Class::RowsReturn)).unwrap();
         specs.add(&spec("b", Class::MadeOnce)).unwrap();
         specs.add(&spec("a", Class::RowsReturn)).unwrap();
-        assert_eq!(
-            Specs::load(dir.path()).unwrap().tables(),
-            [spec("a", Class::RowsReturn), spec("b", Class::MadeOnce)]
-        );
+        specs.made("b").unwrap();
+        let specs = Specs::load(dir.path()).unwrap();
+        assert_eq!(specs.tables(), [spec("a", Class::RowsReturn), spec("b", Class::MadeOnce)]);
+        assert!(!specs.is_made("a") && specs.is_made("b"));
     }
 
     #[test]

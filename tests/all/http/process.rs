@@ -3,9 +3,15 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate::{self, LATEST};
+use rowdrive::schema::meta;
+use rowdrive::table::Tables;
 use serde_json::Value;
 
 use crate::server::Server;
@@ -109,6 +115,57 @@ fn one_process_has_the_folder_and_keeps_what_it_acknowledged() {
     assert!(get(&server.address, "/v1/fs/a/f").ends_with("\r\n\r\nhello"));
     assert!(get(&server.address, "/v1/fs/a/g").ends_with(&large));
     assert_eq!(server.terminate(), Some(0));
+}
+
+/// What a server says that does not start on this folder: one sentence, and exit code 3.
+fn refusal(data: &Path) -> String {
+    let mut serve = Command::new("timeout");
+    serve.args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+    let refused = serve.output().unwrap();
+    let said: Vec<_> = said(&refused).lines().filter(|l| l.starts_with("rowdrive: ")).map(str::to_owned).collect();
+    assert_eq!((refused.status.code(), said.len()), (Some(3), 1), "{said:?}");
+    assert!(said[0].contains(data.to_str().unwrap()), "{said:?}");
+    said[0].clone()
+}
+
+#[test]
+fn a_damaged_store_is_refused_and_left_as_it_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let server = Server::start_on(&data, &[]);
+    assert!(put(&server.address, "/v1/fs/a/f", "hello").starts_with("HTTP/1.1 201 "));
+    assert_eq!(server.terminate(), Some(0));
+    let files = || std::fs::read_dir(data.join("db")).unwrap().map(|file| file.unwrap().path());
+    let manifest = files().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("MANIFEST")).unwrap();
+    for path in [data.join("db/tables.json"), data.join("db/CURRENT"), manifest] {
+        let whole = std::fs::read(&path).unwrap();
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 0x10;
+        for damaged in [&flipped[..], &whole[..whole.len() / 2], b""] {
+            std::fs::write(&path, damaged).unwrap();
+            refusal(&data);
+            assert!(std::fs::read(&path).unwrap() == damaged, "{} was changed", path.display());
+        }
+        std::fs::write(&path, whole).unwrap();
+    }
+    let server = Server::start_on(&data, &[]);
+    assert!(get(&server.address, "/v1/fs/a/f").ends_with("\r\n\r\nhello"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_store_is_refused_with_both_versions() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    {
+        let rocks = Rocks::open(&data.join("db"), RocksOptions { memory: 32 << 20 }).unwrap();
+        let tables = Tables::new(Arc::new(rocks));
+        migrate::up(&tables).await.unwrap();
+        crate::migrate::set_version(&tables, meta::encode_version(LATEST + 1)).await;
+    }
+    let said = refusal(&data);
+    let versions = [format!("version {},", LATEST + 1), format!("up to {LATEST}")];
+    assert!(versions.iter().all(|version| said.contains(version)), "{said}");
 }
 
 #[test]
