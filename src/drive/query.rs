@@ -11,7 +11,7 @@ use crate::schema::name::{self, NameHint};
 use crate::schema::path::fold;
 use crate::schema::time::{self, TimeHint};
 use crate::schema::{CF, DirId, DrivePath, FileId, Timestamp};
-use crate::table::{Ask, Row, RowRange, ScanAsk};
+use crate::table::{Ask, Cell, Row, RowRange, ScanAsk};
 
 /// Index rows that one request reads at most; past it the page is short, and has a next one.
 const WORK: usize = 50_000;
@@ -40,13 +40,13 @@ impl Drive {
         let candidate = |key: &Bytes, row: &Row| -> Result<Option<Candidate>> {
             let (at, id) = time::decode_key(key)?;
             // Creator and type are the file's for life: any of its hints tells them.
-            let Some(cell) = row.family(CF).next() else {
+            let Some((cell, alone)) = first_hint(row) else {
                 return Ok(None);
             };
             let TimeHint { dir, name, creator, mime } = TimeHint::decode(&cell.value)?;
             let wanted = ask.creator.as_ref().is_none_or(|c| *c == creator)
                 && ask.mime.as_ref().is_none_or(|filter| filter.matches(&mime));
-            Ok(wanted.then_some(Candidate { key: Key::Time(ask.clock, at), id, dir, name }))
+            Ok(wanted.then_some(Candidate { key: Key::Time(ask.clock, at), id, dir, name, alone }))
         };
         let (nodes, last) = self.walk_index(walked, candidate).await?;
         Ok(Found { nodes, next: last.map(|key| time::decode_key(&key)).transpose()? })
@@ -63,11 +63,11 @@ impl Drive {
         let walked = Walked { table: name::TABLE, range, reverse: false, limit: ask.limit, scope };
         let candidate = |key: &Bytes, row: &Row| -> Result<Option<Candidate>> {
             let (folded, id) = name::decode_key(key)?;
-            let Some(cell) = row.family(CF).next() else {
+            let Some((cell, alone)) = first_hint(row) else {
                 return Ok(None);
             };
             let NameHint { dir, name } = NameHint::decode(&cell.value)?;
-            Ok(Some(Candidate { key: Key::Name(folded.to_owned()), id, dir, name }))
+            Ok(Some(Candidate { key: Key::Name(folded.to_owned()), id, dir, name, alone }))
         };
         let (nodes, last) = self.walk_index(walked, candidate).await?;
         let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
@@ -126,6 +126,12 @@ impl Drive {
             }
         }
     }
+}
+
+/// A hint of an index row, and whether it is the only one.
+fn first_hint(row: &Row) -> Option<(&Cell, bool)> {
+    let mut hints = row.family(CF);
+    Some((hints.next()?, hints.next().is_none()))
 }
 
 /// Leaves out everything up to a key that was passed.

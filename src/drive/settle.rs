@@ -9,7 +9,8 @@
 //! 2. Nothing at the path walked to: walk again from the store; it is not there only if both walks are equal.
 //! 3. Show the file if the hint's key, made anew from the entry found, is this one, and it lies in the scope;
 //!    with a scope the walk must be proved.
-//! 4. A directory outside the scope skips its hints early only by a proved walk.
+//! 4. A directory outside the scope skips a hint early only by a proved walk, and only if the row has no other
+//!    hint: an old one may wait for its removal beside the one that counts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub(super) struct Candidate {
     pub id: FileId,
     pub dir: DirId,
     pub name: Name,
+    /// Whether the row has no other hint: then the file stood there when the row was read, or nowhere.
+    pub alone: bool,
 }
 
 /// What a look at a place found.
@@ -67,7 +70,7 @@ impl Drive {
         let walks = self.inner.walks.many(&dirs).await?;
         let quiet = self.inner.walks.moves.quiet_since(mark);
         let outside = |c: &Candidate| {
-            quiet && walks.get(&c.dir).is_some_and(|walk| walk.path.is_some() && !walk.is_within(scope))
+            c.alone && quiet && walks.get(&c.dir).is_some_and(|walk| walk.path.is_some() && !walk.is_within(scope))
         };
         let inside: Vec<&Candidate> = candidates.iter().filter(|c| !outside(c)).collect();
         let rows = self.rows(&inside, &walks).await?;

@@ -36,8 +36,8 @@ fn events(trace: &Path) -> Vec<Event> {
     events
 }
 
-/// What was synced between the answer before and the one of each request, in order.
-fn synced_before_each(events: Vec<Event>) -> Vec<(String, Vec<String>)> {
+/// What was synced between the answer before and the one of each request, in order; and what after the last.
+fn synced_before_each(events: Vec<Event>) -> (Vec<(String, Vec<String>)>, Vec<String>) {
     let mut synced = Vec::new();
     let mut answers = Vec::new();
     for event in events {
@@ -46,7 +46,7 @@ fn synced_before_each(events: Vec<Event>) -> Vec<(String, Vec<String>)> {
             Event::Answered(status) => answers.push((status, std::mem::take(&mut synced))),
         }
     }
-    answers
+    (answers, synced)
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn every_change_is_synced_before_its_answer() {
     curl(&["-X", "DELETE"], "/v1/fs/a/");
     // strace passes the signal on, and ends when the server does.
     server.terminate_child();
-    let answers = synced_before_each(events(&trace));
+    let (answers, rest) = synced_before_each(events(&trace));
     let statuses: Vec<&str> = answers.iter().map(|(status, _)| status.as_str()).collect();
     assert_eq!(statuses, ["201", "201", "201", "201", "201", "204", "204", "204"], "{answers:#?}");
     for (at, (_, synced)) in answers.iter().enumerate() {
@@ -94,4 +94,8 @@ fn every_change_is_synced_before_its_answer() {
     let folder = position("its folder", &|path| path.ends_with("/content/new"));
     let log = position("the log", &|path| path.ends_with(".log"));
     assert!(content < log && folder < log, "the name is durable before the content: {large:?}");
+    // The row that names dropped content goes when the removal is durable.
+    let late = [&answers[6].1, &answers[7].1, &rest].into_iter().flatten();
+    let mut late = late.skip_while(|path| !path.contains("/content/"));
+    assert!(late.next().is_some() && late.any(|path| path.ends_with(".log")), "{answers:#?}, {rest:?}");
 }

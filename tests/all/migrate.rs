@@ -142,6 +142,28 @@ async fn a_new_store_is_made_again_from_any_step() {
     }
 }
 
+#[tokio::test]
+async fn the_back_fill_comes_to_every_directory() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 1).await.unwrap();
+    Old::wide().store(&tables).await;
+    migrate::up(&tables).await.unwrap();
+    is_indexed(&tables, &Old::wide()).await;
+}
+
+#[tokio::test]
+async fn of_two_who_migrate_one_is_told_to_start_again() {
+    let (clean, tables) = small().await;
+    migrate::up(&tables).await.unwrap();
+    let (store, tables) = small().await;
+    let rival = Tables::new(store.inner());
+    // The last step records the version.
+    store.once_before(clean.steps(), |_| async move { migrate::up(&rival).await.unwrap() });
+    assert!(matches!(migrate::up(&tables).await, Err(MigrateError::Raced)));
+    migrate::up(&tables).await.unwrap();
+    is_indexed(&tables, &Old::small()).await;
+}
+
 /// The recorded version.
 async fn version(tables: &Tables) -> Bytes {
     tables.cell(meta::TABLE, meta::SCHEMA, CF, meta::VALUE).await.unwrap().unwrap()

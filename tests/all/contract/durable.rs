@@ -79,7 +79,7 @@ pub async fn plans_are_whole_after_a_kill(engine: &dyn EngineUnderTest) {
         let writer = tokio::spawn({
             let (tables, acknowledged) = (tables.clone(), acknowledged.clone());
             async move {
-                for n in 1..10_000 {
+                for n in 1.. {
                     let (old, new) = (format!("{round}-{}", n - 1), format!("{round}-{n}"));
                     let cells =
                         |key: &'static str| dir(key, vec![delete("sub", old.clone()), put("sub", new.clone(), "v")]);

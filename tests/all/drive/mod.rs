@@ -5,7 +5,11 @@
 //! - `steps`: every step of every operation stopped, lost, held and doubled
 //! - `races`: every operation in the middle of every other
 //! - `queries`: changes in the middle of listings, time queries and finds
+//! - `damage`: content that is not what its entry says
+//! - `held`: rows that an operation on a subtree holds
 
+mod damage;
+mod held;
 mod model;
 mod queries;
 mod races;

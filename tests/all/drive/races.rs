@@ -1,15 +1,20 @@
 //! Every operation in the middle of every other: the two answers and what is seen after are those of one
 //! after the other.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::model::{No, Op, View};
-use super::world::{World, run};
+use rowdrive::drive::{Condition, DriveError, Node, Versions};
 
-const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Mkdir("/b"), Op::Mkdir("/e")];
+use super::model::{No, Op, View};
+use super::world::{World, path, put, run};
+use crate::stepwise::{Finish, Part};
+
+const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Mkdir("/b"), Op::Mkdir("/e")];
 
 const OPS: &[Op] = &[
     Op::Put("/a/f", 20),
+    Op::Put("/a/k", 26),
     Op::New("/b/f", 21),
     Op::Put("/b/f", 22),
     Op::Put("/e/x", 23),
@@ -21,10 +26,12 @@ const OPS: &[Op] = &[
     Op::Rmdir("/e"),
     Op::Rmdir("/b"),
     Op::Delete("/a/f"),
+    Op::Delete("/a/k"),
     Op::Move("/a/f", "/b/f", false),
     Op::Move("/a/f", "/b/f", true),
     Op::Move("/a/f", "/e/g", false),
     Op::Move("/a/f", "/a/g", false),
+    Op::Move("/a/f", "/a/k", true),
     Op::Copy("/a/f", "/b/f", false),
 ];
 
@@ -40,8 +47,9 @@ fn in_order(before: &View, first: Op, second: Op) -> Answers {
 }
 
 /// Runs `op` and, before its step of this number, `rival`. None if it has no such step.
-async fn race(op: Op, rival: Op, step: usize) -> Option<(Answers, World)> {
+async fn race(op: Op, rival: Op, step: usize, finish: Finish) -> Option<(Answers, World)> {
     let world = World::new(SET_UP).await;
+    world.store.set_finish(finish);
     let (drive, answer) = (world.drive.clone(), Arc::new(Mutex::new(None)));
     let theirs = answer.clone();
     world.store.once_before(world.store.steps() + step, move |_| async move {
@@ -51,6 +59,8 @@ async fn race(op: Op, rival: Op, step: usize) -> Option<(Answers, World)> {
     let ours = world.run(op).await;
     let theirs = (*answer.lock().unwrap())?;
     let seen = world.view().await;
+    world.store.set_finish(Finish::Now);
+    world.store.deliver().await;
     Some(((ours, theirs, seen), world))
 }
 
@@ -62,14 +72,14 @@ fn copy_saw_both(ours: Op, theirs: Op, answers: &Answers) -> bool {
         && answers.1 == Ok(())
 }
 
-#[tokio::test]
-async fn two_operations_are_one_after_the_other() {
+/// Runs every race; what a plan leaves to its finish is done now, or after both operations.
+async fn all_races(finish: Finish) {
     let before = World::new(SET_UP).await.view().await;
     let mut races = 0;
     for op in OPS {
         for rival in OPS {
             for step in 1.. {
-                let Some((answers, world)) = race(*op, *rival, step).await else {
+                let Some((answers, world)) = race(*op, *rival, step, finish).await else {
                     break;
                 };
                 let ours_first = in_order(&before, *op, *rival);
@@ -87,4 +97,69 @@ async fn two_operations_are_one_after_the_other() {
         }
     }
     assert!(races > 1_000, "only {races} races");
+}
+
+#[tokio::test]
+async fn two_operations_are_one_after_the_other() {
+    all_races(Finish::Now).await;
+}
+
+#[tokio::test]
+async fn two_operations_are_one_after_the_other_however_late_the_clean_up() {
+    all_races(Finish::Held).await;
+}
+
+/// A directory that is removed and made anew is another one: what was decided upon the first is decided anew.
+#[tokio::test]
+async fn a_parent_made_anew_just_before_the_commit_is_another() {
+    for op in [
+        Op::Put("/e/x", 23),
+        Op::Put("/e/n/x", 24),
+        Op::Mkdir("/e/n"),
+        Op::Move("/a/f", "/e/g", false),
+        Op::Copy("/a/f", "/e/g", false),
+    ] {
+        let world = World::new(SET_UP).await;
+        let after = world.view().await.after(op).unwrap();
+        let (drive, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
+        world.store.before(move |step| {
+            let (drive, met) = (drive.clone(), met.clone());
+            async move {
+                if step.part == Part::Guarded && !met.swap(true, Ordering::SeqCst) {
+                    run(&drive, Op::Rmdir("/e")).await.unwrap();
+                    run(&drive, Op::Mkdir("/e")).await.unwrap();
+                }
+            }
+        });
+        assert_eq!(world.run(op).await, Ok(()), "{op:?}");
+        assert_eq!(world.view().await, after, "{op:?}");
+        world.nothing_left_over().await;
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_was_named_is_the_only_one_that_is_changed() {
+    for delete in [true, false] {
+        let world = World::new(SET_UP).await;
+        let at = path("/a/f");
+        let Node::File { entry, .. } = world.drive.stat(&at).await.unwrap() else { panic!("no file") };
+        let condition = Condition { if_match: Some(Versions::These(vec![entry.id])), if_none_match: None };
+        let (drive, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
+        world.store.before(move |step| {
+            let (drive, met) = (drive.clone(), met.clone());
+            async move {
+                if step.part == Part::Guarded && !met.swap(true, Ordering::SeqCst) {
+                    run(&drive, Op::Put("/a/f", 20)).await.unwrap();
+                }
+            }
+        });
+        let done = if delete {
+            world.drive.delete(&at, &condition).await
+        } else {
+            put(&world.drive, "/a/f", 21, condition).await
+        };
+        assert!(matches!(done, Err(DriveError::Precondition)), "{done:?}");
+        assert_eq!(world.view().await.files["/a/f"], 20);
+        world.nothing_left_over().await;
+    }
 }

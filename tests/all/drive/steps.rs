@@ -1,12 +1,15 @@
 //! Every step of every operation stopped, lost, held and doubled: a watcher sees the drive as before or as
 //! after, what was acknowledged stays, and what comes late harms nothing.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::Notify;
+
 use super::model::{No, Op, View};
 use super::world::{World, run, view};
-use crate::stepwise::{Fault, Finish};
+use crate::stepwise::{Fault, Finish, Part};
 
 const LARGE: usize = 300_000;
 
@@ -90,6 +93,20 @@ async fn every_step_shows_before_or_after() {
     }
 }
 
+/// Steps of an operation, without those of the clean-up in the background.
+async fn steps_of(set_up: &[Op], op: Op) -> usize {
+    let world = World::new(set_up).await;
+    let steps = Arc::new(AtomicUsize::new(0));
+    let count = steps.clone();
+    world.store.before(move |step| {
+        let is_unlinker = step.what.starts_with("unlink") && step.what.contains(": delete ");
+        count.fetch_add(usize::from(!is_unlinker), Ordering::SeqCst);
+        async {}
+    });
+    world.run(op).await.unwrap();
+    steps.load(Ordering::SeqCst)
+}
+
 /// Runs a case with a fault at each of its steps in turn; `check` gets the world, what the operation
 /// answered, and the views before and after. Returns how many faults there were.
 async fn with_faults(faults: &[Fault]) -> usize {
@@ -153,6 +170,53 @@ async fn a_late_or_doubled_step_harms_nothing() {
 }
 
 #[tokio::test]
+async fn the_next_start_removes_content_that_nothing_links_to_and_keeps_the_rest() {
+    let large = |op: &Op| matches!(op, Op::Put(_, size) if *size >= LARGE);
+    for (set_up, op) in CASES.iter().filter(|(set_up, op)| set_up.iter().chain([op]).any(large)) {
+        let (before, after) = views(set_up, *op).await;
+        let last = steps_of(set_up, *op).await;
+        // The step after the last is the unlinker's, if there is one.
+        for (step, fault, seen) in
+            [(1, Fault::Stop, &before), (last, Fault::StopAfter, &after), (last + 1, Fault::StopAfter, &after)]
+        {
+            let mut world = World::new(set_up).await;
+            world.store.at(world.store.steps() + step, fault);
+            let done = world.run(*op).await;
+            assert_eq!(done, if step > last { Ok(()) } else { Err(No::Unknown) }, "{op:?}");
+            world.drive.close().await;
+            world.restart().await;
+            assert_eq!(world.view().await, *seen, "{op:?}, {fault:?} at step {step}");
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_goes_on_to_its_end_when_its_caller_leaves() {
+    for (set_up, op) in CASES {
+        let (_, after) = views(set_up, *op).await;
+        for step in 1..=steps_of(set_up, *op).await {
+            let world = World::new(set_up).await;
+            let (reached, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let (here, go_on) = (reached.clone(), left.clone());
+            world.store.once_before(world.store.steps() + step, |_| async move {
+                here.notify_one();
+                go_on.notified().await;
+            });
+            let drive = world.drive.clone();
+            let caller = tokio::spawn(async move { run(&drive, *op).await });
+            reached.notified().await;
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+            left.notify_one();
+            world.drive.close().await;
+            assert_eq!(world.view().await, after, "{op:?}, left at step {step}");
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn late_clean_up_never_meets_new_data() {
     for (set_up, op) in CASES {
         for finish in [Finish::Held, Finish::Twice] {
@@ -178,35 +242,41 @@ async fn late_clean_up_never_meets_new_data() {
 async fn a_refused_create_tries_again_and_leaves_nothing() {
     // Another version appears just before the commit: the next try replaces it.
     let world = World::new(&[Op::Put("/a/f", 5)]).await;
-    let meddled = Arc::new(AtomicUsize::new(0));
-    let (watcher, count) = (world.watcher.clone(), meddled.clone());
+    let (meddled, prepared) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(BTreeSet::new())));
+    let (watcher, count, rows) = (world.watcher.clone(), meddled.clone(), prepared.clone());
     world.store.before(move |step| {
         let (watcher, count) = (watcher.clone(), count.clone());
+        if step.part == Part::Prepare {
+            rows.lock().unwrap().extend(step.rows);
+        }
         async move {
-            if step.part == crate::stepwise::Part::Guarded && count.fetch_add(1, Ordering::SeqCst) < 3 {
+            if step.part == Part::Guarded && count.fetch_add(1, Ordering::SeqCst) < 3 {
                 run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
             }
         }
     });
     assert_eq!(world.run(Op::Put("/a/f", 6)).await, Ok(()));
     assert_eq!(meddled.load(Ordering::SeqCst), 4);
+    assert_eq!(prepared.lock().unwrap().len(), 4, "every try prepares the same file row and hints");
     assert_eq!(world.view().await.files["/a/f"], 6);
     world.nothing_left_over().await;
 }
 
 #[tokio::test]
 async fn a_create_that_always_loses_gives_up_and_leaves_nothing() {
-    let world = World::new(&[Op::Put("/a/f", 5)]).await;
-    let watcher = world.watcher.clone();
-    world.store.before(move |step| {
-        let watcher = watcher.clone();
-        async move {
-            if step.part == crate::stepwise::Part::Guarded {
-                run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
+    for size in [6, LARGE] {
+        let world = World::new(&[Op::Put("/a/f", 5)]).await;
+        let watcher = world.watcher.clone();
+        world.store.before(move |step| {
+            let watcher = watcher.clone();
+            async move {
+                if step.part == Part::Guarded {
+                    run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
+                }
             }
-        }
-    });
-    assert_eq!(world.run(Op::Put("/a/f", 6)).await, Err(No::Unknown));
-    assert_eq!(world.view().await.files["/a/f"], 100);
-    world.nothing_left_over().await;
+        });
+        assert_eq!(world.run(Op::Put("/a/f", size)).await, Err(No::Unknown));
+        assert_eq!(world.view().await.files["/a/f"], 100);
+        world.nothing_left_over().await;
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
@@ -95,13 +96,23 @@ impl World {
         assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
         assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;
-        assert_eq!(self.content_files(), large, "content files of {seen:?}");
+        assert_eq!(self.content_files(large).await, large, "content files of {seen:?}");
+        assert_eq!(std::fs::read_dir(self.content.path().join("new")).unwrap().count(), 0, "staged content");
         assert_eq!(self.count(rowdrive::schema::unlink::TABLE, "cf").await, 0);
     }
 
-    fn content_files(&self) -> usize {
-        let folders = std::fs::read_dir(self.content.path()).unwrap();
-        folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
+    /// Content files, staged ones too. An upload that nobody needs is removed in the background: it is waited for.
+    async fn content_files(&self, expected: usize) -> usize {
+        let mut found = 0;
+        for _ in 0..200 {
+            let folders = std::fs::read_dir(self.content.path()).unwrap();
+            found = folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum();
+            if found == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        found
     }
 }
 
@@ -132,7 +143,7 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
     })
 }
 
-async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> rowdrive::drive::Result<()> {
+pub async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> rowdrive::drive::Result<()> {
     let mut upload = drive.upload();
     upload.write(bytes(size)).await?;
     let staged = upload.finish().await?;

@@ -25,6 +25,15 @@ async fn directories_are_made_once() {
 }
 
 #[tokio::test]
+async fn of_many_who_make_a_directory_one_has_made_it() {
+    let site = Site::new().await;
+    let puts = (0..20).map(|_| site.send("PUT", "/v1/fs/d/", &[("if-none-match", "*")], ""));
+    let statuses: Vec<_> = futures_util::future::join_all(puts).await.iter().map(|a| a.status).collect();
+    assert_eq!(statuses.iter().filter(|s| **s == 201).count(), 1, "{statuses:?}");
+    assert!(statuses.iter().all(|s| matches!(s, 201 | 412)), "{statuses:?}");
+}
+
+#[tokio::test]
 async fn a_directory_has_no_body() {
     let site = Site::new().await;
     site.put("/v1/fs/a/", "content").await.problem(400, "malformed");

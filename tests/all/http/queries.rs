@@ -200,3 +200,14 @@ async fn stat_tells_of_both_kinds() {
     }
     site.get("/v1/stat/a?x=1").await.problem(400, "malformed");
 }
+
+#[tokio::test]
+async fn a_page_is_filled_however_many_files_are_passed_on_the_way() {
+    let site = Site::new().await;
+    site.put("/v1/fs/old.png?modified=2026-01-01T00:00:00Z", "x").await.is(201);
+    for n in 0..70 {
+        site.put(&format!("/v1/fs/{n}.txt?modified=2026-01-02T00:00:00Z"), "x").await.is(201);
+    }
+    let page = site.get("/v1/files?type=image/*&limit=1").await.is(200);
+    assert_eq!((page.names(), page.next()), (vec!["old.png".to_owned()], None));
+}

@@ -1,5 +1,6 @@
 //! PUT: what is stored, and what is not.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::body::Body;
@@ -243,6 +244,31 @@ async fn a_date_pins_the_version_that_has_it() {
         .is(200);
     site.send("PUT", "/v1/fs/new", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "2").await.is(201);
     site.send("DELETE", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "").await.is(204);
+}
+
+#[tokio::test]
+async fn preconditions_hold_at_the_commit_whatever_comes_while_the_body_is_sent() {
+    let date = "Fri, 02 Jan 2026 03:04:05 GMT";
+    for condition in ["if-match", "if-unmodified-since", "if-none-match"] {
+        let site = Arc::new(Site::new().await);
+        let target = "/v1/fs/f?modified=2026-01-02T03:04:05Z";
+        let value = match condition {
+            "if-match" => site.put(target, "1").await.header("etag").unwrap().to_owned(),
+            "if-unmodified-since" => {
+                site.put(target, "1").await.is(201);
+                date.to_owned()
+            }
+            _ => "*".to_owned(),
+        };
+        let rival = site.clone();
+        let body = futures_util::stream::once(async move {
+            assert!(matches!(rival.put(target, "2").await.status, 200 | 201));
+            Ok::<_, std::io::Error>("3")
+        });
+        let answer = site.send("PUT", "/v1/fs/f", &[(condition, &value)], Body::from_stream(body)).await;
+        answer.problem(412, "precondition-failed");
+        assert_eq!(site.get("/v1/fs/f").await.text(), "2", "{condition}");
+    }
 }
 
 #[tokio::test]

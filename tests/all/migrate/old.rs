@@ -48,6 +48,13 @@ impl Old {
         Self { directories, files }
     }
 
+    /// With more directories than a scan reads at a time.
+    pub fn wide() -> Self {
+        let directories: Vec<_> = (0..1_100).map(|i| format!("/{i:04}")).collect();
+        let files = ["/0000/f", "/0999/f", "/1000/f", "/1099/f"].map(str::to_owned).to_vec();
+        Self { directories, files }
+    }
+
     pub fn small() -> Self {
         let directories = ["/a", "/a/b", "/empty"].map(str::to_owned).to_vec();
         Self { directories, files: ["/f", "/a/f", "/a/b/g"].map(str::to_owned).to_vec() }

@@ -244,3 +244,19 @@ async fn after_a_failed_write_reads_go_on_and_writes_do_not() {
     }
     assert_eq!(count(&rocks, "row", "a").await, 1);
 }
+
+#[tokio::test]
+async fn a_write_that_failed_is_the_last_that_is_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    let mut batch = rocksdb::WriteBatch::default();
+    batch.put_cf(&rocks.db.family("t", "c").unwrap(), b"row\0q", b"v");
+    rocks.db.raw.drop_cf("t:c").unwrap();
+    assert!(!rocks.db.write(batch).unwrap_err().full);
+    let later = changes(vec![changed("row", vec![put("a", "q", "v")])]);
+    match rocks.commit(later).await {
+        Err(StoreError::Failed(said)) => assert!(said.contains("a write failed earlier; restart"), "{said}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(count(&rocks, "row", "a").await, 0);
+}
