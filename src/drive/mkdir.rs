@@ -21,9 +21,8 @@ impl Drive {
                 Err(error) => return Err(error),
             }
             let ground = self.ground(path, creator).await?;
-            let Some(new) = ground.missing.last().cloned() else {
-                continue;
-            }; // just made by another
+            // Nothing is missing: just made by another.
+            let Some(new) = ground.missing.last().cloned() else { continue };
             if ground.missing.len() > 1 && !parents {
                 return Err(DriveError::ParentMissing);
             }

@@ -5,6 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use rocksdb::{
     BottommostLevelCompaction, BoundColumnFamily, ColumnFamilyDescriptor, CompactOptions, DBRawIteratorWithThreadMode,
@@ -23,6 +24,9 @@ pub(super) type Raw = DBWithThreadMode<MultiThreaded>;
 pub(super) type Family<'a> = Arc<BoundColumnFamily<'a>>;
 pub(super) type Snapshot<'a> = SnapshotWithThreadMode<'a, Raw>;
 pub(super) type Cells<'a> = DBRawIteratorWithThreadMode<'a, Raw>;
+
+/// How long a folder that is in use is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a read did not answer.
 #[derive(Debug)]
@@ -205,10 +209,18 @@ pub(super) fn take_folder(dir: &Path) -> Result<File> {
     let failed = |e: std::io::Error| StoreError::Failed(format!("{}: {e}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)?;
     let file = File::options().create(true).truncate(false).write(true).open(dir.join("in-use")).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Failed(format!("the folder {} is in use", dir.display()))),
-        Err(TryLockError::Error(e)) => Err(failed(e)),
+    // A process that is just ending may still have it, or a child that one has forked and that has not come to
+    // its own program yet.
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < patience => std::thread::sleep(PATIENCE / 50),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Failed(format!("the folder {} is in use", dir.display())));
+            }
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+        }
     }
 }
 
