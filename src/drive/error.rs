@@ -26,8 +26,8 @@ pub enum DriveError {
     IntoItself,
     #[error("a precondition does not hold")]
     Precondition,
-    #[error("directories cannot be moved, copied or removed with their content yet")]
-    Subtree,
+    #[error("something in the directory would have too long or too deep a path there")]
+    Outgrown,
     #[error(transparent)]
     Path(#[from] PathError),
     /// Others changed the same rows, too often; nothing happened.

@@ -52,7 +52,7 @@ impl Drive {
             at = at.join(name)?;
         }
         asks.push((at.key(), Ask::cells(vec![dir::id_column(), dir::state_column()])));
-        let rows = self.inner.tables.get_many(dir::TABLE, &asks).await?;
+        let rows = self.rows_of(&asks).await?;
         let mut base = DrivePath::root();
         let mut below = names.as_slice();
         let mut found = None;

@@ -5,12 +5,12 @@ use std::ops::Bound;
 use bytes::Bytes;
 
 use super::ask::{Kind, ListAsk, Listing, Node};
-use super::spot::Live;
-use super::{Drive, DriveError, Result};
+use super::held::Reading;
+use super::{Drive, DriveError, Result, TRIES};
 use crate::schema::dir::{self, DirEntry, Entry};
 use crate::schema::{DrivePath, Name};
 use crate::table::row::prefix_end;
-use crate::table::{Cell, PageAsk, Row};
+use crate::table::{Cell, Page, PageAsk};
 
 impl Drive {
     pub async fn list(&self, path: &DrivePath, ask: &ListAsk) -> Result<Listing> {
@@ -28,16 +28,9 @@ impl Drive {
                 from,
                 to,
                 limit: ask.limit - nodes.len(),
-                fence: fence.clone(),
+                fence,
             };
-            let page = self.inner.tables.page(&page).await?;
-            let fence = fence.into_iter().zip(page.fence).filter_map(|(column, value)| {
-                let cell = Cell { qualifier: column.qualifier, value: value? };
-                Some((column.family, cell))
-            });
-            if Live::of(&Row::new(fence.collect()))?.is_none() {
-                return Err(DriveError::NotFound);
-            }
+            let page = self.page(&page).await?;
             for cell in &page.cells {
                 nodes.push(node(path, cell)?);
             }
@@ -47,6 +40,30 @@ impl Drive {
             }
         }
         Ok(Listing { nodes, next: None })
+    }
+}
+
+impl Drive {
+    /// A page of a directory's row as readers take it, fenced by `cf:id` and `cf:state`.
+    async fn page(&self, ask: &PageAsk) -> Result<Page> {
+        let mut held: Option<(Bytes, bool)> = None;
+        for _ in 0..TRIES {
+            let page = self.inner.tables.page(ask).await?;
+            let [Some(_), state] = page.fence.as_slice() else { return Err(DriveError::NotFound) };
+            let Some(state) = state.clone() else { return Ok(page) };
+            match held.take() {
+                Some((before, true)) if before == state => return Ok(page),
+                Some((before, false)) if before == state => return Err(DriveError::NotFound),
+                _ => {}
+            }
+            held = match self.reading(&state).await? {
+                Reading::Live => return Ok(page),
+                Reading::Absent => return Err(DriveError::NotFound),
+                Reading::LiveIfStill => Some((state, true)),
+                Reading::AbsentIfStill => Some((state, false)),
+            };
+        }
+        Err(DriveError::Contended)
     }
 }
 

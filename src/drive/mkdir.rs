@@ -1,6 +1,7 @@
 //! Making a directory.
 
 use super::ask::{Made, Node};
+use super::held::Patience;
 use super::{Drive, DriveError, Result, TRIES};
 use crate::schema::DrivePath;
 use crate::table::{Outcome, Plan};
@@ -13,6 +14,7 @@ impl Drive {
     }
 
     async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
+        let mut patience = Patience::new();
         for _ in 0..TRIES {
             match self.stat(path).await {
                 Ok(Node::File { .. }) => return Err(DriveError::IsFile),
@@ -33,7 +35,10 @@ impl Drive {
                 Outcome::Committed => {
                     return Ok(Made { node: Node::Directory { path: new.path, entry: new.entry }, new: true });
                 }
-                Outcome::Refused(_) => self.undo(prepared).await,
+                Outcome::Refused(refusal) => {
+                    self.undo(prepared).await;
+                    self.make_way_for(&refusal, &mut patience).await?;
+                }
             }
         }
         Err(DriveError::Contended)

@@ -7,14 +7,17 @@
 //!
 //! - [`ask`], [`error`]: what callers ask and get
 //! - `spot`: what a directory row says of one name; stat; `ground`: a path's parents, found or to be made
-//! - `put`, `mkdir`, `remove`, `relocate`: one file an operation
+//! - `put`, `mkdir`, `remove`, `relocate`, `copy`: one file an operation
+//! - `subtree`: moving and deleting whole directories; `held`: the rows that such an operation holds
 //! - `list`, `open`: reading; `query`: files by time and by name, over `settle` and `walk`
 //! - `cleanup`: content files that no name reaches; what an earlier process left
 
 pub mod ask;
 mod cleanup;
+mod copy;
 pub mod error;
 mod ground;
+mod held;
 mod list;
 mod mkdir;
 mod open;
@@ -24,6 +27,7 @@ mod relocate;
 mod remove;
 mod settle;
 mod spot;
+mod subtree;
 mod walk;
 
 use std::future::Future;
@@ -37,6 +41,7 @@ use tokio::sync::RwLock;
 
 use cleanup::Unlinker;
 pub use error::{DriveError, Result, StoreError};
+use held::Running;
 use walk::Walks;
 
 use crate::content::{Content, Upload};
@@ -56,7 +61,8 @@ struct Inner {
     tables: Tables,
     content: Content,
     walks: Walks,
-    unlinker: Unlinker,
+    unlinker: Arc<Unlinker>,
+    running: Arc<Running>,
     clock: fn() -> Timestamp,
     /// Held for reading by every change that is under way; false once the drive is closed.
     open: RwLock<bool>,
@@ -73,11 +79,36 @@ impl Drive {
     pub async fn open_with_clock(tables: Tables, content_dir: &Path, clock: fn() -> Timestamp) -> Result<Self> {
         let (content, unsettled) = Content::open(content_dir).await?;
         let dropped = cleanup::dropped(&tables).await?;
-        let unlinker = Unlinker::start(tables.clone(), content.clone());
+        let unlinker = Arc::new(Unlinker::start(tables.clone(), content.clone()));
         let walks = Walks::new(tables.clone());
-        let inner = Arc::new(Inner { tables, content, walks, unlinker, clock, open: RwLock::new(true) });
+        let inner = Arc::new(Inner {
+            tables,
+            content,
+            walks,
+            unlinker,
+            running: Arc::default(),
+            clock,
+            open: RwLock::new(true),
+        });
         inner.unlinker.settle(unsettled, dropped);
-        Ok(Self { inner })
+        let drive = Self { inner };
+        drive.settle_operations(drive.left_over().await?);
+        Ok(drive)
+    }
+
+    /// The same drive, through another handle of its store: for whoever watches what this one does.
+    pub fn beside(&self, tables: Tables) -> Self {
+        let Inner { content, walks, unlinker, running, clock, .. } = &*self.inner;
+        let inner = Inner {
+            walks: Walks::sharing(tables.clone(), walks.moves.clone()),
+            tables,
+            content: content.clone(),
+            unlinker: unlinker.clone(),
+            running: running.clone(),
+            clock: *clock,
+            open: RwLock::new(true),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Takes the body of an upload, before it is known whether it will be stored.

@@ -2,6 +2,7 @@
 
 use super::ask::{Condition, Made, Node, PutOptions};
 use super::ground::{Ground, Way};
+use super::held::Patience;
 use super::spot::{Spot, Stored, no_directory};
 use super::{Drive, DriveError, Result, TRIES};
 use crate::content::Staged;
@@ -66,6 +67,7 @@ impl Drive {
         let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
         let mut draft: Option<Draft> = None;
         let mut added = None;
+        let mut patience = Patience::new();
         for _ in 0..TRIES {
             let decided = self.decide(&parent, &name, terms, &new.creator).await;
             let Decision { ground, spot } = match decided {
@@ -99,13 +101,20 @@ impl Drive {
                 Ok(Outcome::Committed) => return Ok(self.stored(path, entry, spot).await),
                 // It may be committed: the next start finds out what becomes of its content.
                 Err(error @ StoreError::Unknown { .. }) => return Err(error.into()),
-                Ok(Outcome::Refused(_)) => draft = Some(Draft { parent: ground.id(), prepared }),
+                Ok(Outcome::Refused(refusal)) => {
+                    staged.let_go();
+                    let refused = Draft { parent: ground.id(), prepared };
+                    if let Err(error) = self.make_way_for(&refusal, &mut patience).await {
+                        self.abandon(Some(refused)).await;
+                        return Err(error);
+                    }
+                    draft = Some(refused);
+                }
                 Err(error) => {
                     staged.let_go();
                     return Err(error.into());
                 }
             }
-            staged.let_go();
         }
         self.abandon(draft).await;
         Err(DriveError::Contended)

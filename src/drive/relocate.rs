@@ -1,12 +1,10 @@
-//! Moving and copying a file.
+//! Moving a file.
 
-use futures_util::{StreamExt, pin_mut};
-
-use super::ask::{Condition, Made, Node};
-use super::put::{NewFile, Terms, drop_version};
+use super::ask::{Made, Node};
+use super::held::Patience;
+use super::put::drop_version;
 use super::spot::{Live, Spot, Stored, no_directory};
 use super::{Drive, DriveError, Result, TRIES};
-use crate::content::{ContentError, Staged};
 use crate::schema::dir::{self, Entry};
 use crate::schema::file::{self, Standing};
 use crate::schema::index::Indexed;
@@ -22,19 +20,24 @@ struct End<'a> {
 }
 
 impl Drive {
-    /// Moves a file: it keeps its id, times, creator and type. With `overwrite` it may replace a file.
+    /// Moves a file or a directory: it keeps its id, times, creator and type. With `overwrite` a file may replace
+    /// a file.
     pub async fn move_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Made> {
         let (from, to) = (from.clone(), to.clone());
-        self.to_the_end(|drive| async move { drive.move_file(&from, &to, overwrite).await }).await
+        self.to_the_end(|drive| async move { drive.relocate(&from, &to, overwrite).await }).await
     }
 
-    async fn move_file(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Made> {
+    async fn relocate(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Made> {
         let (from_parent, from_name) = from.split().ok_or(DriveError::Root)?;
         let (to_parent, to_name) = ends(from, to)?;
+        let mut patience = Patience::new();
         for _ in 0..TRIES {
             let source = self.spot(&from_parent, &from_name).await?;
+            if source.parent.is_some() && source.directory.is_some() {
+                return self.move_directory(from, to).await;
+            }
             let (Some(source_live), Some(file)) = (&source.parent, &source.file) else {
-                return Err(missing(&source));
+                return Err(DriveError::NotFound);
             };
             let target = self.spot(&to_parent, &to_name).await?;
             let target_live = self.target(&target, &to_parent, overwrite).await?;
@@ -51,66 +54,17 @@ impl Drive {
                     let node = Node::File { path: to.clone(), entry: moved };
                     return Ok(Made { node, new: target.file.is_none() });
                 }
-                Outcome::Refused(_) => self.undo(prepared).await,
-            }
-        }
-        Err(DriveError::Contended)
-    }
-
-    /// Copies a file: a new version with the content, `modified` and type of the source.
-    pub async fn copy_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool, creator: &str) -> Result<Made> {
-        let (from_parent, from_name) = from.split().ok_or(DriveError::Root)?;
-        let (to_parent, to_name) = ends(from, to)?;
-        let source = self.spot(&from_parent, &from_name).await?;
-        if source.parent.is_none() || source.file.is_none() {
-            return Err(missing(&source));
-        }
-        // Asked before the content is copied, and again by the commit.
-        let target = self.spot(&to_parent, &to_name).await?;
-        self.target(&target, &to_parent, overwrite).await?;
-        let (staged, attributes) = self.copy_content(from).await?;
-        let new = NewFile { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
-        let terms = Terms { condition: Condition::default(), parents: false, replace: overwrite };
-        match self.store(to, staged, new, terms).await {
-            Err(DriveError::IsDirectory) => Err(DriveError::Exists),
-            other => other,
-        }
-    }
-
-    /// The content of a file staged anew, every byte of it verified on the way.
-    async fn copy_content(&self, from: &DrivePath) -> Result<(Staged, file::Attributes)> {
-        for _ in 0..TRIES {
-            let opened = self.open_file(from).await?;
-            let attributes = opened.entry.attributes;
-            let mut upload = self.upload();
-            let stream = opened.body.stream(0, attributes.size);
-            pin_mut!(stream);
-            let mut gone = false;
-            while let Some(chunk) = stream.next().await {
-                match chunk {
-                    Ok(bytes) => upload.write(bytes).await?,
-                    Err(ContentError::Gone(_)) => {
-                        gone = true; // replaced meanwhile: copy the new version
-                        break;
-                    }
-                    Err(error) => return Err(error.into()),
+                Outcome::Refused(refusal) => {
+                    self.undo(prepared).await;
+                    self.make_way_for(&refusal, &mut patience).await?;
                 }
             }
-            if gone {
-                continue;
-            }
-            let staged = upload.finish().await?;
-            if staged.digest != attributes.digest {
-                let what = "the content differs from its digest".to_owned();
-                return Err(ContentError::Damaged { id: opened.entry.id, what }.into());
-            }
-            return Ok((staged, attributes));
         }
         Err(DriveError::Contended)
     }
 
     /// The directory that a move or copy goes to, if what stands at its end allows it.
-    async fn target<'a>(&self, target: &'a Spot, parent: &DrivePath, overwrite: bool) -> Result<&'a Live> {
+    pub(super) async fn target<'a>(&self, target: &'a Spot, parent: &DrivePath, overwrite: bool) -> Result<&'a Live> {
         let Some(live) = &target.parent else {
             return Err(self.no_parent(parent).await);
         };
@@ -122,7 +76,7 @@ impl Drive {
 }
 
 /// The parent and name of the target, if the pair of paths makes sense at all.
-fn ends(from: &DrivePath, to: &DrivePath) -> Result<(DrivePath, Name)> {
+pub(super) fn ends(from: &DrivePath, to: &DrivePath) -> Result<(DrivePath, Name)> {
     if from == to {
         return Err(DriveError::Exists);
     }
@@ -130,14 +84,6 @@ fn ends(from: &DrivePath, to: &DrivePath) -> Result<(DrivePath, Name)> {
         return Err(DriveError::IntoItself);
     }
     to.split().ok_or(DriveError::Exists)
-}
-
-/// Why there is no file to move or copy.
-fn missing(source: &Spot) -> DriveError {
-    match (&source.parent, &source.directory) {
-        (Some(_), Some(_)) => DriveError::Subtree,
-        _ => DriveError::NotFound,
-    }
 }
 
 /// Move of a file: both names and the file row change at one instant; new hints before, old ones after.

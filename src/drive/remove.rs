@@ -1,6 +1,7 @@
 //! Deleting a file, and removing an empty directory.
 
 use super::ask::Condition;
+use super::held::Patience;
 use super::put::drop_version;
 use super::spot::{Live, Stored};
 use super::{Drive, DriveError, Result, TRIES};
@@ -17,6 +18,7 @@ impl Drive {
 
     async fn delete_file(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::Root)?;
+        let mut patience = Patience::new();
         for _ in 0..TRIES {
             let spot = self.spot(&parent, &name).await?;
             let Some(live) = &spot.parent else {
@@ -43,9 +45,12 @@ impl Drive {
                 finish: drop_version(&file.value, live.id, &name),
                 ..Plan::default()
             };
-            if self.inner.tables.commit(plan).await? == Outcome::Committed {
-                self.dropped(spot.file.as_ref());
-                return Ok(());
+            match self.inner.tables.commit(plan).await? {
+                Outcome::Committed => {
+                    self.dropped(spot.file.as_ref());
+                    return Ok(());
+                }
+                Outcome::Refused(refusal) => self.make_way_for(&refusal, &mut patience).await?,
             }
         }
         Err(DriveError::Contended)
@@ -59,6 +64,7 @@ impl Drive {
 
     async fn remove_directory(&self, path: &DrivePath) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::Root)?;
+        let mut patience = Patience::new();
         for _ in 0..TRIES {
             let spot = self.spot(&parent, &name).await?;
             let Some(live) = &spot.parent else {
@@ -71,8 +77,8 @@ impl Drive {
                 return Err(DriveError::NotFound);
             };
             let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
-            let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
-            let Some(child) = Live::of(&row)? else { continue }; // removed between the two reads
+            // None: removed between the two reads.
+            let Some(child) = Live::of(&self.row(path, &ask).await?)? else { continue };
             if child.id != directory.value.id {
                 continue;
             }
@@ -82,7 +88,7 @@ impl Drive {
                 Outcome::Refused(refusal) if matches!(refusal.check, Check::FamilyEmpty(_)) => {
                     return Err(DriveError::NotEmpty);
                 }
-                Outcome::Refused(_) => {}
+                Outcome::Refused(refusal) => self.make_way_for(&refusal, &mut patience).await?,
             }
         }
         Err(DriveError::Contended)

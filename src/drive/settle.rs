@@ -109,7 +109,7 @@ impl Drive {
             Some((*dir, (path.key(), entries_of(names.iter().copied()))))
         });
         let (dirs, asks): (Vec<DirId>, Vec<_>) = paths.unzip();
-        let rows = self.inner.tables.get_many(dir::TABLE, &asks).await?;
+        let rows = self.rows_of(&asks).await?;
         Ok(dirs.into_iter().zip(rows).collect())
     }
 
@@ -148,7 +148,7 @@ impl Drive {
                 None => Row::default(),
                 Some(path) => {
                     let ask = entries_of([&at.1].into_iter());
-                    self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?
+                    self.row(path, &ask).await?
                 }
             };
             let here = Live::of(&row)?.is_some_and(|live| live.id == at.0);

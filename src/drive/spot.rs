@@ -16,14 +16,10 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Reads it from a row that was asked for [`live_columns`].
+    /// Reads it from a row as readers take it; an operation may hold it all the same.
     pub fn of(row: &Row) -> Result<Option<Self>> {
-        match (row.get(CF, dir::ID), row.get(CF, dir::STATE)) {
-            (None, _) => Ok(None),
-            // No operation of this version holds rows: whoever does is newer, or gone.
-            (Some(_), Some(_)) => Err(DriveError::Contended),
-            (Some(id), None) => Ok(Some(Self { id: dir::decode_id(id)?, stored: id.clone() })),
-        }
+        let Some(id) = row.get(CF, dir::ID) else { return Ok(None) };
+        Ok(Some(Self { id: dir::decode_id(id)?, stored: id.clone() }))
     }
 
     /// Live(D): still this directory, and held by no operation. The id matters: the directory at this path may
@@ -88,8 +84,7 @@ pub(super) fn no_file(name: &Name) -> Check {
 
 impl Drive {
     pub(super) async fn spot(&self, parent: &DrivePath, name: &Name) -> Result<Spot> {
-        let row = self.inner.tables.get(dir::TABLE, parent.as_str().as_bytes(), &Spot::ask(name)).await?;
-        Spot::of(&row, name)
+        Spot::of(&self.row(parent, &Spot::ask(name)).await?, name)
     }
 
     /// What stands at a path.

@@ -45,6 +45,16 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// Before a write that may move a directory.
+    pub fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// After it, once it is known what became of it.
+    pub fn end(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Read before what is to be proved quiet.
     pub fn mark(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
@@ -58,14 +68,18 @@ impl Moves {
 
 pub(super) struct Walks {
     tables: Tables,
-    pub moves: Moves,
+    pub moves: Arc<Moves>,
     /// Walks with the mark before them. One is good as long as no directory move has begun since.
     kept: Cache<DirId, (u64, Arc<Walk>)>,
 }
 
 impl Walks {
     pub fn new(tables: Tables) -> Self {
-        Self { tables, moves: Moves::default(), kept: Cache::new(KEPT) }
+        Self::sharing(tables, Arc::default())
+    }
+
+    pub fn sharing(tables: Tables, moves: Arc<Moves>) -> Self {
+        Self { tables, moves, kept: Cache::new(KEPT) }
     }
 
     /// A walk by the store's rows as they are now.

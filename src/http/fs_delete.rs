@@ -1,4 +1,4 @@
-//! `DELETE /v1/fs/<path>`: a file; with a trailing slash, an empty directory.
+//! `DELETE /v1/fs/<path>`: a file; with a trailing slash a directory, with all it holds if asked.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
@@ -28,7 +28,8 @@ pub async fn delete(
     let recursive = Params::parse(uri.query(), &["recursive"])?.flag("recursive", false)?;
     check_directory(&app, &target.path, &preconditions, recursive).await?;
     if recursive {
-        return Err(DriveError::Subtree.into());
+        app.drive.delete_subtree(&target.path).await?;
+        return Ok(StatusCode::NO_CONTENT);
     }
     app.drive.rmdir(&target.path).await?;
     Ok(StatusCode::NO_CONTENT)

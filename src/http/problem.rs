@@ -44,7 +44,6 @@ pub enum Kind {
     Range,
     UnknownHost,
     Internal,
-    NotYet,
     Busy,
     OutcomeUnknown,
     Closing,
@@ -84,7 +83,6 @@ impl Kind {
             Self::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range", "The range lies outside the file"),
             Self::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host", "This server has another name"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
-            Self::NotYet => (StatusCode::NOT_IMPLEMENTED, "not-yet", "This cannot be done yet"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "The server is busy"),
             Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "The outcome is not known"),
             Self::Closing => (StatusCode::SERVICE_UNAVAILABLE, "closing", "The server is shutting down"),
@@ -231,9 +229,9 @@ impl From<DriveError> for Problem {
             DriveError::Root => Self::malformed("The root is always there: it can be neither moved nor removed."),
             DriveError::IntoItself => Self::malformed("The target lies inside the source: choose another one."),
             DriveError::Precondition => Self::precondition(),
-            DriveError::Subtree => Self::new(
-                Kind::NotYet,
-                "Directories cannot be moved, copied or removed with their content yet: do it file by file.",
+            DriveError::Outgrown => Self::new(
+                Kind::PathTooLong,
+                "Something in the directory would have a path of over 4,096 bytes or 128 levels: choose a shorter target.",
             ),
             DriveError::Path(error) => error.into(),
             DriveError::Contended => Self::new(Kind::Busy, "Others are changing the same files: try again."),

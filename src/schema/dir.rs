@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::CF;
 use super::file::Attributes;
-use super::ids::{DirId, FileId, Place};
+use super::ids::{DirId, FileId, OpId, Place};
 use super::path::Name;
 use super::timestamp::Timestamp;
 use super::value::{Reader, ValueError, Writer};
@@ -98,9 +98,53 @@ impl DirEntry {
     }
 }
 
+/// The value of `cf:state`: which operation holds the row, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// A row of the subtree that the operation moves or deletes.
+    Closed(OpId),
+    /// A row of the subtree that the operation makes at the new path.
+    Staged(OpId),
+}
+
+impl State {
+    pub fn op(self) -> OpId {
+        match self {
+            Self::Closed(op) | Self::Staged(op) => op,
+        }
+    }
+
+    pub fn encode(self) -> Bytes {
+        let kind = match self {
+            Self::Closed(_) => 0,
+            Self::Staged(_) => 1,
+        };
+        Writer::new(1).number(kind).uuid(self.op().0).done()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("directory's state", 1, value)?;
+        let state = match (r.number()?, OpId(r.uuid()?)) {
+            (0, op) => Self::Closed(op),
+            (1, op) => Self::Staged(op),
+            _ => return Err(r.damaged()),
+        };
+        r.end()?;
+        Ok(state)
+    }
+}
+
 /// The removal of a directory row that has no children.
 pub fn removal() -> Vec<Change> {
     [ID, CREATOR, CREATED].into_iter().map(|q| Change::delete(CF, q)).collect()
+}
+
+/// The removal of a directory row that an operation holds, with all its children.
+pub fn removal_whole() -> Vec<Change> {
+    let mut changes = removal();
+    changes.push(Change::delete(CF, STATE));
+    changes.push(Change::DeleteFamily { family: SUB });
+    changes
 }
 
 /// The value of `cf:id`.

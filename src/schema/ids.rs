@@ -37,6 +37,27 @@ impl DirId {
     }
 }
 
+/// The id of an operation on a subtree: a UUID version 7 (RFC 9562), so that older ones are smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub Uuid);
+
+impl OpId {
+    pub fn now() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// The row key in the `op` table: 16 bytes.
+    pub fn key(self) -> Bytes {
+        Bytes::copy_from_slice(self.0.as_bytes())
+    }
+}
+
+impl fmt::Display for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -8,7 +8,7 @@
 //! | [`time`] | clock (1 byte), inverted milliseconds (8), file id (16) | `cf:<place>` = [`time::TimeHint`] |
 //! | [`name`] | folded name, 0, kind (1 byte), file id (16) | `cf:<place>` = [`name::NameHint`] |
 //! | [`unlink`] | file id, 16 bytes | `cf:u` = a large content file that is to be removed |
-//! | [`op`] | operation id, 16 bytes | the record of an operation on a subtree |
+//! | [`op`] | operation id, 16 bytes | `cf:phase` = [`op::Phase`]; `cf:what` = [`op::What`]: the record of an operation on a subtree |
 //! | [`meta`] | a name | `cf:v` = its value: the schema's version |
 //!
 //! Every stored value starts with a version byte ([`value`]). One file holds a table's key, cells and bytes,
@@ -31,7 +31,7 @@ pub mod value;
 /// The family of attributes, links and hints, in every table.
 pub const CF: &str = "cf";
 
-pub use ids::{DirId, FileId, Place};
+pub use ids::{DirId, FileId, OpId, Place};
 pub use path::{DrivePath, Name, PathError};
 pub use timestamp::Timestamp;
 pub use value::ValueError;

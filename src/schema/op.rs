@@ -1,6 +1,149 @@
-//! The `op` table: records of running operations on whole subtrees, keyed by operation id (UUID version 7,
-//! RFC 9562, so that older ids are smaller).
+//! The `op` table: records of running operations on whole subtrees, keyed by operation id.
 //!
-//! The table is made by migration `0001`; nothing writes to it yet.
+//! A record's phase is what all rows that the operation holds are read by: its change to *committed* is the
+//! instant at which the subtree is gone from one path and, if it moves, there at the other.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::CF;
+use super::ids::{DirId, OpId};
+use super::path::DrivePath;
+use super::value::{Reader, ValueError, Writer};
+use crate::table::{Change, Column, Row};
 
 pub const TABLE: &str = "op";
+pub const PHASE: &[u8] = b"phase";
+pub const WHAT: &[u8] = b"what";
+
+/// How far an operation is. A row that is missing is an aborted one: a committed one goes only after all its marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Prepared,
+    Committed,
+    Aborted,
+}
+
+/// What an operation does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Move { to: DrivePath },
+    Delete,
+}
+
+/// What an operation does, and to what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct What {
+    pub from: DrivePath,
+    /// The id of the directory at `from`.
+    pub root: DirId,
+    pub kind: Kind,
+}
+
+impl Phase {
+    pub fn encode(self) -> Bytes {
+        let phase = match self {
+            Self::Prepared => 0,
+            Self::Committed => 1,
+            Self::Aborted => 2,
+        };
+        Writer::new(1).number(phase).done()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("operation's phase", 1, value)?;
+        let phase = match r.number()? {
+            0 => Self::Prepared,
+            1 => Self::Committed,
+            2 => Self::Aborted,
+            _ => return Err(r.damaged()),
+        };
+        r.end()?;
+        Ok(phase)
+    }
+}
+
+impl What {
+    /// The cells of a new record.
+    pub fn row(&self) -> Vec<Change> {
+        let (kind, to) = match &self.kind {
+            Kind::Move { to } => (0, to.as_str()),
+            Kind::Delete => (1, ""),
+        };
+        let what = Writer::new(1).number(kind).uuid(self.root.0);
+        let what = what.bytes(self.from.as_str().as_bytes()).bytes(to.as_bytes()).done();
+        vec![Change::put(CF, PHASE, Phase::Prepared.encode()), Change::put(CF, WHAT, what)]
+    }
+
+    fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = Reader::new("operation's record", 1, value)?;
+        let (kind, root, from, to) = (r.number()?, DirId(r.uuid()?), r.text()?, r.text()?);
+        let path = |text: &str| DrivePath::parse(text).map_err(|_| ValueError::Damaged { what: "operation's path" });
+        let kind = match kind {
+            0 => Kind::Move { to: path(to)? },
+            1 => Kind::Delete,
+            _ => return Err(r.damaged()),
+        };
+        let from = path(from)?;
+        r.end()?;
+        Ok(Self { from, root, kind })
+    }
+}
+
+/// The record in a row; none if there is none.
+pub fn record(row: &Row) -> Result<Option<(Phase, What)>, ValueError> {
+    let (Some(phase), Some(what)) = (row.get(CF, PHASE), row.get(CF, WHAT)) else { return Ok(None) };
+    Ok(Some((Phase::decode(phase)?, What::decode(what)?)))
+}
+
+/// Both cells of a record.
+pub fn columns() -> Vec<Column> {
+    vec![phase_column(), Column::new(CF, WHAT)]
+}
+
+pub fn phase_column() -> Column {
+    Column::new(CF, PHASE)
+}
+
+pub fn removal() -> Vec<Change> {
+    [PHASE, WHAT].into_iter().map(|q| Change::delete(CF, q)).collect()
+}
+
+pub fn decode_key(key: &Bytes) -> Result<OpId, ValueError> {
+    Uuid::from_slice(key).map(OpId).map_err(|_| ValueError::Damaged { what: "operation's key" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Cell;
+
+    fn stored(what: &What) -> Row {
+        let cell = |change| match change {
+            Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
+            other => panic!("{other:?}"),
+        };
+        Row::new(what.row().into_iter().map(cell).collect())
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let path = |text| DrivePath::parse(text).unwrap();
+        let root = DirId(Uuid::from_bytes([6; 16]));
+        let moved = What { from: path("/a"), root, kind: Kind::Move { to: path("/b/c") } };
+        let bytes = [vec![1, 0], vec![6; 16], b"\x02/a\x04/b/c".to_vec()].concat();
+        assert_eq!(stored(&moved).get(CF, WHAT).unwrap().as_ref(), bytes);
+        assert_eq!(record(&stored(&moved)), Ok(Some((Phase::Prepared, moved))));
+        let deleted = What { from: path("/a"), root, kind: Kind::Delete };
+        let bytes = [vec![1, 1], vec![6; 16], b"\x02/a\x00".to_vec()].concat();
+        assert_eq!(stored(&deleted).get(CF, WHAT).unwrap().as_ref(), bytes);
+        assert_eq!(record(&stored(&deleted)), Ok(Some((Phase::Prepared, deleted))));
+        assert_eq!(record(&Row::default()), Ok(None));
+        assert!(What::decode(&bytes[..10]).is_err());
+        for (phase, byte) in [(Phase::Prepared, 0), (Phase::Committed, 1), (Phase::Aborted, 2)] {
+            assert_eq!(phase.encode().as_ref(), [1, byte]);
+            assert_eq!(Phase::decode(&[1, byte]), Ok(phase));
+        }
+        assert!(Phase::decode(&[1, 3]).is_err());
+    }
+}

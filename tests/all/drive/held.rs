@@ -1,15 +1,15 @@
-//! Rows that an operation on a subtree holds, or has left. No operation of this version does either: whoever
-//! meets one comes back later, and has changed nothing.
+//! Rows that an operation on a subtree holds, or has left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rowdrive::drive::{DriveError, ListAsk};
-use rowdrive::schema::{CF, DirId, dir};
-use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, Tables};
+use rowdrive::schema::dir::State;
+use rowdrive::schema::op::{self, Kind, Phase, What};
+use rowdrive::schema::{CF, DirId, OpId, dir};
+use rowdrive::table::{Change, Check, Guarded, Outcome, Plan, Tables};
 
 use super::model::{No, Op};
-use super::world::{World, path, run};
+use super::world::{World, path, run, view};
 use crate::stepwise::Part;
 
 /// A drive before, an operation on it, and a directory whose row it changes or relies on.
@@ -29,17 +29,55 @@ const CASES: &[(&[Op], Op, &str)] = &[
     (&[Op::Put("/a/f", 5), Op::Mkdir("/b")], Op::Copy("/a/f", "/b/g", false), "/b"),
 ];
 
-/// Puts the mark of an operation on a directory's row, or takes it away.
-async fn hold(tables: &Tables, directory: &str, held: bool) {
-    let change = if held { Change::put(CF, dir::STATE, b"\x01".as_slice()) } else { Change::delete(CF, dir::STATE) };
-    let checks = vec![Check::Absent(Column::new(CF, b"none".as_slice()))];
-    let guarded = vec![Guarded { table: dir::TABLE, row: path(directory).key(), checks, changes: vec![change] }];
+/// What an operation that is at work nowhere left behind.
+#[derive(Clone, Copy, Debug)]
+enum Left {
+    MarkAlone,
+    Prepared,
+    Aborted,
+}
+
+const LEFT: [Left; 3] = [Left::MarkAlone, Left::Prepared, Left::Aborted];
+
+/// Holds a directory's row as the operation would.
+async fn hold(tables: &Tables, directory: &str, left: Left) {
+    let id = OpId::now();
+    let unheld = vec![Check::Absent(dir::state_column())];
+    let mark = vec![Change::put(CF, dir::STATE, State::Closed(id).encode())];
+    let mut guarded = vec![Guarded { table: dir::TABLE, row: path(directory).key(), checks: unheld, changes: mark }];
+    if !matches!(left, Left::MarkAlone) {
+        let what = What { from: path(directory), root: DirId::random(), kind: Kind::Delete };
+        let mut record = what.row();
+        if matches!(left, Left::Aborted) {
+            record[0] = Change::put(CF, op::PHASE, Phase::Aborted.encode());
+        }
+        let checks = vec![Check::Absent(op::phase_column())];
+        guarded.push(Guarded { table: op::TABLE, row: id.key(), checks, changes: record });
+    }
     let done = tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap();
     assert_eq!(done, Outcome::Committed);
 }
 
 #[tokio::test]
-async fn a_row_held_just_before_the_commit_takes_no_change() {
+async fn what_a_dead_operation_holds_is_no_hindrance() {
+    for left in LEFT {
+        for (set_up, op, directory) in CASES {
+            let mut world = World::new(set_up).await;
+            let before = world.view().await;
+            hold(&world.tables, directory, left).await;
+            assert_eq!(world.view().await, before, "{left:?} on {directory}");
+            assert_eq!(world.run(*op).await, Ok(()), "{op:?} while {directory} is held: {left:?}");
+            assert_eq!(Ok(world.view().await), before.after(*op), "{op:?} while {directory} is held: {left:?}");
+            world.drive.close().await;
+            world.restart().await;
+            world.settled().await;
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_held_just_before_the_commit_is_freed_first() {
     for (set_up, op, directory) in CASES {
         let world = World::new(set_up).await;
         let before = world.view().await;
@@ -48,31 +86,35 @@ async fn a_row_held_just_before_the_commit_takes_no_change() {
             let (tables, held) = (tables.clone(), held.clone());
             async move {
                 if step.part == Part::Guarded && !held.swap(true, Ordering::SeqCst) {
-                    hold(&tables, directory, true).await;
+                    hold(&tables, directory, Left::MarkAlone).await;
                 }
             }
         });
-        assert_eq!(world.run(*op).await, Err(No::Unknown), "{op:?} while {directory} is held");
-        hold(&world.tables, directory, false).await;
-        assert_eq!(world.view().await, before, "{op:?} while {directory} is held");
-        assert_eq!(world.run(*op).await, Ok(()), "{op:?} afterwards");
+        assert_eq!(world.run(*op).await, Ok(()), "{op:?} while {directory} is held");
+        assert_eq!(Ok(world.view().await), before.after(*op), "{op:?} while {directory} is held");
         world.nothing_left_over().await;
     }
 }
 
+/// A move that stops before some of its steps, as long as a writer is patient, and then goes on.
 #[tokio::test]
-async fn what_is_below_a_held_row_is_not_told_and_not_changed() {
-    for (set_up, op, directory) in CASES {
-        let world = World::new(set_up).await;
-        hold(&world.tables, directory, true).await;
-        assert_eq!(run(&world.drive, *op).await, Err(No::Unknown), "{op:?} while {directory} is held");
-        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10 };
-        let listed = world.drive.list(&path(directory), &ask).await;
-        assert!(matches!(listed, Err(DriveError::Contended)), "{listed:?}");
-        let told = world.drive.stat(&path(&format!("{directory}/f"))).await;
-        assert!(matches!(told, Err(DriveError::Contended)), "{told:?}");
-        hold(&world.tables, directory, false).await;
-        assert_eq!(world.run(*op).await, Ok(()), "{op:?} afterwards");
+async fn writers_wait_for_a_move_at_work_and_readers_do_not() {
+    for step in [1, 2, 4, 5, 6, 7] {
+        let world = World::new(&[Op::Put("/a/b/f", 5), Op::Mkdir("/t")]).await;
+        let before = world.view().await;
+        let after = before.after(Op::Move("/a", "/t/a", false)).unwrap();
+        let (watcher, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
+        let (writer, seen) = (world.drive.clone(), met.clone());
+        world.store.once_before(world.store.steps() + step, move |_| async move {
+            let view = view(&watcher).await;
+            assert!(view == before || view == after, "before step {step}: {view:?}");
+            let (done, held) = (run(&writer, Op::Put("/a/b/g", 6)).await, before.after(Op::Put("/a/b/g", 6)));
+            assert!(done == Ok(()) || done == Err(No::Unknown), "before step {step}: {done:?}, {held:?}");
+            seen.store(true, Ordering::SeqCst);
+        });
+        let moved = world.run(Op::Move("/a", "/t/a", false)).await;
+        assert!(met.load(Ordering::SeqCst));
+        assert!(moved == Ok(()) || moved == Err(No::Unknown), "before step {step}: {moved:?}");
         world.nothing_left_over().await;
     }
 }

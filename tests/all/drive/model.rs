@@ -20,6 +20,8 @@ pub enum Op {
     Mkdir(&'static str),
     Rmdir(&'static str),
     Delete(&'static str),
+    /// A directory with all it holds.
+    Remove(&'static str),
     Move(&'static str, &'static str, bool),
     Copy(&'static str, &'static str, bool),
 }
@@ -40,6 +42,11 @@ fn parent(path: &str) -> &str {
         Some(("", _)) | None => "/",
         Some((parent, _)) => parent,
     }
+}
+
+/// What follows in a path that is this directory or lies below it.
+fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
+    path.strip_prefix(directory).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl View {
@@ -115,6 +122,19 @@ impl View {
                 }
                 self.file(path)?;
                 next.files.remove(path);
+            }
+            Op::Remove(path) => {
+                if !self.dirs.contains(path) {
+                    return Err(No::NotFound);
+                }
+                next.dirs.retain(|p| below(p, path).is_none());
+                next.files.retain(|p, _| below(p, path).is_none());
+            }
+            Op::Move(from, to, _) if self.dirs.contains(from) => {
+                self.target(to, false)?;
+                let moved = |p: &String| below(p, from).map_or_else(|| p.clone(), |rest| format!("{to}{rest}"));
+                next.dirs = self.dirs.iter().map(moved).collect();
+                next.files = self.files.iter().map(|(p, size)| (moved(p), *size)).collect();
             }
             Op::Move(from, to, overwrite) => {
                 let size = self.file(from)?;

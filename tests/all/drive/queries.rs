@@ -27,6 +27,11 @@ const CHANGES: &[&[Op]] = &[
     &[Op::Delete("/a/f"), Op::Put("/a/f", 16)],
     &[Op::Move("/a/f", "/b/f", false), Op::Move("/b/f", "/c/f", false)],
     &[Op::Rmdir("/c"), Op::Put("/c/f", 17), Op::Move("/a/f", "/c/f", true)],
+    &[Op::Move("/b", "/c/b", false)],
+    &[Op::Move("/b", "/c/b", false), Op::Move("/c/b", "/b", false)],
+    &[Op::Move("/b", "/a/b", false), Op::Move("/a/b/k", "/c/f", false)],
+    &[Op::Remove("/b")],
+    &[Op::Move("/a/d", "/b/d", false), Op::Move("/a/f", "/b/d/f", false)],
 ];
 
 enum Query {

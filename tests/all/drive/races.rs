@@ -33,6 +33,12 @@ const OPS: &[Op] = &[
     Op::Move("/a/f", "/a/g", false),
     Op::Move("/a/f", "/a/k", true),
     Op::Copy("/a/f", "/b/f", false),
+    Op::Move("/a", "/n", false),
+    Op::Move("/a", "/e/a", false),
+    Op::Move("/e", "/a/e", false),
+    Op::Move("/a", "/b/f", false),
+    Op::Remove("/a"),
+    Op::Remove("/e"),
 ];
 
 type Answers = (Result<(), No>, Result<(), No>, View);
@@ -65,9 +71,9 @@ async fn race(op: Op, rival: Op, step: usize, finish: Finish) -> Option<(Answers
 }
 
 /// A copy reads its source at one instant and makes its target at another: no promise ties the two, so a
-/// copy may find its target taken by the very file that it has seen at the source before.
+/// copy may find its target taken by the very file or directory that it has seen at the source before.
 fn copy_saw_both(ours: Op, theirs: Op, answers: &Answers) -> bool {
-    matches!((ours, theirs), (Op::Copy(from, to, _), Op::Move(source, target, _)) if (from, to) == (source, target))
+    matches!((ours, theirs), (Op::Copy(from, to, _), Op::Move(source, target, _)) if to == target && from.starts_with(source))
         && answers.0 == Err(No::Conflict)
         && answers.1 == Ok(())
 }

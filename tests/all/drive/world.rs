@@ -52,7 +52,7 @@ impl World {
         let tables = Tables::new(store.inner());
         migrate::up(&tables).await.unwrap();
         let drive = Drive::open_with_clock(through, content.path(), clock).await.unwrap();
-        let watcher = Drive::open_with_clock(tables.clone(), content.path(), clock).await.unwrap();
+        let watcher = drive.beside(tables.clone());
         let world = Self { store, drive, watcher, tables, content };
         for op in set_up {
             world.run(*op).await.unwrap();
@@ -66,6 +66,7 @@ impl World {
         let tables = Tables::new(self.store.clone());
         migrate::up(&tables).await.unwrap();
         self.drive = Drive::open_with_clock(tables, self.content.path(), clock).await.unwrap();
+        self.watcher = self.drive.beside(self.tables.clone());
     }
 
     pub async fn run(&self, op: Op) -> Result<(), No> {
@@ -74,6 +75,17 @@ impl World {
 
     pub async fn view(&self) -> View {
         view(&self.watcher).await
+    }
+
+    /// Waits until no record of an operation is left: what an earlier process left is settled in the background.
+    pub async fn settled(&self) {
+        for _ in 0..400 {
+            if self.count(rowdrive::schema::op::TABLE, "cf").await == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("records of operations are left");
     }
 
     /// Cells of a family, over all rows.
@@ -96,6 +108,8 @@ impl World {
         assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
         assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;
+        assert_eq!(self.count(rowdrive::schema::op::TABLE, "cf").await, 0, "records");
+        assert_eq!(self.count(dir::TABLE, "cf").await, 3 * (seen.dirs.len() + 1), "marks");
         assert_eq!(self.content_files(large).await, large, "content files of {seen:?}");
         assert_eq!(std::fs::read_dir(self.content.path().join("new")).unwrap().count(), 0, "staged content");
         assert_eq!(self.count(rowdrive::schema::unlink::TABLE, "cf").await, 0);
@@ -126,6 +140,7 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
         Op::Mkdir(at) => drive.mkdir(&path(at), "eva", true).await.map(|_| ()),
         Op::Rmdir(at) => drive.rmdir(&path(at)).await,
         Op::Delete(at) => drive.delete(&path(at), &Condition::default()).await,
+        Op::Remove(at) => drive.delete_subtree(&path(at)).await,
         Op::Move(from, to, overwrite) => drive.move_node(&path(from), &path(to), overwrite).await.map(|_| ()),
         Op::Copy(from, to, overwrite) => drive.copy_node(&path(from), &path(to), overwrite, "eva").await.map(|_| ()),
     };

@@ -74,8 +74,6 @@ async fn both_refuse_what_makes_no_sense() {
             ("", "/new", false, 400, "malformed"),
             ("/f", "/..", false, 400, "malformed"),
             ("/f", "/a//b", false, 400, "malformed"),
-            ("/d", "/new", false, 501, "not-yet"),
-            ("/d/", "/new/", false, 501, "not-yet"),
         ] {
             let ask = json!({"from": from, "to": to, "overwrite": overwrite});
             let answer = site.post(route, &ask).await;
@@ -128,4 +126,78 @@ async fn json_is_read_strictly() {
     let charset = [("content-type", "Application/JSON; charset=utf-8")];
     site.send("POST", "/v1/move", &charset, r#"{"from":"/f","to":"/g"}"#).await.is(201);
     assert_eq!(site.names("/v1/fs/").await, ["g"]);
+}
+
+#[tokio::test]
+async fn directories_move_whole() {
+    let site = Site::new().await;
+    site.files(&["/v1/fs/a/b/f", "/v1/fs/a/g", "/v1/fs/t/x"]).await;
+    let before = site.get("/v1/stat/a").await.json();
+    let moved = site.post("/v1/move", &json!({"from": "/a", "to": "/t/a"})).await.is(201);
+    assert_eq!(moved.json()["path"], "/t/a");
+    assert_eq!(moved.json()["id"], before["id"]);
+    site.get("/v1/stat/a").await.problem(404, "not-found");
+    assert_eq!(site.names("/v1/fs/").await, ["t/"]);
+    assert_eq!(site.names("/v1/fs/t/a/").await, ["b/", "g"]);
+    assert_eq!(site.get("/v1/fs/t/a/b/f").await.is(200).text(), "x");
+    let found = site.get("/v1/find?name=f&under=/t").await.json();
+    assert_eq!(found["entries"][0]["path"], "/t/a/b/f");
+    // With slashes it is the same.
+    site.post("/v1/move", &json!({"from": "/t/a/", "to": "/a/"})).await.is(201);
+    site.post("/v1/move", &json!({"from": "/a", "to": "/t", "overwrite": true})).await.problem(409, "exists");
+    site.post("/v1/move", &json!({"from": "/a", "to": "/t/x", "overwrite": true})).await.problem(409, "exists");
+    assert_eq!(site.names("/v1/fs/a/").await, ["b/", "g"]);
+}
+
+#[tokio::test]
+async fn a_directory_does_not_move_to_where_something_in_it_would_not_fit() {
+    let site = Site::new().await;
+    let deep = "/d".repeat(60);
+    site.files(&[&format!("/v1/fs/a{deep}/f"), &format!("/v1/fs/long{}/f", format!("/{}", "x".repeat(255)).repeat(8))])
+        .await;
+    let target = "/e".repeat(70);
+    site.put(&format!("/v1/fs{target}/"), "").await.is(201);
+    site.post("/v1/move", &json!({"from": "/a", "to": format!("{target}/a")})).await.problem(409, "path-too-long");
+    let target = format!("/{}", "y".repeat(255)).repeat(9);
+    site.put(&format!("/v1/fs{target}/"), "").await.is(201);
+    site.post("/v1/move", &json!({"from": "/long", "to": format!("{target}/a")})).await.problem(409, "path-too-long");
+    // Nothing is held any more.
+    site.files(&[&format!("/v1/fs/a{deep}/g")]).await;
+    site.post("/v1/move", &json!({"from": "/a", "to": "/b"})).await.is(201);
+    assert_eq!(site.names(&format!("/v1/fs/b{deep}/")).await, ["f", "g"]);
+}
+
+#[tokio::test]
+async fn directories_are_copied_file_by_file() {
+    let site = Site::new().await;
+    site.files(&["/v1/fs/a/b/f", "/v1/fs/a/g", "/v1/fs/a/h"]).await;
+    site.post("/v1/copy", &json!({"from": "/a", "to": "/c"})).await.is(201);
+    let copied = site.get("/v1/stat/c/b/f").await.json();
+    let source = site.get("/v1/stat/a/b/f").await.json();
+    assert_eq!(copied["modified"], source["modified"]);
+    assert_ne!(copied["id"], source["id"]);
+    assert_eq!(site.names("/v1/fs/c/").await, ["b/", "g", "h"]);
+    site.post("/v1/copy", &json!({"from": "/a", "to": "/c"})).await.problem(409, "exists");
+    // Once more goes on where it was: what is there is passed by, what differs is replaced.
+    site.put("/v1/fs/a/g", "other").await.is(200);
+    site.delete("/v1/fs/c/h").await.is(204);
+    site.post("/v1/copy", &json!({"from": "/a", "to": "/c", "overwrite": true})).await.is(200);
+    assert_eq!(site.get("/v1/stat/c/b/f").await.json(), copied);
+    assert_eq!(site.get("/v1/fs/c/g").await.text(), "other");
+    assert_eq!(site.names("/v1/fs/c/").await, ["b/", "g", "h"]);
+    site.post("/v1/copy", &json!({"from": "/a", "to": "/a/b/x"})).await.problem(400, "malformed");
+}
+
+#[tokio::test]
+async fn a_directory_is_removed_with_all_it_holds_if_asked() {
+    let site = Site::new().await;
+    site.files(&["/v1/fs/a/b/f", "/v1/fs/a/g", "/v1/fs/k"]).await;
+    site.put("/v1/fs/a/large", bytes(600_000)).await.is(201);
+    site.delete("/v1/fs/a/").await.problem(409, "not-empty");
+    site.delete("/v1/fs/a/?recursive=true").await.is(204);
+    site.delete("/v1/fs/a/?recursive=true").await.problem(404, "not-found");
+    assert_eq!(site.names("/v1/fs/").await, ["k"]);
+    assert_eq!(site.get("/v1/files").await.json()["entries"].as_array().unwrap().len(), 1);
+    assert!(site.content_files(0).await.is_empty());
+    site.files(&["/v1/fs/a/b/f"]).await;
 }

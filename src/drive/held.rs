@@ -1,0 +1,191 @@
+//! Rows that an operation on a subtree holds: how a reader takes them, and how a writer gets past them.
+//!
+//! A row with `cf:state` is read by the phase of its operation, which is looked up *after* the row:
+//!
+//! | phase | closed | staged |
+//! |---|---|---|
+//! | prepared, aborted | live | absent |
+//! | committed | absent | live, as a second read has it |
+//! | no record | live, if a second read finds the mark still there | absent, likewise |
+//!
+//! Readers never wait. Writers wait for a prepared operation whose owner is at work, undo one that has no owner,
+//! and take the mark off the one row they want otherwise.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Drive, DriveError, Result, TRIES};
+use crate::schema::dir::{self, State};
+use crate::schema::op::{self, Phase, What};
+use crate::schema::{CF, DrivePath, OpId, ValueError};
+use crate::table::{Ask, Refusal, Row, RowKey};
+
+/// How long a writer waits for operations that hold its rows.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+/// The operations that are at work in this process: only their owners undo them and remove their records.
+#[derive(Default)]
+pub(super) struct Running(Mutex<HashSet<OpId>>);
+
+/// Says that an operation is at work, until it is dropped.
+pub(super) struct Owner<'a>(&'a Running, OpId);
+
+impl Running {
+    pub fn own(&self, op: OpId) -> Owner<'_> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(op);
+        Owner(self, op)
+    }
+
+    fn has(&self, op: OpId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&op)
+    }
+}
+
+impl Drop for Owner<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}
+
+/// What is left of a writer's patience, over all rows that it meets.
+pub(super) struct Patience {
+    until: Instant,
+    pause: Duration,
+    /// The operation that waits itself: it gives way to older ones instead.
+    own: Option<OpId>,
+}
+
+impl Patience {
+    pub fn new() -> Self {
+        Self { until: Instant::now() + PATIENCE, pause: PAUSES[0], own: None }
+    }
+
+    pub fn of(op: OpId) -> Self {
+        Self { own: Some(op), ..Self::new() }
+    }
+
+    /// Waits a little, or not at all for an older operation if it is one itself: of two that cross, one gives way.
+    async fn wait_for(&mut self, op: OpId) -> Result<()> {
+        if self.own.is_some_and(|own| op < own) {
+            return Err(DriveError::Contended);
+        }
+        self.wait().await
+    }
+
+    /// Waits a little, longer each time.
+    pub async fn wait(&mut self) -> Result<()> {
+        if Instant::now() >= self.until {
+            return Err(DriveError::Contended);
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSES[1]);
+        Ok(())
+    }
+}
+
+/// The mark in a directory row that was asked for its state.
+fn mark(row: &Row) -> Option<&Bytes> {
+    row.get(CF, dir::STATE)
+}
+
+impl Drive {
+    /// A directory row as readers take it; without cells if it is absent. `ask` includes `cf:id` and `cf:state`.
+    pub(super) async fn row(&self, path: &DrivePath, ask: &Ask) -> Result<Row> {
+        let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), ask).await?;
+        if mark(&row).is_none() { Ok(row) } else { self.held_row(path.as_str().as_bytes(), row, ask).await }
+    }
+
+    /// Many rows, as [`Self::row`] each.
+    pub(super) async fn rows_of(&self, asks: &[(RowKey, Ask)]) -> Result<Vec<Row>> {
+        let mut rows = self.inner.tables.get_many(dir::TABLE, asks).await?;
+        for (row, (key, ask)) in rows.iter_mut().zip(asks) {
+            if mark(row).is_some() {
+                *row = self.held_row(key, std::mem::take(row), ask).await?;
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn held_row(&self, key: &[u8], mut row: Row, ask: &Ask) -> Result<Row> {
+        for _ in 0..TRIES {
+            let Some(held) = mark(&row).cloned() else { return Ok(row) };
+            let reading = self.reading(&held).await?;
+            if let Reading::Absent = reading {
+                return Ok(Row::default());
+            }
+            if let Reading::Live = reading {
+                return Ok(row);
+            }
+            row = self.inner.tables.get(dir::TABLE, key, ask).await?;
+            if mark(&row) == Some(&held) {
+                return Ok(if reading == Reading::LiveIfStill { row } else { Row::default() });
+            }
+        }
+        Err(DriveError::Contended)
+    }
+
+    /// How a row with this mark reads, by the record as it is now.
+    pub(super) async fn reading(&self, mark: &Bytes) -> Result<Reading> {
+        let state = State::decode(mark)?;
+        Ok(match (self.record(state.op()).await?.map(|(phase, _)| phase), state) {
+            (Some(Phase::Prepared | Phase::Aborted), State::Closed(_)) => Reading::Live,
+            (Some(Phase::Prepared | Phase::Aborted), State::Staged(_)) => Reading::Absent,
+            (Some(Phase::Committed), State::Closed(_)) => Reading::Absent,
+            (Some(Phase::Committed), State::Staged(_)) | (None, State::Closed(_)) => Reading::LiveIfStill,
+            (None, State::Staged(_)) => Reading::AbsentIfStill,
+        })
+    }
+
+    pub(super) async fn record(&self, op: OpId) -> Result<Option<(Phase, What)>> {
+        let row = self.inner.tables.get(op::TABLE, op.0.as_bytes(), &Ask::cells(op::columns())).await?;
+        Ok(op::record(&row)?)
+    }
+
+    /// Gets a mark out of a writer's way. When it returns, the row is to be read again: it may be free, gone, or
+    /// held by another.
+    pub(super) async fn make_way(&self, path: &DrivePath, mark: &Bytes, patience: &mut Patience) -> Result<()> {
+        let state = State::decode(mark)?;
+        match self.record(state.op()).await? {
+            Some((Phase::Prepared, _)) if self.inner.running.has(state.op()) => patience.wait_for(state.op()).await,
+            Some((Phase::Prepared, _)) => self.abort(state.op()).await.map(|_| ()),
+            Some((Phase::Committed, what)) => self.finish_row(state, &what, path, patience).await,
+            Some((Phase::Aborted, _)) | None => self.clear(path, state).await,
+        }
+    }
+
+    /// Gets the mark out of the way that may be why a row of directories refused a plan.
+    pub(super) async fn make_way_for(&self, refusal: &Refusal, patience: &mut Patience) -> Result<()> {
+        if refusal.table != dir::TABLE {
+            return Ok(());
+        }
+        let path = std::str::from_utf8(&refusal.row).ok().and_then(|path| DrivePath::parse(path).ok());
+        let path = path.ok_or(ValueError::Damaged { what: "directory's path" })?;
+        while self.make_way_at(&path, patience).await? {}
+        Ok(())
+    }
+
+    /// As [`Self::make_way`], for a row that may have no mark: whether it had one.
+    pub(super) async fn make_way_at(&self, path: &DrivePath, patience: &mut Patience) -> Result<bool> {
+        let ask = Ask::cells(vec![dir::state_column()]);
+        let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
+        match mark(&row) {
+            None => Ok(false),
+            Some(mark) => self.make_way(path, mark, patience).await.map(|()| true),
+        }
+    }
+}
+
+/// How a held row reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Live,
+    Absent,
+    /// If a second read finds the mark still there, by what that read found; else to be read anew.
+    LiveIfStill,
+    AbsentIfStill,
+}

@@ -1,0 +1,307 @@
+//! Operations on whole subtrees: moving a directory, deleting one with all it holds.
+//!
+//! They touch more rows than a plan may guard. A record in the `op` table stands for them all, and its change to
+//! *committed* is the one instant at which the subtree is gone from one path and there at the other:
+//!
+//! 1. the record: prepared
+//! 2. `close`: each row of the subtree is marked, top-down, before its children are listed
+//! 3. `stage`: a move makes each row anew at its new path, marked too
+//! 4. the instant: record, names in both parents, the directory's link to its parent
+//! 5. `finish`: new rows lose their mark, then old rows go, and the record last
+//!
+//! `undo`: what is not committed and never will be is aborted, and its marks are found by scanning both subtrees.
+
+mod batch;
+mod close;
+mod finish;
+mod stage;
+mod undo;
+
+use std::ops::Bound;
+
+use super::ask::{Made, Node};
+use super::held::Patience;
+use super::relocate::ends;
+use super::spot::{Live, Spot, Stored, no_directory};
+use super::{Drive, DriveError, Result, TRIES};
+use crate::schema::dir::{self, DirEntry};
+use crate::schema::dirid::{self, DirLink};
+use crate::schema::op::{self, Kind, Phase, What};
+use crate::schema::{CF, DirId, DrivePath, Name, OpId};
+use crate::table::{
+    Ask, Change, Check, Column, Guarded, Outcome, Plan, Row, RowChange, RowKey, RowRange, ScanAsk, StoreError,
+};
+
+/// Rows scanned at a time.
+const ROWS: usize = 100;
+
+/// An operation at work, with its record written.
+struct Operation<'a> {
+    drive: &'a Drive,
+    id: OpId,
+    what: What,
+    patience: Patience,
+    /// Cells of the subtree that were met so far: what the finish will cost.
+    cells: usize,
+}
+
+/// Why an operation did not commit.
+enum Stopped {
+    /// It did not and will not: undo it.
+    Failed(DriveError),
+    /// Whether it did is not known: the next start finds out.
+    Unknown(DriveError),
+}
+
+/// The directory that an operation is about, as its parent names it.
+struct Root {
+    entry: Stored<DirEntry>,
+    parent: DrivePath,
+    name: Name,
+}
+
+impl Drive {
+    /// Moves a directory; runs to its end.
+    pub(super) async fn move_directory(&self, from: &DrivePath, to: &DrivePath) -> Result<Made> {
+        ends(from, to)?;
+        let entry = self.operate(from, &Kind::Move { to: to.clone() }).await?;
+        Ok(Made { node: Node::Directory { path: to.clone(), entry }, new: true })
+    }
+
+    /// Deletes a directory with all that it holds.
+    pub async fn delete_subtree(&self, path: &DrivePath) -> Result<()> {
+        let path = path.clone();
+        let delete = |drive: Self| async move { drive.operate(&path, &Kind::Delete).await };
+        self.to_the_end(delete).await.map(|_| ())
+    }
+
+    /// Each try is an operation of its own: one that gave way to an older one, or whose paths changed before it
+    /// held them, is undone and begun anew.
+    async fn operate(&self, from: &DrivePath, kind: &Kind) -> Result<DirEntry> {
+        let mut patience = Patience::new();
+        loop {
+            let root = self.root_of(from).await?;
+            if let Kind::Move { to } = kind {
+                self.free_target(to).await?;
+            }
+            let what = What { from: from.clone(), root: root.entry.value.id, kind: kind.clone() };
+            match self.attempt(&root, what).await {
+                Ok(()) => return Ok(root.entry.value),
+                Err(DriveError::Contended) => patience.wait().await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn root_of(&self, from: &DrivePath) -> Result<Root> {
+        let (parent, name) = from.split().ok_or(DriveError::Root)?;
+        let spot = self.spot(&parent, &name).await?;
+        match (spot.parent, spot.directory) {
+            (Some(_), Some(entry)) => Ok(Root { entry, parent, name }),
+            _ => Err(DriveError::NotFound),
+        }
+    }
+
+    /// The parent of the target and what it says of the name, if a directory may come there.
+    async fn free_target(&self, to: &DrivePath) -> Result<(DrivePath, Name, Spot)> {
+        let (parent, name) = to.split().ok_or(DriveError::Exists)?;
+        let spot = self.spot(&parent, &name).await?;
+        self.target(&spot, &parent, false).await?;
+        Ok((parent, name, spot))
+    }
+
+    async fn attempt(&self, root: &Root, what: What) -> Result<()> {
+        let id = OpId::now();
+        // IMPORTANT: owned before its record can be met, so that nobody takes it for one of a dead process.
+        let owner = self.inner.running.own(id);
+        let row = Guarded {
+            table: op::TABLE,
+            row: id.key(),
+            checks: vec![Check::Absent(op::phase_column())],
+            changes: what.row(),
+        };
+        let recorded = self.inner.tables.commit(Plan { guarded: vec![row], ..Plan::default() }).await;
+        let mut operation = Operation { drive: self, id, what, patience: Patience::of(id), cells: 0 };
+        let done = match recorded {
+            Ok(Outcome::Committed) => operation.run(root).await,
+            Ok(Outcome::Refused(_)) => return Err(DriveError::Contended),
+            Err(error @ StoreError::Unknown { .. }) => Err(Stopped::Failed(error.into())),
+            Err(error) => return Err(error.into()),
+        };
+        let Operation { what, cells, .. } = operation;
+        match done {
+            Ok(()) => {
+                drop(owner);
+                self.finish_in_time(id, what, cells).await;
+                Ok(())
+            }
+            Err(Stopped::Unknown(error)) => Err(error),
+            Err(Stopped::Failed(error)) => {
+                if let Err(cause) = self.undo_operation(id, &what).await {
+                    tracing::error!(operation = %id, %cause, "it is undone by the next start");
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Operation<'_> {
+    async fn run(&mut self, root: &Root) -> std::result::Result<(), Stopped> {
+        self.close().await.map_err(Stopped::Failed)?;
+        if let Kind::Move { to } = self.what.kind.clone() {
+            self.stage(&to).await.map_err(Stopped::Failed)?;
+        }
+        self.commit(root).await
+    }
+
+    /// The instant.
+    async fn commit(&mut self, root: &Root) -> std::result::Result<(), Stopped> {
+        let moves = &self.drive.inner.walks.moves;
+        for _ in 0..TRIES {
+            let plan = self.instant(root).await.map_err(Stopped::Failed)?;
+            moves.begin();
+            let outcome = self.send(plan).await;
+            // What is not known to have ended may yet happen: then nothing is quiet any more.
+            if !matches!(outcome, Err(Stopped::Unknown(_))) {
+                moves.end();
+            }
+            match outcome? {
+                Outcome::Committed => return Ok(()),
+                Outcome::Refused(refusal) if refusal.table == op::TABLE => {
+                    return Err(Stopped::Failed(DriveError::Contended));
+                }
+                Outcome::Refused(refusal) => {
+                    self.drive.make_way_for(&refusal, &mut self.patience).await.map_err(Stopped::Failed)?;
+                }
+            }
+        }
+        Err(Stopped::Failed(DriveError::Contended))
+    }
+
+    /// Sends the commit until it is known what became of it; its record tells.
+    async fn send(&self, plan: Plan) -> std::result::Result<Outcome, Stopped> {
+        let mut cause = None;
+        for _ in 0..TRIES {
+            match self.drive.inner.tables.commit(plan.clone()).await {
+                Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
+                Ok(Outcome::Committed) => return Ok(Outcome::Committed),
+                // Refused after an unknown answer: perhaps by itself.
+                Ok(refused) => match self.drive.record(self.id).await {
+                    Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
+                    Ok(Some(_)) => return Ok(refused),
+                    Ok(None) => return Err(Stopped::Unknown(DriveError::Contended)),
+                    Err(error) => return Err(Stopped::Unknown(error)),
+                },
+                Err(error @ StoreError::Unknown { .. }) => cause = Some(error),
+                Err(error) if cause.is_none() => return Err(Stopped::Failed(error.into())),
+                Err(error) => cause = Some(error),
+            }
+        }
+        Err(Stopped::Unknown(cause.map_or(DriveError::Contended, DriveError::from)))
+    }
+
+    /// The plan of the instant, by the parents as they are now.
+    async fn instant(&self, root: &Root) -> Result<Plan> {
+        let (drive, id) = (self.drive, root.entry.value.id);
+        let source = drive.spot(&root.parent, &root.name).await?;
+        let Some(live) = source.parent.as_ref() else { return Err(DriveError::Contended) };
+        if source.directory.as_ref().is_none_or(|found| found.bytes != root.entry.bytes) {
+            return Err(DriveError::Contended);
+        }
+        let qualifier = dir::directory_qualifier(&root.name);
+        let mut checks = live.checks();
+        checks.push(Check::Equals(Column::new(dir::SUB, qualifier.clone()), root.entry.bytes.clone()));
+        let mut source_row = Guarded {
+            table: dir::TABLE,
+            row: root.parent.key(),
+            checks,
+            changes: vec![Change::delete(dir::SUB, qualifier)],
+        };
+        let phase = |phase: Phase| Guarded {
+            table: op::TABLE,
+            row: self.id.key(),
+            checks: vec![Check::Equals(op::phase_column(), Phase::Prepared.encode())],
+            changes: vec![Change::put(CF, op::PHASE, phase.encode())],
+        };
+        let mut guarded = vec![phase(Phase::Committed)];
+        if let Kind::Move { to } = &self.what.kind {
+            let (parent, name, spot) = drive.free_target(to).await?;
+            let Some(target) = spot.parent.as_ref() else { return Err(DriveError::Contended) };
+            let put = Change::put(dir::SUB, dir::directory_qualifier(&name), root.entry.bytes.clone());
+            let free = vec![no_directory(&name), spot.file_check(&name)];
+            if parent == root.parent {
+                source_row.checks.extend(free);
+                source_row.changes.push(put);
+            } else {
+                let checks = [target.checks(), free].concat();
+                guarded.push(Guarded { table: dir::TABLE, row: parent.key(), checks, changes: vec![put] });
+            }
+            guarded.push(self.link(id, live, target, &name).await?);
+        }
+        guarded.push(source_row);
+        Ok(Plan { guarded, ..Plan::default() })
+    }
+
+    /// The directory's link to its parent, from the old one to the new one.
+    async fn link(&self, root: DirId, from: &Live, to: &Live, name: &Name) -> Result<Guarded> {
+        let stored = self.drive.inner.tables.cell(dirid::TABLE, root.0.as_bytes(), CF, dirid::LINK).await?;
+        let stored = stored.ok_or(DriveError::Contended)?;
+        if DirLink::decode(&stored)?.parent != from.id {
+            return Err(DriveError::Contended);
+        }
+        let link = DirLink { parent: to.id, name: name.clone(), operation: self.id.0 };
+        let checks = vec![Check::Equals(dirid::column(), stored)];
+        Ok(Guarded { table: dirid::TABLE, row: root.key(), checks, changes: link.row() })
+    }
+}
+
+/// A cursor over the keys of a subtree, its root first.
+struct Keys {
+    ranges: Vec<RowRange>,
+    ask: Ask,
+}
+
+impl Keys {
+    fn of(root: &DrivePath, ask: Ask) -> Self {
+        let key = root.key();
+        let own = RowRange { from: Bound::Included(key.clone()), to: Bound::Included(key) };
+        Self { ranges: vec![root.below(), own], ask }
+    }
+
+    /// The next rows; none at the end.
+    async fn next(&mut self, drive: &Drive) -> Result<Option<Vec<(RowKey, Row)>>> {
+        while let Some(mut range) = self.ranges.pop() {
+            let scan =
+                ScanAsk { table: dir::TABLE, range: range.clone(), ask: self.ask.clone(), limit: ROWS, reverse: false };
+            let rows = drive.inner.tables.scan(&scan).await?;
+            match rows.last() {
+                None => {}
+                Some((last, _)) => {
+                    range.from = Bound::Excluded(last.clone());
+                    self.ranges.push(range);
+                    return Ok(Some(rows));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The path of a directory's row.
+fn path_of(key: &[u8]) -> Result<DrivePath> {
+    let damaged = crate::schema::ValueError::Damaged { what: "directory's path" };
+    let path = std::str::from_utf8(key).ok().and_then(|path| DrivePath::parse(path).ok());
+    Ok(path.ok_or(damaged)?)
+}
+
+/// The path at the target of what lies at `path` below `from`.
+fn rebased(path: &DrivePath, from: &DrivePath, to: &DrivePath) -> Result<DrivePath> {
+    let rest = path.as_str().get(from.as_str().len()..).unwrap_or_default();
+    DrivePath::parse(&format!("{}{rest}", to.as_str())).map_err(|_| DriveError::Outgrown)
+}
+
+/// The removal of a record.
+fn forget(id: OpId) -> Plan {
+    Plan { finish: vec![RowChange { table: op::TABLE, row: id.key(), changes: op::removal() }], ..Plan::default() }
+}

@@ -1,0 +1,102 @@
+//! Step 2: every row of the subtree is closed, top-down, each before its children are listed: from then on
+//! nothing can be made or removed in it.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::Operation;
+use super::batch::Batch;
+use super::finish::BEFORE_ANSWER;
+use crate::drive::{DriveError, Result, TRIES};
+use crate::schema::dir::{self, DirEntry, State};
+use crate::schema::{CF, DirId, DrivePath, Name, ValueError};
+use crate::table::row::prefix_end;
+use crate::table::{Change, Check, Guarded, PageAsk};
+
+/// Children of one directory that are closed together.
+const CHILDREN: usize = 100;
+
+/// A closed directory whose children are being closed.
+struct Level {
+    path: DrivePath,
+    after: Option<Bytes>,
+}
+
+impl Operation<'_> {
+    pub(super) async fn close(&mut self) -> Result<()> {
+        let from = self.what.from.clone();
+        self.close_rows(&[(from.clone(), self.what.root)]).await?;
+        // Depth first, a page of children at a time: what is kept in memory does not grow with the subtree.
+        let mut levels = vec![Level { path: from, after: None }];
+        while let Some(Level { path, after }) = levels.pop() {
+            if after.is_none() {
+                self.count_files(&path).await?;
+            }
+            let (children, last) = self.drive.directories(&path, after).await?;
+            self.cells += children.len();
+            levels.extend(last.map(|last| Level { path, after: Some(last) }));
+            self.close_rows(&children).await?;
+            levels.extend(children.into_iter().map(|(path, _)| Level { path, after: None }));
+        }
+        Ok(())
+    }
+
+    /// Counts the files of a directory, as far as it matters: what the finish will cost.
+    async fn count_files(&mut self, path: &DrivePath) -> Result<()> {
+        if self.cells > BEFORE_ANSWER {
+            return Ok(());
+        }
+        let from = Bound::Included(Bytes::from_static(dir::FILE));
+        let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, BEFORE_ANSWER + 1);
+        let ask = PageAsk { table, row, family, from, to: Bound::Unbounded, limit, fence: vec![] };
+        self.cells += self.drive.inner.tables.page(&ask).await?.cells.len();
+        Ok(())
+    }
+
+    async fn close_rows(&mut self, rows: &[(DrivePath, DirId)]) -> Result<()> {
+        let closed = State::Closed(self.id).encode();
+        let close = |(path, id): &(DrivePath, DirId)| Guarded {
+            table: dir::TABLE,
+            row: path.key(),
+            checks: vec![Check::Equals(dir::id_column(), dir::encode_id(*id)), Check::Absent(dir::state_column())],
+            changes: vec![Change::put(CF, dir::STATE, closed.clone())],
+        };
+        let mut batch = Batch::default();
+        rows.iter().for_each(|row| batch.add(close(row)));
+        for _ in 0..TRIES {
+            let refused = batch.commit(self.drive).await?;
+            if refused.is_empty() {
+                return Ok(());
+            }
+            for (row, refusal) in refused {
+                self.drive.make_way_for(&refusal, &mut self.patience).await?;
+                batch.add(row);
+            }
+        }
+        Err(DriveError::Contended)
+    }
+}
+
+impl crate::drive::Drive {
+    /// A page of the directories in a closed one, and the last qualifier seen if more may follow.
+    async fn directories(
+        &self,
+        path: &DrivePath,
+        after: Option<Bytes>,
+    ) -> Result<(Vec<(DrivePath, DirId)>, Option<Bytes>)> {
+        let from = after.map_or(Bound::Included(Bytes::from_static(dir::DIRECTORY)), Bound::Excluded);
+        let to = prefix_end(dir::DIRECTORY).map_or(Bound::Unbounded, Bound::Excluded);
+        let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, CHILDREN);
+        let page = self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?;
+        let damaged = || ValueError::Damaged { what: "directory's list of names" };
+        let mut children = Vec::with_capacity(page.cells.len());
+        for cell in &page.cells {
+            let name = cell.qualifier.strip_prefix(dir::DIRECTORY).ok_or_else(damaged)?;
+            let name = Name::parse(std::str::from_utf8(name).map_err(|_| damaged())?)?;
+            children.push((path.join(&name)?, DirEntry::decode(&cell.value)?.id));
+        }
+        let last = page.cells.last().map(|cell| cell.qualifier.clone()).filter(|_| page.more);
+        Ok((children, last))
+    }
+}

@@ -1,0 +1,169 @@
+//! Step 5: what a committed operation leaves to be done. It may be done by anybody, twice, in any order of rows;
+//! of each row the new one loses its mark before the old one goes.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::batch::Batch;
+use super::{Keys, forget, path_of, rebased};
+use crate::drive::held::Patience;
+use crate::drive::put::drop_version;
+use crate::drive::{Drive, Result};
+use crate::schema::dir::{self, Entry, State};
+use crate::schema::file::Location;
+use crate::schema::op::{Kind, What};
+use crate::schema::{CF, DirId, DrivePath, FileId, Name, OpId, ValueError, dirid};
+use crate::table::row::prefix_end;
+use crate::table::{Ask, Change, Check, Guarded, PageAsk, Plan, RowChange};
+
+/// Cells up to which the finish runs before the operation is answered.
+pub(super) const BEFORE_ANSWER: usize = 1_000;
+/// Files of a deleted directory that are dropped by one plan.
+const FILES: usize = 200;
+/// Children up to which a writer settles a deleted directory's row that is in its way.
+const IN_THE_WAY: usize = 1_000;
+
+impl Drive {
+    /// Finishes now, or goes on after the answer if there is much to do.
+    pub(super) async fn finish_in_time(&self, id: OpId, what: What, cells: usize) {
+        let drive = self.clone();
+        let finish = async move {
+            if let Err(cause) = drive.finish_operation(id, &what).await {
+                tracing::error!(operation = %id, %cause, "it is finished by the next start");
+            }
+        };
+        if cells <= BEFORE_ANSWER {
+            return finish.await;
+        }
+        let drive = self.clone();
+        tokio::spawn(async move {
+            let open = drive.inner.open.read().await;
+            if *open {
+                finish.await;
+            }
+        });
+    }
+
+    /// Settles every row of a committed operation, then removes its record.
+    pub(in crate::drive) async fn finish_operation(&self, id: OpId, what: &What) -> Result<()> {
+        let closed = State::Closed(id).encode();
+        let mut keys = Keys::of(&what.from, Ask::cells(vec![dir::id_column(), dir::state_column()]));
+        while let Some(rows) = keys.next(self).await? {
+            let mut mine = Vec::with_capacity(rows.len());
+            for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
+                if let Some(dir) = row.get(CF, dir::ID) {
+                    mine.push((path_of(key)?, dir::decode_id(dir)?));
+                }
+            }
+            self.finish_rows(id, what, &mine).await?;
+        }
+        self.inner.tables.commit(forget(id)).await?;
+        Ok(())
+    }
+
+    async fn finish_rows(&self, id: OpId, what: &What, rows: &[(DrivePath, DirId)]) -> Result<()> {
+        match &what.kind {
+            Kind::Move { to } => {
+                let mut batch = Batch::default();
+                for (path, _) in rows {
+                    batch.add(unmarked(&rebased(path, &what.from, to)?, State::Staged(id)));
+                }
+                // Refused: somebody was here before.
+                batch.commit(self).await?;
+            }
+            Kind::Delete => {
+                for (path, dir) in rows {
+                    self.drop_files(path, *dir).await?;
+                }
+                let links = rows.iter().map(|(_, dir)| RowChange {
+                    table: dirid::TABLE,
+                    row: dir.key(),
+                    changes: dirid::removal(),
+                });
+                let finish: Vec<_> = links.collect();
+                if !finish.is_empty() {
+                    self.inner.tables.commit(Plan { finish, ..Plan::default() }).await?;
+                }
+            }
+        }
+        let mut batch = Batch::default();
+        rows.iter().for_each(|(path, _)| batch.add(removed(path, State::Closed(id))));
+        batch.commit(self).await?;
+        Ok(())
+    }
+
+    /// Hints, rows and content of all files in a deleted directory.
+    async fn drop_files(&self, path: &DrivePath, dir: DirId) -> Result<()> {
+        let mut from = Bound::Included(Bytes::from_static(dir::FILE));
+        loop {
+            let to = prefix_end(dir::FILE).map_or(Bound::Unbounded, Bound::Excluded);
+            let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, FILES);
+            let page = self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?;
+            let mut finish = Vec::new();
+            let mut large: Vec<FileId> = Vec::new();
+            for cell in &page.cells {
+                let entry = Entry::decode(&cell.value)?;
+                finish.extend(drop_version(&entry, dir, &name_of(&cell.qualifier)?));
+                large.extend(Some(entry.id).filter(|_| entry.attributes.location == Location::Large));
+            }
+            if !finish.is_empty() {
+                self.inner.tables.commit(Plan { finish, ..Plan::default() }).await?;
+                large.into_iter().for_each(|id| self.inner.unlinker.unlink(id));
+            }
+            match page.cells.last() {
+                Some(last) if page.more => from = Bound::Excluded(last.qualifier.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Settles one row of a committed operation that is in a writer's way.
+    pub(in crate::drive) async fn finish_row(
+        &self,
+        state: State,
+        what: &What,
+        path: &DrivePath,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let State::Closed(id) = state else {
+            let mut batch = Batch::default();
+            batch.add(unmarked(path, state));
+            return batch.commit(self).await.map(|_| ());
+        };
+        let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
+        let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
+        let (Some(dir), Some(mark)) = (row.get(CF, dir::ID), row.get(CF, dir::STATE)) else { return Ok(()) };
+        if *mark != state.encode() {
+            return Ok(());
+        }
+        if what.kind == Kind::Delete && self.is_wide(path).await? {
+            return patience.wait().await;
+        }
+        self.finish_rows(id, what, &[(path.clone(), dir::decode_id(dir)?)]).await
+    }
+
+    async fn is_wide(&self, path: &DrivePath) -> Result<bool> {
+        let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, IN_THE_WAY);
+        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+        let page = self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?;
+        Ok(page.more)
+    }
+}
+
+/// The row without its mark, if it still has this one.
+pub(super) fn unmarked(path: &DrivePath, state: State) -> Guarded {
+    let checks = vec![Check::Equals(dir::state_column(), state.encode())];
+    Guarded { table: dir::TABLE, row: path.key(), checks, changes: vec![Change::delete(CF, dir::STATE)] }
+}
+
+/// No row, if it still has this mark.
+pub(super) fn removed(path: &DrivePath, state: State) -> Guarded {
+    let checks = vec![Check::Equals(dir::state_column(), state.encode())];
+    Guarded { table: dir::TABLE, row: path.key(), checks, changes: dir::removal_whole() }
+}
+
+fn name_of(qualifier: &[u8]) -> Result<Name> {
+    let name = qualifier.strip_prefix(dir::FILE).and_then(|name| std::str::from_utf8(name).ok());
+    Ok(Name::parse(name.ok_or(ValueError::Damaged { what: "directory's list of names" })?)?)
+}

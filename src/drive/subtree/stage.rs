@@ -1,0 +1,80 @@
+//! Step 3: each closed row is made anew at its new path, with the same id and children, marked as staged: it
+//! reads as absent until the instant.
+
+use std::ops::Bound;
+
+use super::batch::Batch;
+use super::{Keys, Operation, path_of, rebased};
+use crate::drive::{DriveError, Result, TRIES};
+use crate::schema::dir::{self, State};
+use crate::schema::{CF, DrivePath, Name};
+use crate::table::{Ask, Cell, Change, Check, Guarded, PageAsk, Row};
+
+/// Children that are copied by one plan.
+const CHILDREN: usize = 1_000;
+
+impl Operation<'_> {
+    pub(super) async fn stage(&mut self, to: &DrivePath) -> Result<()> {
+        let from = self.what.from.clone();
+        let closed = State::Closed(self.id).encode();
+        let mut keys = Keys::of(&from, Ask::families(&[CF]));
+        let mut batch = Batch::default();
+        while let Some(rows) = keys.next(self.drive).await? {
+            // Rows with another mark, or with none, belong to no directory of this subtree.
+            for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
+                let old = path_of(key)?;
+                let new = rebased(&old, &from, to)?;
+                self.stage_row(&old, &new, row, &mut batch).await?;
+            }
+        }
+        self.stage_rows(&mut batch).await
+    }
+
+    /// One row, page by page.
+    async fn stage_row(&mut self, old: &DrivePath, new: &DrivePath, row: &Row, batch: &mut Batch) -> Result<()> {
+        let staged = State::Staged(self.id).encode();
+        let mut checks = vec![Check::Absent(dir::id_column())];
+        let kept = row.family(CF).filter(|cell| cell.qualifier != dir::STATE);
+        let mut changes: Vec<_> =
+            kept.map(|cell| Change::put(CF, cell.qualifier.clone(), cell.value.clone())).collect();
+        changes.push(Change::put(CF, dir::STATE, staged.clone()));
+        let mut from = Bound::Unbounded;
+        loop {
+            let (table, row, family, to, limit) = (dir::TABLE, old.key(), dir::SUB, Bound::Unbounded, CHILDREN);
+            let ask = PageAsk { table, row, family, from, to, limit, fence: vec![] };
+            let page = self.drive.inner.tables.page(&ask).await?;
+            for cell in &page.cells {
+                fits(new, cell)?;
+                changes.push(Change::put(dir::SUB, cell.qualifier.clone(), cell.value.clone()));
+            }
+            batch.add(Guarded { table: dir::TABLE, row: new.key(), checks, changes: std::mem::take(&mut changes) });
+            let Some(last) = page.cells.last().filter(|_| page.more) else { break };
+            // The next part of the row goes after this one.
+            self.stage_rows(batch).await?;
+            checks = vec![Check::Equals(dir::state_column(), staged.clone())];
+            from = Bound::Excluded(last.qualifier.clone());
+        }
+        if batch.is_full() { self.stage_rows(batch).await } else { Ok(()) }
+    }
+
+    async fn stage_rows(&mut self, batch: &mut Batch) -> Result<()> {
+        for _ in 0..TRIES {
+            let refused = batch.commit(self.drive).await?;
+            if refused.is_empty() {
+                return Ok(());
+            }
+            for (row, refusal) in refused {
+                self.drive.make_way_for(&refusal, &mut self.patience).await?;
+                batch.add(row);
+            }
+        }
+        Err(DriveError::Contended)
+    }
+}
+
+/// Whether a child may have this path.
+fn fits(directory: &DrivePath, cell: &Cell) -> Result<()> {
+    let name = cell.qualifier.get(dir::FILE.len()..).unwrap_or_default();
+    let name = Name::parse(&String::from_utf8_lossy(name))?;
+    directory.join(&name).map(|_| ()).map_err(|_| DriveError::Outgrown)
+}

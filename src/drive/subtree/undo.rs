@@ -1,0 +1,104 @@
+//! What is not committed and never will be: aborted first, then its marks go, then its record.
+
+use super::batch::Batch;
+use super::finish::{removed, unmarked};
+use super::{Keys, forget, path_of};
+use crate::drive::{Drive, Result};
+use crate::schema::dir::{self, State};
+use crate::schema::op::{self, Kind, Phase, What};
+use crate::schema::{CF, DrivePath, OpId};
+use crate::table::{Ask, Change, Check, Guarded, Outcome, Plan, RowRange, ScanAsk};
+
+impl Drive {
+    /// Prepared to aborted. What it is then: the record may have been committed meanwhile, or be gone.
+    pub(in crate::drive) async fn abort(&self, id: OpId) -> Result<Option<Phase>> {
+        let row = Guarded {
+            table: op::TABLE,
+            row: id.key(),
+            checks: vec![Check::Equals(op::phase_column(), Phase::Prepared.encode())],
+            changes: vec![Change::put(CF, op::PHASE, Phase::Aborted.encode())],
+        };
+        match self.inner.tables.commit(Plan { guarded: vec![row], ..Plan::default() }).await? {
+            Outcome::Committed => Ok(Some(Phase::Aborted)),
+            Outcome::Refused(_) => Ok(self.record(id).await?.map(|(phase, _)| phase)),
+        }
+    }
+
+    /// Takes the mark off one row of an operation that is aborted or gone, or removes the row if it was staged.
+    pub(in crate::drive) async fn clear(&self, path: &DrivePath, state: State) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.add(cleared(path, state));
+        batch.commit(self).await.map(|_| ())
+    }
+
+    pub(in crate::drive) async fn undo_operation(&self, id: OpId, what: &What) -> Result<()> {
+        if self.abort(id).await? == Some(Phase::Committed) {
+            return self.finish_operation(id, what).await;
+        }
+        let mut roots = vec![&what.from];
+        if let Kind::Move { to } = &what.kind {
+            roots.push(to);
+        }
+        let marks = [State::Closed(id), State::Staged(id)].map(|state| (state.encode(), state));
+        for root in roots {
+            let mut keys = Keys::of(root, Ask::cells(vec![dir::state_column()]));
+            while let Some(rows) = keys.next(self).await? {
+                let mut batch = Batch::default();
+                for (key, row) in &rows {
+                    let mine = marks.iter().find(|(mark, _)| row.get(CF, dir::STATE) == Some(mark));
+                    if let Some((_, state)) = mine {
+                        batch.add(cleared(&path_of(key)?, *state));
+                    }
+                }
+                batch.commit(self).await?;
+            }
+        }
+        self.inner.tables.commit(forget(id)).await?;
+        Ok(())
+    }
+
+    /// The operations that an earlier process left, as their records say. To be called before the first request.
+    pub(in crate::drive) async fn left_over(&self) -> Result<Vec<(OpId, Phase, What)>> {
+        let mut range = RowRange::all();
+        let mut found = Vec::new();
+        loop {
+            let ask = Ask::cells(op::columns());
+            let scan = ScanAsk { table: op::TABLE, range: range.clone(), ask, limit: 1_000, reverse: false };
+            let rows = self.inner.tables.scan(&scan).await?;
+            let Some((last, _)) = rows.last() else { return Ok(found) };
+            range.from = std::ops::Bound::Excluded(last.clone());
+            for (key, row) in &rows {
+                if let Some((phase, what)) = op::record(row)? {
+                    found.push((op::decode_key(key)?, phase, what));
+                }
+            }
+        }
+    }
+
+    /// Finishes or undoes them, in the background.
+    pub(in crate::drive) fn settle_operations(&self, left: Vec<(OpId, Phase, What)>) {
+        let drive = self.clone();
+        tokio::spawn(async move {
+            let open = drive.inner.open.read().await;
+            for (id, phase, what) in left.into_iter().filter(|_| *open) {
+                let done = match phase {
+                    Phase::Committed => drive.finish_operation(id, &what).await,
+                    Phase::Prepared | Phase::Aborted => drive.undo_operation(id, &what).await,
+                };
+                match done {
+                    Ok(()) => {
+                        tracing::info!(operation = %id, from = %what.from, "settled what an earlier process left")
+                    }
+                    Err(cause) => tracing::error!(operation = %id, %cause, "it is settled by the next start"),
+                }
+            }
+        });
+    }
+}
+
+fn cleared(path: &DrivePath, state: State) -> Guarded {
+    match state {
+        State::Closed(_) => unmarked(path, state),
+        State::Staged(_) => removed(path, state),
+    }
+}
