@@ -102,6 +102,7 @@ async fn all_races(finish: Finish) {
             }
         }
     }
+    println!("{races} races");
     assert!(races > 1_000, "only {races} races");
 }
 

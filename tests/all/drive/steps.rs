@@ -152,6 +152,7 @@ async fn with_faults(faults: &[Fault]) -> usize {
             }
         }
     }
+    println!("{count} faults: {faults:?}");
     count
 }
 
