@@ -113,5 +113,5 @@ fn relocate(source: &End<'_>, target: &End<'_>, file: &Stored<Entry>, moved: &En
     if let Some(replaced) = &target.spot.file {
         finish.extend(drop_version(&replaced.value, target.live.id, target.name));
     }
-    Plan { prepare: Indexed { id, attributes, standing: &new }.put(), guarded, finish }
+    Plan { prepare: Indexed { id, attributes, standing: &new }.put(), guarded, finish, ..Plan::default() }
 }

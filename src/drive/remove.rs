@@ -111,11 +111,11 @@ fn rmdir(
     named.push(Check::Equals(Column::new(dir::SUB, qualifier.clone()), directory.bytes.clone()));
     let unlink = vec![Change::delete(dir::SUB, qualifier)];
     Plan {
-        prepare: Vec::new(),
         guarded: vec![
             Guarded { table: dir::TABLE, row: path.key(), checks: empty, changes: dir::removal() },
             Guarded { table: dir::TABLE, row: parent.key(), checks: named, changes: unlink },
         ],
         finish: vec![RowChange { table: dirid::TABLE, row: child.id.key(), changes: dirid::removal() }],
+        ..Plan::default()
     }
 }

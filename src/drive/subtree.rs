@@ -80,6 +80,8 @@ impl Drive {
     async fn operate(&self, from: &DrivePath, kind: &Kind) -> Result<DirEntry> {
         let mut patience = Patience::new();
         loop {
+            // An operation that has no record yet waits like any writer.
+            while self.make_way_at(from, &mut patience).await? {}
             let root = self.root_of(from).await?;
             if let Kind::Move { to } = kind {
                 self.free_target(to).await?;
@@ -120,7 +122,8 @@ impl Drive {
             checks: vec![Check::Absent(op::phase_column())],
             changes: what.row(),
         };
-        let recorded = self.inner.tables.commit(Plan { guarded: vec![row], ..Plan::default() }).await;
+        let reserve = what.makes_room();
+        let recorded = self.inner.tables.commit(Plan { guarded: vec![row], reserve, ..Plan::default() }).await;
         let mut operation = Operation { drive: self, id, what, patience: Patience::of(id), cells: 0 };
         let done = match recorded {
             Ok(Outcome::Committed) => operation.run(root).await,
@@ -240,7 +243,7 @@ impl Operation<'_> {
             guarded.push(self.link(id, live, target, &name).await?);
         }
         guarded.push(source_row);
-        Ok(Plan { guarded, ..Plan::default() })
+        Ok(Plan { guarded, reserve: self.what.makes_room(), ..Plan::default() })
     }
 
     /// The directory's link to its parent, from the old one to the new one.

@@ -64,6 +64,11 @@ impl Phase {
 }
 
 impl What {
+    /// Whether it frees room, so that it may go on when there is little left.
+    pub fn makes_room(&self) -> bool {
+        self.kind == Kind::Delete
+    }
+
     /// The cells of a new record.
     pub fn row(&self) -> Vec<Change> {
         let (kind, to) = match &self.kind {

@@ -77,6 +77,8 @@ pub struct Plan {
     pub prepare: Vec<RowChange>,
     pub guarded: Vec<Guarded>,
     pub finish: Vec<RowChange>,
+    /// Whether it may use the room that an engine keeps in reserve: for what makes room, or puts things right.
+    pub reserve: bool,
 }
 
 impl Plan {
@@ -103,11 +105,11 @@ impl Plan {
                 .sum::<usize>()
     }
 
-    /// Whether it stores anything new, so that a full disk must refuse it. What `finish` puts does not count: it
-    /// records clean-up, and clean-up is how room is made.
-    pub fn stores(&self) -> bool {
+    /// Whether a full disk must refuse it: it stores something new, and may not use the reserve for that. What
+    /// `finish` puts does not count: it records clean-up, and clean-up is how room is made.
+    pub fn needs_room(&self) -> bool {
         let prepared = self.prepare.iter().flat_map(|r| &r.changes);
-        prepared.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
+        !self.reserve && prepared.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
     }
 }
 

@@ -12,12 +12,18 @@ const BYTES: usize = 512 << 10;
 /// Changes that belong together only because they share a sync.
 #[derive(Default)]
 pub(super) struct Batch {
+    /// See [`Plan::reserve`].
+    reserve: bool,
     rows: Vec<Guarded>,
     changes: usize,
     bytes: usize,
 }
 
 impl Batch {
+    pub fn with_reserve(reserve: bool) -> Self {
+        Self { reserve, ..Self::default() }
+    }
+
     pub fn add(&mut self, row: Guarded) {
         self.changes += row.changes.len();
         self.bytes += row.row.len() + row.changes.iter().map(size).sum::<usize>();
@@ -30,17 +36,18 @@ impl Batch {
 
     /// Commits what was added. Rows that were refused are told; the others are changed.
     pub async fn commit(&mut self, drive: &Drive) -> Result<Vec<(Guarded, Refusal)>> {
-        let rows = std::mem::take(self).rows;
+        let reserve = self.reserve;
+        let Self { rows, .. } = std::mem::replace(self, Self::with_reserve(reserve));
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let all = Plan { guarded: rows.clone(), ..Plan::default() };
+        let all = Plan { guarded: rows.clone(), reserve, ..Plan::default() };
         if drive.inner.tables.commit(all).await? == Outcome::Committed {
             return Ok(Vec::new());
         }
         let mut refused = Vec::new();
         for row in rows {
-            let one = Plan { guarded: vec![row.clone()], ..Plan::default() };
+            let one = Plan { guarded: vec![row.clone()], reserve, ..Plan::default() };
             if let Outcome::Refused(refusal) = drive.inner.tables.commit(one).await? {
                 refused.push((row, refusal));
             }

@@ -62,7 +62,7 @@ impl Operation<'_> {
             checks: vec![Check::Equals(dir::id_column(), dir::encode_id(*id)), Check::Absent(dir::state_column())],
             changes: vec![Change::put(CF, dir::STATE, closed.clone())],
         };
-        let mut batch = Batch::default();
+        let mut batch = Batch::with_reserve(self.what.makes_room());
         rows.iter().for_each(|row| batch.add(close(row)));
         for _ in 0..TRIES {
             let refused = batch.commit(self.drive).await?;

@@ -18,7 +18,7 @@ impl Drive {
             checks: vec![Check::Equals(op::phase_column(), Phase::Prepared.encode())],
             changes: vec![Change::put(CF, op::PHASE, Phase::Aborted.encode())],
         };
-        match self.inner.tables.commit(Plan { guarded: vec![row], ..Plan::default() }).await? {
+        match self.inner.tables.commit(Plan { guarded: vec![row], reserve: true, ..Plan::default() }).await? {
             Outcome::Committed => Ok(Some(Phase::Aborted)),
             Outcome::Refused(_) => Ok(self.record(id).await?.map(|(phase, _)| phase)),
         }

@@ -182,7 +182,7 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
-        if plan.stores() {
+        if plan.needs_room() {
             self.space.check()?;
         }
         self.look_first(&plan).await?;

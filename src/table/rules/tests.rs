@@ -258,6 +258,7 @@ fn a_plan_has_4_mib_at_most_over_all_its_parts() {
                 changes: put(CELL - rest + over - 1),
             }],
             finish: vec![named("d", "late", put(CELL))],
+            ..Plan::default()
         }
     };
     assert_eq!(plan(0).bytes(), PLAN - 1);
@@ -354,7 +355,7 @@ fn a_row_is_named_once_over_all_parts() {
     let equals = || guarded("made", Check::Equals(Column::new("cf", "q"), "v".into()), vec![]);
     let made = || row("made", vec![put()]);
     let gone = || row("made", vec![delete_family("cf")]);
-    let plan = |prepare, guarded, finish| catalog().check_plan(&Plan { prepare, guarded, finish });
+    let plan = |prepare, guarded, finish| catalog().check_plan(&Plan { prepare, guarded, finish, ..Plan::default() });
 
     assert_eq!(plan(vec![made(), made()], vec![], vec![]), twice("made"));
     assert_eq!(plan(vec![], vec![equals(), equals()], vec![]), twice("made"));
@@ -371,7 +372,7 @@ fn a_row_is_named_once_over_all_parts() {
 #[test]
 fn a_write_once_cell_is_named_once_over_all_parts() {
     let twice = || Err(Broken::CellTwice("once".to_owned()));
-    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, guarded: vec![], finish });
+    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, finish, ..Plan::default() });
     let new = |q: &'static str| row("once", vec![Change::put("cf", q, "v")]);
     let old = |q: &'static str| row("once", vec![Change::delete("cf", q)]);
 
@@ -394,7 +395,7 @@ fn a_write_once_cell_is_named_once_over_all_parts() {
 #[test]
 fn a_write_once_family_is_removed_without_naming_its_cells() {
     let twice = || Err(Broken::CellTwice("once".to_owned()));
-    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, guarded: vec![], finish });
+    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, finish, ..Plan::default() });
     let gone = |family| row("once", vec![delete_family(family)]);
 
     assert_eq!(plan(vec![row("once", vec![put()])], vec![gone("cf")]), twice());

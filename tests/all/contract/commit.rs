@@ -22,6 +22,7 @@ fn everything(check: Check) -> Plan {
             guard("dir", "b", vec![check], vec![put("sub", "f", "f"), delete("cf", "old")]),
         ],
         finish: vec![row("hint", "h", vec![delete("cf", "old")]), row("todo", "t", vec![put("cf", "q", "v")])],
+        ..Plan::default()
     }
 }
 
@@ -71,6 +72,7 @@ pub async fn commit_refused_leaves_prepare_harmless(engine: &dyn EngineUnderTest
         prepare: vec![row("file", "g", vec![put("cf", "size", "2")]), row("hint", "g", vec![put("cf", "new", "v")])],
         guarded: vec![guard("dir", "b", vec![check], vec![put("sub", "g", "g")])],
         finish: Vec::new(),
+        ..Plan::default()
     };
     refused(&tables, second(equals("cf", "old", "v"))).await;
     let gone = [row("file", "g", vec![delete_family("cf")]), row("hint", "g", vec![delete("cf", "new")])];
@@ -192,6 +194,7 @@ pub async fn commit_checks_see_no_change_of_their_own_plan(engine: &dyn EngineUn
             guard("dir", "b", vec![absent("cf", "q"), Check::FamilyEmpty("cf")], vec![put("cf", "q", "v")]),
         ],
         finish: Vec::new(),
+        ..Plan::default()
     };
     done(&tables, plan).await;
     let swap = |key, from, to| guard("dir", key, vec![equals("cf", "q", from)], vec![put("cf", "q", to)]);
@@ -298,6 +301,7 @@ pub async fn commit_takes_write_once_cells_through_their_life(engine: &dyn Engin
         prepare: vec![row("hint", "h", vec![put("cf", "2", "b")])],
         guarded: Vec::new(),
         finish: vec![row("hint", "h", vec![delete("cf", "1")])],
+        ..Plan::default()
     };
     done(&tables, moved).await;
     assert_eq!(cells(&tables, "hint", "h", &["cf"]).await, ["cf:2=b"]);

@@ -27,6 +27,7 @@ pub async fn committed_survives_a_restart(engine: &dyn EngineUnderTest) {
         prepare: vec![row("file", "f", vec![put("c", "data", vec![7; 1 << 20])])],
         guarded: vec![dir("a", vec![put("cf", "q", "v")]), dir("b\0\x01", vec![put("sub", "\0\x01", "v")])],
         finish: vec![row("todo", "t", vec![put("cf", "q", "v")])],
+        ..Plan::default()
     };
     done(&tables, plan).await;
     drop(tables);
@@ -84,7 +85,7 @@ pub async fn plans_are_whole_after_a_kill(engine: &dyn EngineUnderTest) {
                     let cells =
                         |key: &'static str| dir(key, vec![delete("sub", old.clone()), put("sub", new.clone(), "v")]);
                     let hint = row("hint", new.clone(), vec![put("cf", "1", "v")]);
-                    let plan = Plan { prepare: vec![hint], guarded: vec![cells("a"), cells("b")], finish: vec![] };
+                    let plan = Plan { prepare: vec![hint], guarded: vec![cells("a"), cells("b")], ..Plan::default() };
                     done(&tables, plan).await;
                     acknowledged.store(n, Ordering::Release);
                 }

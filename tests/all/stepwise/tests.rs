@@ -61,6 +61,7 @@ fn six() -> Plan {
         prepare: vec![change("file", "f", vec![put("q"), put("r")]), change("hint", "h", vec![put("q"), put("r")])],
         guarded: vec![absent("a", vec![put("q")]), absent("b", vec![put("q")])],
         finish: vec![change("hint", "old", vec![delete("q")]), change("todo", "t", vec![put("q")])],
+        ..Plan::default()
     }
 }
 

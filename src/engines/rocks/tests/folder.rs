@@ -224,6 +224,8 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
         assert!(matches!(rocks.commit(plan).await, Err(StoreError::Full(_))));
     }
     assert_eq!(count(&rocks, "row", "a").await, 1);
+    let reserve = Plan { reserve: true, ..checked("row", vec![], cells.clone()) };
+    commit(&rocks, reserve).await;
     // What `finish` puts records clean-up.
     commit(&rocks, changes(vec![changed("row", cells)])).await;
     commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])])).await;

@@ -91,6 +91,7 @@ async fn a_refused_plan_changes_nothing() {
             guarded("two", vec![equals("q", "other")], vec![put("a", "q", "v")]),
         ],
         finish: vec![changed("old", vec![Change::DeleteFamily { family: "a" }])],
+        ..Plan::default()
     };
     match rocks.commit(plan).await.unwrap() {
         Outcome::Refused(refusal) => assert_eq!((refusal.row.as_ref(), refusal.current), (b"two".as_ref(), None)),

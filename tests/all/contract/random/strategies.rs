@@ -140,7 +140,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let guarded = prop_oneof![4 => vec(dir_row(), 0..3), 1 => vec(file_row(), 1..3)];
     let finish = prop_oneof![3 => rows(&["file", "hint", "todo"], false), 1 => rows(&["todo"], true)];
     (rows(&["file", "hint"], true), guarded, finish)
-        .prop_map(|(prepare, guarded, finish)| allowed(Plan { prepare, guarded, finish }))
+        .prop_map(|(prepare, guarded, finish)| allowed(Plan { prepare, guarded, finish, ..Plan::default() }))
 }
 
 fn guarded(rows: Vec<Guarded>) -> Plan {
