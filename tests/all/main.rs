@@ -6,6 +6,7 @@
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`server`]: a real server process; [`readme`]: its session with curl
+//! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
 //! - [`tidy`]: the rules of the house that no compiler knows
 
@@ -13,6 +14,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod contract;
+mod crash;
 mod drive;
 mod durability;
 mod full_disk;

@@ -48,6 +48,12 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// SIGTERM, and the exit code.
     pub fn terminate(mut self) -> Option<i32> {
         kill("-TERM", self.child.id());

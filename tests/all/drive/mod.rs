@@ -10,8 +10,8 @@
 
 mod damage;
 mod held;
-mod model;
+pub mod model;
 mod queries;
 mod races;
 mod steps;
-mod world;
+pub mod world;
