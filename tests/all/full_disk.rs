@@ -13,7 +13,10 @@ use crate::server::Server;
 fn serve_on_small_disk(data: &Path) -> Server {
     std::fs::create_dir(data).unwrap();
     let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--mount", "sh", "-c", r#"mount -t tmpfs -o size=96m tmpfs "$0" && exec "$@""#]);
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command.args(["--mount", "sh", "-c", r#"mount -t tmpfs -o size=96m tmpfs "$0" && exec "$@""#]);
     command.arg(data).arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(data);
     command.args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
     Server::wait_for(command, data)

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 pub struct Server {
     child: Child,
     /// Host and port.
@@ -56,7 +58,7 @@ impl Server {
 
     /// SIGTERM, and the exit code.
     pub fn terminate(mut self) -> Option<i32> {
-        kill("-TERM", self.child.id());
+        terminate(self.child.id());
         self.child.wait().unwrap().code()
     }
 
@@ -64,14 +66,15 @@ impl Server {
     pub fn terminate_child(mut self) -> Option<i32> {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         let children = std::fs::read_to_string(children).unwrap();
-        kill("-TERM", children.trim().parse().unwrap());
+        terminate(children.trim().parse().unwrap());
         self.child.wait().unwrap().code()
     }
 }
 
-fn kill(signal: &str, pid: u32) {
-    let done = Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
-    assert!(done.success());
+/// Sends SIGTERM.
+pub fn terminate(pid: u32) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
 }
 
 impl Drop for Server {

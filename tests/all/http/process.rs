@@ -14,7 +14,7 @@ use rowdrive::schema::meta;
 use rowdrive::table::Tables;
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::{Server, terminate};
 
 fn rowdrive(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_rowdrive")).args(arguments).output().unwrap()
@@ -187,8 +187,7 @@ fn the_log_is_lines_of_json_whatever_is_asked() {
     for path in asked {
         get(&address, path);
     }
-    let done = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(done.success());
+    terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let log = std::fs::read_to_string(log).unwrap();
     let lines: Vec<Value> =
