@@ -79,7 +79,7 @@ impl Drive {
         let Way::Open { base, live, missing } = self.way(path).await? else {
             return Err(DriveError::ParentIsFile);
         };
-        let created = (self.inner.clock)();
+        let created = (self.inner.settings.clock)();
         let mut at = base.clone();
         let mut made = Vec::with_capacity(missing.len());
         for name in missing {

@@ -24,8 +24,6 @@ use crate::schema::op::{self, Phase, What};
 use crate::schema::{CF, DrivePath, OpId, ValueError};
 use crate::table::{Ask, Refusal, Row, RowKey};
 
-/// How long a writer waits for operations that hold its rows.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 /// The operations that are at work in this process: only their owners undo them and remove their records.
@@ -61,12 +59,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub fn new() -> Self {
-        Self { until: Instant::now() + PATIENCE, pause: PAUSES[0], own: None }
-    }
-
-    pub fn of(op: OpId) -> Self {
-        Self { own: Some(op), ..Self::new() }
+    fn new(patience: Duration, own: Option<OpId>) -> Self {
+        Self { until: Instant::now() + patience, pause: PAUSES[0], own }
     }
 
     /// Waits a little, or not at all for an older operation if it is one itself: of two that cross, one gives way.
@@ -94,6 +88,14 @@ fn mark(row: &Row) -> Option<&Bytes> {
 }
 
 impl Drive {
+    pub(super) fn patience(&self) -> Patience {
+        Patience::new(self.inner.settings.patience, None)
+    }
+
+    pub(super) fn patience_of(&self, op: OpId) -> Patience {
+        Patience::new(self.inner.settings.patience, Some(op))
+    }
+
     /// A directory row as readers take it; without cells if it is absent. `ask` includes `cf:id` and `cf:state`.
     pub(super) async fn row(&self, path: &DrivePath, ask: &Ask) -> Result<Row> {
         let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), ask).await?;

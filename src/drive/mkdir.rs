@@ -1,7 +1,6 @@
 //! Making a directory.
 
 use super::ask::{Made, Node};
-use super::held::Patience;
 use super::{Drive, DriveError, Result, TRIES};
 use crate::schema::DrivePath;
 use crate::table::{Outcome, Plan};
@@ -14,7 +13,7 @@ impl Drive {
     }
 
     async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
-        let mut patience = Patience::new();
+        let mut patience = self.patience();
         for _ in 0..TRIES {
             match self.stat(path).await {
                 Ok(Node::File { .. }) => return Err(DriveError::IsFile),

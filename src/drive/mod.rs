@@ -33,6 +33,7 @@ mod walk;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use ask::{
     Condition, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions, Versions,
@@ -57,13 +58,27 @@ pub struct Drive {
     inner: Arc<Inner>,
 }
 
+/// What a drive does in its own way, in tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub clock: fn() -> Timestamp,
+    /// How long a writer waits for operations that hold its rows.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { clock: Timestamp::now, patience: Duration::from_secs(2) }
+    }
+}
+
 struct Inner {
     tables: Tables,
     content: Content,
     walks: Walks,
     unlinker: Arc<Unlinker>,
     running: Arc<Running>,
-    clock: fn() -> Timestamp,
+    settings: Settings,
     /// Held for reading by every change that is under way; false once the drive is closed.
     open: RwLock<bool>,
 }
@@ -72,11 +87,11 @@ impl Drive {
     /// Opens a drive on a store that [`migrate::up`](crate::migrate::up) has brought up to date. What an
     /// earlier process left unfinished is listed now and settled in the background.
     pub async fn open(tables: Tables, content_dir: &Path) -> Result<Self> {
-        Self::open_with_clock(tables, content_dir, Timestamp::now).await
+        Self::open_with(tables, content_dir, Settings::default()).await
     }
 
-    /// As [`open`](Self::open), with a clock of the caller's.
-    pub async fn open_with_clock(tables: Tables, content_dir: &Path, clock: fn() -> Timestamp) -> Result<Self> {
+    /// As [`open`](Self::open), with settings of the caller's.
+    pub async fn open_with(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, unsettled) = Content::open(content_dir).await?;
         let dropped = cleanup::dropped(&tables).await?;
         let unlinker = Arc::new(Unlinker::start(tables.clone(), content.clone()));
@@ -87,7 +102,7 @@ impl Drive {
             walks,
             unlinker,
             running: Arc::default(),
-            clock,
+            settings,
             open: RwLock::new(true),
         });
         inner.unlinker.settle(unsettled, dropped);
@@ -98,14 +113,14 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, walks, unlinker, running, clock, .. } = &*self.inner;
+        let Inner { content, walks, unlinker, running, settings, .. } = &*self.inner;
         let inner = Inner {
             walks: Walks::sharing(tables.clone(), walks.moves.clone()),
             tables,
             content: content.clone(),
             unlinker: unlinker.clone(),
             running: running.clone(),
-            clock: *clock,
+            settings: *settings,
             open: RwLock::new(true),
         };
         Self { inner: Arc::new(inner) }

@@ -2,7 +2,6 @@
 
 use super::ask::{Condition, Made, Node, PutOptions};
 use super::ground::{Ground, Way};
-use super::held::Patience;
 use super::spot::{Spot, Stored, no_directory};
 use super::{Drive, DriveError, Result, TRIES};
 use crate::content::Staged;
@@ -67,7 +66,7 @@ impl Drive {
         let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
         let mut draft: Option<Draft> = None;
         let mut added = None;
-        let mut patience = Patience::new();
+        let mut patience = self.patience();
         for _ in 0..TRIES {
             let decided = self.decide(&parent, &name, terms, &new.creator).await;
             let Decision { ground, spot } = match decided {
@@ -83,7 +82,7 @@ impl Drive {
                 self.abandon(Some(old)).await;
                 staged.rename(FileId::random()).await?;
             }
-            let added = *added.get_or_insert_with(self.inner.clock);
+            let added = *added.get_or_insert_with(self.inner.settings.clock);
             let attributes = Attributes {
                 size: staged.size,
                 mime: new.mime.clone(),

@@ -1,7 +1,6 @@
 //! Moving a file.
 
 use super::ask::{Made, Node};
-use super::held::Patience;
 use super::put::drop_version;
 use super::spot::{Live, Spot, Stored, no_directory};
 use super::{Drive, DriveError, Result, TRIES};
@@ -30,7 +29,7 @@ impl Drive {
     async fn relocate(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Made> {
         let (from_parent, from_name) = from.split().ok_or(DriveError::Root)?;
         let (to_parent, to_name) = ends(from, to)?;
-        let mut patience = Patience::new();
+        let mut patience = self.patience();
         for _ in 0..TRIES {
             let source = self.spot(&from_parent, &from_name).await?;
             if source.parent.is_some() && source.directory.is_some() {

@@ -1,7 +1,6 @@
 //! Deleting a file, and removing an empty directory.
 
 use super::ask::Condition;
-use super::held::Patience;
 use super::put::drop_version;
 use super::spot::{Live, Stored};
 use super::{Drive, DriveError, Result, TRIES};
@@ -18,7 +17,7 @@ impl Drive {
 
     async fn delete_file(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::Root)?;
-        let mut patience = Patience::new();
+        let mut patience = self.patience();
         for _ in 0..TRIES {
             let spot = self.spot(&parent, &name).await?;
             let Some(live) = &spot.parent else {
@@ -64,7 +63,7 @@ impl Drive {
 
     async fn remove_directory(&self, path: &DrivePath) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::Root)?;
-        let mut patience = Patience::new();
+        let mut patience = self.patience();
         for _ in 0..TRIES {
             let spot = self.spot(&parent, &name).await?;
             let Some(live) = &spot.parent else {

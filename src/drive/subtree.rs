@@ -78,7 +78,7 @@ impl Drive {
     /// Each try is an operation of its own: one that gave way to an older one, or whose paths changed before it
     /// held them, is undone and begun anew.
     async fn operate(&self, from: &DrivePath, kind: &Kind) -> Result<DirEntry> {
-        let mut patience = Patience::new();
+        let mut patience = self.patience();
         loop {
             // An operation that has no record yet waits like any writer.
             while self.make_way_at(from, &mut patience).await? {}
@@ -124,7 +124,7 @@ impl Drive {
         };
         let reserve = what.makes_room();
         let recorded = self.inner.tables.commit(Plan { guarded: vec![row], reserve, ..Plan::default() }).await;
-        let mut operation = Operation { drive: self, id, what, patience: Patience::of(id), cells: 0 };
+        let mut operation = Operation { drive: self, id, what, patience: self.patience_of(id), cells: 0 };
         let done = match recorded {
             Ok(Outcome::Committed) => operation.run(root).await,
             Ok(Outcome::Refused(_)) => return Err(DriveError::Contended),

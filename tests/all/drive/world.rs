@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
-use rowdrive::drive::{Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Versions};
+use rowdrive::drive::{
+    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Settings, Versions,
+};
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::time::Clock;
@@ -43,6 +45,9 @@ fn clock() -> rowdrive::schema::Timestamp {
     rowdrive::schema::Timestamp::from_ms(NOW.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Those who wait for an operation that is paused wait in vain: not for long.
+const SETTINGS: Settings = Settings { clock, patience: Duration::from_millis(20) };
+
 impl World {
     pub async fn new(set_up: &[Op]) -> Self {
         let store = Stepwise::new(Arc::new(Memory::default()));
@@ -51,7 +56,7 @@ impl World {
         migrate::up(&through).await.unwrap();
         let tables = Tables::new(store.inner());
         migrate::up(&tables).await.unwrap();
-        let drive = Drive::open_with_clock(through, content.path(), clock).await.unwrap();
+        let drive = Drive::open_with(through, content.path(), SETTINGS).await.unwrap();
         let watcher = drive.beside(tables.clone());
         let world = Self { store, drive, watcher, tables, content };
         for op in set_up {
@@ -65,7 +70,7 @@ impl World {
         self.store.revive();
         let tables = Tables::new(self.store.clone());
         migrate::up(&tables).await.unwrap();
-        self.drive = Drive::open_with_clock(tables, self.content.path(), clock).await.unwrap();
+        self.drive = Drive::open_with(tables, self.content.path(), SETTINGS).await.unwrap();
         self.watcher = self.drive.beside(self.tables.clone());
     }
 
