@@ -21,6 +21,10 @@ bugs! {
     ListBeforeClose,
     /// After an unknown fate, closing is tried again under the same id.
     CloseAgain,
+    /// After an unknown fate, the record is written again under the same id.
+    RecordAgain,
+    /// A row below the root that is not as it was is told as a refusal.
+    LostLeaseIsRefused,
 
     // Step 3: stage.
     /// A new row is put over whatever is there.
@@ -83,6 +87,8 @@ bugs! {
     UndoForgetsNew,
     /// The record goes before the marks.
     RecordFirstInUndo,
+    /// Start-up undoes what others are at, too.
+    StartUpTakesAll,
     /// Start-up lists the records after it accepted requests.
     ListsRecordsLate,
 
@@ -97,6 +103,8 @@ bugs! {
     StagedReadOnce,
 
     // Writing at a held row.
+    /// A closed row is taken for absent, whatever its record says.
+    ClosedIsGone,
     /// A prepared mark is cleared, its record left as it is.
     ClearPrepared,
     /// A staged row that never came true is cleared, not removed.

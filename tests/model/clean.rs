@@ -43,7 +43,9 @@ hold! { embedded, |scene| scene;
     move_and_delete_new delete_and_child_moved_out delete_and_delete_child move_into_deleted move_into_rmdir
     move_and_find move_and_back_and_find moves_to_and_fro_and_find delete_and_find replaced_and_create
     move_and_rmdir crashed_move_and_writers crashed_move_and_target
-    crashed_move_and_old_path crashed_move_and_same_again crashed_move_and_back crashed_delete_and_writers
+    crashed_move_and_old_path crashed_move_and_same_again crashed_move_and_back crashed_delete_and_writers move_large_and_writers move_large_and_old_path
+    delete_large_and_old_path move_large_and_child_moved_out crashed_move_large_and_writers
+    crashed_delete_large_and_writers crashed_move_large_and_child_moved_out
 }
 
 // Row by row, and with a disk that is full for two writes.
@@ -85,6 +87,12 @@ hold! { cluster_late, |scene| scene.unknown(1).full(0).cluster();
     move_and_rmdir_below move_and_rmdir_of_moved rmdir_and_create_in_it move_and_file_moved_out
     delete_and_file_moved_out move_and_file_moved_in move_and_list_old move_and_list_new delete_and_list
     move_into_rmdir move_and_find delete_and_find move_and_rmdir
+}
+
+// And two such writes.
+hold! { cluster_late_twice, |scene| scene.unknown(2).full(0).cluster();
+    move_alone delete_alone move_and_create_at_target move_and_mkdir_at_target move_and_list_old move_and_list_new
+    delete_and_list move_into_rmdir
 }
 
 #[test]

@@ -129,20 +129,28 @@ pub enum Turn {
     Free(u32),
 }
 
+/// The call that an actor will make in its next turn.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Due {
+    Read,
+    ReadRecord,
+    Commit,
+}
+
 pub struct Io<'a> {
     pub world: &'a mut World,
     pub scene: &'a Scenario,
     pub actor: usize,
     pub log: Vec<Answer>,
     pub turn: Turn,
-    /// The twist does not fit the call: there is no such turn.
-    pub misfit: bool,
+    /// The call that ended the turn.
+    pub due: Option<Due>,
     next: usize,
 }
 
 impl<'a> Io<'a> {
     pub fn new(world: &'a mut World, scene: &'a Scenario, actor: usize, log: Vec<Answer>, turn: Turn) -> Self {
-        Self { world, scene, actor, log, turn, misfit: false, next: 0 }
+        Self { world, scene, actor, log, turn, due: None, next: 0 }
     }
 
     pub fn bug(&self, bug: Bug) -> bool {
@@ -154,24 +162,21 @@ impl<'a> Io<'a> {
         self.scene.request(op)
     }
 
-    fn call(&mut self, make: impl FnOnce(&mut World, &Scenario, Twist) -> Option<Answer>) -> Run<Answer> {
+    fn call(&mut self, due: Due, make: impl FnOnce(&mut World, &Scenario, Twist) -> Answer) -> Run<Answer> {
         if let Some(answer) = self.log.get(self.next) {
             self.next += 1;
             return Ok(answer.clone());
         }
-        let twist = match self.turn {
-            Turn::Over | Turn::Free(0) => return Err(Stop::Turn),
-            Turn::One(twist) => twist,
-            Turn::Free(_) => Twist::Plain,
+        let (twist, rest) = match self.turn {
+            Turn::Over | Turn::Free(0) => {
+                self.due = Some(due);
+                return Err(Stop::Turn);
+            }
+            Turn::One(twist) => (twist, Turn::Over),
+            Turn::Free(left) => (Twist::Plain, Turn::Free(left - 1)),
         };
-        self.turn = match self.turn {
-            Turn::Free(left) => Turn::Free(left - 1),
-            _ => Turn::Over,
-        };
-        let Some(answer) = make(self.world, self.scene, twist) else {
-            self.misfit = true;
-            return Err(Stop::Turn);
-        };
+        self.turn = rest;
+        let answer = make(self.world, self.scene, twist);
         self.log.push(answer.clone());
         self.next += 1;
         Ok(answer)
@@ -179,7 +184,7 @@ impl<'a> Io<'a> {
 
     /// A call that only reads, and that nothing special can happen to.
     fn read(&mut self, make: impl FnOnce(&Store) -> Answer) -> Run<Answer> {
-        self.call(|world, _, twist| (twist == Twist::Plain).then(|| make(&world.store)))
+        self.call(Due::Read, |world, _, _| make(&world.store))
     }
 
     pub fn get(&mut self, at: Path) -> Run<Option<Row>> {
@@ -225,18 +230,12 @@ impl<'a> Io<'a> {
 
     /// Reads a record. While a process lives, the leases of its records are in its memory and do not end.
     pub fn seen(&mut self, op: OpId) -> Run<Seen> {
-        let answer = self.call(|world, scene, twist| {
+        let answer = self.call(Due::ReadRecord, |world, scene, twist| {
             let record = world.store.record(op);
             let dead = scene.form == Form::Embedded && scene.life_of(op) < world.life;
             let alive = record == Record::Prepared && !dead;
-            let fits = match twist {
-                Twist::Plain => true,
-                Twist::LeaseOver => alive && scene.form == Form::Cluster,
-                Twist::GiveUp => alive && !scene.patient,
-                _ => false,
-            };
-            let over = dead || twist == Twist::LeaseOver;
-            fits.then_some(Answer::Seen(Seen { record, over, waited: twist == Twist::GiveUp }))
+            let over = dead || (twist == Twist::LeaseOver && alive);
+            Answer::Seen(Seen { record, over, waited: twist == Twist::GiveUp && alive })
         })?;
         match answer {
             Answer::Seen(seen) => Ok(seen),
@@ -245,14 +244,13 @@ impl<'a> Io<'a> {
     }
 
     pub fn commit(&mut self, plan: Plan) -> Run<Outcome> {
-        let answer = self.call(|world, scene, twist| {
+        let answer = self.call(Due::Commit, |world, scene, twist| {
             if world.stopped {
-                return (twist == Twist::Plain).then_some(Answer::Outcome(Outcome::Failed));
+                return Answer::Outcome(Outcome::Failed);
             }
             let lost = matches!(twist, Twist::LostAnswer | Twist::LostWrite);
             world.stopped = lost && scene.form == Form::Embedded;
-            Some(Answer::Outcome(match twist {
-                Twist::Plain => world.commit(&plan),
+            Answer::Outcome(match twist {
                 Twist::LostAnswer => {
                     world.commit(&plan);
                     Outcome::Unknown
@@ -262,8 +260,8 @@ impl<'a> Io<'a> {
                     Outcome::Unknown
                 }
                 Twist::Full => Outcome::Full,
-                Twist::LeaseOver | Twist::GiveUp => return None,
-            }))
+                Twist::Plain | Twist::LeaseOver | Twist::GiveUp => world.commit(&plan),
+            })
         })?;
         match answer {
             Answer::Outcome(outcome) => Ok(outcome),

@@ -6,7 +6,7 @@ use stateright::{Model, Property};
 
 use crate::bugs::Bug;
 use crate::held::settle;
-use crate::io::{Answer, Io, Stop, Told, Turn, Twist, World};
+use crate::io::{Answer, Due, Io, Stop, Told, Turn, Twist, World};
 use crate::scenario::{Form, Role, Scenario};
 use crate::store::{Mark, Record, Store};
 use crate::tree::Tree;
@@ -15,6 +15,8 @@ use crate::tree::Tree;
 pub struct Progress {
     begun: bool,
     log: Vec<Answer>,
+    /// Its next call; none before its first one.
+    due: Option<Due>,
     told: Option<Told>,
     /// What a reader may tell: everything that was true since it began.
     truths: Vec<Told>,
@@ -67,8 +69,8 @@ impl State {
         }
     }
 
-    /// One turn of an actor; false if there is no such turn.
-    fn turn(&mut self, scene: &Scenario, actor: usize, twist: Twist) -> bool {
+    /// One turn of an actor: one call.
+    fn turn(&mut self, scene: &Scenario, actor: usize, twist: Twist) {
         match twist {
             Twist::LostAnswer | Twist::LostWrite => self.unknown += 1,
             Twist::Full => self.full += 1,
@@ -80,13 +82,15 @@ impl State {
         let log = std::mem::take(&mut self.actors[actor].log);
         let mut io = Io::new(&mut self.world, scene, actor, log, Turn::One(twist));
         let end = scene.run(&mut io);
-        let (log, misfit) = (io.log, io.misfit);
+        let (log, due) = (io.log, io.due);
         match end {
-            Err(Stop::Turn) => self.actors[actor].log = log,
+            Err(Stop::Turn) => {
+                self.actors[actor].log = log;
+                self.actors[actor].due = due;
+            }
             Ok(told) | Err(Stop::End(told)) => self.end(scene, actor, told),
         }
         (0..self.actors.len()).for_each(|actor| self.observe(scene, actor));
-        !misfit
     }
 
     fn end(&mut self, scene: &Scenario, actor: usize, told: Told) {
@@ -121,7 +125,7 @@ impl State {
         }
         if scene.bug != Some(Bug::ListsRecordsLate) {
             let starts = |actor: &usize| scene.actors[*actor].role == Role::StartUp;
-            (0..scene.actors.len()).filter(starts).for_each(|actor| _ = self.turn(scene, actor, Twist::Plain));
+            (0..scene.actors.len()).filter(starts).for_each(|actor| self.turn(scene, actor, Twist::Plain));
         }
     }
 
@@ -155,9 +159,30 @@ impl State {
             if alive.is_empty() {
                 return true;
             }
-            alive.into_iter().for_each(|actor| _ = state.turn(scene, actor, Twist::Plain));
+            alive.into_iter().for_each(|actor| state.turn(scene, actor, Twist::Plain));
         }
         false
+    }
+}
+
+impl Scenario {
+    /// What may be special about a call.
+    fn twists(&self, state: &State, due: Option<Due>) -> Vec<Twist> {
+        let mut twists = vec![Twist::Plain];
+        match due {
+            Some(Due::ReadRecord) => {
+                twists.extend((!self.patient).then_some(Twist::GiveUp));
+                twists.extend((self.form == Form::Cluster).then_some(Twist::LeaseOver));
+            }
+            Some(Due::Commit) if !state.world.stopped => {
+                if state.unknown < self.unknown {
+                    twists.extend([Twist::LostAnswer, Twist::LostWrite]);
+                }
+                twists.extend((state.full < self.full).then_some(Twist::Full));
+            }
+            _ => {}
+        }
+        twists
     }
 }
 
@@ -175,22 +200,12 @@ impl Model for Scenario {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let mut twists = vec![Twist::Plain];
-        if !self.patient {
-            twists.push(Twist::GiveUp);
+        for actor in (0..self.actors.len()).filter(|actor| state.is_alive(self, *actor)) {
+            let twists = self.twists(state, state.actors[actor].due);
+            actions.extend(twists.into_iter().map(|twist| Action::Turn(actor, twist)));
         }
         if self.form == Form::Cluster {
-            twists.push(Twist::LeaseOver);
             actions.extend((0..state.world.flight.len()).map(Action::Deliver));
-        }
-        if state.unknown < self.unknown {
-            twists.extend([Twist::LostAnswer, Twist::LostWrite]);
-        }
-        if state.full < self.full {
-            twists.push(Twist::Full);
-        }
-        for actor in (0..self.actors.len()).filter(|actor| state.is_alive(self, *actor)) {
-            actions.extend(twists.iter().map(|twist| Action::Turn(actor, *twist)));
         }
         if self.crash && state.world.life == 1 {
             actions.push(Action::Crash { replay: false });
@@ -203,11 +218,7 @@ impl Model for Scenario {
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
         let mut next = state.clone();
         match action {
-            Action::Turn(actor, twist) => {
-                if !next.turn(self, actor, twist) {
-                    return None;
-                }
-            }
+            Action::Turn(actor, twist) => next.turn(self, actor, twist),
             Action::Deliver(number) => {
                 let plan = next.world.flight.remove(number);
                 next.world.commit(&plan);

@@ -217,6 +217,42 @@ pub fn replaced_and_create() -> Scenario {
     move_and_another_to_old_path().ask(Create(p("/a/n")))
 }
 
+// More rows than one batch of step 5 takes.
+
+/// `/a/x/y` and `/a/z`, with a file at the bottom.
+fn large() -> Scenario {
+    let dirs = [(p("/a"), 1), (p("/a/x"), 2), (p("/a/x/y"), 3), (p("/a/z"), 4)];
+    Scenario::of(&dirs, &[(p("/a/x/y/f"), FILE)])
+}
+
+pub fn move_large_and_writers() -> Scenario {
+    moved(large()).ask(Create(p("/a/x/y/n"))).ask(Rmdir(p("/a/z")))
+}
+
+pub fn move_large_and_old_path() -> Scenario {
+    moved(large()).ask(Upload(p("/a/n"))).ask(Mkdir(p("/a/z")))
+}
+
+pub fn delete_large_and_old_path() -> Scenario {
+    deleted(large()).ask(Mkdir(p("/a"))).ask(Upload(p("/a/x/n")))
+}
+
+pub fn move_large_and_child_moved_out() -> Scenario {
+    moved(large()).op(2, Move(p("/a/x"), p("/x")))
+}
+
+pub fn crashed_move_large_and_writers() -> Scenario {
+    moved(large()).full(1).unknown(1).crash().ask(Upload(p("/a/n"))).ask(Rmdir(p("/b/z")))
+}
+
+pub fn crashed_delete_large_and_writers() -> Scenario {
+    deleted(large()).full(1).unknown(1).crash().ask(Mkdir(p("/a"))).ask(Mkdir(p("/a/x")))
+}
+
+pub fn crashed_move_large_and_child_moved_out() -> Scenario {
+    moved(large()).crash().op(2, Move(p("/a/x"), p("/x"))).list(p("/b/x"))
+}
+
 // The process crashes, and another one starts while its first requests come in.
 
 pub fn crashed_move_and_writers() -> Scenario {

@@ -25,6 +25,8 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         Bug::CloseBeforeRecord => (move_and_list_old(), CLEAN),
         Bug::CloseUnguarded => (move_and_delete(), TREE),
         Bug::ListBeforeClose => (move_and_create_below(), TREE),
+        Bug::RecordAgain => (lossy(move_and_mkdir_at_target()).unknown(2), SETTLES),
+        Bug::LostLeaseIsRefused => (move_and_rmdir_below().cluster(), ANSWER),
         Bug::CloseAgain => (lossy(move_and_back()), SETTLES),
 
         Bug::StageUnguarded => (move_and_mkdir_at_target(), TREE),
@@ -57,12 +59,14 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         Bug::UndoWalks => (move_and_rmdir_below().full(2), CLEAN),
         Bug::UndoForgetsNew => (move_and_list_new(), CLEAN),
         Bug::RecordFirstInUndo => (move_and_create_at_target(), CLEAN),
+        Bug::StartUpTakesAll => (move_and_list_old().cluster(), CLEAN),
         Bug::ListsRecordsLate => (crashed_move_and_same_again(), CLEAN),
 
         Bug::RecordFromBefore | Bug::MissingReadOnce => (move_and_list_new(), READ),
         Bug::MissingIsCommitted => (move_and_list_new(), READ),
         Bug::StagedReadOnce => (move_and_list_new(), READ),
 
+        Bug::ClosedIsGone => (move_and_create_below(), ANSWER),
         Bug::ClearPrepared => (move_and_create_below(), TREE),
         Bug::VisitorClearsStaged => (crashed_move_and_target(), TREE),
         Bug::VisitorRemovesStaged | Bug::VisitorRemovesRecord => (move_and_mkdir_at_target(), TREE),

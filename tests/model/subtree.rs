@@ -80,7 +80,7 @@ impl Attempt {
     fn carry_out(&self, io: &mut Io<'_>) -> Run<()> {
         let record = guarded(Key::Op(self.op), &[Check::Record(Record::Missing)], &[Change::Record(Record::Prepared)]);
         if !io.bug(Bug::CloseBeforeRecord) {
-            self.send(io, plan(vec![record.clone()]), false)?;
+            self.send(io, plan(vec![record.clone()]), io.bug(Bug::RecordAgain))?;
         }
         let rows = self.close(io)?;
         if io.bug(Bug::CloseBeforeRecord) {
@@ -101,9 +101,14 @@ impl Attempt {
             Outcome::Done => Ok(Some(())),
             Outcome::Unknown if again => Ok(None),
             Outcome::Unknown | Outcome::Full | Outcome::Failed => Err(Stop::End(Told::Busy)),
-            Outcome::Refused(refusal) if again && refusal.mark.op() == Some(self.op) => Ok(Some(())),
+            Outcome::Refused(refusal) if again && self.is_own(refusal) => Ok(Some(())),
             Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
         })
+    }
+
+    /// Whether it was this operation that changed the row.
+    fn is_own(&self, refusal: Refusal) -> bool {
+        refusal.key == Key::Op(self.op) || refusal.mark.op() == Some(self.op)
     }
 
     /// A row is not as it should be: `Ok` if it is worth another try.
@@ -114,7 +119,7 @@ impl Attempt {
         let root = self.request.at();
         // Rows that this operation holds have changed: its lease was over. That is no reason to refuse it.
         let held = (at != root && at.is_within(root)) || refusal.check == Check::Mark(Mark::Staged(self.op));
-        let told = if held { Told::Busy } else { Told::Refused };
+        let told = if held && !io.bug(Bug::LostLeaseIsRefused) { Told::Busy } else { Told::Refused };
         if refusal.mark == Mark::Free {
             return Err(Stop::End(told));
         }
