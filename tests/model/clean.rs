@@ -42,10 +42,10 @@ hold! { embedded, |scene| scene;
     move_and_back move_and_on move_and_another_to_old_path two_moves_to_one_target move_and_delete
     move_and_delete_new delete_and_child_moved_out delete_and_delete_child move_into_deleted move_into_rmdir
     move_and_find move_and_back_and_find moves_to_and_fro_and_find delete_and_find replaced_and_create
-    move_and_rmdir crashed_move_and_writers crashed_move_and_target
-    crashed_move_and_old_path crashed_move_and_same_again crashed_move_and_back crashed_delete_and_writers move_large_and_writers move_large_and_old_path
-    delete_large_and_old_path move_large_and_child_moved_out crashed_move_large_and_writers
-    crashed_delete_large_and_writers crashed_move_large_and_child_moved_out
+    move_and_rmdir crashed_move_and_writers crashed_move_and_target crashed_move_and_old_path
+    crashed_move_and_same_again crashed_move_and_back crashed_delete_and_writers move_large_and_writers
+    move_large_and_old_path delete_large_and_old_path move_large_and_child_moved_out
+    crashed_move_large_and_writers crashed_delete_large_and_writers crashed_move_large_and_child_moved_out
 }
 
 // Row by row, and with a disk that is full for two writes.

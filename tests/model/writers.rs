@@ -90,6 +90,7 @@ impl Rows<'_, '_> {
             Request::MoveFile(_, to) => {
                 let mut source = if self.bug(Bug::MoveFileNotLive) { vec![] } else { live(self.io, parent) };
                 source.push(Check::Entry(Kind::File, at.name(), id));
+                // No file moves twice here, so its place is the first one.
                 let stands = Standing { dir: parent, name: at.name(), by: 0 };
                 let file = guarded(Key::File(id), &[Check::Standing(stands)], &[stand(target, to.name())]);
                 let unlink = guarded(Key::Dir(at.parent()), &source, &[Change::Unlink(Kind::File, at.name())]);
