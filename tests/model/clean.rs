@@ -7,7 +7,7 @@ use crate::scenarios::{
     crossing, delete_and_child_moved_out, delete_and_delete_child, delete_and_upload_at_old_path, halves_and_rival,
     move_and_another_to_old_path, move_and_back, move_and_back_and_find, move_and_delete, move_and_delete_new,
     move_and_list_new_and_create, move_and_on, move_and_upload_at_old_path, move_into_deleted, move_into_moved,
-    move_of_child_out, move_of_child_out_first, ring, two_moves_of_one, two_moves_to_one_target,
+    move_of_child_out, move_of_child_out_first, two_moves_of_one, two_moves_to_one_target,
 };
 
 fn holds(scene: Scenario) {
@@ -123,6 +123,6 @@ fn large_with_a_late_write() {
 #[test]
 #[ignore = "minutes, for changes of the protocol: many processes"]
 fn large_with_leases() {
-    let scenes = [delete_and_upload_at_old_path(), move_of_child_out_first(), move_and_back_and_find(), ring()];
+    let scenes = [delete_and_upload_at_old_path(), move_of_child_out_first(), move_and_back_and_find()];
     scenes.into_iter().for_each(|scene| holds(scene.cluster()));
 }
