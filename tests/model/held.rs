@@ -1,0 +1,247 @@
+//! Held rows: what a reader makes of them, what a writer does there, and how records are settled.
+
+use crate::bugs::Bug;
+use crate::io::{Io, Outcome, Run, Stop, Told};
+use crate::scenario::Form;
+use crate::store::{Change, Check, Guarded, Key, Mark, OpId, Plan, Record, Row, guarded, plan};
+use crate::tree::{Kind, Path, Request};
+
+/// The table "reading a held row": the row at this path if it reads as live.
+pub fn read(io: &mut Io<'_>, at: Path) -> Run<Option<Row>> {
+    let early = if io.bug(Bug::RecordFromBefore) { Some(io.records()?) } else { None };
+    io.until(|io| {
+        let Some(row) = io.get(at)? else { return Ok(Some(None)) };
+        let Some(op) = row.mark.op() else { return Ok(Some(Some(row))) };
+        // IMPORTANT: the record is read after the row.
+        let record = match &early {
+            Some(records) => records.get(&op).copied().unwrap_or(Record::Missing),
+            None => io.seen(op)?.record,
+        };
+        let closed = matches!(row.mark, Mark::Closed(_));
+        match record {
+            Record::Prepared | Record::Aborted => Ok(Some(closed.then_some(row))),
+            Record::Committed if closed => Ok(Some(None)),
+            Record::Committed if io.bug(Bug::StagedReadOnce) => Ok(Some(Some(row))),
+            Record::Missing if io.bug(Bug::MissingIsCommitted) => Ok(Some((!closed).then_some(row))),
+            Record::Missing if early.is_some() || io.bug(Bug::MissingReadOnce) => Ok(Some(closed.then_some(row))),
+            Record::Committed | Record::Missing => {
+                let again = io.get(at)?;
+                if again.as_ref().map(|again| again.mark) != Some(row.mark) {
+                    return Ok(None); // start over
+                }
+                Ok(Some(if closed || record == Record::Committed { again } else { None }))
+            }
+        }
+    })
+}
+
+/// What became of a mark that a writer met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Held {
+    /// Look again: it is cleared, or somebody else's business.
+    Again,
+    /// The row reads as absent: its operation is committed.
+    Gone,
+}
+
+/// The paragraph "writing at a held row". `own`: the operation of who comes here, once it has a record.
+pub fn meet(io: &mut Io<'_>, at: Path, mark: Mark, own: Option<OpId>) -> Run<Held> {
+    let op = mark.op().expect("a held row");
+    let seen = io.seen(op)?;
+    match (seen.record, mark) {
+        (_, Mark::Closed(_)) if io.bug(Bug::ClosedIsGone) => return Ok(Held::Gone),
+        (Record::Prepared, _) if io.bug(Bug::ClearPrepared) => clear(io, at, mark)?,
+        (Record::Prepared, _) if seen.over => abort(io, op)?,
+        (Record::Prepared, _) if seen.waited => return Err(Stop::End(Told::Busy)),
+        (Record::Prepared, _) => {
+            let yields = own.is_some_and(|own| op < own);
+            if yields && !io.bug(Bug::NeverYield) {
+                return Err(Stop::End(Told::Busy));
+            }
+        }
+        (Record::Committed, Mark::Closed(_)) => return Ok(Held::Gone),
+        (Record::Committed, _) if io.bug(Bug::VisitorRemovesStaged) => remove_staged(io, at, op)?,
+        (Record::Committed, _) | (_, Mark::Closed(_)) => clear(io, at, mark)?,
+        (_, _) if io.bug(Bug::VisitorClearsStaged) => clear(io, at, mark)?,
+        (_, _) => remove_staged(io, at, op)?,
+    }
+    if io.bug(Bug::VisitorRemovesRecord) && matches!(seen.record, Record::Aborted | Record::Committed) {
+        insist(io, plan(vec![guarded(Key::Op(op), &[], &[Change::Remove])]))?;
+    }
+    Ok(Held::Again)
+}
+
+/// The row at this path if it reads as live and nothing holds it; `None` if it reads as absent.
+pub fn look(io: &mut Io<'_>, at: Path) -> Run<Option<Row>> {
+    io.until(|io| {
+        let Some(row) = io.get(at)? else { return Ok(Some(None)) };
+        if row.mark == Mark::Free {
+            return Ok(Some(Some(row)));
+        }
+        match meet(io, at, row.mark, None)? {
+            Held::Again => Ok(None),
+            Held::Gone => Ok(Some(None)),
+        }
+    })
+}
+
+/// Clean-up does not pass a write whose fate is unknown, and a full disk is waited for.
+fn insist(io: &mut Io<'_>, write: Plan) -> Run<Outcome> {
+    io.until(|io| match io.commit(write.clone())? {
+        Outcome::Unknown if io.bug(Bug::PastUnknown) => Ok(Some(Outcome::Done)),
+        Outcome::Unknown | Outcome::Failed => Err(Stop::End(Told::Busy)),
+        Outcome::Full if io.bug(Bug::PastFull) => Ok(Some(Outcome::Done)),
+        Outcome::Full if io.bug(Bug::FullGivesUp) => Err(Stop::End(Told::Busy)),
+        Outcome::Full => Ok(None),
+        outcome => Ok(Some(outcome)),
+    })
+}
+
+fn clear(io: &mut Io<'_>, at: Path, mark: Mark) -> Run<()> {
+    insist(io, plan(vec![cleared(io, at, mark)])).map(drop)
+}
+
+fn cleared(io: &Io<'_>, at: Path, mark: Mark) -> Guarded {
+    let check: &[Check] = if io.bug(Bug::ClearUnchecked) { &[] } else { &[Check::Mark(mark)] };
+    guarded(Key::Dir(at), check, &[Change::Mark(Mark::Free)])
+}
+
+fn removed(io: &Io<'_>, at: Path, mark: Mark) -> Guarded {
+    let check: &[Check] = if io.bug(Bug::RemoveUnchecked) { &[] } else { &[Check::Mark(mark)] };
+    guarded(Key::Dir(at), check, &[Change::Remove])
+}
+
+fn remove_staged(io: &mut Io<'_>, at: Path, op: OpId) -> Run<()> {
+    insist(io, plan(vec![removed(io, at, Mark::Staged(op))])).map(drop)
+}
+
+fn abort(io: &mut Io<'_>, op: OpId) -> Run<()> {
+    let check: &[Check] = if io.bug(Bug::AbortUnguarded) { &[] } else { &[Check::Record(Record::Prepared)] };
+    insist(io, plan(vec![guarded(Key::Op(op), check, &[Change::Record(Record::Aborted)])])).map(drop)
+}
+
+/// Brings an operation to its end, whatever it got to: what its owner does, and start-up. Returns what its
+/// record said.
+pub fn settle(io: &mut Io<'_>, op: OpId) -> Run<Record> {
+    io.until(|io| {
+        let record = io.seen(op)?.record;
+        match record {
+            Record::Prepared => {
+                abort(io, op)?;
+                return Ok(None);
+            }
+            Record::Committed => finish(io, op)?,
+            Record::Aborted | Record::Missing => undo(io, op)?,
+        }
+        Ok(Some(record))
+    })
+}
+
+/// Takes back steps 2 and 3 of an operation that is not committed and never will be.
+fn undo(io: &mut Io<'_>, op: OpId) -> Run<()> {
+    let request = io.request(op);
+    if io.bug(Bug::RecordFirstInUndo) {
+        remove_record(io, op)?;
+    }
+    // IMPORTANT: both trees by key. A walk through listings misses rows that were unlinked meanwhile.
+    let mut trees = vec![request.at()];
+    trees.extend(request.to().filter(|_| !io.bug(Bug::UndoForgetsNew)));
+    let mut after = None;
+    while let Some(at) = next_in_undo(io, op, &trees, after)? {
+        match request.to() {
+            Some(to) if at.is_within(to) => remove_staged(io, at, op)?,
+            _ => clear(io, at, Mark::Closed(op))?,
+        }
+        after = Some(at);
+    }
+    remove_record(io, op)
+}
+
+fn next_in_undo(io: &mut Io<'_>, op: OpId, trees: &[Path], after: Option<Path>) -> Run<Option<Path>> {
+    if !io.bug(Bug::UndoWalks) {
+        let marks = [Mark::Closed(op), Mark::Staged(op)];
+        return Ok(io.marked(trees, &marks, after, 1)?.first().copied());
+    }
+    // Seeded: from listing to listing, as far as the old tree still hangs together.
+    let root = trees[0];
+    let linked = io.get(root)?.map_or(vec![], |row| row.sub.keys().filter(|k| k.0 == Kind::Dir).map(|k| k.1).collect());
+    let old = [root].into_iter().chain(linked.into_iter().map(|name| root.join(name)));
+    let all = old.flat_map(|at| trees.iter().map(move |tree| at.rebase(root, *tree)));
+    Ok(all.filter(|at| after.is_none_or(|after| *at > after)).min())
+}
+
+fn remove_record(io: &mut Io<'_>, op: OpId) -> Run<()> {
+    insist(io, plan(vec![guarded(Key::Op(op), &[], &[Change::Remove])])).map(drop)
+}
+
+/// Step 5: the keys of the old tree, some rows at a time.
+pub fn finish(io: &mut Io<'_>, op: OpId) -> Run<()> {
+    let from = io.request(op).at();
+    let mut after = None;
+    if io.bug(Bug::RecordFirst) {
+        remove_record(io, op)?;
+    }
+    loop {
+        let rows = io.marked(&[from], &[Mark::Closed(op)], after, io.scene.batch)?;
+        let Some(last) = rows.last() else { break };
+        after = Some(*last);
+        settle_rows(io, op, &rows)?;
+    }
+    remove_record(io, op)
+}
+
+/// Step 5 for these rows alone: also what a writer does who wants the path of a row that is gone.
+pub fn settle_rows(io: &mut Io<'_>, op: OpId, rows: &[Path]) -> Run<()> {
+    let old: Vec<Guarded> = rows.iter().map(|at| removed(io, *at, Mark::Closed(op))).collect();
+    let old_first = io.bug(Bug::OldBeforeNew);
+    if old_first {
+        together(io, &old)?;
+    }
+    // IMPORTANT: first the new row, or what is behind the old one; that answered, the old row.
+    match io.request(op) {
+        Request::Move(from, to) => {
+            let new: Vec<Guarded> = rows.iter().map(|at| cleared(io, at.rebase(from, to), Mark::Staged(op))).collect();
+            if !io.bug(Bug::NewRowNotCleared) {
+                together(io, &new)?;
+            }
+        }
+        _ => {
+            for at in rows {
+                remove_behind(io, op, *at)?;
+            }
+        }
+    }
+    if old_first { Ok(()) } else { together(io, &old) }
+}
+
+/// All in one plan. If it is refused, somebody has settled one of the rows already: then each alone.
+fn together(io: &mut Io<'_>, rows: &[Guarded]) -> Run<()> {
+    let outcome = insist(io, plan(rows.to_vec()))?;
+    if matches!(outcome, Outcome::Refused(_)) && rows.len() > 1 && !io.bug(Bug::BatchRefusedPassed) {
+        for row in rows {
+            insist(io, plan(vec![row.clone()]))?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of a deleted directory, and its id.
+fn remove_behind(io: &mut Io<'_>, op: OpId, at: Path) -> Run<()> {
+    let Some(row) = io.get(at)?.filter(|row| row.mark == Mark::Closed(op)) else { return Ok(()) };
+    let files = row.sub.iter().filter(|((kind, _), _)| *kind == Kind::File && !io.bug(Bug::FilesLeft));
+    let mut gone: Vec<Guarded> = files.map(|(_, id)| guarded(Key::File(*id), &[], &[Change::Remove])).collect();
+    if !io.bug(Bug::DirIdLeft) {
+        gone.push(guarded(Key::DirId(row.id), &[], &[Change::Remove]));
+    }
+    insist(io, plan(gone)).map(drop)
+}
+
+/// Start-up. Embedded: all records are of earlier processes. With leases: only what nobody may undo.
+pub fn start_up(io: &mut Io<'_>) -> Run<Told> {
+    let found = io.records()?;
+    let all = io.scene.form == Form::Embedded || io.bug(Bug::StartUpTakesAll);
+    for op in found.iter().filter(|(_, record)| all || **record == Record::Committed).map(|(op, _)| *op) {
+        settle(io, op)?;
+    }
+    Ok(Told::Done)
+}

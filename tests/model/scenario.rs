@@ -1,0 +1,176 @@
+//! A scenario: a small tree, who does what to it, and what may go wrong.
+
+use crate::bugs::Bug;
+use crate::held::start_up;
+use crate::io::{Io, Run, Told};
+use crate::readers::{find, list};
+use crate::store::OpId;
+use crate::subtree::operate;
+use crate::tree::{Id, Path, ROOT, Request, Tree};
+use crate::writers::write;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    /// One process: its leases end only with it, and all its writes with them.
+    Embedded,
+    /// Many processes: a lease may end while its owner still works, and a write may come at any later time.
+    Cluster,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Role {
+    Ask(Request),
+    List(Path),
+    Find(Id),
+    StartUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Actor {
+    pub role: Role,
+    /// The id of its operation, if it needs one.
+    pub op: Option<OpId>,
+    /// The process it belongs to: the first, or the one after the crash.
+    pub life: u8,
+    /// It starts when the one before it has ended.
+    pub after: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub form: Form,
+    pub dirs: Vec<(Path, Id)>,
+    pub files: Vec<(Path, Id)>,
+    pub actors: Vec<Actor>,
+    /// So many writes may end with an unknown fate, so many meet a full disk.
+    pub unknown: u8,
+    pub full: u8,
+    /// Rows that step 5 settles in one plan.
+    pub batch: usize,
+    /// Step 3 writes a row of several children in two plans.
+    pub halves: bool,
+    /// Nobody gives up waiting.
+    pub patient: bool,
+    pub crash: bool,
+    pub bug: Option<Bug>,
+}
+
+impl Scenario {
+    pub fn of(dirs: &[(Path, Id)], files: &[(Path, Id)]) -> Self {
+        Self {
+            form: Form::Embedded,
+            dirs: dirs.to_vec(),
+            files: files.to_vec(),
+            actors: Vec::new(),
+            unknown: 0,
+            full: 0,
+            batch: 2,
+            halves: false,
+            patient: false,
+            crash: false,
+            bug: None,
+        }
+    }
+
+    fn with(mut self, role: Role, op: Option<OpId>) -> Self {
+        let life = if self.crash { 2 } else { 1 };
+        self.actors.push(Actor { role, op, life, after: false });
+        self
+    }
+
+    /// A move or a delete with this id.
+    pub fn op(self, op: OpId, request: Request) -> Self {
+        self.with(Role::Ask(request), Some(op))
+    }
+
+    pub fn ask(self, request: Request) -> Self {
+        self.with(Role::Ask(request), None)
+    }
+
+    pub fn list(self, at: Path) -> Self {
+        self.with(Role::List(at), None)
+    }
+
+    pub fn find(self, file: Id) -> Self {
+        self.with(Role::Find(file), None)
+    }
+
+    /// Who was named last starts when the one before it has ended.
+    pub fn in_turn(mut self) -> Self {
+        self.actors.iter_mut().last().expect("an actor").after = true;
+        self
+    }
+
+    /// The process may crash. Start-up settles what it left; who is named after this works meanwhile.
+    pub fn crash(mut self) -> Self {
+        self.crash = true;
+        self.with(Role::StartUp, None)
+    }
+
+    /// The same with leases, and a process that starts at some time.
+    pub fn cluster(self) -> Self {
+        let mut scene = self.with(Role::StartUp, None);
+        scene.form = Form::Cluster;
+        scene.crash = false;
+        scene.actors.iter_mut().for_each(|actor| actor.life = 1);
+        scene
+    }
+
+    pub fn unknown(self, unknown: u8) -> Self {
+        Self { unknown, ..self }
+    }
+
+    pub fn full(self, full: u8) -> Self {
+        Self { full, ..self }
+    }
+
+    pub fn batch(self, batch: usize) -> Self {
+        Self { batch, ..self }
+    }
+
+    pub fn halves(self) -> Self {
+        Self { halves: true, ..self }
+    }
+
+    pub fn patient(self) -> Self {
+        Self { patient: true, ..self }
+    }
+
+    pub fn bug(self, bug: Bug) -> Self {
+        Self { bug: Some(bug), ..self }
+    }
+
+    /// The tree at the beginning.
+    pub fn tree(&self) -> Tree {
+        let parent = |at: Path| self.dirs.iter().find(|dir| dir.0 == at.parent()).map_or(ROOT, |dir| dir.1);
+        let entry = |(at, id): &(Path, Id)| (*id, (parent(*at), at.name()));
+        Tree { dirs: self.dirs.iter().map(entry).collect(), files: self.files.iter().map(entry).collect() }
+    }
+
+    fn owner(&self, op: OpId) -> &Actor {
+        self.actors.iter().find(|actor| actor.op == Some(op)).expect("an operation of this scenario")
+    }
+
+    pub fn life_of(&self, op: OpId) -> u8 {
+        self.owner(op).life
+    }
+
+    pub fn request(&self, op: OpId) -> Request {
+        match self.owner(op).role {
+            Role::Ask(request) => request,
+            role => panic!("{role:?} has no operation"),
+        }
+    }
+
+    /// What an actor does, from its beginning to its answer.
+    pub fn run(&self, io: &mut Io<'_>) -> Run<Told> {
+        let Actor { role, op, .. } = self.actors[io.actor];
+        match (role, op) {
+            (Role::Ask(request), Some(op)) => operate(io, op, request),
+            (Role::Ask(request), None) => write(io, request, 100 + u8::try_from(io.actor).expect("few actors")),
+            (Role::List(at), _) => list(io, at),
+            (Role::Find(file), _) => find(io, file),
+            (Role::StartUp, _) => start_up(io),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Every seeded bug is found: where, and by which property.
+
+use std::collections::BTreeSet;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::bugs::{ALL, Bug};
+use crate::model::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, SETTLES, TREE};
+use crate::scenario::Scenario;
+use crate::scenarios::{
+    crashed_move_and_same_again, crashed_move_and_target, crossing, delete_alone, delete_and_list, halves_and_rival,
+    move_alone, move_and_back, move_and_create_at_target, move_and_create_below, move_and_delete,
+    move_and_file_moved_out, move_and_list_new, move_and_list_old, move_and_mkdir_at_old_path,
+    move_and_mkdir_at_target, move_and_on, move_and_rmdir, move_and_rmdir_below, move_and_rmdir_of_moved,
+    move_into_deleted, move_into_moved, move_into_rmdir, move_large_and_writers, move_of_child_out,
+    moves_to_and_fro_and_find, replaced_and_create, rmdir_and_create_in_it,
+};
+
+/// The scenario that finds a bug, and the property that it breaks there. None: nothing finds it, since other
+/// guards imply this one (not all of these at once: the entry and the removed directory vouch for each other).
+#[rustfmt::skip]
+fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
+    let lossy = |scene: Scenario| scene.cluster().unknown(1);
+    Some(match bug {
+        Bug::CloseBeforeRecord => (move_and_list_old(), CLEAN),
+        Bug::CloseUnguarded => (move_and_delete(), TREE),
+        Bug::ListBeforeClose => (move_and_create_below(), TREE),
+        Bug::RecordAgain => (lossy(move_and_mkdir_at_target()).unknown(2), SETTLES),
+        Bug::LostLeaseIsRefused => (move_and_rmdir_below().cluster(), ANSWER),
+        Bug::CloseAgain => (lossy(move_and_back()), SETTLES),
+
+        Bug::StageUnguarded => (move_and_mkdir_at_target(), TREE),
+        Bug::StageMoreUnguarded => (halves_and_rival().cluster(), TREE),
+        Bug::StageAgain => (lossy(move_and_rmdir_of_moved()), SETTLES),
+
+        Bug::CommitWithoutRecord => (move_and_mkdir_at_target().cluster(), TREE),
+        // Whoever would hold the parent, or change its entry, has to hold the moved directory first.
+        Bug::SourceNotLive | Bug::SourceEntryUnchecked => return None,
+        Bug::TargetNotLive => (move_into_moved(), COMMIT),
+        // A directory of the new name would have its row where the new row is staged.
+        Bug::TargetDirUnchecked => return None,
+        Bug::TargetFileUnchecked => (move_and_create_at_target(), COMMIT),
+        Bug::DirIdNotMoved => (move_and_list_old(), PLACES),
+        Bug::UnknownIsRefused => (lossy(move_alone()), ANSWER),
+        Bug::MissingIsRefused => (lossy(delete_alone()), ANSWER),
+
+        Bug::OldBeforeNew => (move_and_list_old(), SETTLES),
+        Bug::NewRowNotCleared => (move_and_list_new(), READ),
+        Bug::RemoveUnchecked => (move_and_mkdir_at_old_path(), TREE),
+        Bug::ClearUnchecked => (move_and_on(), TREE),
+        Bug::RecordFirst => (delete_and_list(), READ),
+        Bug::PastUnknown => (lossy(move_alone()), TREE),
+        Bug::BatchRefusedPassed => (move_and_mkdir_at_old_path(), TREE),
+        Bug::PastFull => (move_alone(), TREE),
+        Bug::FullGivesUp => (delete_alone(), LEFT),
+        Bug::DirIdLeft | Bug::FilesLeft => (delete_and_list(), CLEAN),
+
+        Bug::AbortUnguarded => (move_and_create_below().cluster(), TREE),
+        Bug::UndoWalks => (move_and_rmdir_below().full(2), CLEAN),
+        Bug::UndoForgetsNew => (move_and_list_new(), CLEAN),
+        Bug::RecordFirstInUndo => (move_and_create_at_target(), CLEAN),
+        Bug::StartUpTakesAll => (move_and_list_old().cluster(), CLEAN),
+        Bug::ListsRecordsLate => (crashed_move_and_same_again(), CLEAN),
+
+        Bug::RecordFromBefore | Bug::MissingReadOnce => (move_and_list_new(), READ),
+        Bug::MissingIsCommitted => (move_and_list_new(), READ),
+        Bug::StagedReadOnce => (move_and_list_new(), READ),
+
+        Bug::ClosedIsGone => (move_and_create_below(), ANSWER),
+        Bug::ClearPrepared => (move_and_create_below(), TREE),
+        Bug::VisitorClearsStaged => (crashed_move_and_target(), TREE),
+        Bug::VisitorRemovesStaged | Bug::VisitorRemovesRecord => (move_and_mkdir_at_target(), TREE),
+        Bug::NeverYield => (move_of_child_out().patient(), END),
+
+        Bug::NoIdCheck => (replaced_and_create(), COMMIT),
+        Bug::ParentNotLive => (move_and_create_below(), TREE),
+        Bug::NameUnchecked => (move_and_create_at_target(), COMMIT),
+        Bug::MkdirChildUnchecked => (move_and_mkdir_at_old_path(), TREE),
+        Bug::RmdirNotEmpty => (rmdir_and_create_in_it(), COMMIT),
+        // A root that goes while it is closed fails the commit, by its entry; below it both rows are closed.
+        Bug::RmdirChildNotLive | Bug::RmdirParentNotLive => return None,
+        Bug::MoveFileNotLive => (move_and_file_moved_out(), TREE),
+
+        Bug::FindWalksOnce => (moves_to_and_fro_and_find(), READ),
+        Bug::FindIgnoresOperations => (moves_to_and_fro_and_find(), READ),
+    })
+}
+
+#[test]
+fn every_seeded_bug_is_found() {
+    let mut wrong = Vec::new();
+    for bug in ALL {
+        let Some((scene, property)) = finds(*bug) else { continue };
+        let run = scene.bug(*bug).checker().finish_when(HasDiscoveries::AnyOf(BTreeSet::from([property])));
+        let run = run.spawn_bfs().join();
+        println!("{bug:?}: {} states", run.unique_state_count());
+        if run.discovery(property).is_none() {
+            wrong.push(format!("{bug:?} does not break: {property}, but {:?}", run.discoveries().keys()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn some_guards_are_implied_by_others() {
+    for bug in ALL.iter().filter(|bug| finds(**bug).is_none()) {
+        let scenes = [
+            crossing(),
+            halves_and_rival(),
+            move_of_child_out(),
+            move_into_moved(),
+            move_into_deleted(),
+            move_into_rmdir(),
+            move_and_mkdir_at_target(),
+            move_and_rmdir(),
+            move_and_rmdir_below(),
+            move_and_rmdir_of_moved(),
+            move_and_delete(),
+            move_large_and_writers(),
+        ];
+        for scene in scenes.iter().cloned().chain([move_and_delete().cluster(), move_and_rmdir().cluster()]) {
+            scene.bug(*bug).checker().spawn_bfs().join().assert_properties();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The store: `get` of one row and `commit` of guarded rows are atomic, and nothing else is.
+
+use std::collections::BTreeMap;
+
+use crate::tree::{Found, Id, Kind, Name, Path, Request, Sub, Tree};
+
+/// The id of an operation on a subtree: of two, the smaller is older.
+pub type OpId = u8;
+
+/// `cf:state` of a directory's row.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Mark {
+    Free,
+    Closed(OpId),
+    Staged(OpId),
+}
+
+impl Mark {
+    pub fn op(self) -> Option<OpId> {
+        match self {
+            Self::Free => None,
+            Self::Closed(op) | Self::Staged(op) => Some(op),
+        }
+    }
+}
+
+/// A row of `dir`.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct Row {
+    pub id: Id,
+    pub mark: Mark,
+    pub sub: Sub,
+}
+
+/// A row of `dirid` or `file`: the directory it lies in, its name there, and which actor put it there.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub struct Standing {
+    pub dir: Id,
+    pub name: Name,
+    pub by: u8,
+}
+
+/// A row of `op`.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Record {
+    Missing,
+    Prepared,
+    Committed,
+    Aborted,
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Key {
+    Dir(Path),
+    DirId(Id),
+    File(Id),
+    Op(OpId),
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Check {
+    AbsentRow,
+    Id(Id),
+    Mark(Mark),
+    Free(Kind, Name),
+    Entry(Kind, Name, Id),
+    Empty,
+    Standing(Standing),
+    Record(Record),
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub enum Change {
+    Put(Row),
+    Remove,
+    Mark(Mark),
+    Link(Kind, Name, Id),
+    Unlink(Kind, Name),
+    Stand(Standing),
+    Record(Record),
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct Guarded {
+    pub key: Key,
+    pub checks: Vec<Check>,
+    pub changes: Vec<Change>,
+}
+
+pub fn guarded(key: Key, checks: &[Check], changes: &[Change]) -> Guarded {
+    Guarded { key, checks: checks.to_vec(), changes: changes.to_vec() }
+}
+
+/// Guarded rows: all checks hold and all changes happen at one instant, or none do.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct Plan {
+    pub rows: Vec<Guarded>,
+    /// Set in the one plan of an operation that makes it true: who, what, and what it takes for granted.
+    pub means: Option<(usize, Request, Found)>,
+}
+
+pub fn plan(rows: Vec<Guarded>) -> Plan {
+    Plan { rows, means: None }
+}
+
+/// A check that failed, and the mark of its row then.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub struct Refusal {
+    pub key: Key,
+    pub check: Check,
+    pub mark: Mark,
+}
+
+#[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
+pub struct Store {
+    pub dir: BTreeMap<Path, Row>,
+    pub dirid: BTreeMap<Id, Standing>,
+    pub file: BTreeMap<Id, Standing>,
+    pub op: BTreeMap<OpId, Record>,
+}
+
+impl Store {
+    /// The tables of this tree, nothing held.
+    pub fn of(tree: &Tree) -> Self {
+        let row = |(path, (id, sub))| (path, Row { id, mark: Mark::Free, sub });
+        let standing = |(id, (dir, name)): (&Id, &(Id, Name))| (*id, Standing { dir: *dir, name: *name, by: 0 });
+        Self {
+            dir: tree.rows().into_iter().map(row).collect(),
+            dirid: tree.dirs.iter().map(standing).collect(),
+            file: tree.files.iter().map(standing).collect(),
+            op: BTreeMap::new(),
+        }
+    }
+
+    pub fn record(&self, op: OpId) -> Record {
+        self.op.get(&op).copied().unwrap_or(Record::Missing)
+    }
+
+    pub fn mark(&self, key: Key) -> Mark {
+        match key {
+            Key::Dir(path) => self.dir.get(&path).map_or(Mark::Free, |row| row.mark),
+            _ => Mark::Free,
+        }
+    }
+
+    /// What the reading table makes of a row with this mark, if it and the record are read at one instant.
+    pub fn is_live(&self, mark: Mark) -> bool {
+        match mark {
+            Mark::Free => true,
+            Mark::Closed(op) => self.record(op) != Record::Committed,
+            Mark::Staged(op) => self.record(op) == Record::Committed,
+        }
+    }
+
+    /// The tree as everybody would read it at this instant.
+    pub fn seen(&self) -> BTreeMap<Path, (Id, Sub)> {
+        let live = self.dir.iter().filter(|(_, row)| self.is_live(row.mark));
+        live.map(|(path, row)| (*path, (row.id, row.sub.clone()))).collect()
+    }
+
+    fn holds(&self, key: Key, check: Check) -> bool {
+        let row = |test: &dyn Fn(&Row) -> bool| match key {
+            Key::Dir(path) => self.dir.get(&path).is_some_and(test),
+            _ => panic!("{check:?} of {key:?}"),
+        };
+        match (key, check) {
+            (Key::Dir(path), Check::AbsentRow) => !self.dir.contains_key(&path),
+            (Key::Op(op), Check::Record(record)) => self.record(op) == record,
+            (Key::DirId(id), Check::Standing(standing)) => self.dirid.get(&id) == Some(&standing),
+            (Key::File(id), Check::Standing(standing)) => self.file.get(&id) == Some(&standing),
+            (_, Check::Id(id)) => row(&|row| row.id == id),
+            (_, Check::Mark(mark)) => row(&|row| row.mark == mark),
+            (_, Check::Free(kind, name)) => row(&|row| !row.sub.contains_key(&(kind, name))),
+            (_, Check::Entry(kind, name, id)) => row(&|row| row.sub.get(&(kind, name)) == Some(&id)),
+            (_, Check::Empty) => row(&|row| row.sub.is_empty()),
+            _ => panic!("{check:?} of {key:?}"),
+        }
+    }
+
+    fn change(&mut self, key: Key, change: Change) {
+        match (key, change) {
+            (Key::Dir(path), Change::Put(row)) => _ = self.dir.insert(path, row),
+            (Key::Dir(path), Change::Remove) => _ = self.dir.remove(&path),
+            (Key::Dir(path), change) => {
+                // A seeded bug may change a row that is not there.
+                let Some(row) = self.dir.get_mut(&path) else { return };
+                match change {
+                    Change::Mark(mark) => row.mark = mark,
+                    Change::Link(kind, name, id) => _ = row.sub.insert((kind, name), id),
+                    Change::Unlink(kind, name) => _ = row.sub.remove(&(kind, name)),
+                    change => panic!("{change:?} of {key:?}"),
+                }
+            }
+            (Key::DirId(id), Change::Stand(standing)) => _ = self.dirid.insert(id, standing),
+            (Key::DirId(id), Change::Remove) => _ = self.dirid.remove(&id),
+            (Key::File(id), Change::Stand(standing)) => _ = self.file.insert(id, standing),
+            (Key::File(id), Change::Remove) => _ = self.file.remove(&id),
+            (Key::Op(op), Change::Record(record)) => _ = self.op.insert(op, record),
+            (Key::Op(op), Change::Remove) => _ = self.op.remove(&op),
+            (key, change) => panic!("{change:?} of {key:?}"),
+        }
+    }
+
+    pub fn commit(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        for Guarded { key, checks, .. } in &plan.rows {
+            if let Some(check) = checks.iter().find(|check| !self.holds(*key, **check)) {
+                return Err(Refusal { key: *key, check: *check, mark: self.mark(*key) });
+            }
+        }
+        for Guarded { key, changes, .. } in &plan.rows {
+            for change in changes {
+                self.change(*key, change.clone());
+            }
+        }
+        Ok(())
+    }
+}

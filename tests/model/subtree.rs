@@ -1,0 +1,209 @@
+//! Moving a directory and deleting a subtree: the steps 1 to 4, each as its owner does it.
+
+use std::collections::VecDeque;
+
+use crate::bugs::Bug;
+use crate::held::{Held, finish, look, meet, settle, settle_rows};
+use crate::io::{Io, Outcome, Run, Stop, Told, Verdict};
+use crate::store::{Change, Check, Key, Mark, OpId, Plan, Record, Refusal, Row, Standing, guarded, plan};
+use crate::tree::{Found, Id, Kind, Path, ROOT, Request, Sub};
+
+/// An operation that is under way.
+struct Attempt {
+    op: OpId,
+    request: Request,
+    found: Found,
+    /// The root's row in `dirid`, as it was read.
+    stands: Standing,
+}
+
+/// A move or a delete, from its request to its answer.
+pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> Run<Told> {
+    let verdict = io.part(|io| {
+        let attempt = match prepare(io, op, request) {
+            Err(Stop::End(told)) => return Ok(Verdict::Ended(told)),
+            attempt => attempt?,
+        };
+        match attempt.carry_out(io) {
+            Ok(()) => Ok(Verdict::Committed),
+            Err(Stop::End(told)) => Ok(Verdict::Undo(told)),
+            Err(stop) => Err(stop),
+        }
+    })?;
+    match verdict {
+        Verdict::Ended(told) => Ok(told),
+        Verdict::Committed => match finish(io, op) {
+            // A write of unknown fate stops the clean-up: start-up goes on with it.
+            Ok(()) | Err(Stop::End(_)) => Ok(Told::Done),
+            Err(stop) => Err(stop),
+        },
+        Verdict::Undo(told) => match settle(io, op)? {
+            Record::Committed => Ok(Told::Done),
+            Record::Missing if !io.bug(Bug::MissingIsRefused) => Ok(Told::Busy),
+            _ => Ok(told),
+        },
+    }
+}
+
+/// What the operation starts from. There is no record yet, so it waits like any writer.
+fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> Run<Attempt> {
+    let refused = || Stop::End(Told::Refused);
+    let at = request.at();
+    let parent = look(io, at.parent())?.ok_or_else(refused)?;
+    let id = *parent.sub.get(&(Kind::Dir, at.name())).ok_or_else(refused)?;
+    let mut target = parent.clone();
+    if let Some(to) = request.to() {
+        if to.is_within(at) {
+            return Err(refused());
+        }
+        if to.parent() != at.parent() {
+            target = look(io, to.parent())?.ok_or_else(refused)?;
+        }
+        if [Kind::Dir, Kind::File].iter().any(|kind| target.sub.contains_key(&(*kind, to.name()))) {
+            return Err(refused());
+        }
+    }
+    let stands = match request.to() {
+        Some(_) => io.dirid(id)?.ok_or(Stop::End(Told::Busy))?,
+        None => Standing { dir: ROOT, name: 0, by: 0 },
+    };
+    Ok(Attempt { op, request, found: Found { parent: parent.id, target: target.id, id }, stands })
+}
+
+/// Live(D): the directory of this id, held by nobody.
+pub fn live(io: &Io<'_>, id: Id) -> Vec<Check> {
+    if io.bug(Bug::NoIdCheck) { vec![Check::Mark(Mark::Free)] } else { vec![Check::Id(id), Check::Mark(Mark::Free)] }
+}
+
+impl Attempt {
+    /// The steps 1 to 4. Whatever ends them early, [`settle`] follows.
+    fn carry_out(&self, io: &mut Io<'_>) -> Run<()> {
+        let record = guarded(Key::Op(self.op), &[Check::Record(Record::Missing)], &[Change::Record(Record::Prepared)]);
+        if !io.bug(Bug::CloseBeforeRecord) {
+            self.send(io, plan(vec![record.clone()]), io.bug(Bug::RecordAgain))?;
+        }
+        let rows = self.close(io)?;
+        if io.bug(Bug::CloseBeforeRecord) {
+            self.send(io, plan(vec![record]), false)?;
+        }
+        if let Request::Move(from, to) = self.request {
+            for (at, row) in rows {
+                self.stage(io, at.rebase(from, to), row)?;
+            }
+        }
+        self.instant(io)
+    }
+
+    /// Sends a write of the steps 1 to 3 until it is done. IMPORTANT: never again after an unknown fate, which
+    /// ends the attempt. `again`: a seeded bug.
+    fn send(&self, io: &mut Io<'_>, write: Plan, again: bool) -> Run<()> {
+        io.until(|io| match io.commit(write.clone())? {
+            Outcome::Done => Ok(Some(())),
+            Outcome::Unknown if again => Ok(None),
+            Outcome::Unknown | Outcome::Full | Outcome::Failed => Err(Stop::End(Told::Busy)),
+            Outcome::Refused(refusal) if again && self.is_own(refusal) => Ok(Some(())),
+            Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
+        })
+    }
+
+    /// Whether it was this operation that changed the row.
+    fn is_own(&self, refusal: Refusal) -> bool {
+        refusal.key == Key::Op(self.op) || refusal.mark.op() == Some(self.op)
+    }
+
+    /// A row is not as it should be: `Ok` if it is worth another try.
+    fn held_up(&self, io: &mut Io<'_>, refusal: Refusal) -> Run<()> {
+        let Key::Dir(at) = refusal.key else {
+            return Err(Stop::End(if io.bug(Bug::MissingIsRefused) { Told::Refused } else { Told::Busy }));
+        };
+        let root = self.request.at();
+        // Rows that this operation holds have changed: its lease was over. That is no reason to refuse it.
+        let held = (at != root && at.is_within(root)) || refusal.check == Check::Mark(Mark::Staged(self.op));
+        let told = if held && !io.bug(Bug::LostLeaseIsRefused) { Told::Busy } else { Told::Refused };
+        if refusal.mark == Mark::Free {
+            return Err(Stop::End(told));
+        }
+        match (meet(io, at, refusal.mark, Some(self.op))?, refusal.mark) {
+            (Held::Again, _) => Ok(()),
+            (Held::Gone, Mark::Closed(op)) if refusal.check == Check::AbsentRow => settle_rows(io, op, &[at]),
+            (Held::Gone, _) => Err(Stop::End(told)),
+        }
+    }
+
+    /// Step 2, top-down. Returns the rows as they are once nobody changes them.
+    fn close(&self, io: &mut Io<'_>) -> Run<Vec<(Path, Row)>> {
+        let mut rows = Vec::new();
+        let mut next = VecDeque::from([(self.request.at(), self.found.id)]);
+        while let Some((at, id)) = next.pop_front() {
+            let early = if io.bug(Bug::ListBeforeClose) { io.get(at)? } else { None };
+            let checks = if io.bug(Bug::CloseUnguarded) { vec![] } else { live(io, id) };
+            let close = guarded(Key::Dir(at), &checks, &[Change::Mark(Mark::Closed(self.op))]);
+            self.send(io, plan(vec![close]), io.bug(Bug::CloseAgain))?;
+            // IMPORTANT: closed before its children are listed.
+            let row = if early.is_some() { early } else { io.get(at)? };
+            let row = row.ok_or(Stop::End(Told::Busy))?;
+            let dirs = row.sub.iter().filter(|((kind, _), _)| *kind == Kind::Dir);
+            next.extend(dirs.map(|((_, name), id)| (at.join(*name), *id)));
+            rows.push((at, row));
+        }
+        Ok(rows)
+    }
+
+    /// Step 3 for one row: whole, or in two batches.
+    fn stage(&self, io: &mut Io<'_>, at: Path, row: Row) -> Run<()> {
+        let later: Sub = row.sub.iter().skip(1).filter(|_| io.scene.halves).map(|(k, v)| (*k, *v)).collect();
+        let first: Sub = row.sub.into_iter().filter(|(key, _)| !later.contains_key(key)).collect();
+        let mark = Mark::Staged(self.op);
+        let again = io.bug(Bug::StageAgain);
+        let absent: &[Check] = if io.bug(Bug::StageUnguarded) { &[] } else { &[Check::AbsentRow] };
+        let put = guarded(Key::Dir(at), absent, &[Change::Put(Row { id: row.id, mark, sub: first })]);
+        self.send(io, plan(vec![put]), again)?;
+        if !later.is_empty() {
+            let links = later.iter().map(|((kind, name), id)| Change::Link(*kind, *name, *id));
+            let check: &[Check] = if io.bug(Bug::StageMoreUnguarded) { &[] } else { &[Check::Mark(mark)] };
+            self.send(io, plan(vec![guarded(Key::Dir(at), check, &links.collect::<Vec<_>>())]), again)?;
+        }
+        Ok(())
+    }
+
+    /// Step 4. After an unknown fate the same commit again: the record tells whether it was done.
+    fn instant(&self, io: &mut Io<'_>) -> Run<()> {
+        let write = self.commit(io);
+        io.until(|io| match io.commit(write.clone())? {
+            Outcome::Done => Ok(Some(())),
+            Outcome::Unknown if io.bug(Bug::UnknownIsRefused) => Err(Stop::End(Told::Refused)),
+            Outcome::Unknown => Ok(None),
+            Outcome::Full | Outcome::Failed => Err(Stop::End(Told::Busy)),
+            Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
+        })
+    }
+
+    fn commit(&self, io: &Io<'_>) -> Plan {
+        let Self { op, request, found, stands } = self;
+        let at = request.at();
+        let mut rows = Vec::new();
+        let prepared: &[Check] =
+            if io.bug(Bug::CommitWithoutRecord) { &[] } else { &[Check::Record(Record::Prepared)] };
+        rows.push(guarded(Key::Op(*op), prepared, &[Change::Record(Record::Committed)]));
+        let mut source = if io.bug(Bug::SourceNotLive) { vec![] } else { live(io, found.parent) };
+        if !io.bug(Bug::SourceEntryUnchecked) {
+            source.push(Check::Entry(Kind::Dir, at.name(), found.id));
+        }
+        rows.push(guarded(Key::Dir(at.parent()), &source, &[Change::Unlink(Kind::Dir, at.name())]));
+        if let Some(to) = request.to() {
+            let mut target = if io.bug(Bug::TargetNotLive) { vec![] } else { live(io, found.target) };
+            if !io.bug(Bug::TargetDirUnchecked) {
+                target.push(Check::Free(Kind::Dir, to.name()));
+            }
+            if !io.bug(Bug::TargetFileUnchecked) {
+                target.push(Check::Free(Kind::File, to.name()));
+            }
+            rows.push(guarded(Key::Dir(to.parent()), &target, &[Change::Link(Kind::Dir, to.name(), found.id)]));
+            let stand = Standing { dir: found.target, name: to.name(), by: *op };
+            if !io.bug(Bug::DirIdNotMoved) {
+                rows.push(guarded(Key::DirId(found.id), &[Check::Standing(*stands)], &[Change::Stand(stand)]));
+            }
+        }
+        Plan { rows, means: Some((io.actor, *request, *found)) }
+    }
+}
