@@ -15,7 +15,7 @@ use rocksdb::{
 use super::keys;
 use super::options::Tuning;
 use super::specs::Specs;
-use super::view::Points;
+use super::tier::Points;
 use crate::table::rules::Broken;
 use crate::table::store::Result;
 use crate::table::{StoreError, TableSpec};

@@ -6,7 +6,7 @@ use rocksdb::WriteBatch;
 use super::db::{Db, Families, Fault, Place, Read, WriteFailure};
 use super::keys::{self, KeyRange};
 use super::overlay::{Known, Overlay};
-use super::view::Tier;
+use super::tier::Tier;
 use crate::table::store::Result;
 use crate::table::{Change, Check, Column, Guarded, Plan, Refusal, RowKey, StoreError};
 

@@ -8,7 +8,7 @@
 //! - [`keys`]: the bytes of a key
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
-//! - [`db`], [`view`]: the open database, and ways to look at it
+//! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
 //! - [`space`]: room on the file system
@@ -26,6 +26,7 @@ mod space;
 mod specs;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod view;
 
 use std::path::Path;
@@ -40,7 +41,7 @@ use self::options::Tuning;
 use self::pool::Pool;
 use self::space::Space;
 use self::specs::Specs;
-use self::view::Tier;
+use self::tier::Tier;
 use crate::table::store::Result;
 use crate::table::{Ask, Check, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
 

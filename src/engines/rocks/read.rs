@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::db::{Cells, Family, Fault, Read};
 use super::keys::{self, KeyRange};
-use super::view::{Tier, View};
+use super::tier::Tier;
+use super::view::View;
 use crate::table::rules::PAGE_CELLS;
 use crate::table::{Ask, Cell, Page, PageAsk, Row, StoreError};
 

@@ -1,34 +1,14 @@
 //! How the database is looked at: from where, and at which instant.
 
 use bytes::Bytes;
-use rocksdb::{ReadOptions, ReadTier};
+use rocksdb::ReadOptions;
 
 use super::db::{Cells, Db, Family, Read, Snapshot};
 use super::keys::KeyRange;
+use super::tier::{Tier, tiered};
 
 /// An iterator on a thread that serves requests passes this many tombstones at one place, not more: about 0.1 ms.
 const SKIP_CACHED: u64 = 1_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tier {
-    /// Memory alone, for threads that must not wait: [`Fault::Incomplete`](super::db::Fault) where it is not
-    /// enough.
-    Cached,
-    /// Whatever it takes.
-    Disk,
-}
-
-/// Options of point reads without a snapshot, made once.
-pub(super) struct Points {
-    cached: ReadOptions,
-    disk: ReadOptions,
-}
-
-impl Default for Points {
-    fn default() -> Self {
-        Self { cached: tiered(Tier::Cached), disk: tiered(Tier::Disk) }
-    }
-}
 
 /// A look at the database: at one instant if it has a snapshot, else each read at its own.
 #[derive(Clone, Copy)]
@@ -42,11 +22,7 @@ pub(super) struct View<'a> {
 impl Db {
     /// A look without a common instant.
     pub fn view(&self, tier: Tier) -> View<'_> {
-        let points = match tier {
-            Tier::Cached => &self.points.cached,
-            Tier::Disk => &self.points.disk,
-        };
-        View { db: self, tier, snapshot: None, points }
+        View { db: self, tier, snapshot: None, points: self.points.of(tier) }
     }
 
     /// Lets `read` look at the database at one instant.
@@ -111,14 +87,4 @@ impl<'a> View<'a> {
         cells.status()?;
         Ok(true)
     }
-}
-
-fn tiered(tier: Tier) -> ReadOptions {
-    let mut options = ReadOptions::default();
-    options.set_verify_checksums(true);
-    options.set_read_tier(match tier {
-        Tier::Cached => ReadTier::BlockCache,
-        Tier::Disk => ReadTier::All,
-    });
-    options
 }

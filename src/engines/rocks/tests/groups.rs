@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::engines::rocks::db::Fault;
 use crate::engines::rocks::group::{Group, Verdict};
-use crate::engines::rocks::view::Tier;
+use crate::engines::rocks::tier::Tier;
 use crate::engines::rocks::{Place, look};
 
 fn absent(qualifier: &str) -> Check {

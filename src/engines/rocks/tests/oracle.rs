@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::engines::memory::Memory;
-use crate::engines::rocks::view::Tier;
+use crate::engines::rocks::tier::Tier;
 use crate::engines::rocks::{Place, look};
 use crate::table::{PageAsk, RowRange, ScanAsk};
 

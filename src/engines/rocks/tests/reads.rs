@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::*;
 use crate::engines::rocks::db::Fault;
-use crate::engines::rocks::view::Tier;
+use crate::engines::rocks::tier::Tier;
 use crate::engines::rocks::{read_page, read_row};
 use crate::table::rules::PAGE_CELLS;
 use crate::table::{PageAsk, RowRange, ScanAsk};
