@@ -60,6 +60,11 @@ impl Stepwise {
         self.lock().faults.insert(step, fault);
     }
 
+    /// From this step on the disk is full: plans that need room are refused before their first step.
+    pub fn full_from(&self, step: Option<usize>) {
+        self.lock().full_from = step;
+    }
+
     pub fn set_finish(&self, finish: Finish) {
         self.lock().finish = finish;
     }
@@ -234,6 +239,9 @@ impl Stepwise {
 
     async fn run(&self, plan: Plan) -> Result<Outcome> {
         let mut run = self.lock().run()?;
+        if plan.needs_room() && self.lock().is_full() {
+            return Err(StoreError::Full("as a test wants it".to_owned()));
+        }
         for row in plan.prepare {
             let pieces = self.lock().pieces(row);
             for row in pieces {

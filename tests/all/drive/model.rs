@@ -35,6 +35,8 @@ pub enum No {
     Precondition,
     /// Not known, or not now.
     Unknown,
+    /// No room.
+    Full,
 }
 
 fn parent(path: &str) -> &str {

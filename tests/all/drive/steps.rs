@@ -297,3 +297,50 @@ async fn a_create_that_always_loses_gives_up_and_leaves_nothing() {
         world.nothing_left_over().await;
     }
 }
+
+#[tokio::test]
+async fn a_disk_that_is_full_from_any_step_on_undoes_or_finishes() {
+    for (set_up, op) in CASES {
+        let (before, after) = views(set_up, *op).await;
+        for step in 0..=steps_of(set_up, *op).await {
+            let world = World::new(set_up).await;
+            world.store.full_from(Some(world.store.steps() + step));
+            let done = world.run(*op).await;
+            let makes_room = matches!(op, Op::Delete(_) | Op::Rmdir(_) | Op::Remove(_));
+            assert!(
+                done == Ok(()) || (done == Err(No::Full) && !makes_room),
+                "{op:?}, full from step {step}: {done:?}"
+            );
+            let seen = world.view().await;
+            assert_eq!(&seen, if done.is_ok() { &after } else { &before }, "{op:?}, full from step {step}");
+            world.store.full_from(None);
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+/// The rows that a start reads, of a drive with this many files in folders of ten.
+async fn read_at_start(files: usize) -> usize {
+    let mut world = World::new(&[]).await;
+    for n in 0..files {
+        let path: &'static str = Box::leak(format!("/d{}/f{n}", n / 10).into_boxed_str());
+        world.run(Op::Put(path, n + 1)).await.unwrap();
+    }
+    world.drive.close().await;
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = reads.clone();
+    world.store.reading(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    });
+    world.restart().await;
+    world.drive.close().await;
+    reads.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn a_start_reads_no_more_rows_of_a_larger_store() {
+    let few = read_at_start(1).await;
+    assert!(few > 0);
+    assert_eq!(read_at_start(300).await, few);
+}

@@ -152,6 +152,7 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
     done.map_err(|error| match error {
         DriveError::NotFound => No::NotFound,
         DriveError::Precondition => No::Precondition,
+        DriveError::Store(StoreError::Full(_)) => No::Full,
         DriveError::Contended | DriveError::Store(StoreError::Unknown { .. } | StoreError::Failed(_)) => No::Unknown,
         DriveError::ParentMissing
         | DriveError::ParentIsFile

@@ -37,6 +37,8 @@ pub struct State {
     pub before: Option<Hook<Step>>,
     pub after: Option<Hook<Step>>,
     pub reading: Option<Hook<Read>>,
+    /// See [`super::Stepwise::full_from`].
+    pub full_from: Option<usize>,
     pub removed: HashSet<Removed>,
     pub written: HashMap<(&'static str, RowKey), usize>,
     pub held: Vec<Held>,
@@ -51,6 +53,10 @@ pub struct Run {
 }
 
 impl State {
+    pub fn is_full(&self) -> bool {
+        self.full_from.is_some_and(|step| self.steps >= step)
+    }
+
     pub fn stop(&mut self) {
         if !self.stopped {
             self.stopped = true;
