@@ -9,8 +9,7 @@ use serde::Deserialize;
 use crate::schema::dir::{self, DirEntry, Entry};
 use crate::schema::file::Standing;
 use crate::schema::index::Indexed;
-use crate::schema::path::{DrivePath, Name, PathError};
-use crate::schema::{CF, DirId, Timestamp, ValueError, meta};
+use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, meta};
 use crate::table::rules::PAGE_CELLS;
 use crate::table::{Ask, Check, Guarded, Outcome, PageAsk, Plan, RowChange, RowRange, ScanAsk};
 use crate::table::{StoreError, TableSpec, Tables};
@@ -39,8 +38,6 @@ pub enum MigrateError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Value(#[from] ValueError),
-    #[error("a stored name cannot be read: {0}")]
-    Name(#[from] PathError),
 }
 
 type Result<T> = std::result::Result<T, MigrateError>;
@@ -153,18 +150,22 @@ async fn index_files(tables: &Tables) -> Result<()> {
 }
 
 async fn index_directory(tables: &Tables, row: Bytes, dir: DirId) -> Result<()> {
-    let mut from = std::ops::Bound::Included(Bytes::from_static(dir::FILE));
+    let (mut from, to) = dir::range(dir::FILE, "");
     loop {
         let limit = PAGE_CELLS.min(BACKFILL);
-        let to = std::ops::Bound::Unbounded;
-        let ask = PageAsk { table: dir::TABLE, row: row.clone(), family: dir::SUB, from, to, limit, fence: vec![] };
+        let ask = PageAsk {
+            table: dir::TABLE,
+            row: row.clone(),
+            family: dir::SUB,
+            from,
+            to: to.clone(),
+            limit,
+            fence: vec![],
+        };
         let page = tables.page(&ask).await?;
         let mut prepare: Vec<RowChange> = Vec::new();
         for cell in &page.cells {
-            let Some(name) = cell.qualifier.strip_prefix(dir::FILE) else {
-                continue;
-            };
-            let name = Name::parse(&String::from_utf8_lossy(name))?;
+            let (_, name) = dir::child(&cell.qualifier)?;
             let Entry { id, place, attributes } = Entry::decode(&cell.value)?;
             let standing = Standing { dir, name, place };
             prepare.extend(Indexed { id, attributes: &attributes, standing: &standing }.put());

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::{Drive, DriveError, Result, TRIES};
 use crate::schema::dir::{self, State};
 use crate::schema::op::{self, Phase, What};
-use crate::schema::{CF, DrivePath, OpId, ValueError};
+use crate::schema::{CF, DrivePath, OpId};
 use crate::table::{Ask, Refusal, Row, RowKey};
 
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
@@ -165,8 +165,7 @@ impl Drive {
         if refusal.table != dir::TABLE {
             return Ok(());
         }
-        let path = std::str::from_utf8(&refusal.row).ok().and_then(|path| DrivePath::parse(path).ok());
-        let path = path.ok_or(ValueError::Damaged { what: "directory's path" })?;
+        let path = DrivePath::from_key(&refusal.row)?;
         while self.make_way_at(&path, patience).await? {}
         Ok(())
     }

@@ -7,9 +7,8 @@ use bytes::Bytes;
 use super::ask::{Kind, ListAsk, Listing, Node};
 use super::held::Reading;
 use super::{Drive, DriveError, Result, TRIES};
+use crate::schema::DrivePath;
 use crate::schema::dir::{self, DirEntry, Entry};
-use crate::schema::{DrivePath, Name};
-use crate::table::row::prefix_end;
 use crate::table::{Cell, Page, PageAsk};
 
 impl Drive {
@@ -71,11 +70,7 @@ type Range = (Bound<Bytes>, Bound<Bytes>);
 
 /// The ranges of qualifiers to read, in order: one, unless a prefix splits directories from files.
 fn ranges(ask: &ListAsk) -> Vec<Range> {
-    let whole = |kind: &[u8]| {
-        let prefix = [kind, ask.prefix.as_bytes()].concat();
-        let end = prefix_end(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
-        (Bound::Included(Bytes::from(prefix)), end)
-    };
+    let whole = |kind| dir::range(kind, &ask.prefix);
     let all = match (ask.kind, ask.prefix.is_empty()) {
         (Some(Kind::Directory), _) => vec![whole(dir::DIRECTORY)],
         (Some(Kind::File), _) => vec![whole(dir::FILE)],
@@ -92,9 +87,7 @@ fn ranges(ask: &ListAsk) -> Vec<Range> {
 }
 
 fn node(directory: &DrivePath, cell: &Cell) -> Result<Node> {
-    let damaged = || crate::schema::ValueError::Damaged { what: "directory's list of names" };
-    let (kind, name) = cell.qualifier.split_at_checked(dir::FILE.len()).ok_or_else(damaged)?;
-    let name = Name::parse(std::str::from_utf8(name).map_err(|_| damaged())?)?;
+    let (kind, name) = dir::child(&cell.qualifier)?;
     let path = directory.join(&name)?;
     if kind == dir::FILE {
         Ok(Node::File { path, entry: Entry::decode(&cell.value)? })

@@ -19,6 +19,8 @@ mod undo;
 
 use std::ops::Bound;
 
+use bytes::Bytes;
+
 use super::ask::{Made, Node};
 use super::held::Patience;
 use super::relocate::ends;
@@ -29,8 +31,10 @@ use crate::schema::dirid::{self, DirLink};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DirId, DrivePath, Name, OpId};
 use crate::table::{
-    Ask, Change, Check, Column, Guarded, Outcome, Plan, Row, RowChange, RowKey, RowRange, ScanAsk, StoreError,
+    Ask, Change, Check, Column, Guarded, Outcome, Page, PageAsk, Plan, Row, RowChange, RowKey, RowRange, ScanAsk,
+    StoreError,
 };
+use batch::Batch;
 
 /// Rows scanned at a time.
 const ROWS: usize = 100;
@@ -188,7 +192,6 @@ impl Operation<'_> {
         for _ in 0..TRIES {
             match self.drive.inner.tables.commit(plan.clone()).await {
                 Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
-                Ok(Outcome::Committed) => return Ok(Outcome::Committed),
                 // Refused after an unknown answer: perhaps by itself.
                 Ok(refused) => match self.drive.record(self.id).await {
                     Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
@@ -221,13 +224,7 @@ impl Operation<'_> {
             checks,
             changes: vec![Change::delete(dir::SUB, qualifier)],
         };
-        let phase = |phase: Phase| Guarded {
-            table: op::TABLE,
-            row: self.id.key(),
-            checks: vec![Check::Equals(op::phase_column(), Phase::Prepared.encode())],
-            changes: vec![Change::put(CF, op::PHASE, phase.encode())],
-        };
-        let mut guarded = vec![phase(Phase::Committed)];
+        let mut guarded = vec![op::decide(self.id, Phase::Committed)];
         if let Kind::Move { to } = &self.what.kind {
             let (parent, name, spot) = drive.free_target(to).await?;
             let Some(target) = spot.parent.as_ref() else { return Err(DriveError::Contended) };
@@ -256,6 +253,31 @@ impl Operation<'_> {
         let link = DirLink { parent: to.id, name: name.clone(), operation: self.id.0 };
         let checks = vec![Check::Equals(dirid::column(), stored)];
         Ok(Guarded { table: dirid::TABLE, row: root.key(), checks, changes: link.row() })
+    }
+}
+
+impl Operation<'_> {
+    /// Commits a batch; what others hold is got out of its way.
+    async fn commit_all(&mut self, batch: &mut Batch) -> Result<()> {
+        for _ in 0..TRIES {
+            let refused = batch.commit(self.drive).await?;
+            if refused.is_empty() {
+                return Ok(());
+            }
+            for (row, refusal) in refused {
+                self.drive.make_way_for(&refusal, &mut self.patience).await?;
+                batch.add(row);
+            }
+        }
+        Err(DriveError::Contended)
+    }
+}
+
+impl Drive {
+    /// A page of the children of a row that is held: nothing changes it meanwhile.
+    async fn children(&self, path: &DrivePath, (from, to): (Bound<Bytes>, Bound<Bytes>), limit: usize) -> Result<Page> {
+        let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
+        Ok(self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?)
     }
 }
 
@@ -289,13 +311,6 @@ impl Keys {
         }
         Ok(None)
     }
-}
-
-/// The path of a directory's row.
-fn path_of(key: &[u8]) -> Result<DrivePath> {
-    let damaged = crate::schema::ValueError::Damaged { what: "directory's path" };
-    let path = std::str::from_utf8(key).ok().and_then(|path| DrivePath::parse(path).ok());
-    Ok(path.ok_or(damaged)?)
 }
 
 /// The path at the target of what lies at `path` below `from`.

@@ -5,6 +5,8 @@
 //! a file's cell; here it is an [`Entry`] with the attributes that a listing shows, so that neither a
 //! listing nor a stat reads a second row.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -14,6 +16,7 @@ use super::ids::{DirId, FileId, OpId, Place};
 use super::path::Name;
 use super::timestamp::Timestamp;
 use super::value::{Reader, ValueError, Writer};
+use crate::table::row::prefix_end;
 use crate::table::{Change, Column};
 
 pub const TABLE: &str = "dir";
@@ -45,6 +48,20 @@ pub fn file_qualifier(name: &Name) -> Bytes {
 
 pub fn directory_qualifier(name: &Name) -> Bytes {
     [DIRECTORY, name.as_str().as_bytes()].concat().into()
+}
+
+/// The qualifiers of all children of this kind ([`DIRECTORY`] or [`FILE`]) whose names start so.
+pub fn range(kind: &[u8], prefix: &str) -> (Bound<Bytes>, Bound<Bytes>) {
+    let prefix = [kind, prefix.as_bytes()].concat();
+    let end = prefix_end(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
+    (Bound::Included(Bytes::from(prefix)), end)
+}
+
+/// The child that a qualifier names: its kind ([`DIRECTORY`] or [`FILE`]) and its name.
+pub fn child(qualifier: &[u8]) -> Result<(&'static [u8], Name), ValueError> {
+    let named = [DIRECTORY, FILE].into_iter().find_map(|kind| Some((kind, qualifier.strip_prefix(kind)?)));
+    let named = named.and_then(|(kind, name)| Some((kind, Name::parse(std::str::from_utf8(name).ok()?).ok()?)));
+    named.ok_or(ValueError::Damaged { what: "directory's list of names" })
 }
 
 /// The value of `sub:f_<name>`: which file stands there, and what a listing shows of it.
@@ -216,6 +233,11 @@ mod tests {
         let name = Name::parse("a.jpg").unwrap();
         assert_eq!(file_qualifier(&name).as_ref(), b"f_a.jpg");
         assert_eq!(directory_qualifier(&name).as_ref(), b"d_a.jpg");
+        assert_eq!(child(b"f_a.jpg"), Ok((FILE, name.clone())));
+        assert_eq!(child(b"d_a.jpg"), Ok((DIRECTORY, name)));
+        for damaged in [b"a.jpg".as_slice(), b"f_", b"f_\xff", b"d_a/b", b""] {
+            assert!(matches!(child(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::CF;
 use super::ids::{DirId, OpId};
 use super::path::DrivePath;
 use super::value::{Reader, ValueError, Writer};
-use crate::table::{Change, Column, Row};
+use crate::table::{Change, Check, Column, Guarded, Row};
 
 pub const TABLE: &str = "op";
 pub const PHASE: &[u8] = b"phase";
@@ -92,6 +92,16 @@ impl What {
         let from = path(from)?;
         r.end()?;
         Ok(Self { from, root, kind })
+    }
+}
+
+/// From prepared to another phase.
+pub fn decide(id: OpId, phase: Phase) -> Guarded {
+    Guarded {
+        table: TABLE,
+        row: id.key(),
+        checks: vec![Check::Equals(phase_column(), Phase::Prepared.encode())],
+        changes: vec![Change::put(CF, PHASE, phase.encode())],
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizer;
 
+use super::value::ValueError;
 use crate::table::RowRange;
 
 /// Bytes of a name, after normalisation.
@@ -169,6 +170,12 @@ impl DrivePath {
     /// The row key in the directory table.
     pub fn key(&self) -> Bytes {
         Bytes::copy_from_slice(self.0.as_bytes())
+    }
+
+    /// The path of a row of the directory table.
+    pub fn from_key(key: &[u8]) -> Result<Self, ValueError> {
+        let path = std::str::from_utf8(key).ok().and_then(|path| Self::parse(path).ok());
+        path.ok_or(ValueError::Damaged { what: "directory's path" })
     }
 
     /// The row keys of all directories below this one, its own not among them: `[p + "/", p + "0")`, since

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rowdrive::drive::{Drive, FilesAsk, FindAsk, Node};
+use rowdrive::drive::{Drive, FindAsk, Node};
 use rowdrive::engines::memory::Memory;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST, MigrateError};
@@ -17,6 +17,7 @@ use rowdrive::schema::time::Clock;
 use rowdrive::schema::{CF, meta, name, time};
 use rowdrive::table::{Ask, Change, Check, Guarded, Plan, RowRange, ScanAsk, Tables};
 
+use crate::drive::world::{find_all, time_query};
 use crate::stepwise::{Fault, Stepwise};
 use old::Old;
 
@@ -56,22 +57,11 @@ async fn is_indexed(tables: &Tables, old: &Old) {
     let drive = Drive::open(tables.clone(), content.path()).await.unwrap();
     let expected = old.paths();
     for clock in Clock::ALL {
-        let ask = FilesAsk {
-            clock,
-            from: None,
-            to: None,
-            under: None,
-            creator: None,
-            mime: None,
-            ascending: false,
-            after: None,
-            limit: 10_000,
-        };
-        assert_eq!(paths(&drive.files(&ask).await.unwrap().nodes), expected);
+        assert_eq!(paths(&drive.files(&time_query(clock)).await.unwrap().nodes), expected);
     }
     for file in expected.iter().take(20) {
         let name = old::name(file).as_str().to_owned();
-        let ask = FindAsk { name, prefix: false, under: None, after: None, limit: 10_000 };
+        let ask = FindAsk { name, prefix: false, ..find_all() };
         let found = paths(&drive.find(&ask).await.unwrap().nodes);
         let named = |path: &&String| old::name(path).folded() == old::name(file).folded();
         assert_eq!(found, expected.iter().filter(named).cloned().collect());

@@ -8,11 +8,10 @@ use bytes::Bytes;
 use super::Operation;
 use super::batch::Batch;
 use super::finish::BEFORE_ANSWER;
-use crate::drive::{DriveError, Result, TRIES};
+use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, DirEntry, State};
-use crate::schema::{CF, DirId, DrivePath, Name, ValueError};
-use crate::table::row::prefix_end;
-use crate::table::{Change, Check, Guarded, PageAsk};
+use crate::schema::{CF, DirId, DrivePath};
+use crate::table::{Change, Check, Guarded};
 
 /// Children of one directory that are closed together.
 const CHILDREN: usize = 100;
@@ -47,10 +46,8 @@ impl Operation<'_> {
         if self.cells > BEFORE_ANSWER {
             return Ok(());
         }
-        let from = Bound::Included(Bytes::from_static(dir::FILE));
-        let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, BEFORE_ANSWER + 1);
-        let ask = PageAsk { table, row, family, from, to: Bound::Unbounded, limit, fence: vec![] };
-        self.cells += self.drive.inner.tables.page(&ask).await?.cells.len();
+        let files = self.drive.children(path, dir::range(dir::FILE, ""), BEFORE_ANSWER + 1).await?;
+        self.cells += files.cells.len();
         Ok(())
     }
 
@@ -64,36 +61,22 @@ impl Operation<'_> {
         };
         let mut batch = Batch::with_reserve(self.what.makes_room());
         rows.iter().for_each(|row| batch.add(close(row)));
-        for _ in 0..TRIES {
-            let refused = batch.commit(self.drive).await?;
-            if refused.is_empty() {
-                return Ok(());
-            }
-            for (row, refusal) in refused {
-                self.drive.make_way_for(&refusal, &mut self.patience).await?;
-                batch.add(row);
-            }
-        }
-        Err(DriveError::Contended)
+        self.commit_all(&mut batch).await
     }
 }
 
-impl crate::drive::Drive {
+impl Drive {
     /// A page of the directories in a closed one, and the last qualifier seen if more may follow.
     async fn directories(
         &self,
         path: &DrivePath,
         after: Option<Bytes>,
     ) -> Result<(Vec<(DrivePath, DirId)>, Option<Bytes>)> {
-        let from = after.map_or(Bound::Included(Bytes::from_static(dir::DIRECTORY)), Bound::Excluded);
-        let to = prefix_end(dir::DIRECTORY).map_or(Bound::Unbounded, Bound::Excluded);
-        let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, CHILDREN);
-        let page = self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?;
-        let damaged = || ValueError::Damaged { what: "directory's list of names" };
+        let (first, to) = dir::range(dir::DIRECTORY, "");
+        let page = self.children(path, (after.map_or(first, Bound::Excluded), to), CHILDREN).await?;
         let mut children = Vec::with_capacity(page.cells.len());
         for cell in &page.cells {
-            let name = cell.qualifier.strip_prefix(dir::DIRECTORY).ok_or_else(damaged)?;
-            let name = Name::parse(std::str::from_utf8(name).map_err(|_| damaged())?)?;
+            let (_, name) = dir::child(&cell.qualifier)?;
             children.push((path.join(&name)?, DirEntry::decode(&cell.value)?.id));
         }
         let last = page.cells.last().map(|cell| cell.qualifier.clone()).filter(|_| page.more);

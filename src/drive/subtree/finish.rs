@@ -3,19 +3,16 @@
 
 use std::ops::Bound;
 
-use bytes::Bytes;
-
 use super::batch::Batch;
-use super::{Keys, forget, path_of, rebased};
+use super::{Keys, forget, rebased};
 use crate::drive::held::Patience;
 use crate::drive::put::drop_version;
 use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, Entry, State};
 use crate::schema::file::Location;
 use crate::schema::op::{Kind, What};
-use crate::schema::{CF, DirId, DrivePath, FileId, Name, OpId, ValueError, dirid};
-use crate::table::row::prefix_end;
-use crate::table::{Ask, Change, Check, Guarded, PageAsk, Plan, RowChange};
+use crate::schema::{CF, DirId, DrivePath, FileId, OpId, dirid};
+use crate::table::{Ask, Change, Check, Guarded, Plan, RowChange};
 
 /// Cells up to which the finish runs before the operation is answered.
 pub(super) const BEFORE_ANSWER: usize = 1_000;
@@ -53,7 +50,7 @@ impl Drive {
             let mut mine = Vec::with_capacity(rows.len());
             for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
                 if let Some(dir) = row.get(CF, dir::ID) {
-                    mine.push((path_of(key)?, dir::decode_id(dir)?));
+                    mine.push((DrivePath::from_key(key)?, dir::decode_id(dir)?));
                 }
             }
             self.finish_rows(id, what, &mine).await?;
@@ -95,16 +92,15 @@ impl Drive {
 
     /// Hints, rows and content of all files in a deleted directory.
     async fn drop_files(&self, path: &DrivePath, dir: DirId) -> Result<()> {
-        let mut from = Bound::Included(Bytes::from_static(dir::FILE));
+        let (mut from, to) = dir::range(dir::FILE, "");
         loop {
-            let to = prefix_end(dir::FILE).map_or(Bound::Unbounded, Bound::Excluded);
-            let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, FILES);
-            let page = self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?;
+            let page = self.children(path, (from, to.clone()), FILES).await?;
             let mut finish = Vec::new();
             let mut large: Vec<FileId> = Vec::new();
             for cell in &page.cells {
                 let entry = Entry::decode(&cell.value)?;
-                finish.extend(drop_version(&entry, dir, &name_of(&cell.qualifier)?));
+                let (_, name) = dir::child(&cell.qualifier)?;
+                finish.extend(drop_version(&entry, dir, &name));
                 large.extend(Some(entry.id).filter(|_| entry.attributes.location == Location::Large));
             }
             if !finish.is_empty() {
@@ -144,10 +140,7 @@ impl Drive {
     }
 
     async fn is_wide(&self, path: &DrivePath) -> Result<bool> {
-        let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, IN_THE_WAY);
-        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-        let page = self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?;
-        Ok(page.more)
+        Ok(self.children(path, (Bound::Unbounded, Bound::Unbounded), IN_THE_WAY).await?.more)
     }
 }
 
@@ -161,9 +154,4 @@ pub(super) fn unmarked(path: &DrivePath, state: State) -> Guarded {
 pub(super) fn removed(path: &DrivePath, state: State) -> Guarded {
     let checks = vec![Check::Equals(dir::state_column(), state.encode())];
     Guarded { table: dir::TABLE, row: path.key(), checks, changes: dir::removal_whole() }
-}
-
-fn name_of(qualifier: &[u8]) -> Result<Name> {
-    let name = qualifier.strip_prefix(dir::FILE).and_then(|name| std::str::from_utf8(name).ok());
-    Ok(Name::parse(name.ok_or(ValueError::Damaged { what: "directory's list of names" })?)?)
 }

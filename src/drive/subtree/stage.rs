@@ -4,11 +4,11 @@
 use std::ops::Bound;
 
 use super::batch::Batch;
-use super::{Keys, Operation, path_of, rebased};
-use crate::drive::{DriveError, Result, TRIES};
+use super::{Keys, Operation, rebased};
+use crate::drive::{DriveError, Result};
 use crate::schema::dir::{self, State};
-use crate::schema::{CF, DrivePath, Name};
-use crate::table::{Ask, Cell, Change, Check, Guarded, PageAsk, Row};
+use crate::schema::{CF, DrivePath};
+use crate::table::{Ask, Cell, Change, Check, Guarded, Row};
 
 /// Children that are copied by one plan.
 const CHILDREN: usize = 1_000;
@@ -22,12 +22,12 @@ impl Operation<'_> {
         while let Some(rows) = keys.next(self.drive).await? {
             // Rows with another mark, or with none, belong to no directory of this subtree.
             for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
-                let old = path_of(key)?;
+                let old = DrivePath::from_key(key)?;
                 let new = rebased(&old, &from, to)?;
                 self.stage_row(&old, &new, row, &mut batch).await?;
             }
         }
-        self.stage_rows(&mut batch).await
+        self.commit_all(&mut batch).await
     }
 
     /// One row, page by page.
@@ -40,9 +40,7 @@ impl Operation<'_> {
         changes.push(Change::put(CF, dir::STATE, staged.clone()));
         let mut from = Bound::Unbounded;
         loop {
-            let (table, row, family, to, limit) = (dir::TABLE, old.key(), dir::SUB, Bound::Unbounded, CHILDREN);
-            let ask = PageAsk { table, row, family, from, to, limit, fence: vec![] };
-            let page = self.drive.inner.tables.page(&ask).await?;
+            let page = self.drive.children(old, (from, Bound::Unbounded), CHILDREN).await?;
             for cell in &page.cells {
                 fits(new, cell)?;
                 changes.push(Change::put(dir::SUB, cell.qualifier.clone(), cell.value.clone()));
@@ -50,31 +48,16 @@ impl Operation<'_> {
             batch.add(Guarded { table: dir::TABLE, row: new.key(), checks, changes: std::mem::take(&mut changes) });
             let Some(last) = page.cells.last().filter(|_| page.more) else { break };
             // The next part of the row goes after this one.
-            self.stage_rows(batch).await?;
+            self.commit_all(batch).await?;
             checks = vec![Check::Equals(dir::state_column(), staged.clone())];
             from = Bound::Excluded(last.qualifier.clone());
         }
-        if batch.is_full() { self.stage_rows(batch).await } else { Ok(()) }
-    }
-
-    async fn stage_rows(&mut self, batch: &mut Batch) -> Result<()> {
-        for _ in 0..TRIES {
-            let refused = batch.commit(self.drive).await?;
-            if refused.is_empty() {
-                return Ok(());
-            }
-            for (row, refusal) in refused {
-                self.drive.make_way_for(&refusal, &mut self.patience).await?;
-                batch.add(row);
-            }
-        }
-        Err(DriveError::Contended)
+        if batch.is_full() { self.commit_all(batch).await } else { Ok(()) }
     }
 }
 
 /// Whether a child may have this path.
 fn fits(directory: &DrivePath, cell: &Cell) -> Result<()> {
-    let name = cell.qualifier.get(dir::FILE.len()..).unwrap_or_default();
-    let name = Name::parse(&String::from_utf8_lossy(name))?;
+    let (_, name) = dir::child(&cell.qualifier)?;
     directory.join(&name).map(|_| ()).map_err(|_| DriveError::Outgrown)
 }

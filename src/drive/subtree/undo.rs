@@ -2,23 +2,19 @@
 
 use super::batch::Batch;
 use super::finish::{removed, unmarked};
-use super::{Keys, forget, path_of};
+use super::{Keys, forget};
+use crate::drive::cleanup::all_rows;
 use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, State};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DrivePath, OpId};
-use crate::table::{Ask, Change, Check, Guarded, Outcome, Plan, RowRange, ScanAsk};
+use crate::table::{Ask, Guarded, Outcome, Plan};
 
 impl Drive {
     /// Prepared to aborted. What it is then: the record may have been committed meanwhile, or be gone.
     pub(in crate::drive) async fn abort(&self, id: OpId) -> Result<Option<Phase>> {
-        let row = Guarded {
-            table: op::TABLE,
-            row: id.key(),
-            checks: vec![Check::Equals(op::phase_column(), Phase::Prepared.encode())],
-            changes: vec![Change::put(CF, op::PHASE, Phase::Aborted.encode())],
-        };
-        match self.inner.tables.commit(Plan { guarded: vec![row], reserve: true, ..Plan::default() }).await? {
+        let guarded = vec![op::decide(id, Phase::Aborted)];
+        match self.inner.tables.commit(Plan { guarded, reserve: true, ..Plan::default() }).await? {
             Outcome::Committed => Ok(Some(Phase::Aborted)),
             Outcome::Refused(_) => Ok(self.record(id).await?.map(|(phase, _)| phase)),
         }
@@ -47,7 +43,7 @@ impl Drive {
                 for (key, row) in &rows {
                     let mine = marks.iter().find(|(mark, _)| row.get(CF, dir::STATE) == Some(mark));
                     if let Some((_, state)) = mine {
-                        batch.add(cleared(&path_of(key)?, *state));
+                        batch.add(cleared(&DrivePath::from_key(key)?, *state));
                     }
                 }
                 batch.commit(self).await?;
@@ -59,20 +55,13 @@ impl Drive {
 
     /// The operations that an earlier process left, as their records say. To be called before the first request.
     pub(in crate::drive) async fn left_over(&self) -> Result<Vec<(OpId, Phase, What)>> {
-        let mut range = RowRange::all();
         let mut found = Vec::new();
-        loop {
-            let ask = Ask::cells(op::columns());
-            let scan = ScanAsk { table: op::TABLE, range: range.clone(), ask, limit: 1_000, reverse: false };
-            let rows = self.inner.tables.scan(&scan).await?;
-            let Some((last, _)) = rows.last() else { return Ok(found) };
-            range.from = std::ops::Bound::Excluded(last.clone());
-            for (key, row) in &rows {
-                if let Some((phase, what)) = op::record(row)? {
-                    found.push((op::decode_key(key)?, phase, what));
-                }
+        for (key, row) in all_rows(&self.inner.tables, op::TABLE, &Ask::cells(op::columns())).await? {
+            if let Some((phase, what)) = op::record(&row)? {
+                found.push((op::decode_key(&key)?, phase, what));
             }
         }
+        Ok(found)
     }
 
     /// Finishes or undoes them, in the background.
