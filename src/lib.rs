@@ -14,7 +14,7 @@
 //!          +-- engines             memory (the oracle), rocks
 //! ```
 //!
-//! `migrate` applies `migrations/` to a store. `http` never touches `table`, `drive` never names an engine,
+//! `migrate` applies `migrations/` to a store, `reindex` makes the index rows of its files. `http` never touches `table`, `drive` never names an engine,
 //! and an engine knows nothing of directories or files.
 
 pub mod content;
@@ -22,6 +22,7 @@ pub mod drive;
 pub mod engines;
 pub mod http;
 pub mod migrate;
+pub mod reindex;
 pub mod schema;
 pub mod table;
 

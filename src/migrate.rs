@@ -6,25 +6,20 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::schema::dir::{self, DirEntry, Entry};
-use crate::schema::file::Standing;
-use crate::schema::index::Indexed;
+use crate::reindex::{self, ReindexError};
+use crate::schema::dir::{self, DirEntry};
 use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, meta};
-use crate::table::rules::PAGE_CELLS;
-use crate::table::{Ask, Check, Guarded, Outcome, PageAsk, Plan, RowChange, RowRange, ScanAsk};
-use crate::table::{StoreError, TableSpec, Tables};
+use crate::table::{Check, Guarded, Outcome, Plan, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     ("0001_tree", include_str!("../migrations/0001_tree.toml")),
     ("0002_indexes", include_str!("../migrations/0002_indexes.toml")),
+    ("0003_owner", include_str!("../migrations/0003_owner.toml")),
 ];
 
 /// The number of the newest migration that this program knows.
 pub const LATEST: u32 = MIGRATIONS.len() as u32;
-
-/// Hints written by one plan of the back-fill.
-const BACKFILL: usize = 500;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -38,6 +33,15 @@ pub enum MigrateError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Value(#[from] ValueError),
+}
+
+impl From<ReindexError> for MigrateError {
+    fn from(error: ReindexError) -> Self {
+        match error {
+            ReindexError::Store(error) => Self::Store(error),
+            ReindexError::Value(error) => Self::Value(error),
+        }
+    }
 }
 
 type Result<T> = std::result::Result<T, MigrateError>;
@@ -60,6 +64,7 @@ struct Data {
 #[serde(rename_all = "kebab-case")]
 enum Step {
     Root,
+    /// Fills the tables of this migration with the hints of all files.
     IndexFiles,
 }
 
@@ -90,7 +95,10 @@ pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
             tracing::info!(migration = number, "migrating");
             match data.step {
                 Step::Root => make_root(tables).await?,
-                Step::IndexFiles => index_files(tables).await?,
+                Step::IndexFiles => {
+                    let made = migration.tables.iter().map(|spec| spec.name.as_str());
+                    reindex::fill(tables, &made.collect::<Vec<_>>()).await?;
+                }
             }
         }
         record(tables, number).await?;
@@ -130,52 +138,4 @@ async fn make_root(tables: &Tables) -> Result<()> {
     let guarded = vec![Guarded { table: dir::TABLE, row, checks, changes: root.row() }];
     tables.commit(Plan { guarded, ..Plan::default() }).await?;
     Ok(())
-}
-
-/// Writes every file's hints from the entries of the directory table.
-async fn index_files(tables: &Tables) -> Result<()> {
-    let mut range = RowRange::all();
-    loop {
-        let ask = Ask::cells(vec![dir::id_column()]);
-        let scan = ScanAsk { table: dir::TABLE, range: range.clone(), ask, limit: 1_000, reverse: false };
-        let rows = tables.scan(&scan).await?;
-        let Some((last, _)) = rows.last() else { return Ok(()) };
-        range.from = std::ops::Bound::Excluded(last.clone());
-        for (key, row) in &rows {
-            if let Some(id) = row.get(CF, dir::ID) {
-                index_directory(tables, key.clone(), dir::decode_id(id)?).await?;
-            }
-        }
-    }
-}
-
-async fn index_directory(tables: &Tables, row: Bytes, dir: DirId) -> Result<()> {
-    let (mut from, to) = dir::range(dir::FILE, "");
-    loop {
-        let limit = PAGE_CELLS.min(BACKFILL);
-        let ask = PageAsk {
-            table: dir::TABLE,
-            row: row.clone(),
-            family: dir::SUB,
-            from,
-            to: to.clone(),
-            limit,
-            fence: vec![],
-        };
-        let page = tables.page(&ask).await?;
-        let mut prepare: Vec<RowChange> = Vec::new();
-        for cell in &page.cells {
-            let (_, name) = dir::child(&cell.qualifier)?;
-            let Entry { id, place, attributes } = Entry::decode(&cell.value)?;
-            let standing = Standing { dir, name, place };
-            prepare.extend(Indexed { id, attributes: &attributes, standing: &standing }.put());
-        }
-        if !prepare.is_empty() {
-            tables.commit(Plan { prepare, ..Plan::default() }).await?;
-        }
-        match page.cells.last() {
-            Some(last) if page.more => from = std::ops::Bound::Excluded(last.qualifier.clone()),
-            _ => return Ok(()),
-        }
-    }
 }

@@ -43,7 +43,7 @@ pub fn render(options: &Options, results: &[Results]) -> String {
         "{} files, {} clients, seed {}, one store each on this machine\n\n{costs}\n\n\
          One tree imported in order, over {REGIONS} regions of equally many rows, windows of 1,000 writes:\n\n{regions}\n\n\
          The naive layout has no order by time: each time range scans the whole table, one at a time.\n\
-         The uuid layout writes five rows a file (entry, file, three hints), the naive one a single row.",
+         The uuid layout writes seven rows a file (entry, file, five hints), the naive one a single row.",
         options.size, options.clients, options.seed
     )
 }

@@ -9,7 +9,7 @@ use rowdrive::drive::{Condition, Drive, FilesAsk, ListAsk, PutOptions};
 use rowdrive::migrate;
 use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::time::{self, Clock};
-use rowdrive::schema::{DrivePath, FileId, Timestamp, dir, name};
+use rowdrive::schema::{DrivePath, FileId, Timestamp, dir, name, owner};
 use rowdrive::table::Tables;
 
 #[derive(Clone)]
@@ -85,10 +85,12 @@ impl UuidLayout {
     /// The row keys that storing a file writes, by table.
     pub fn keys(dir: &str, file_name: &str, modified: i64) -> Vec<(&'static str, Vec<u8>)> {
         let id = FileId::random();
+        let modified = Timestamp::from_ms(modified);
         vec![
             (dir::TABLE, dir.as_bytes().to_vec()),
             (file::TABLE, id.key().to_vec()),
-            (time::TABLE, time::key(Clock::Modified, Timestamp::from_ms(modified), id).to_vec()),
+            (time::TABLE, time::key(Clock::Modified, modified, id).to_vec()),
+            (owner::TABLE, owner::key("loadtest", Clock::Modified, modified, id).to_vec()),
             (name::TABLE, name::key(file_name, id).to_vec()),
         ]
     }

@@ -43,7 +43,7 @@ use tokio::sync::RwLock;
 use cleanup::Unlinker;
 pub use error::{DriveError, Result, StoreError};
 use held::Running;
-use walk::Walks;
+use walk::{Moves, Walks};
 
 use crate::content::{Content, Upload};
 use crate::schema::{DrivePath, Timestamp};
@@ -64,11 +64,13 @@ pub struct Settings {
     pub clock: fn() -> Timestamp,
     /// How long a writer waits for operations that hold its rows.
     pub patience: Duration,
+    /// Index rows that a query reads at a time, at least: some are skipped.
+    pub turn: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { clock: Timestamp::now, patience: Duration::from_secs(2) }
+        Self { clock: Timestamp::now, patience: Duration::from_secs(2), turn: 64 }
     }
 }
 
@@ -76,6 +78,8 @@ struct Inner {
     tables: Tables,
     content: Content,
     walks: Walks,
+    /// Moves of files. Those of directories are counted by `walks`.
+    file_moves: Arc<Moves>,
     unlinker: Arc<Unlinker>,
     running: Arc<Running>,
     settings: Settings,
@@ -100,6 +104,7 @@ impl Drive {
             tables,
             content,
             walks,
+            file_moves: Arc::default(),
             unlinker,
             running: Arc::default(),
             settings,
@@ -113,9 +118,10 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, walks, unlinker, running, settings, .. } = &*self.inner;
+        let Inner { content, walks, file_moves, unlinker, running, settings, .. } = &*self.inner;
         let inner = Inner {
             walks: Walks::sharing(tables.clone(), walks.moves.clone()),
+            file_moves: file_moves.clone(),
             tables,
             content: content.clone(),
             unlinker: unlinker.clone(),

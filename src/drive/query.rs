@@ -1,4 +1,12 @@
-//! Files by time and by name: an index is walked, what it says is settled.
+//! Files by time and by name.
+//!
+//! Two plans can answer what lies below a folder in a period of time: [`index`] walks an index and skips what lies
+//! elsewhere, which is best for large folders; [`tree`] reads the folder whole and keeps the first of the period,
+//! which is best for small ones. No statistics tell which: both run, turn by turn with equal work, and the one that
+//! ends first answers. So a query costs at most twice what the better plan does.
+
+mod index;
+mod tree;
 
 use std::ops::Bound;
 
@@ -8,48 +16,35 @@ use super::ask::{FilesAsk, FindAsk, Found, Node};
 use super::settle::{Candidate, Key};
 use super::{Drive, DriveError, Result};
 use crate::schema::name::{self, NameHint};
+use crate::schema::owner::{self, OwnerHint};
 use crate::schema::path::fold;
 use crate::schema::time::{self, TimeHint};
-use crate::schema::{CF, DirId, DrivePath, FileId, Timestamp};
-use crate::table::{Ask, Cell, Row, RowRange, ScanAsk};
-
-/// Index rows that one request reads at most; past it the page is short, and has a next one.
-const WORK: usize = 50_000;
-/// Index rows read at a time, at least: some are skipped.
-const BATCH: usize = 64;
-
-/// One walk along an index.
-struct Walked {
-    table: &'static str,
-    range: RowRange,
-    reverse: bool,
-    limit: usize,
-    scope: DirId,
-}
+use crate::schema::{DirId, DrivePath, FileId, Timestamp};
+use crate::table::RowRange;
+use index::{Hinted, Walk};
+use tree::Tree;
 
 impl Drive {
     /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
     pub async fn files(&self, ask: &FilesAsk) -> Result<Found<(Timestamp, FileId)>> {
+        // IMPORTANT: before the scope is looked up, so that what moved since is not taken for quiet.
+        let mut tree = ask.under.as_ref().filter(|under| !under.is_root()).map(|under| Tree::new(self, ask, under));
         let scope = self.scope(ask.under.as_ref()).await?;
-        let mut range = time::range(ask.clock, ask.from, ask.to);
-        if let Some((at, id)) = ask.after {
-            let key = time::key(ask.clock, at, id);
-            pass(&mut range, key, ask.ascending);
-        }
-        let walked = Walked { table: time::TABLE, range, reverse: ask.ascending, limit: ask.limit, scope };
-        let candidate = |key: &Bytes, row: &Row| -> Result<Option<Candidate>> {
-            let (at, id) = time::decode_key(key)?;
-            // Creator and type are the file's for life: any of its hints tells them.
-            let Some((cell, alone)) = first_hint(row) else {
-                return Ok(None);
-            };
-            let TimeHint { dir, name, creator, mime } = TimeHint::decode(&cell.value)?;
-            let wanted = ask.creator.as_ref().is_none_or(|c| *c == creator)
-                && ask.mime.as_ref().is_none_or(|filter| filter.matches(&mime));
-            Ok(wanted.then_some(Candidate { key: Key::Time(ask.clock, at), id, dir, name, alone }))
+        let mut index = match &ask.creator {
+            None => Walk::new(self, time::TABLE, time_range(ask), ask.ascending, ask.limit, scope),
+            Some(creator) => Walk::new(self, owner::TABLE, owner_range(ask, creator), ask.ascending, ask.limit, scope),
         };
-        let (nodes, last) = self.walk_index(walked, candidate).await?;
-        Ok(Found { nodes, next: last.map(|key| time::decode_key(&key)).transpose()? })
+        loop {
+            if let Some((nodes, last)) = index.step(|hinted| by_time(ask, hinted)).await? {
+                return Ok(Found { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? });
+            }
+            let Some(scan) = &mut tree else { continue };
+            match scan.catch_up(index.work()).await? {
+                tree::Progress::Ended(found) => return Ok(found),
+                tree::Progress::Void => tree = None,
+                tree::Progress::GoesOn => {}
+            }
+        }
     }
 
     /// Files by name anywhere, ordered by folded name, then by id.
@@ -60,18 +55,13 @@ impl Drive {
         if let Some((at, id)) = &ask.after {
             pass(&mut range, name::key(at, *id), false);
         }
-        let walked = Walked { table: name::TABLE, range, reverse: false, limit: ask.limit, scope };
-        let candidate = |key: &Bytes, row: &Row| -> Result<Option<Candidate>> {
-            let (folded, id) = name::decode_key(key)?;
-            let Some((cell, alone)) = first_hint(row) else {
-                return Ok(None);
-            };
-            let NameHint { dir, name } = NameHint::decode(&cell.value)?;
-            Ok(Some(Candidate { key: Key::Name(folded.to_owned()), id, dir, name, alone }))
-        };
-        let (nodes, last) = self.walk_index(walked, candidate).await?;
-        let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
-        Ok(Found { nodes, next: next.transpose()? })
+        let mut index = Walk::new(self, name::TABLE, range, false, ask.limit, scope);
+        loop {
+            if let Some((nodes, last)) = index.step(by_name).await? {
+                let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
+                return Ok(Found { nodes, next: next.transpose()? });
+            }
+        }
     }
 
     /// The directory that a query is bounded to; the root bounds nothing.
@@ -84,54 +74,49 @@ impl Drive {
             },
         }
     }
-
-    /// Up to `limit` files along an index, and the key of the last row passed if rows may follow.
-    async fn walk_index(
-        &self,
-        mut walked: Walked,
-        candidate: impl Fn(&Bytes, &Row) -> Result<Option<Candidate>>,
-    ) -> Result<(Vec<Node>, Option<Bytes>)> {
-        let mut nodes = Vec::new();
-        let mut work = 0;
-        loop {
-            let limit = (walked.limit - nodes.len()).max(BATCH);
-            let Walked { table, ref range, reverse, .. } = walked;
-            let scan = ScanAsk { table, range: range.clone(), ask: Ask::families(&[CF]), limit, reverse };
-            let rows = self.inner.tables.scan(&scan).await?;
-            let mut candidates = Vec::with_capacity(rows.len());
-            let mut keys = Vec::with_capacity(rows.len());
-            for (key, row) in &rows {
-                if let Some(wanted) = candidate(key, row)? {
-                    candidates.push(wanted);
-                    keys.push(key);
-                }
-            }
-            let settled = self.settle(&candidates, walked.scope).await?;
-            for (node, key) in settled.into_iter().zip(keys) {
-                nodes.extend(node);
-                if nodes.len() == walked.limit {
-                    let end = rows.len() < limit && rows.last().is_some_and(|(last, _)| last == key);
-                    return Ok((nodes, Some(key.clone()).filter(|_| !end)));
-                }
-            }
-            work += rows.len();
-            match rows.last() {
-                Some((last, _)) if rows.len() == limit => {
-                    if work >= WORK {
-                        return Ok((nodes, Some(last.clone())));
-                    }
-                    pass(&mut walked.range, last.clone(), reverse);
-                }
-                _ => return Ok((nodes, None)),
-            }
-        }
-    }
 }
 
-/// A hint of an index row, and whether it is the only one.
-fn first_hint(row: &Row) -> Option<(&Cell, bool)> {
-    let mut hints = row.family(CF);
-    Some((hints.next()?, hints.next().is_none()))
+/// The rows of the time index that are left to be shown.
+fn time_range(ask: &FilesAsk) -> RowRange {
+    let mut range = time::range(ask.clock, ask.from, ask.to);
+    if let Some((at, id)) = ask.after {
+        pass(&mut range, time::key(ask.clock, at, id), ask.ascending);
+    }
+    range
+}
+
+/// As [`time_range`], of the owner index.
+fn owner_range(ask: &FilesAsk, creator: &str) -> RowRange {
+    let mut range = owner::range(creator, ask.clock, ask.from, ask.to);
+    if let Some((at, id)) = ask.after {
+        pass(&mut range, owner::key(creator, ask.clock, at, id), ask.ascending);
+    }
+    range
+}
+
+fn decode_time(ask: &FilesAsk, key: &[u8]) -> Result<(Timestamp, FileId)> {
+    Ok(if ask.creator.is_some() { owner::decode_key(key)? } else { time::decode_key(key)? })
+}
+
+/// What a row of the time or owner index may stand for; none if its type is not wanted. Creator and type are the
+/// file's for life: any of its hints tells them.
+fn by_time(ask: &FilesAsk, hinted: &Hinted<'_>) -> Result<Option<Candidate>> {
+    let (at, id) = decode_time(ask, hinted.key)?;
+    let (dir, name, mime) = if ask.creator.is_some() {
+        let OwnerHint { dir, name, mime } = OwnerHint::decode(hinted.value)?;
+        (dir, name, mime)
+    } else {
+        let TimeHint { dir, name, mime, .. } = TimeHint::decode(hinted.value)?;
+        (dir, name, mime)
+    };
+    let wanted = ask.mime.as_ref().is_none_or(|filter| filter.matches(&mime));
+    Ok(wanted.then_some(Candidate { key: Key::Time(ask.clock, at), id, dir, name, alone: hinted.alone }))
+}
+
+fn by_name(hinted: &Hinted<'_>) -> Result<Option<Candidate>> {
+    let (folded, id) = name::decode_key(hinted.key)?;
+    let NameHint { dir, name } = NameHint::decode(hinted.value)?;
+    Ok(Some(Candidate { key: Key::Name(folded.to_owned()), id, dir, name, alone: hinted.alone }))
 }
 
 /// Leaves out everything up to a key that was passed.

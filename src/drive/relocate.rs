@@ -8,7 +8,7 @@ use crate::schema::dir::{self, Entry};
 use crate::schema::file::{self, Standing};
 use crate::schema::index::Indexed;
 use crate::schema::{CF, DrivePath, Name, Place};
-use crate::table::{Change, Check, Column, Guarded, Outcome, Plan};
+use crate::table::{Change, Check, Column, Guarded, Outcome, Plan, StoreError};
 
 /// A path, and what was read of it.
 struct End<'a> {
@@ -47,7 +47,13 @@ impl Drive {
             let moved = Entry { place: Place::random(), ..file.value.clone() };
             let plan = relocate(&source_end, &target_end, file, &moved);
             let prepared = plan.prepare.clone();
-            match self.inner.tables.commit(plan).await? {
+            self.inner.file_moves.begin();
+            let outcome = self.inner.tables.commit(plan).await;
+            // What is not known to have ended may yet happen: then nothing is quiet any more.
+            if !matches!(outcome, Err(StoreError::Unknown { .. })) {
+                self.inner.file_moves.end();
+            }
+            match outcome? {
                 Outcome::Committed => {
                     self.dropped(target.file.as_ref());
                     let node = Node::File { path: to.clone(), entry: moved };

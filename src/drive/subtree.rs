@@ -14,6 +14,7 @@
 mod batch;
 mod close;
 mod finish;
+mod keys;
 mod stage;
 mod undo;
 
@@ -30,14 +31,9 @@ use crate::schema::dir::{self, DirEntry};
 use crate::schema::dirid::{self, DirLink};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DirId, DrivePath, Name, OpId};
-use crate::table::{
-    Ask, Change, Check, Column, Guarded, Outcome, Page, PageAsk, Plan, Row, RowChange, RowKey, RowRange, ScanAsk,
-    StoreError,
-};
+use crate::table::{Change, Check, Column, Guarded, Outcome, Page, PageAsk, Plan, RowChange, StoreError};
 use batch::Batch;
-
-/// Rows scanned at a time.
-const ROWS: usize = 100;
+pub(super) use keys::Keys;
 
 /// An operation at work, with its record written.
 struct Operation<'a> {
@@ -278,38 +274,6 @@ impl Drive {
     async fn children(&self, path: &DrivePath, (from, to): (Bound<Bytes>, Bound<Bytes>), limit: usize) -> Result<Page> {
         let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
         Ok(self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?)
-    }
-}
-
-/// A cursor over the keys of a subtree, its root first.
-struct Keys {
-    ranges: Vec<RowRange>,
-    ask: Ask,
-}
-
-impl Keys {
-    fn of(root: &DrivePath, ask: Ask) -> Self {
-        let key = root.key();
-        let own = RowRange { from: Bound::Included(key.clone()), to: Bound::Included(key) };
-        Self { ranges: vec![root.below(), own], ask }
-    }
-
-    /// The next rows; none at the end.
-    async fn next(&mut self, drive: &Drive) -> Result<Option<Vec<(RowKey, Row)>>> {
-        while let Some(mut range) = self.ranges.pop() {
-            let scan =
-                ScanAsk { table: dir::TABLE, range: range.clone(), ask: self.ask.clone(), limit: ROWS, reverse: false };
-            let rows = drive.inner.tables.scan(&scan).await?;
-            match rows.last() {
-                None => {}
-                Some((last, _)) => {
-                    range.from = Bound::Excluded(last.clone());
-                    self.ranges.push(range);
-                    return Ok(Some(rows));
-                }
-            }
-        }
-        Ok(None)
     }
 }
 

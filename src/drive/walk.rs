@@ -37,7 +37,7 @@ impl Walk {
     }
 }
 
-/// Counts of directory moves, by which a process that alone writes the store knows that none was under way.
+/// Counts of moves, by which a process that alone writes the store knows that none was under way.
 #[derive(Default)]
 pub(super) struct Moves {
     begun: AtomicU64,
@@ -45,7 +45,7 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// Before a write that may move a directory.
+    /// Before a write that may move something.
     pub fn begin(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
     }
@@ -60,7 +60,7 @@ impl Moves {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Whether no directory move was under way at any time since the mark was read.
+    /// Whether no move was under way at any time since the mark was read.
     pub fn quiet_since(&self, mark: u64) -> bool {
         self.begun.load(Ordering::SeqCst) == mark
     }

@@ -1,11 +1,17 @@
-//! All hints of a file: what its rows in the time and name indexes are while it stands in one place.
+//! All hints of a file: what its rows in the time, owner and name indexes are while it stands in one place.
 
 use super::CF;
+use super::dir::Entry;
 use super::file::{Attributes, Standing};
-use super::ids::FileId;
+use super::ids::{DirId, FileId};
 use super::name::{self, NameHint};
+use super::owner::{self, OwnerHint};
+use super::path::Name;
 use super::time::{self, Clock, TimeHint};
 use crate::table::{Change, RowChange};
+
+/// The tables of hints.
+pub const TABLES: [&str; 3] = [time::TABLE, owner::TABLE, name::TABLE];
 
 /// A file, its attributes and where it stands: everything that its hints are made of.
 pub struct Indexed<'a> {
@@ -15,20 +21,20 @@ pub struct Indexed<'a> {
 }
 
 impl Indexed<'_> {
-    /// The hints, one cell in each of three rows.
+    /// The hints, one cell in each of five rows.
     pub fn put(&self) -> Vec<RowChange> {
-        let Standing { dir, name, .. } = self.standing;
-        let time = TimeHint {
-            dir: *dir,
-            name: name.clone(),
-            creator: self.attributes.creator.clone(),
-            mime: self.attributes.mime.clone(),
-        };
-        let time = time.encode();
-        let name = NameHint { dir: *dir, name: name.clone() }.encode();
+        let (dir, name) = (self.standing.dir, self.standing.name.clone());
+        let (creator, mime) = (self.attributes.creator.clone(), self.attributes.mime.clone());
+        let by_time = TimeHint { dir, name: name.clone(), creator, mime: mime.clone() }.encode();
+        let by_owner = OwnerHint { dir, name: name.clone(), mime }.encode();
+        let by_name = NameHint { dir, name }.encode();
         self.rows(|table| {
-            let value = if table == time::TABLE { time.clone() } else { name.clone() };
-            Change::put(CF, self.standing.place.qualifier(), value)
+            let value = match table {
+                time::TABLE => &by_time,
+                owner::TABLE => &by_owner,
+                _ => &by_name,
+            };
+            Change::put(CF, self.standing.place.qualifier(), value.clone())
         })
     }
 
@@ -38,13 +44,18 @@ impl Indexed<'_> {
     }
 
     fn rows(&self, change: impl Fn(&'static str) -> Change) -> Vec<RowChange> {
-        let at = |clock| match clock {
-            Clock::Modified => self.attributes.modified,
-            Clock::Added => self.attributes.added,
-        };
-        let times = Clock::ALL.map(|clock| (time::TABLE, time::key(clock, at(clock), self.id)));
-        let name = (name::TABLE, name::key(&self.standing.name.folded(), self.id));
-        let rows = times.into_iter().chain([name]);
+        let Attributes { creator, modified, added, .. } = self.attributes;
+        let times = [(Clock::Modified, *modified), (Clock::Added, *added)];
+        let by_time = times.map(|(clock, at)| (time::TABLE, time::key(clock, at, self.id)));
+        let by_owner = times.map(|(clock, at)| (owner::TABLE, owner::key(creator, clock, at, self.id)));
+        let by_name = (name::TABLE, name::key(&self.standing.name.folded(), self.id));
+        let rows = by_time.into_iter().chain(by_owner).chain([by_name]);
         rows.map(|(table, row)| RowChange { table, row, changes: vec![change(table)] }).collect()
     }
+}
+
+/// The hints of the file that this entry of this directory names.
+pub fn hints(dir: DirId, name: &Name, entry: &Entry) -> Vec<RowChange> {
+    let standing = Standing { dir, name: name.clone(), place: entry.place };
+    Indexed { id: entry.id, attributes: &entry.attributes, standing: &standing }.put()
 }

@@ -6,6 +6,7 @@
 //! | [`file`] | file id, 16 bytes | `cf:creator`, `cf:size`, `cf:type`, `cf:modified`, `cf:added`, `cf:digest`, `cf:content` = [`file::Attributes`]; `cf:dir`, `cf:name`, `cf:place` = [`file::Standing`]; `c:data` = content that is stored inline |
 //! | [`dirid`] | directory id, 16 bytes | `cf:e` = [`dirid::DirLink`]: parent's id, name, the operation that put it there |
 //! | [`time`] | clock (1 byte), inverted milliseconds (8), file id (16) | `cf:<place>` = [`time::TimeHint`] |
+//! | [`owner`] | creator reversed, 0, clock (1 byte), inverted milliseconds (8), file id (16) | `cf:<place>` = [`owner::OwnerHint`] |
 //! | [`name`] | folded name, 0, kind (1 byte), file id (16) | `cf:<place>` = [`name::NameHint`] |
 //! | [`unlink`] | file id, 16 bytes | `cf:u` = a large content file that is to be removed |
 //! | [`op`] | operation id, 16 bytes | `cf:phase` = [`op::Phase`]; `cf:what` = [`op::What`]: the record of an operation on a subtree |
@@ -22,6 +23,7 @@ pub mod index;
 pub mod meta;
 pub mod name;
 pub mod op;
+pub mod owner;
 pub mod path;
 pub mod time;
 pub mod timestamp;

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rowdrive::drive::{Drive, FindAsk, Node};
+use rowdrive::drive::{Drive, FilesAsk, FindAsk, Node};
 use rowdrive::engines::memory::Memory;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST, MigrateError};
 use rowdrive::schema::time::Clock;
-use rowdrive::schema::{CF, meta, name, time};
+use rowdrive::schema::{CF, meta, name, owner, time};
 use rowdrive::table::{Ask, Change, Check, Guarded, Plan, RowRange, ScanAsk, Tables};
 
 use crate::drive::world::{find_all, time_query};
@@ -58,6 +58,8 @@ async fn is_indexed(tables: &Tables, old: &Old) {
     let expected = old.paths();
     for clock in Clock::ALL {
         assert_eq!(paths(&drive.files(&time_query(clock)).await.unwrap().nodes), expected);
+        let by_anna = FilesAsk { creator: Some("anna".into()), ..time_query(clock) };
+        assert_eq!(paths(&drive.files(&by_anna).await.unwrap().nodes), expected);
     }
     for file in expected.iter().take(20) {
         let name = old::name(file).as_str().to_owned();
@@ -67,6 +69,7 @@ async fn is_indexed(tables: &Tables, old: &Old) {
         assert_eq!(found, expected.iter().filter(named).cloned().collect());
     }
     assert_eq!(cells(tables, time::TABLE).await, 2 * expected.len());
+    assert_eq!(cells(tables, owner::TABLE).await, 2 * expected.len());
     assert_eq!(cells(tables, name::TABLE).await, expected.len());
     drive.close().await;
 }

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module of the library may use of the others.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("table", &[]),
     ("schema", &["table"]),
     ("engines", &["table"]),
     ("content", &["schema"]),
     ("drive", &["content", "schema", "table"]),
-    ("migrate", &["schema", "table"]),
+    ("reindex", &["schema", "table"]),
+    ("migrate", &["reindex", "schema", "table"]),
     ("http", &["content", "drive", "schema"]),
     ("cli", &["content", "drive", "engines", "http", "migrate", "schema", "table"]),
 ];

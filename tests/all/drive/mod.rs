@@ -5,12 +5,14 @@
 //! - `steps`: every step of every operation stopped, lost, held and doubled
 //! - `races`: every operation in the middle of every other
 //! - `queries`: changes in the middle of listings, time queries and finds
+//! - `periods`: files of a period below a folder, held to a full scan
 //! - `damage`: content that is not what its entry says
 //! - `held`: rows that an operation on a subtree holds
 
 mod damage;
 mod held;
 pub mod model;
+mod periods;
 mod queries;
 mod races;
 mod steps;

@@ -12,7 +12,7 @@ use rowdrive::drive::{
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::time::Clock;
-use rowdrive::schema::{DrivePath, dir, dirid, file, name, time};
+use rowdrive::schema::{DrivePath, dir, dirid, file, name, owner, time};
 use rowdrive::table::{Ask, RowRange, ScanAsk, StoreError, Tables};
 use tempfile::TempDir;
 
@@ -46,17 +46,26 @@ fn clock() -> rowdrive::schema::Timestamp {
 }
 
 /// Those who wait for an operation that is paused wait in vain: not for long.
-const SETTINGS: Settings = Settings { clock, patience: Duration::from_millis(20) };
+const SETTINGS: Settings = Settings { clock, patience: Duration::from_millis(20), turn: 64 };
 
 impl World {
     pub async fn new(set_up: &[Op]) -> Self {
+        Self::with(SETTINGS, set_up).await
+    }
+
+    /// Its queries read so many index rows in a turn.
+    pub async fn with_turn(turn: usize, set_up: &[Op]) -> Self {
+        Self::with(Settings { turn, ..SETTINGS }, set_up).await
+    }
+
+    async fn with(settings: Settings, set_up: &[Op]) -> Self {
         let store = Stepwise::new(Arc::new(Memory::default()));
         let content = tempfile::tempdir().unwrap();
         let through = Tables::new(store.clone());
         migrate::up(&through).await.unwrap();
         let tables = Tables::new(store.inner());
         migrate::up(&tables).await.unwrap();
-        let drive = Drive::open_with(through, content.path(), SETTINGS).await.unwrap();
+        let drive = Drive::open_with(through, content.path(), settings).await.unwrap();
         let watcher = drive.beside(tables.clone());
         let world = Self { store, drive, watcher, tables, content };
         for op in set_up {
@@ -110,6 +119,7 @@ impl World {
         assert_eq!(self.count(file::TABLE, "cf").await, 10 * files, "file rows of {seen:?}");
         assert_eq!(self.count(file::TABLE, file::C).await, files - large, "inline content of {seen:?}");
         assert_eq!(self.count(time::TABLE, "cf").await, 2 * files, "time hints of {seen:?}");
+        assert_eq!(self.count(owner::TABLE, "cf").await, 2 * files, "owner hints of {seen:?}");
         assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
         assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;

@@ -1,0 +1,233 @@
+//! Files of a period below a folder: whichever plan answers, the pages are what a full scan of the folder gives.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use rowdrive::drive::{Condition, Drive, FilesAsk, ListAsk, MimeFilter, Node, PutOptions};
+use rowdrive::schema::time::Clock;
+use rowdrive::schema::{DrivePath, FileId, Timestamp};
+
+use super::model::Op;
+use super::world::{World, bytes, path, run, time_query};
+
+const FOLDERS: [&str; 5] = ["/", "/a", "/a/b", "/a/b/c", "/a!"];
+const CREATORS: [&str; 3] = ["eva", "ava", "tom"];
+const TYPES: [&str; 3] = ["image/png", "image/jpeg", "text/plain"];
+
+/// A file: its folder, its creator, its type and its time, by number.
+#[derive(Clone, Debug)]
+struct File(usize, usize, usize, i64);
+
+fn files() -> impl Strategy<Value = Vec<File>> {
+    let file = (0..FOLDERS.len(), 0..CREATORS.len(), 0..TYPES.len(), 0..12i64);
+    proptest::collection::vec(file.prop_map(|(at, by, mime, ms)| File(at, by, mime, ms)), 0..40)
+}
+
+fn asks() -> impl Strategy<Value = FilesAsk> {
+    let mimes = vec![None, Some(MimeFilter::Top("image/".into())), Some(MimeFilter::Exact("text/plain".into()))];
+    let bound = || proptest::option::of((0..12i64).prop_map(Timestamp::from_ms));
+    let under = proptest::option::of(select(FOLDERS.to_vec()).prop_map(path));
+    let creator = proptest::option::of(select(CREATORS.to_vec()).prop_map(str::to_owned));
+    let rest = (select(Clock::ALL.to_vec()), select(mimes), any::<bool>(), 1..8usize);
+    (bound(), bound(), under, creator, rest).prop_map(|(from, to, under, creator, rest)| {
+        let (clock, mime, ascending, limit) = rest;
+        FilesAsk { clock, from, to, under, creator, mime, ascending, after: None, limit }
+    })
+}
+
+async fn store(drive: &Drive, number: usize, File(at, by, mime, ms): &File) {
+    let mut upload = drive.upload();
+    upload.write(bytes(number)).await.unwrap();
+    let options = PutOptions {
+        mime: TYPES[*mime].into(),
+        creator: CREATORS[*by].into(),
+        modified: Some(Timestamp::from_ms(*ms)),
+        parents: true,
+        condition: Condition::default(),
+    };
+    let at = path(&format!("{}/{number}", FOLDERS[*at].trim_end_matches('/')));
+    drive.put(&at, upload.finish().await.unwrap(), options).await.unwrap();
+}
+
+/// A page's last file, in the order of the query.
+type Key = (Timestamp, FileId);
+
+/// All pages of a query.
+async fn paged(drive: &Drive, ask: &FilesAsk) -> Vec<(Key, DrivePath)> {
+    let mut ask = ask.clone();
+    let mut shown = Vec::new();
+    loop {
+        let found = drive.files(&ask).await.unwrap();
+        assert!(found.nodes.len() <= ask.limit);
+        shown.extend(found.nodes.iter().map(|node| keyed(&ask, node)));
+        let Some(next) = found.next else { return shown };
+        ask.after = Some(next);
+    }
+}
+
+fn keyed(ask: &FilesAsk, node: &Node) -> (Key, DrivePath) {
+    let Node::File { path, entry } = node else { panic!("{node:?}") };
+    let time = if ask.clock == Clock::Modified { entry.attributes.modified } else { entry.attributes.added };
+    ((time, entry.id), path.clone())
+}
+
+/// The same from the listings alone.
+async fn scanned(drive: &Drive, ask: &FilesAsk) -> Vec<(Key, DrivePath)> {
+    let mut found = Vec::new();
+    let mut below = vec![ask.under.clone().unwrap_or_else(DrivePath::root)];
+    while let Some(at) = below.pop() {
+        let list = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        for node in drive.list(&at, &list).await.unwrap().nodes {
+            match &node {
+                Node::Directory { path, .. } => below.push(path.clone()),
+                Node::File { entry, .. } => {
+                    let attributes = &entry.attributes;
+                    let ((time, _), _) = keyed(ask, &node);
+                    let fits = ask.from.is_none_or(|from| time >= from)
+                        && ask.to.is_none_or(|to| time < to)
+                        && ask.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
+                        && ask.mime.as_ref().is_none_or(|mime| mime.matches(&attributes.mime));
+                    found.extend(fits.then(|| keyed(ask, &node)));
+                }
+            }
+        }
+    }
+    found.sort_by_key(|((time, id), _)| (std::cmp::Reverse(*time), *id));
+    if ask.ascending {
+        found.reverse();
+    }
+    found
+}
+
+fn on_a_runtime<F: Future>(test: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pages_are_what_a_full_scan_gives(
+        files in files(),
+        asks in proptest::collection::vec(asks(), 1..8),
+        turn in select(vec![1usize, 2, 5, 64]),
+    ) {
+        on_a_runtime(async {
+            let world = World::with_turn(turn, &[]).await;
+            for folder in &FOLDERS[1..] {
+                world.run(Op::Mkdir(folder)).await.unwrap();
+            }
+            for (number, file) in files.iter().enumerate() {
+                store(&world.drive, number, file).await;
+            }
+            for ask in asks {
+                prop_assert_eq!(paged(&world.drive, &ask).await, scanned(&world.drive, &ask).await, "{:?}", ask);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+/// Moves made one after the other, at any read of any page.
+const MOVES: [Op; 6] = [
+    Op::Move("/a/b", "/a!/b", false),
+    Op::Move("/a!/b", "/a/b", false),
+    Op::Move("/a/m", "/a!/m", false),
+    Op::Move("/a!/m", "/a/b/m", false),
+    Op::Move("/a/b/m", "/a/m", false),
+    Op::Move("/a/b/c", "/a/b/d", false),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// What stays below the folder all the time is on the pages, once; what never was there is not.
+    #[test]
+    fn files_that_stay_are_not_missed_while_others_move(
+        files in files(),
+        ask in asks(),
+        turn in select(vec![1usize, 2, 64]),
+        reads in proptest::collection::vec(1..40usize, 1..4),
+    ) {
+        on_a_runtime(async {
+            let world = World::with_turn(turn, &[Op::Put("/a/m", 900), Op::Mkdir("/a!"), Op::Mkdir("/a/b/c")]).await;
+            for (number, file) in files.iter().enumerate() {
+                store(&world.drive, number, file).await;
+            }
+            let ask = FilesAsk { under: Some(path("/a")), clock: Clock::Modified, ..ask };
+            let mut first = scanned(&world.watcher, &ask).await;
+            let mut ever: BTreeSet<_> = first.iter().cloned().collect();
+            // Where they are after each of the moves that will be made.
+            let rival = world.watcher.clone();
+            let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let (count, moved) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (told, asked) = (seen.clone(), ask.clone());
+            world.store.reading(move |_| {
+                let now = reads.contains(&(count.fetch_add(1, Ordering::SeqCst) + 1));
+                let (rival, moved, told, asked) = (rival.clone(), moved.clone(), told.clone(), asked.clone());
+                async move {
+                    if now {
+                        let next = MOVES[moved.fetch_add(1, Ordering::SeqCst) % MOVES.len()];
+                        let _may_have_nothing_to_move = run(&rival, next).await;
+                        let after = scanned(&rival, &asked).await;
+                        told.lock().unwrap().push(after);
+                    }
+                }
+            });
+            let shown = paged(&world.drive, &ask).await;
+            for after in seen.lock().unwrap().iter() {
+                first.retain(|(key, _)| after.iter().any(|(other, _)| other == key));
+                ever.extend(after.iter().cloned());
+            }
+            let keys: BTreeSet<Key> = shown.iter().map(|(key, _)| *key).collect();
+            prop_assert_eq!(keys.len(), shown.len(), "twice: {:?}", shown);
+            for file in &shown {
+                prop_assert!(ever.contains(file), "never was: {:?}", file);
+            }
+            for (key, at) in first {
+                prop_assert!(keys.contains(&key), "missed: {:?} of {:?}", at, shown);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+/// Rows that a query reads.
+async fn rows(world: &World, ask: &FilesAsk) -> usize {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    world.store.reading(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    });
+    world.drive.files(ask).await.unwrap();
+    count.load(Ordering::SeqCst)
+}
+
+/// The work of a query is in proportion to the smaller of the folder and the part of the index that it passes.
+#[tokio::test]
+async fn neither_a_small_folder_nor_a_huge_one_costs_a_walk_through_all_files() {
+    let world = World::new(&[]).await;
+    let all: Vec<_> = (0..6_000).map(|n| File(1, 0, 0, 1_000 + n)).collect();
+    let few: Vec<_> = (0..3).map(|n| File(4, 1, 1, n)).collect();
+    for (number, file) in all.iter().chain(&few).enumerate() {
+        store(&world.drive, number, file).await;
+    }
+    let ask = |under| FilesAsk { under: Some(path(under)), limit: 10, ..time_query(Clock::Modified) };
+    let whole = FilesAsk { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..ask("/") };
+    let walk = rows(&world, &whole).await;
+    assert!(walk > 6_000, "a walk through all: {walk} rows");
+    // The oldest files lie in the small folder: the index has them last.
+    for (title, cost) in [
+        ("small folder", rows(&world, &ask("/a!")).await),
+        ("small folder, no such type", rows(&world, &FilesAsk { under: Some(path("/a!")), ..whole.clone() }).await),
+        ("huge folder", rows(&world, &ask("/a")).await),
+        ("huge folder, ascending", rows(&world, &FilesAsk { ascending: true, ..ask("/a") }).await),
+        ("one creator", rows(&world, &FilesAsk { creator: Some("ava".into()), under: None, ..ask("/") }).await),
+    ] {
+        assert!(cost <= 200, "{title}: {cost} rows");
+    }
+}
