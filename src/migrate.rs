@@ -25,6 +25,8 @@ pub const LATEST: u32 = MIGRATIONS.len() as u32;
 pub enum MigrateError {
     #[error("the store has schema version {found}, this program knows up to {known}: use a newer rowdrive")]
     Newer { found: u32, known: u32 },
+    #[error("the store has schema version {found}, this program needs {known}: `rowdrive serve` brings it up to date")]
+    Older { found: u32, known: u32 },
     #[error("migration {name} cannot be read: {cause}")]
     Declaration { name: &'static str, cause: String },
     #[error("the store was migrated by another process at the same time: start again")]
@@ -73,13 +75,32 @@ pub async fn up(tables: &Tables) -> Result<()> {
     up_to(tables, LATEST).await
 }
 
-/// Brings the store to the schema that had `last` migrations, for tests of the later ones.
-pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
+/// Makes the tables of a store of the newest schema known to `tables`, and changes nothing.
+pub async fn open(tables: &Tables) -> Result<()> {
+    let migrations = declared()?;
+    match version(tables, &migrations).await? {
+        LATEST => {}
+        found if found > LATEST => return Err(MigrateError::Newer { found, known: LATEST }),
+        found => return Err(MigrateError::Older { found, known: LATEST }),
+    }
+    for spec in migrations.iter().flat_map(|migration| &migration.tables) {
+        tables.create(spec).await?;
+    }
+    Ok(())
+}
+
+fn declared() -> Result<Vec<Migration>> {
     let mut migrations = Vec::new();
     for (name, text) in MIGRATIONS {
         let declared = toml::from_str::<Migration>(text);
         migrations.push(declared.map_err(|cause| MigrateError::Declaration { name, cause: cause.to_string() })?);
     }
+    Ok(migrations)
+}
+
+/// Brings the store to the schema that had `last` migrations, for tests of the later ones.
+pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
+    let migrations = declared()?;
     let version = version(tables, &migrations).await?;
     if version > LATEST {
         return Err(MigrateError::Newer { found: version, known: LATEST });

@@ -1,7 +1,8 @@
 //! The command line: one file a subcommand.
 //!
-//! Exit codes: 0 done, 2 wrong usage, 3 could not run.
+//! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
+mod check;
 mod serve;
 mod size;
 
@@ -21,7 +22,17 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Check(check::Check),
 }
+
+/// How a subcommand ended that could do its work.
+enum Ended {
+    Done,
+    /// What failed has been named.
+    WithFailures,
+}
+
+const WITH_FAILURES: u8 = 1;
 
 /// It was clear what to do, and it could not be done.
 const COULD_NOT_RUN: u8 = 3;
@@ -31,10 +42,12 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
     let done = match cli.command {
-        Command::Serve(serve) => serve.run(),
+        Command::Serve(serve) => serve.run().map(|()| Ended::Done).map_err(|error| error.to_string()),
+        Command::Check(check) => check.run().map_err(|error| error.to_string()),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Ok(Ended::WithFailures) => ExitCode::from(WITH_FAILURES),
         Err(error) => {
             eprintln!("rowdrive: {error}");
             ExitCode::from(COULD_NOT_RUN)

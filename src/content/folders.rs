@@ -63,6 +63,25 @@ impl Folders {
         Ok(found)
     }
 
+    /// The ids of the settled files whose ids start with this byte, and the paths of what bears another name.
+    pub fn list_settled(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
+        let (mut found, mut foreign) = (Vec::new(), Vec::new());
+        let files = match fs::read_dir(self.dir.join(format!("{first:02x}"))) {
+            Ok(files) => files,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((found, foreign)),
+            Err(e) => return Err(e),
+        };
+        for file in files {
+            let path = file?.path();
+            let id = path.file_name().and_then(|name| Uuid::parse_str(name.to_str()?).ok()).map(FileId);
+            match id.filter(|id| self.settled(*id) == path) {
+                Some(id) => found.push(id),
+                None => foreign.push(path),
+            }
+        }
+        Ok((found, foreign))
+    }
+
     /// Nothing here is synced: a file that is in `new/` after a crash is settled again. A file that is not in
     /// `new/` was settled already.
     pub fn settle(&self, id: FileId) -> io::Result<()> {

@@ -48,6 +48,14 @@ pub fn file_len(size: u64) -> Option<u64> {
     (size <= LARGEST).then(|| size + table_len(size) + TRAILER as u64)
 }
 
+/// The size of the data in a content file of this length; `None` if no content file is of this length.
+pub fn data_len(file_len: u64) -> Option<u64> {
+    let rest = file_len.checked_sub(TRAILER as u64)?;
+    let with_sum = (BLOCK + SUM) as u64;
+    let size = rest.checked_sub(rest.div_ceil(with_sum) * SUM as u64)?;
+    (self::file_len(size) == Some(file_len)).then_some(size)
+}
+
 /// The checksums of data that streams by.
 pub struct Sums {
     sha: Sha256,

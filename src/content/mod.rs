@@ -22,10 +22,11 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod upload;
+mod verify;
 mod writer;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use body::Body;
@@ -76,6 +77,12 @@ impl Content {
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
         let (folders, ids) = (self.folders.clone(), ids.to_vec());
         run(move || Ok(folders.remove(&ids)?)).await
+    }
+
+    /// The ids of the settled files whose ids start with this byte, and the paths of what is none of ours there.
+    pub async fn settled(&self, first: u8) -> Result<(Vec<FileId>, Vec<PathBuf>), ContentError> {
+        let folders = self.folders.clone();
+        run(move || Ok(folders.list_settled(first)?)).await
     }
 
     /// Opens a content file of `size` bytes of content and checks all but the data:

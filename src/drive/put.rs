@@ -197,10 +197,11 @@ fn create(ground: &Ground, spot: &Spot, name: &Name, entry: &Entry, inline: Opti
 pub(super) fn drop_version(old: &Entry, dir: DirId, name: &Name) -> Vec<RowChange> {
     let standing = Standing { dir, name: name.clone(), place: old.place };
     let mut rows = Indexed { id: old.id, attributes: &old.attributes, standing: &standing }.remove();
-    let changes = file::removal(old.attributes.location);
-    rows.push(RowChange { table: file::TABLE, row: old.id.key(), changes });
+    // IMPORTANT: before the file row goes, which is all that leads to the content by now.
     if old.attributes.location == Location::Large {
         rows.push(unlink::make(old.id));
     }
+    let changes = file::removal(old.attributes.location);
+    rows.push(RowChange { table: file::TABLE, row: old.id.key(), changes });
     rows
 }

@@ -102,6 +102,27 @@ impl Attributes {
         Ok(Self { size, mime, creator, modified, added, digest, location })
     }
 
+    /// Reads them from a file row; `None` if the row has none of their cells.
+    pub fn of(row: &Row) -> Result<Option<Self>, ValueError> {
+        let cells = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT].map(|q| row.get(CF, q));
+        let [Some(creator), Some(size), Some(mime), Some(modified), Some(added), Some(digest), Some(content)] = cells
+        else {
+            let part = cells.iter().any(Option::is_some);
+            return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
+        };
+        let whole = |value| Reader::new("file's attribute", 1, value).map(|(_, r)| r);
+        let mut digest = whole(digest)?;
+        Ok(Some(Self {
+            size: whole(size)?.number()?,
+            mime: whole(mime)?.text()?.to_owned(),
+            creator: whole(creator)?.text()?.to_owned(),
+            modified: whole(modified)?.time()?,
+            added: whole(added)?.time()?,
+            digest: Digest(digest.raw(32)?.try_into().map_err(|_| digest.damaged())?),
+            location: Location::decode(content)?,
+        }))
+    }
+
     /// The cells of the file row that hold them, a cell each.
     pub fn row(&self) -> Vec<Change> {
         let value = || Writer::new(1);
@@ -215,6 +236,10 @@ mod tests {
             (b"content", b"\x01\x01"),
         ];
         assert_eq!(cells, expected);
+        let row = Row::new(puts(attributes.row()));
+        assert_eq!(Attributes::of(&row), Ok(Some(attributes)));
+        assert_eq!(Attributes::of(&Row::default()), Ok(None));
+        assert!(Attributes::of(&Row::new(row.cells()[1..].to_vec())).is_err());
         assert_eq!(Location::decode(b"\x01\x01"), Ok(Location::Large));
         assert_eq!(Location::decode(b"\x01\x00"), Ok(Location::Inline));
         for damaged in [b"".as_slice(), b"\x00\x01", b"\x01", b"\x01\x02", b"\x01\x01\x00"] {

@@ -3,6 +3,8 @@
 //!
 //! `ROWDRIVE_KILLS` says how often it is killed, for longer runs by hand.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -171,7 +173,7 @@ async fn what_was_acknowledged_survives_every_kill() {
     let data = scratch.path().join("data");
     let mut people: Vec<_> = (0..CLIENTS).map(Person::new).collect();
     let mut dice = StdRng::seed_from_u64(7);
-    let mut in_flight = 0;
+    let (mut in_flight, mut unsettled) = (0, 0);
     for _ in 0..kills {
         let server = Server::start_on(&data, &["--memory", "64MiB"]);
         let client = Client::new();
@@ -187,14 +189,31 @@ async fn what_was_acknowledged_survives_every_kill() {
         for person in working {
             people.push(person.await.unwrap());
         }
+        let left = check(&data).await;
+        unsettled += left["unsettled"].as_u64().unwrap();
         in_flight += people.iter().filter(|person| person.perhaps.is_some()).count();
     }
     let acknowledged: usize = people.iter().map(|person| person.acknowledged).sum();
-    println!("{kills} kills, {acknowledged} acknowledged writes, {in_flight} in flight");
+    println!(
+        "{kills} kills, {acknowledged} acknowledged writes, {in_flight} in flight; lost 0, half there 0, wrong 0, \
+         stray 0; {unsettled} things left to settle"
+    );
     assert!(acknowledged > 20 * kills && in_flight > kills, "{acknowledged} acknowledged, {in_flight} in flight");
     let server = Server::start_on(&data, &[]);
     for person in &mut people {
         person.look(&Client::new(), &server.address).await;
     }
     assert_eq!(server.terminate(), Some(0));
+    assert_eq!(check(&data).await["unsettled"], 0);
+}
+
+/// What `rowdrive check --content` says of a data folder: nothing is wrong or stray in it.
+async fn check(data: &Path) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+    command.args(["check", "--content", "--json", "--memory", "64MiB", "--data"]).arg(data);
+    let done = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"));
+    assert_eq!(found["findings"].as_array().unwrap().len(), 0, "{found:#}");
+    assert_eq!(done.status.code(), Some(0), "{found:#}");
+    found["summary"].clone()
 }

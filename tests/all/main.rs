@@ -1,5 +1,6 @@
 //! The one integration binary: every test that goes through a front door.
 //!
+//! - [`check`]: damage that is planted, found and mended
 //! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
@@ -13,6 +14,7 @@
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod check;
 mod contract;
 mod crash;
 mod drive;

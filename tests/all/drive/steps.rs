@@ -139,6 +139,9 @@ async fn with_faults(faults: &[Fault]) -> usize {
                 world.drive.close().await;
                 world.restart().await;
                 assert_eq!(world.view().await, seen, "{title}: after a restart");
+                world.settled().await;
+                let (summary, findings) = world.check(false).await;
+                assert_eq!(summary.wrong, 0, "{title}: {findings:#?}");
                 world.store.deliver().await;
                 let late = world.view().await;
                 // A held commit may arrive late; then it happens whole.
@@ -148,6 +151,12 @@ async fn with_faults(faults: &[Fault]) -> usize {
                 }
                 assert_eq!(world.view().await, after, "{title}: again");
                 go_on(&world).await;
+                // A record that came late is settled by the next start.
+                world.drive.close().await;
+                world.restart().await;
+                world.settled().await;
+                world.drive.close().await;
+                world.nothing_wrong().await;
                 count += 1;
             }
         }

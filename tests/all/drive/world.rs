@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
+use rowdrive::check::{Finding, Options, Summary, Told, check};
 use rowdrive::drive::{
     Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Settings, Versions,
 };
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::time::Clock;
-use rowdrive::schema::{DrivePath, dir, dirid, file, name, owner, time};
+use rowdrive::schema::{DrivePath, dir, dirid, file, name, op, owner, time, unlink};
 use rowdrive::table::{Ask, RowRange, ScanAsk, StoreError, Tables};
 use tempfile::TempDir;
 
@@ -26,7 +27,8 @@ pub struct World {
     /// Reads the store behind it.
     pub watcher: Drive,
     pub tables: Tables,
-    content: TempDir,
+    /// What would be the data folder.
+    pub data: TempDir,
 }
 
 pub fn path(text: &str) -> DrivePath {
@@ -60,14 +62,14 @@ impl World {
 
     async fn with(settings: Settings, set_up: &[Op]) -> Self {
         let store = Stepwise::new(Arc::new(Memory::default()));
-        let content = tempfile::tempdir().unwrap();
+        let data = tempfile::tempdir().unwrap();
         let through = Tables::new(store.clone());
         migrate::up(&through).await.unwrap();
         let tables = Tables::new(store.inner());
         migrate::up(&tables).await.unwrap();
-        let drive = Drive::open_with(through, content.path(), settings).await.unwrap();
+        let drive = Drive::open_with(through, &data.path().join("content"), settings).await.unwrap();
         let watcher = drive.beside(tables.clone());
-        let world = Self { store, drive, watcher, tables, content };
+        let world = Self { store, drive, watcher, tables, data };
         for op in set_up {
             world.run(*op).await.unwrap();
         }
@@ -79,7 +81,7 @@ impl World {
         self.store.revive();
         let tables = Tables::new(self.store.clone());
         migrate::up(&tables).await.unwrap();
-        self.drive = Drive::open_with(tables, self.content.path(), SETTINGS).await.unwrap();
+        self.drive = Drive::open_with(tables, &self.data.path().join("content"), SETTINGS).await.unwrap();
         self.watcher = self.drive.beside(self.tables.clone());
     }
 
@@ -94,7 +96,7 @@ impl World {
     /// Waits until no record of an operation is left: what an earlier process left is settled in the background.
     pub async fn settled(&self) {
         for _ in 0..400 {
-            if self.count(rowdrive::schema::op::TABLE, "cf").await == 0 {
+            if self.count(op::TABLE, "cf").await == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -123,18 +125,59 @@ impl World {
         assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
         assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;
-        assert_eq!(self.count(rowdrive::schema::op::TABLE, "cf").await, 0, "records");
+        assert_eq!(self.count(op::TABLE, "cf").await, 0, "records");
         assert_eq!(self.count(dir::TABLE, "cf").await, 3 * (seen.dirs.len() + 1), "marks");
         assert_eq!(self.content_files(large).await, large, "content files of {seen:?}");
-        assert_eq!(std::fs::read_dir(self.content.path().join("new")).unwrap().count(), 0, "staged content");
-        assert_eq!(self.count(rowdrive::schema::unlink::TABLE, "cf").await, 0);
+        assert_eq!(std::fs::read_dir(self.data.path().join("content/new")).unwrap().count(), 0, "staged content");
+        assert_eq!(self.count(unlink::TABLE, "cf").await, 0);
+        let (summary, findings) = self.check(false).await;
+        assert_eq!((summary.wrong, summary.strays, summary.unsettled), (0, 0, 0), "{findings:#?}");
+        assert_eq!((summary.directories, summary.files), (seen.dirs.len() as u64 + 1, files as u64));
+    }
+
+    /// What a check of the store behind finds.
+    pub async fn check(&self, repair: bool) -> (Summary, Vec<Finding>) {
+        let mut findings = Vec::new();
+        let mut tell = |told: Told<'_>| {
+            if let Told::Finding(finding) = told {
+                findings.push(finding.clone());
+            }
+        };
+        let options = Options { content: true, repair };
+        let summary = check(&self.tables, self.data.path(), &options, &mut tell).await.unwrap();
+        (summary, findings)
+    }
+
+    /// Nothing that a name leads to is wrong, whatever was left over; a repair removes that, and nothing else.
+    pub async fn nothing_wrong(&self) {
+        let (summary, findings) = self.check(false).await;
+        assert_eq!(summary.wrong, 0, "{findings:#?}");
+        let seen = self.view().await;
+        let (summary, findings) = self.check(true).await;
+        assert!(summary.is_right(), "{findings:#?}");
+        assert_eq!(self.view().await, seen);
+        let (summary, findings) = self.check(false).await;
+        assert_eq!((summary.wrong, summary.strays), (0, 0), "{findings:#?}");
+    }
+
+    /// Every cell of every table.
+    pub async fn rows(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let others = [dirid::TABLE, time::TABLE, owner::TABLE, name::TABLE, unlink::TABLE, op::TABLE];
+        let families: [(_, &[&'static str]); 2] = [(dir::TABLE, &["cf", "sub"]), (file::TABLE, &["cf", "c"])];
+        for (table, families) in families.into_iter().chain(others.map(|table| (table, &["cf"][..]))) {
+            let (range, ask) = (RowRange::all(), Ask::families(families));
+            let rows = self.tables.scan(&ScanAsk { table, range, ask, limit: 10_000, reverse: false }).await.unwrap();
+            found.extend(rows.into_iter().map(|row| format!("{table} {row:?}")));
+        }
+        found
     }
 
     /// Content files, staged ones too. An upload that nobody needs is removed in the background: it is waited for.
     async fn content_files(&self, expected: usize) -> usize {
         let mut found = 0;
         for _ in 0..200 {
-            let folders = std::fs::read_dir(self.content.path()).unwrap();
+            let folders = std::fs::read_dir(self.data.path().join("content")).unwrap();
             found = folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum();
             if found == expected {
                 break;

@@ -1,0 +1,44 @@
+//! Every content file: whether a file has it.
+
+use super::{Checker, Finding, Kind, ROWS, Result, Told};
+use crate::schema::file::{self, Location};
+use crate::schema::{CF, FileId};
+use crate::table::{Ask, Column};
+
+impl Checker<'_> {
+    pub(super) async fn contents(&mut self) -> Result<()> {
+        for first in 0..=u8::MAX {
+            let (ids, foreign) = self.content.settled(first).await?;
+            for path in foreign {
+                let what = "Rowdrive has not made this: it is left as it is".to_owned();
+                self.find(Kind::Foreign, "content", path.display().to_string(), None, what);
+            }
+            for ids in ids.chunks(ROWS) {
+                self.owned(ids).await?;
+                (self.tell)(Told::Rows(ids.len()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn owned(&mut self, ids: &[FileId]) -> Result<()> {
+        let column = || Ask::cells(vec![Column::new(CF, file::CONTENT)]);
+        let asks: Vec<_> = ids.iter().map(|id| (id.key(), column())).collect();
+        let rows = self.tables.get_many(file::TABLE, &asks).await?;
+        for (id, row) in ids.iter().zip(rows) {
+            let is_large = row.get(CF, file::CONTENT).is_some_and(|v| Location::decode(v) == Ok(Location::Large));
+            // A file whose row is missing or damaged has been told, and its content is all that is left of it.
+            if is_large || self.left.dropped.contains(id) || self.known.contains(id) {
+                continue;
+            }
+            let repaired = self.may_remove();
+            if repaired {
+                self.save(*id, "content").await?;
+                self.content.remove(&[*id]).await?;
+            }
+            let (kind, row, detail) = (Kind::StrayContent, id.to_string(), "no file has this content".to_owned());
+            self.found(Finding { kind, table: "content", row, path: None, detail, repaired });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! `rowdrive check`: holds a data folder to its promises, with the server stopped.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use rowdrive::check::{CheckError, Finding, Options, Summary, Told, check};
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate::{self, MigrateError};
+use rowdrive::table::{StoreError, Tables};
+
+use super::{Ended, size};
+
+/// Check a data folder: whether every name leads to a whole file, and nothing is left over.
+///
+/// The server must be stopped. Exit code 1 if something is wrong and was not repaired; each such thing is named.
+#[derive(Args)]
+pub struct Check {
+    /// The folder to check.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Read every byte of every file too, and compare it with its digest.
+    #[arg(long)]
+    content: bool,
+    /// Put back index rows and links, and remove what no name leads to. Content is saved in DIR/lost before.
+    #[arg(long)]
+    repair: bool,
+    /// Print one JSON object: `findings` and `summary`.
+    #[arg(long)]
+    json: bool,
+    /// Memory for caches and write buffers, as in 512MiB or 4GiB.
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
+    memory: u64,
+}
+
+/// Why the folder could not be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckFailed {
+    #[error("{0} is no data folder: there is no {0}/db")]
+    NoStore(PathBuf),
+    #[error("the data folder {0} cannot be opened: {1}")]
+    Store(PathBuf, StoreError),
+    #[error("the data folder {0} cannot be checked: {1}")]
+    Migrate(PathBuf, MigrateError),
+    #[error("the check of {0} broke off: {1}")]
+    Check(PathBuf, CheckError),
+    #[error("what was found cannot be printed: {0}")]
+    Print(#[from] io::Error),
+}
+
+type Result<T> = std::result::Result<T, CheckFailed>;
+
+impl Check {
+    pub fn run(self) -> Result<Ended> {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.check())
+    }
+
+    async fn check(self) -> Result<Ended> {
+        let data = std::path::absolute(&self.data)?;
+        if !data.join("db").join("CURRENT").is_file() {
+            return Err(CheckFailed::NoStore(self.data));
+        }
+        let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
+        let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
+        let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);
+        let tables = Tables::new(rocks.clone());
+        migrate::open(&tables).await.map_err(|e| CheckFailed::Migrate(self.data.clone(), e))?;
+        let options = Options { content: self.content, repair: self.repair };
+        let mut printer = Printer::new(self.json);
+        let summary = check(&tables, &data, &options, &mut |told| printer.tell(&told)).await;
+        rocks.close().await;
+        printer.progress.finish_and_clear();
+        let summary = summary.map_err(|e| CheckFailed::Check(self.data, e))?;
+        printer.end(&summary, &data)?;
+        Ok(if summary.is_right() { Ended::Done } else { Ended::WithFailures })
+    }
+}
+
+/// Findings go to the standard output as they are made, progress to the standard error.
+struct Printer {
+    out: BufWriter<Stdout>,
+    json: bool,
+    findings: usize,
+    /// The first that went wrong.
+    failed: Option<io::Error>,
+    progress: ProgressBar,
+    rows: u64,
+    stage: &'static str,
+    /// When the progress was told last, to somebody who has no terminal.
+    said: Instant,
+}
+
+/// How often the progress is told without a terminal.
+const PAUSE: Duration = Duration::from_secs(10);
+
+impl Printer {
+    fn new(json: bool) -> Self {
+        let progress = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+            progress.set_style(style);
+        }
+        let (out, said) = (BufWriter::new(io::stdout()), Instant::now());
+        Self { out, json, findings: 0, failed: None, progress, rows: 0, stage: "", said }
+    }
+
+    fn tell(&mut self, told: &Told<'_>) {
+        match told {
+            Told::Stage(stage) => (self.stage, self.rows) = (stage, 0),
+            Told::Rows(rows) => self.rows += *rows as u64,
+            Told::Finding(finding) => {
+                let printed = self.progress.suspend(|| print(&mut self.out, self.json, self.findings, finding));
+                self.findings += 1;
+                self.failed = self.failed.take().or(printed.err());
+                return;
+            }
+        }
+        let message = format!("checking {}: {}", self.stage, HumanCount(self.rows));
+        if self.progress.is_hidden() {
+            if self.said.elapsed() >= PAUSE {
+                self.said = Instant::now();
+                eprintln!("{message}");
+            }
+        } else {
+            self.progress.set_message(message);
+            self.progress.tick();
+        }
+    }
+
+    fn end(mut self, summary: &Summary, data: &Path) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if self.json {
+            let start = if self.findings == 0 { "{\"findings\":[" } else { "" };
+            let summary = serde_json::to_string(summary)?;
+            writeln!(self.out, "{start}\n],\"summary\":{summary}}}")?;
+        } else {
+            writeln!(self.out, "{}", in_words(summary, data))?;
+        }
+        self.out.flush()
+    }
+}
+
+fn print(out: &mut impl Write, json: bool, before: usize, finding: &Finding) -> io::Result<()> {
+    if json {
+        let start = if before == 0 { "{\"findings\":[\n" } else { ",\n" };
+        write!(out, "{start}{}", serde_json::to_string(finding)?)?;
+    } else {
+        writeln!(out, "{finding}")?;
+    }
+    out.flush()
+}
+
+fn in_words(summary: &Summary, data: &Path) -> String {
+    let Summary { directories, files, bytes, wrong, strays, repaired, saved, unsettled, looked_for_strays } = summary;
+    let mut text = format!("{files} files, {bytes} bytes, in {directories} directories: {wrong} wrong, {strays} stray");
+    if *repaired > 0 {
+        text += &format!(", {repaired} of them repaired");
+    }
+    if *saved > 0 {
+        text += &format!("; content of {saved} saved in {}", data.join("lost").display());
+    }
+    if *unsettled > 0 {
+        text += &format!("; {unsettled} things are left for the next start to settle");
+    }
+    if !looked_for_strays {
+        text += "; the directories could not be read whole, so nothing else was looked for";
+    }
+    text
+}

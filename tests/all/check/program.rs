@@ -1,0 +1,91 @@
+//! `rowdrive check` as people call it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use reqwest::Client;
+use serde_json::Value;
+
+use crate::server::Server;
+
+fn check(data: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rowdrive")).arg("check").arg("--data").arg(data).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A drive that was served and stopped, with a large file in it, and the file in which its content lies.
+async fn stopped(scratch: &Path) -> (PathBuf, PathBuf) {
+    let data = scratch.join("data");
+    let server = Server::start_on(&data, &[]);
+    for (name, size) in [("large", 600_000), ("small", 10)] {
+        let url = server.url(&format!("/v1/fs/some%20folder/{name}"));
+        let sent = Client::new().put(url).body(vec![7; size]).send().await.unwrap();
+        assert_eq!(sent.status(), 201);
+    }
+    assert_eq!(server.terminate(), Some(0));
+    let folders = fs::read_dir(data.join("content")).unwrap().map(|folder| folder.unwrap().path());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap());
+    let file = files.map(|file| file.unwrap().path()).next().unwrap();
+    (data, file)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_codes_tell_a_sound_drive_from_a_damaged_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, content) = stopped(scratch.path()).await;
+    let sound = check(&data, &["--content"]);
+    assert_eq!(sound.status.code(), Some(0), "{sound:?}");
+    assert_eq!(text(&sound.stdout), "2 files, 600010 bytes, in 2 directories: 0 wrong, 0 stray\n");
+    let json: Value = serde_json::from_slice(&check(&data, &["--json"]).stdout).unwrap();
+    assert_eq!((&json["findings"], &json["summary"]["files"]), (&Value::Array(vec![]), &Value::from(2)));
+
+    let mut bytes = fs::read(&content).unwrap();
+    bytes[300_000] ^= 1;
+    fs::write(&content, bytes).unwrap();
+    for arguments in [&["--content"][..], &["--content", "--repair"]] {
+        let damaged = check(&data, arguments);
+        assert_eq!(damaged.status.code(), Some(1), "{damaged:?}");
+        let said = text(&damaged.stdout);
+        assert!(said.starts_with("content-damaged: /some folder/large: "), "{said}");
+        assert!(said.contains("block 1") && said.contains("1 wrong, 0 stray"), "{said}");
+    }
+    let damaged = check(&data, &["--content", "--json"]);
+    assert_eq!(damaged.status.code(), Some(1), "{damaged:?}");
+    let json: Value = serde_json::from_slice(&damaged.stdout).unwrap();
+    let finding = &json["findings"][0];
+    assert_eq!((&finding["kind"], &finding["path"]), (&"content-damaged".into(), &"/some folder/large".into()));
+    assert_eq!((&json["summary"]["wrong"], &finding["repaired"]), (&1.into(), &false.into()));
+    // Whoever does not ask for the bytes is not told of them.
+    assert_eq!(check(&data, &[]).status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_checked_is_refused_with_the_reason() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let refused = check(&data, &[]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert!(text(&refused.stderr).contains("is no data folder"), "{refused:?}");
+    assert!(!data.exists());
+    assert_eq!(check(&data, &["--no-such"]).status.code(), Some(2));
+
+    let server = Server::start_on(&data, &[]);
+    let refused = check(&data, &["--repair"]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert!(text(&refused.stderr).contains("in use"), "{refused:?}");
+    assert_eq!(server.terminate(), Some(0));
+
+    let old = scratch.path().join("old");
+    fs::create_dir_all(old.join("db")).unwrap();
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), old.join("db").join(file.file_name())).unwrap();
+    }
+    let refused = check(&old, &[]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert!(text(&refused.stderr).contains("`rowdrive serve` brings it up to date"), "{refused:?}");
+}
