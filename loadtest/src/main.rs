@@ -3,18 +3,23 @@
 //!
 //! `data` makes the tree of files, `naive` and `uuid` are the layouts, `measure` times operations, `regions`
 //! counts where writes land, `report` prints the table.
+//!
+//! `loadtest subtrees` measures operations on whole directories instead: `subtrees`, beside `plain`, the same rows
+//! moved in a RocksDB of their own.
 
 mod data;
 mod measure;
 mod naive;
+mod plain;
 mod regions;
 mod report;
 mod run;
+mod subtrees;
 mod uuid_layout;
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 /// Compares the naive full-path layout with the uuid layout.
 #[derive(Debug, Parser)]
@@ -30,13 +35,35 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Where the stores are made (and removed again); by default a folder for temporary files.
-    #[arg(long)]
+    #[arg(long, global = true)]
     dir: Option<PathBuf>,
+    #[command(subcommand)]
+    instead: Option<Instead>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Instead {
+    /// Times moving, copying and deleting whole directories, beside the same rows in a plain RocksDB.
+    Subtrees(subtrees::Options),
+}
+
+impl Options {
+    /// A folder that is removed when it is dropped.
+    fn scratch(&self) -> std::io::Result<tempfile::TempDir> {
+        match &self.dir {
+            Some(dir) => tempfile::tempdir_in(dir),
+            None => tempfile::tempdir(),
+        }
+    }
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
+    if let Some(Instead::Subtrees(asked)) = &options.instead {
+        println!("{}", subtrees::run(asked, &options.scratch()?).await?);
+        return Ok(());
+    }
     let results = run::all(&options).await?;
     println!("{}", report::render(&options, &results));
     Ok(())

@@ -41,10 +41,7 @@ pub async fn all(options: &Options) -> anyhow::Result<Vec<Results>> {
     let tree = Arc::new(Tree::new(options.size, options.seed));
     let at_a_time = options.clients as usize;
     let counts = Counts { stats: tree.files.len(), lists: 2_000, naive_times: 5, uuid_times: 2_000 };
-    let scratch = match &options.dir {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
+    let scratch = options.scratch()?;
     let naive = naive(&tree, at_a_time, &counts, scratch.path(), options.seed).await?;
     let uuid = uuid(&tree, at_a_time, &counts, scratch.path(), options.seed).await?;
     Ok(vec![naive, uuid])

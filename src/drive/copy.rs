@@ -1,6 +1,6 @@
 //! Copying: a file is a new version with its own content; a directory is made anew, file by file.
 
-use futures_util::{StreamExt, pin_mut};
+use futures_util::{StreamExt, TryStreamExt, pin_mut, stream};
 
 use super::ask::{Condition, ListAsk, Made, Node};
 use super::put::{NewFile, Terms};
@@ -12,6 +12,8 @@ use crate::schema::{DrivePath, file};
 
 /// Children of a directory that are listed at a time.
 const CHILDREN: usize = 1_000;
+/// Files of a directory that are copied at a time: those that come together share a sync.
+const AT_A_TIME: usize = 16;
 
 impl Drive {
     /// Copies a file, or a directory with all that it holds.
@@ -36,20 +38,26 @@ impl Drive {
             let ask = ListAsk { kind: None, prefix: String::new(), after, limit: CHILDREN };
             let page = self.list(&from, &ask).await?;
             levels.extend(page.next.map(|next| (from, to.clone(), Some(next))));
+            let mut files = Vec::with_capacity(page.nodes.len());
             for node in page.nodes {
                 let Some((_, name)) = node.path().split() else { continue };
                 let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
-                match &node {
+                match node {
                     Node::Directory { path, .. } => {
                         self.copied_into(&target, true, creator).await?;
-                        levels.push((path.clone(), target, None));
+                        levels.push((path, target, None));
                     }
-                    Node::File { path, entry } if !self.has_same(&target, entry).await? => {
-                        self.copy_file(path, &target, overwrite, creator).await?;
-                    }
-                    Node::File { .. } => {}
+                    Node::File { path, entry } => files.push((path, target, entry)),
                 }
             }
+            let copies =
+                stream::iter(&files).map(Ok).try_for_each_concurrent(AT_A_TIME, |(path, target, entry)| async move {
+                    if !self.has_same(target, entry).await? {
+                        self.copy_file(path, target, overwrite, creator).await?;
+                    }
+                    Ok::<_, DriveError>(())
+                });
+            copies.await?;
         }
         Ok(made)
     }

@@ -105,6 +105,12 @@ impl Plan {
                 .sum::<usize>()
     }
 
+    /// Changes of all its rows.
+    pub fn changes(&self) -> usize {
+        let rows = self.prepare.iter().chain(&self.finish).map(|r| r.changes.len());
+        rows.chain(self.guarded.iter().map(|g| g.changes.len())).sum()
+    }
+
     /// Whether a full disk must refuse it: it stores something new, and may not use the reserve for that. What
     /// `finish` puts does not count: it records clean-up, and clean-up is how room is made.
     pub fn needs_room(&self) -> bool {

@@ -7,6 +7,7 @@
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`server`]: a real server process; [`readme`]: its session with curl
+//! - [`big_trees`]: the largest trees of the promises, moved, copied and deleted under the eyes of watchers
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
 //! - [`tidy`]: the rules of the house that no compiler knows
@@ -14,6 +15,7 @@
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod big_trees;
 mod check;
 mod contract;
 mod crash;

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::counters::{Commits, Counters, Tally};
 use super::db::{Db, Place, WriteFailure};
 use super::group::{Group, Verdict};
 use crate::table::store::Result;
@@ -45,19 +46,25 @@ enum Message {
 /// ends.
 pub(super) struct Committer {
     queue: mpsc::Sender<Message>,
+    counters: Arc<Counters>,
 }
 
 impl Committer {
     /// `skip`: tombstones that a check may pass on the commit thread.
     pub fn start(db: Arc<Db>, skip: u64) -> Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        let worker = Worker { db, skip, queue: waiting, held: None, stopping: None };
+        let counters = Arc::<Counters>::default();
+        let worker = Worker { db, skip, queue: waiting, held: None, stopping: None, counters: counters.clone() };
         let started = Builder::new().name("commit".into()).spawn(move || {
             ask_for_precedence();
             worker.run();
         });
         started.map_err(|e| StoreError::Failed(format!("no thread for commits: {e}")))?;
-        Ok(Self { queue })
+        Ok(Self { queue, counters })
+    }
+
+    pub fn commits(&self) -> Commits {
+        self.counters.read()
     }
 
     /// Errors: `Busy` when no place in the queue became free in time, `Failed` when the thread has ended.
@@ -99,13 +106,17 @@ struct Worker {
     /// A plan that must start a new group.
     held: Option<Request>,
     stopping: Option<oneshot::Sender<()>>,
+    counters: Arc<Counters>,
 }
 
 impl Worker {
     fn run(mut self) {
         while let Some(first) = self.first() {
-            let mut group = Answers::default();
-            let written = self.gather(first, &mut group);
+            let start = Instant::now();
+            let (mut group, mut tally) = (Answers::default(), Tally::default());
+            let written = self.gather(first, &mut group, &mut tally);
+            // Before the answers: who has one finds his plan counted.
+            self.counters.add(&tally, start.elapsed());
             group.send(written);
         }
         if let Some(stopping) = self.stopping {
@@ -143,14 +154,17 @@ impl Worker {
     }
 
     /// Fills a group, writes it, and says whether that went well.
-    fn gather(&mut self, first: Request, answers: &mut Answers) -> std::result::Result<(), WriteFailure> {
+    fn gather(
+        &mut self,
+        first: Request,
+        answers: &mut Answers,
+        tally: &mut Tally,
+    ) -> std::result::Result<(), WriteFailure> {
         let db = self.db.clone();
         let mut group = Group::new(&db, self.skip);
         let mut next = Some(first);
-        let (mut plans, mut bytes) = (0, 0);
         while let Some(request) = next {
-            plans += 1;
-            bytes += request.plan.bytes();
+            let (changes, bytes) = (request.plan.changes(), request.plan.bytes());
             let verdict = match db.writable() {
                 Ok(()) => group.take(&request.plan, request.patient),
                 Err(stopped) => Verdict::Failed(stopped),
@@ -158,9 +172,16 @@ impl Worker {
             if !answers.note(request, verdict, &mut self.held) {
                 break;
             }
-            next = if plans < GROUP_PLANS && bytes < GROUP_BYTES { self.waiting() } else { None };
+            tally.add(changes, bytes);
+            next = if tally.plans < GROUP_PLANS && tally.bytes < GROUP_BYTES { self.waiting() } else { None };
         }
-        group.write()
+        if group.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let written = group.write();
+        tally.synced = Some(start.elapsed());
+        written
     }
 }
 
@@ -215,8 +236,6 @@ fn answer(to: oneshot::Sender<Answer>, answer: Answer) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::table::{Check, Column};
 
@@ -252,7 +271,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_is_waited_for_and_then_said() {
         let (queue, mut waiting) = mpsc::channel(1);
-        let committer = Committer { queue };
+        let committer = Committer { queue, counters: Arc::default() };
         committer.send(request().0).await.unwrap();
         let start = Instant::now();
         assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));

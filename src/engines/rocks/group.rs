@@ -71,9 +71,14 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
     /// Writes what was accepted. After this everything answered is durable.
     pub fn write(self) -> std::result::Result<(), WriteFailure> {
-        if self.batch.is_empty() { Ok(()) } else { self.db.write(self.batch) }
+        if self.is_empty() { Ok(()) } else { self.db.write(self.batch) }
     }
 
     fn judge(&mut self, plan: &Plan, patient: bool) -> Result<Verdict> {

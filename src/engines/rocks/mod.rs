@@ -11,9 +11,11 @@
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
+//! - [`counters`]: what the commit thread counts of its work
 //! - [`space`]: room on the file system
 
 mod commit;
+mod counters;
 mod db;
 mod group;
 mod keys;
@@ -36,6 +38,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use tokio::sync::oneshot;
 
 use self::commit::{Answer, Committer, Request};
+pub use self::counters::Commits;
 use self::db::{Closing, Db, Fault, Place, Read};
 use self::options::Tuning;
 use self::pool::Pool;
@@ -113,6 +116,11 @@ impl Rocks {
     /// Refuses further plans and waits until those that wait are done. Reads go on until the store is dropped.
     pub async fn close(&self) {
         self.committer.stop().await;
+    }
+
+    /// What the commit thread has done since the store was opened.
+    pub fn commits(&self) -> Commits {
+        self.committer.commits()
     }
 
     async fn make(&self, spec: &TableSpec) -> Result<()> {

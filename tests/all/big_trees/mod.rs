@@ -1,0 +1,167 @@
+//! Trees as large as the promises speak of, moved, copied and deleted whole on the real engine, while watchers
+//! look all the time: nobody sees a part, nobody waits for longer than one batch takes.
+//!
+//! - `tree`: what is in the trees, and a drive to keep them on
+//! - `watch`: the watchers, and what they must never see
+
+mod tree;
+mod watch;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rowdrive::drive::{ListAsk, Node};
+use rowdrive::engines::rocks::Commits;
+use rowdrive::schema::{dir, dirid, file, name, time};
+use uuid::Uuid;
+
+use tree::{CONTENT, Tree, World, path};
+use watch::{Fate, Watch};
+
+/// Changes of one plan, at most. A batch is closed when it has 2,000; the row that closes it brings a page of 1,000
+/// children and 4 cells of its own. A plan that drops the files of a deleted directory has less: 200 files, each
+/// of three hints and 11 cells.
+const PLAN_CHANGES: u64 = 1_999 + 1_004;
+/// Bytes of one plan, at most. A batch is closed when it has 512 KiB; the row that closes it brings a page of 1,000
+/// children, whose names and entries have fewer than 160 bytes in these trees. Checks are not measured by the batch:
+/// each of its 100 rows has fewer than 64 bytes of them.
+const PLAN_BYTES: u64 = (512 << 10) + 1_004 * 160 + 100 * 64;
+/// Changes of an upload: its file's row, its hints, its name.
+const UPLOAD_CHANGES: u64 = 20;
+
+const PLACES: [&str; 4] = ["/home", "/archive", "/copies", "/elsewhere"];
+const OLD: &str = "/home/tree";
+const NEW: &str = "/archive/moved";
+const COPY: &str = "/copies/tree";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_directory_of_100_000_files_is_held_whole() {
+    stays_whole("100,000 files", Tree::wide(100_000)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_tree_of_10_000_directories_is_held_whole() {
+    let tree = Tree::deep();
+    assert!(tree.directories.len() > 10_000);
+    stays_whole("10,000 directories", tree).await;
+}
+
+async fn stays_whole(title: &str, tree: Tree) {
+    let tree = Arc::new(tree);
+    let world = World::new().await;
+    let start = Instant::now();
+    for place in PLACES {
+        world.drive.mkdir(&path(place, ""), "eva", false).await.unwrap();
+    }
+    let ids = Arc::new(world.make(OLD, &tree).await);
+    eprintln!("{title}: made in {:.1} s", start.elapsed().as_secs_f64());
+    let world = world.reopened().await;
+
+    let drive = world.drive.clone();
+    let moved = async { drive.move_node(&path(OLD, ""), &path(NEW, ""), false).await.map(|_| ()) };
+    let mut uploads =
+        watched(title, "move", &world, Watch::new(&drive, &tree, &ids, OLD, Fate::Moves { to: NEW }), moved).await;
+
+    let copied = async { drive.copy_node(&path(NEW, ""), &path(COPY, ""), false, "eva").await.map(|_| ()) };
+    uploads += watched(title, "copy", &world, Watch::new(&drive, &tree, &ids, NEW, Fate::Stays), copied).await;
+    let copies = is_whole(&world, COPY, &tree).await;
+    assert!(ids.iter().all(|(below, id)| copies[below] != *id), "a copy is what it is a copy of");
+
+    let deleted = async { drive.delete_subtree(&path(NEW, "")).await };
+    uploads += watched(title, "delete", &world, Watch::new(&drive, &tree, &ids, NEW, Fate::Vanishes), deleted).await;
+    assert_eq!(is_whole(&world, COPY, &tree).await, copies);
+
+    // Nothing is left but the copy, and what was uploaded meanwhile.
+    let files = tree.files.len() + uploads as usize;
+    let directories = tree.directories.len() + PLACES.len();
+    for (table, rows) in [(file::TABLE, files), (name::TABLE, files), (time::TABLE, 2 * files)] {
+        assert_eq!(world.rows(table).await, rows, "rows of {table}");
+    }
+    for (table, rows) in [(dirid::TABLE, directories), (dir::TABLE, directories + 1)] {
+        assert_eq!(world.rows(table).await, rows, "rows of {table}");
+    }
+}
+
+/// Runs the operation under the eyes of the watchers, and prints what it cost. Uploads meanwhile.
+async fn watched(
+    title: &str,
+    what: &str,
+    world: &World,
+    watch: Arc<Watch>,
+    operation: impl Future<Output = rowdrive::drive::Result<()>>,
+) -> u64 {
+    let before = world.rocks.commits();
+    let watchers = watch.begin();
+    // Each has seen the tree as it is before.
+    while watch.looks.fewest() == 0 && !watchers.iter().any(|watcher| watcher.is_finished()) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let start = Instant::now();
+    operation.await.unwrap();
+    let answered = start.elapsed();
+    watch.answered();
+    world.finished().await;
+    let finished = start.elapsed();
+    watch.end(watchers).await;
+    let after = world.rocks.commits();
+    let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let looks = &watch.looks;
+    eprintln!(
+        "{title}: {what} answered after {:.2} s, finished after {:.2} s; {} groups, the longest held the commit thread \
+         for {:.1} ms ({:.1} ms of them a sync)\n  looks: {} pairs of stats, {} walks ({} found it gone), {} queries; \
+         {} uploads, the longest {} ms",
+        answered.as_secs_f64(),
+        finished.as_secs_f64(),
+        after.groups - before.groups,
+        after.longest_hold.as_secs_f64() * 1e3,
+        after.longest_sync.as_secs_f64() * 1e3,
+        counted(&looks.stats),
+        counted(&looks.walks),
+        counted(&looks.gone),
+        counted(&looks.queries),
+        counted(&looks.uploads),
+        counted(&looks.longest_upload),
+    );
+    assert!(looks.fewest() >= 2, "before and after: {looks:?}");
+    holds_are_short(&after);
+    counted(&looks.uploads)
+}
+
+/// The commit thread was held for one batch at a time: neither a plan nor what met in one group is more.
+fn holds_are_short(commits: &Commits) {
+    let Commits { most_changes_of_plan, most_bytes_of_plan, most_changes_of_group, .. } = commits;
+    assert!(*most_changes_of_plan <= PLAN_CHANGES, "{commits:?}");
+    assert!(*most_bytes_of_plan <= PLAN_BYTES, "{commits:?}");
+    // The operation sends one plan at a time, and so does the one who uploads.
+    assert!(*most_changes_of_group <= PLAN_CHANGES + UPLOAD_CHANGES, "{commits:?}");
+}
+
+/// That the whole tree is there, with what its files hold; the ids of all that is in it.
+async fn is_whole(world: &World, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
+    let mut ids = HashMap::from([(String::new(), tree::id(&world.drive.stat(&path(base, "")).await.unwrap()))]);
+    for below in &tree.directories {
+        let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        loop {
+            let page = world.drive.list(&path(base, below), &ask).await.unwrap();
+            for node in &page.nodes {
+                if let Node::File { entry, .. } = node {
+                    assert_eq!(entry.attributes.size, CONTENT.len() as u64);
+                }
+                ids.insert(node.path().as_str().strip_prefix(base).unwrap().to_owned(), tree::id(node));
+            }
+            ask.after = page.next;
+            if ask.after.is_none() {
+                break;
+            }
+        }
+    }
+    let mut paths: Vec<_> = ids.keys().collect();
+    let mut wanted: Vec<_> = tree.directories.iter().chain(&tree.files).collect();
+    paths.sort_unstable();
+    wanted.sort_unstable();
+    assert!(paths == wanted, "{} of {} are at {base}", paths.len(), wanted.len());
+    ids
+}

@@ -1,0 +1,180 @@
+//! The trees: what is in them, made once on a store of their own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use rowdrive::drive::{Condition, Drive, Made, Node, PutOptions};
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate;
+use rowdrive::schema::{DrivePath, Timestamp, op};
+use rowdrive::table::{Ask, RowRange, ScanAsk, Tables};
+use std::ops::Bound;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// Requests at a time while a tree is made.
+const AT_A_TIME: usize = 64;
+/// A name that nothing else has, and a period of the clock `modified` that nothing else falls into.
+pub const NEEDLE: &str = "needle";
+pub const NEEDLES: [Timestamp; 2] = [Timestamp::from_ms(1_000), Timestamp::from_ms(2_000)];
+
+/// What is in a tree, by paths from its root: `""` is the root, `/a/b` lies below it.
+pub struct Tree {
+    /// Parents before children.
+    pub directories: Vec<String>,
+    pub files: Vec<String>,
+    /// Files to be found by name and by time.
+    pub needles: Vec<String>,
+}
+
+impl Tree {
+    /// One directory of this many files.
+    pub fn wide(files: usize) -> Self {
+        let needle = files / 5;
+        let name = |n| if n % needle == 7 { format!("/{NEEDLE}-{n:06}") } else { format!("/file-{n:06}.txt") };
+        Self::of(vec![String::new()], (0..files).map(name).collect())
+    }
+
+    /// 10 directories of 10 of 100, and below the last one a chain; a file in every tenth.
+    pub fn deep() -> Self {
+        let mut directories = vec![String::new()];
+        for a in 0..10 {
+            directories.push(format!("/a{a}"));
+            for b in 0..10 {
+                directories.push(format!("/a{a}/b{b}"));
+                directories.extend((0..100).map(|c| format!("/a{a}/b{b}/c{c:02}")));
+            }
+        }
+        let mut chain = "/a9/b9/c99".to_owned();
+        for level in 0..40 {
+            chain.push_str(&format!("/d{level}"));
+            directories.push(chain.clone());
+        }
+        let file = |(n, directory)| {
+            let name = if n % 3_000 == 0 { NEEDLE } else { "file" };
+            format!("{directory}/{name}-{n}")
+        };
+        let files = directories.iter().enumerate().step_by(10).map(file).collect();
+        Self::of(directories, files)
+    }
+
+    fn of(directories: Vec<String>, files: Vec<String>) -> Self {
+        let needles: Vec<_> = files.iter().filter(|file| file.contains(NEEDLE)).cloned().collect();
+        assert!(needles.len() > 2, "{needles:?}");
+        Self { directories, files, needles }
+    }
+
+    /// How many children each directory has.
+    pub fn children(&self) -> BTreeMap<&str, usize> {
+        let mut children: BTreeMap<_, _> = self.directories.iter().map(|path| (path.as_str(), 0)).collect();
+        for path in self.directories.iter().chain(&self.files).filter(|path| !path.is_empty()) {
+            let (parent, _) = path.rsplit_once('/').unwrap();
+            *children.get_mut(parent).unwrap() += 1;
+        }
+        children
+    }
+}
+
+pub fn path(base: &str, below: &str) -> DrivePath {
+    DrivePath::parse(&format!("{base}{below}")).unwrap()
+}
+
+pub fn id(node: &Node) -> Uuid {
+    match node {
+        Node::File { entry, .. } => entry.id.0,
+        Node::Directory { entry, .. } => entry.id.0,
+    }
+}
+
+/// What each small file holds.
+pub const CONTENT: &[u8] = b"tiny";
+
+pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -> rowdrive::drive::Result<Made> {
+    let mut upload = drive.upload();
+    upload.write(Bytes::from_static(CONTENT)).await?;
+    let staged = upload.finish().await?;
+    let (mime, creator) = ("text/plain".to_owned(), "eva".to_owned());
+    let options = PutOptions { mime, creator, modified, parents: false, condition: Condition::default() };
+    drive.put(path, staged, options).await
+}
+
+/// A drive on an engine of its own.
+pub struct World {
+    pub drive: Drive,
+    pub tables: Tables,
+    pub rocks: Arc<Rocks>,
+    folder: TempDir,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        Self::open(tempfile::tempdir().unwrap()).await
+    }
+
+    async fn open(folder: TempDir) -> Self {
+        let rocks = Rocks::open(&folder.path().join("db"), RocksOptions { memory: 128 << 20 }).unwrap();
+        let rocks = Arc::new(rocks);
+        let tables = Tables::new(rocks.clone());
+        migrate::up(&tables).await.unwrap();
+        let drive = Drive::open(tables.clone(), &folder.path().join("content")).await.unwrap();
+        Self { drive, tables, rocks, folder }
+    }
+
+    /// The same store in a new process, as it were: what the engine counts begins anew.
+    pub async fn reopened(self) -> Self {
+        let Self { drive, tables, rocks, folder } = self;
+        drive.close().await;
+        rocks.close().await;
+        drop((drive, tables, rocks));
+        Self::open(folder).await
+    }
+
+    /// Makes the tree there, and tells the ids of all that is in it.
+    pub async fn make(&self, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
+        let mut ids = HashMap::new();
+        // A level at a time: parents are there before their children.
+        let mut levels: BTreeMap<usize, Vec<&String>> = BTreeMap::new();
+        for path in &tree.directories {
+            levels.entry(path.matches('/').count()).or_default().push(path);
+        }
+        for level in levels.into_values() {
+            let made = stream::iter(level).map(|below| async move {
+                let made = self.drive.mkdir(&path(base, below), "eva", false).await?;
+                rowdrive::drive::Result::Ok((below.clone(), id(&made.node)))
+            });
+            ids.extend(made.buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await.unwrap());
+        }
+        let made = stream::iter(&tree.files).map(|below| async move {
+            let modified = tree.needles.contains(below).then_some(NEEDLES[0]);
+            let made = put(&self.drive, &path(base, below), modified).await?;
+            rowdrive::drive::Result::Ok((below.clone(), id(&made.node)))
+        });
+        ids.extend(made.buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await.unwrap());
+        assert_eq!(ids.len(), tree.directories.len() + tree.files.len());
+        ids
+    }
+
+    /// Waits until no record of an operation is left: what is left to be done after an answer is done.
+    pub async fn finished(&self) {
+        while self.rows(op::TABLE).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Rows of a table with a family `cf`.
+    pub async fn rows(&self, table: &'static str) -> usize {
+        let mut range = RowRange::all();
+        let mut rows = 0;
+        loop {
+            let (ask, limit) = (Ask::families(&["cf"]), 10_000);
+            let ask = ScanAsk { table, range: range.clone(), ask, limit, reverse: false };
+            let page = self.tables.scan(&ask).await.unwrap();
+            let Some((last, _)) = page.last() else { return rows };
+            rows += page.len();
+            range.from = Bound::Excluded(last.clone());
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Watchers: whoever looks while an operation runs, and what must never be seen.
+//!
+//! A look is several reads, each at an instant of its own. What is held against each other is therefore only what
+//! the order of the reads makes a contradiction:
+//!
+//! - both: found at the new path, and *then* still at the old one
+//! - neither: missing at the old path, and *then* not yet at the new one
+//! - back again: as before the instant, in a read that began after *anybody's* read had seen it as after, or
+//!   after the operation was answered
+//! - part: a listing that came to its end without an error, and did not have everything
+//! - another: something at the path that has another id
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rowdrive::drive::{Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node};
+use rowdrive::schema::time::Clock;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::tree::{NEEDLE, NEEDLES, Tree, id, path, put};
+
+/// What is to become of the tree at the old path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Moves { to: &'static str },
+    Vanishes,
+    Stays,
+}
+
+/// What the watchers know and look for.
+pub struct Watch {
+    pub drive: Drive,
+    pub tree: Arc<Tree>,
+    pub ids: Arc<HashMap<String, Uuid>>,
+    pub from: &'static str,
+    pub fate: Fate,
+    /// Somebody has seen that it happened.
+    happened: AtomicBool,
+    ended: AtomicBool,
+    pub looks: Looks,
+}
+
+/// How often the watchers looked.
+#[derive(Debug, Default)]
+pub struct Looks {
+    pub stats: AtomicU64,
+    /// Listings of the whole tree, and those among them that found it gone from where they looked.
+    pub walks: AtomicU64,
+    pub gone: AtomicU64,
+    pub queries: AtomicU64,
+    pub uploads: AtomicU64,
+    /// Milliseconds.
+    pub longest_upload: AtomicU64,
+}
+
+impl Looks {
+    /// Of the kind that looked least.
+    pub fn fewest(&self) -> u64 {
+        let kinds = [&self.stats, &self.walks, &self.queries, &self.uploads];
+        kinds.into_iter().map(|looks| looks.load(Ordering::Relaxed)).min().unwrap()
+    }
+}
+
+impl Watch {
+    pub fn new(
+        drive: &Drive,
+        tree: &Arc<Tree>,
+        ids: &Arc<HashMap<String, Uuid>>,
+        from: &'static str,
+        fate: Fate,
+    ) -> Arc<Self> {
+        let (drive, tree, ids) = (drive.clone(), tree.clone(), ids.clone());
+        let (happened, ended, looks) = (AtomicBool::new(false), AtomicBool::new(false), Looks::default());
+        Arc::new(Self { drive, tree, ids, from, fate, happened, ended, looks })
+    }
+
+    /// Begins to watch, by several watchers at once, until [`Self::end`].
+    pub fn begin(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
+        let (a, b, c, d, e) = (self.clone(), self.clone(), self.clone(), self.clone(), self.clone());
+        vec![
+            tokio::spawn(async move { a.stats(1).await }),
+            tokio::spawn(async move { b.stats(2).await }),
+            tokio::spawn(async move { c.walks().await }),
+            tokio::spawn(async move { d.queries().await }),
+            tokio::spawn(async move { e.uploads().await }),
+        ]
+    }
+
+    /// The operation was answered: from now on it must be seen.
+    pub fn answered(&self) {
+        if self.fate != Fate::Stays {
+            self.saw_it();
+        }
+    }
+
+    /// Lets each watcher look once more. Whatever one of them has seen that must not be fails here.
+    pub async fn end(&self, watchers: Vec<JoinHandle<()>>) {
+        self.ended.store(true, Ordering::SeqCst);
+        for watcher in watchers {
+            watcher.await.unwrap();
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    fn has_happened(&self) -> bool {
+        self.happened.load(Ordering::SeqCst)
+    }
+
+    fn saw_it(&self) {
+        assert_ne!(self.fate, Fate::Stays, "what is copied is gone");
+        self.happened.store(true, Ordering::SeqCst);
+    }
+
+    fn to(&self) -> Option<&'static str> {
+        match self.fate {
+            Fate::Moves { to } => Some(to),
+            Fate::Vanishes | Fate::Stays => None,
+        }
+    }
+
+    /// Whether a part of the tree is there, as itself.
+    async fn is_at(&self, base: &str, below: &str) -> bool {
+        match self.drive.stat(&path(base, below)).await {
+            Ok(node) => {
+                assert_eq!(id(&node), self.ids[below], "{base}{below} is another");
+                true
+            }
+            Err(DriveError::NotFound) => false,
+            Err(error) => panic!("{base}{below}: {error}"),
+        }
+    }
+
+    /// Two parts of the tree, drawn anew for each look, one after the other at the old path and the new one.
+    async fn stats(&self, seed: u64) {
+        let mut dice = StdRng::seed_from_u64(seed);
+        let Tree { directories, files, .. } = &*self.tree;
+        let mut draw = |of: &[String]| of[dice.random_range(0..of.len())].clone();
+        for look in 0_u64.. {
+            let last = self.has_ended();
+            let (one, other) = if look % 3 == 0 {
+                (draw(directories), draw(directories))
+            } else {
+                (draw(files), if look % 3 == 1 { draw(directories) } else { draw(files) })
+            };
+            match self.to() {
+                Some(to) if look % 2 == 0 => self.old_then_new(to, &one, &other).await,
+                Some(to) => self.new_then_old(to, &one, &other).await,
+                None => self.old_twice(&one, &other).await,
+            }
+            self.looks.stats.fetch_add(1, Ordering::Relaxed);
+            if last {
+                return;
+            }
+            take_turns(look).await;
+        }
+    }
+
+    async fn old_then_new(&self, to: &str, one: &str, other: &str) {
+        let before = self.has_happened();
+        let old = self.is_at(self.from, one).await;
+        assert!(!(before && old), "{one} is back at the old path");
+        let new = self.is_at(to, other).await;
+        assert!(old || new, "neither: {one} was gone from the old path, {other} was not at the new one");
+        if !old || new {
+            self.saw_it();
+        }
+    }
+
+    async fn new_then_old(&self, to: &str, one: &str, other: &str) {
+        let before = self.has_happened();
+        let new = self.is_at(to, one).await;
+        assert!(new || !before, "{one} is gone from the new path");
+        let old = self.is_at(self.from, other).await;
+        assert!(!(new && old), "both: {one} was at the new path, {other} still at the old one");
+        if new || !old {
+            self.saw_it();
+        }
+    }
+
+    async fn old_twice(&self, one: &str, other: &str) {
+        let before = self.has_happened();
+        let first = self.is_at(self.from, one).await;
+        assert!(!(before && first), "{one} is back");
+        if !first {
+            self.saw_it();
+        }
+        let second = self.is_at(self.from, other).await;
+        assert!(first || !second, "part: {one} was gone, {other} was still there");
+        if !second {
+            self.saw_it();
+        }
+    }
+
+    /// Lists the whole tree again and again, where it is said to be.
+    async fn walks(&self) {
+        loop {
+            let last = self.has_ended();
+            if let Some(to) = self.to().filter(|_| self.has_happened()) {
+                assert!(self.walk(to).await, "it is gone from the new path");
+            } else if !self.walk(self.from).await {
+                self.saw_it();
+                self.looks.gone.fetch_add(1, Ordering::Relaxed);
+            }
+            self.looks.walks.fetch_add(1, Ordering::Relaxed);
+            if last {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// False if a directory is missing; else everything must be there.
+    async fn walk(&self, base: &str) -> bool {
+        for (below, wanted) in self.tree.children() {
+            let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 1_000 };
+            let mut listed: Vec<String> = Vec::with_capacity(wanted);
+            loop {
+                let before = self.has_happened();
+                let page = match self.drive.list(&path(base, below), &ask).await {
+                    Ok(page) => page,
+                    Err(DriveError::NotFound) => return false,
+                    Err(error) => panic!("{base}{below}: {error}"),
+                };
+                assert!(!before || base != self.from, "{below} is listed again at the old path");
+                listed.extend(page.nodes.iter().map(|node| self.child(base, node)));
+                ask.after = page.next;
+                if ask.after.is_none() {
+                    break;
+                }
+            }
+            listed.sort_unstable();
+            listed.dedup();
+            assert_eq!(listed.len(), wanted, "part: a listing of {base}{below} that came to its end");
+        }
+        true
+    }
+
+    /// The path below the root of a listed child, which must be the tree's own.
+    fn child(&self, base: &str, node: &Node) -> String {
+        let below = node.path().as_str().strip_prefix(base).unwrap();
+        assert_eq!(self.ids.get(below), Some(&id(node)), "{} is another", node.path());
+        below.to_owned()
+    }
+
+    /// Asks for the needles by name and by time, everywhere or below the tree's root.
+    async fn queries(&self) {
+        for look in 0_u64.. {
+            let last = self.has_ended();
+            let before = self.has_happened();
+            let base = self.to().filter(|_| before).unwrap_or(self.from);
+            let under = (look % 4 >= 2).then(|| path(base, ""));
+            let found = if look % 2 == 0 {
+                let ask = FindAsk { name: NEEDLE.into(), prefix: true, under: under.clone(), after: None, limit: 100 };
+                self.drive.find(&ask).await.map(|found| (found.nodes, found.next.is_none()))
+            } else {
+                let ask = FilesAsk {
+                    clock: Clock::Modified,
+                    from: Some(NEEDLES[0]),
+                    to: Some(NEEDLES[1]),
+                    under: under.clone(),
+                    creator: None,
+                    mime: None,
+                    ascending: look % 8 < 4,
+                    after: None,
+                    limit: 100,
+                };
+                self.drive.files(&ask).await.map(|found| (found.nodes, found.next.is_none()))
+            };
+            match found {
+                Ok((nodes, whole)) => {
+                    assert!(whole, "the needles fit into one page");
+                    self.judge(&nodes, before, under.is_some());
+                }
+                Err(DriveError::NotFound) if under.is_some() && base == self.from => self.saw_it(),
+                Err(error) => panic!("needles below {base}: {error}"),
+            }
+            self.looks.queries.fetch_add(1, Ordering::Relaxed);
+            if last {
+                return;
+            }
+            take_turns(look).await;
+        }
+    }
+
+    /// `before`: whether it had happened before the query began.
+    fn judge(&self, nodes: &[Node], before: bool, under: bool) {
+        // A copy's needles have other ids.
+        let ours: Vec<_> = self
+            .tree
+            .needles
+            .iter()
+            .map(|needle| (needle, nodes.iter().filter(|node| id(node) == self.ids[needle]).collect::<Vec<_>>()))
+            .collect();
+        for (needle, shown) in &ours {
+            assert!(shown.len() <= 1, "{needle} is shown twice: {shown:?}");
+            match (shown.first(), self.fate) {
+                (None, Fate::Vanishes) => self.saw_it(),
+                (None, fate) => panic!("{needle} is missed (it {fate:?}, under its root: {under})"),
+                (Some(node), fate) => {
+                    let at = node.path();
+                    let new = self.to().is_some_and(|to| *at == path(to, needle));
+                    assert!(new || *at == path(self.from, needle), "{needle} is shown at {at}");
+                    assert!(new || !before, "{needle} is shown at the old path again: it {fate:?}");
+                    if new {
+                        self.saw_it();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Uploads elsewhere, one file after the other.
+    async fn uploads(&self) {
+        loop {
+            let last = self.has_ended();
+            let start = tokio::time::Instant::now();
+            put(&self.drive, &path("/elsewhere", &format!("/{}", Uuid::new_v4())), None).await.unwrap();
+            self.looks.longest_upload.fetch_max(start.elapsed().as_millis() as u64, Ordering::Relaxed);
+            self.looks.uploads.fetch_add(1, Ordering::Relaxed);
+            if last {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Others want the processor too.
+async fn take_turns(look: u64) {
+    if look % 8 == 7 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    } else {
+        tokio::task::yield_now().await;
+    }
+}
