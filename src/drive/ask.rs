@@ -79,6 +79,14 @@ pub struct Made {
     pub new: bool,
 }
 
+/// What the copying of a directory made, itself included; nothing that was there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    pub directories: u64,
+    pub files: u64,
+    pub bytes: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,

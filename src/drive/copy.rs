@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt, TryStreamExt, pin_mut, stream};
 
-use super::ask::{Condition, ListAsk, Made, Node};
+use super::ask::{Condition, Copied, ListAsk, Made, Node};
 use super::put::{NewFile, Terms};
 use super::relocate::ends;
 use super::{Drive, DriveError, Result, TRIES};
@@ -16,22 +16,40 @@ const CHILDREN: usize = 1_000;
 const AT_A_TIME: usize = 16;
 
 impl Drive {
-    /// Copies a file, or a directory with all that it holds.
+    /// Copies a file, or a directory with all that it holds; of a directory it tells what was made.
     ///
     /// A file's copy has the content, `modified` and type of the source. A directory's copy is not atomic: it goes
     /// into a directory that is there if `overwrite` says so, passes by what is there already with the same digest
     /// and `modified`, and ends where it is when its caller leaves.
-    pub async fn copy_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool, creator: &str) -> Result<Made> {
-        from.split().ok_or(DriveError::Root)?;
+    pub async fn copy_node(
+        &self,
+        from: &DrivePath,
+        to: &DrivePath,
+        overwrite: bool,
+        creator: &str,
+    ) -> Result<(Made, Option<Copied>)> {
+        let (parent, _) = from.split().ok_or(DriveError::Root)?;
         ends(from, to)?;
         match self.stat(from).await? {
-            Node::File { .. } => self.copy_file(from, to, overwrite, creator).await,
-            Node::Directory { .. } => self.copy_directory(from, to, overwrite, creator).await,
+            Node::File { .. } => Ok((self.copy_file(from, to, overwrite, creator).await?, None)),
+            // It would be merged into what holds it.
+            Node::Directory { .. } if parent == *to => Err(DriveError::Exists),
+            Node::Directory { .. } => {
+                let (made, copied) = self.copy_directory(from, to, overwrite, creator).await?;
+                Ok((made, Some(copied)))
+            }
         }
     }
 
-    async fn copy_directory(&self, from: &DrivePath, to: &DrivePath, overwrite: bool, creator: &str) -> Result<Made> {
+    async fn copy_directory(
+        &self,
+        from: &DrivePath,
+        to: &DrivePath,
+        overwrite: bool,
+        creator: &str,
+    ) -> Result<(Made, Copied)> {
         let made = self.copied_into(to, overwrite, creator).await?;
+        let mut copied = Copied { directories: u64::from(made.new), ..Copied::default() };
         // What is left to be copied, deepest first: of each directory the place up to which it was listed.
         let mut levels = vec![(from.clone(), to.clone(), None)];
         while let Some((from, to, after)) = levels.pop() {
@@ -44,22 +62,29 @@ impl Drive {
                 let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
                 match node {
                     Node::Directory { path, .. } => {
-                        self.copied_into(&target, true, creator).await?;
+                        let made = self.copied_into(&target, true, creator).await?;
+                        copied.directories += u64::from(made.new);
                         levels.push((path, target, None));
                     }
                     Node::File { path, entry } => files.push((path, target, entry)),
                 }
             }
-            let copies =
-                stream::iter(&files).map(Ok).try_for_each_concurrent(AT_A_TIME, |(path, target, entry)| async move {
-                    if !self.has_same(target, entry).await? {
-                        self.copy_file(path, target, overwrite, creator).await?;
-                    }
-                    Ok::<_, DriveError>(())
-                });
-            copies.await?;
+            let copies = files.into_iter().map(|(path, target, entry)| async move {
+                if self.has_same(&target, &entry).await? {
+                    return Ok(None);
+                }
+                self.copy_file(&path, &target, overwrite, creator).await.map(Some)
+            });
+            let copies = stream::iter(copies).buffer_unordered(AT_A_TIME);
+            pin_mut!(copies);
+            while let Some(done) = copies.try_next().await? {
+                if let Some(Made { node: Node::File { entry, .. }, .. }) = done {
+                    copied.files += 1;
+                    copied.bytes += entry.attributes.size;
+                }
+            }
         }
-        Ok(made)
+        Ok((made, copied))
     }
 
     /// The directory that is copied into: made, or one that is there if it may be.

@@ -36,7 +36,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use ask::{
-    Condition, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions, Versions,
+    Condition, Copied, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions,
+    Versions,
 };
 use tokio::sync::RwLock;
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::headers;
-use crate::drive::Node;
+use crate::drive::{Copied, Node};
 
 /// Members in the order in which they are documented.
 #[derive(Serialize)]
@@ -23,6 +23,28 @@ pub struct View<'a> {
     etag: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+}
+
+/// An entry, and what the copying of a directory made.
+#[derive(Serialize)]
+pub struct CopyView<'a> {
+    #[serde(flatten)]
+    pub entry: View<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied: Option<CopiedView>,
+}
+
+#[derive(Serialize)]
+pub struct CopiedView {
+    directories: u64,
+    files: u64,
+    bytes: u64,
+}
+
+impl From<Copied> for CopiedView {
+    fn from(Copied { directories, files, bytes }: Copied) -> Self {
+        Self { directories, files, bytes }
+    }
 }
 
 /// A page of entries, with the cursor of the next one.

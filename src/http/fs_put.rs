@@ -6,6 +6,8 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, LO
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
+use serde::Serialize;
+
 use super::extract::body::{declared, receive, refuse_any};
 use super::extract::digest::repr_digest;
 use super::extract::path::location;
@@ -178,8 +180,13 @@ async fn make_directory(
 
 /// 201 if it is new, else 200; the entry, and where it stands.
 pub fn stored(made: &Made) -> Result<Response> {
+    stored_as(made, &entry::view(&made.node))
+}
+
+/// As [`stored`], with another body.
+pub fn stored_as(made: &Made, body: &impl Serialize) -> Result<Response> {
     let status = if made.new { StatusCode::CREATED } else { StatusCode::OK };
-    let mut response = (status, respond::json(&entry::view(&made.node))?).into_response();
+    let mut response = (status, respond::json(body)?).into_response();
     let at = location(made.node.path(), made.node.is_directory());
     response.headers_mut().insert(LOCATION, headers::value(at)?);
     if let Node::File { entry, .. } = &made.node {

@@ -7,10 +7,11 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::App;
+use super::entry::{self, CopyView};
 use super::extract::body::json;
 use super::extract::path::parse_text;
 use super::extract::{Creator, Params};
-use super::fs_put::stored;
+use super::fs_put::{stored, stored_as};
 use super::problem::{Kind, Problem, Result};
 use crate::drive::{DriveError, Node};
 use crate::schema::DrivePath;
@@ -37,7 +38,8 @@ pub async fn copy_to(
     body: Body,
 ) -> Result<Response> {
     let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
-    stored(&app.drive.copy_node(&from, &to, overwrite, &creator.0).await.map_err(refused)?)
+    let (made, copied) = app.drive.copy_node(&from, &to, overwrite, &creator.0).await.map_err(refused)?;
+    stored_as(&made, &CopyView { entry: entry::view(&made.node), copied: copied.map(Into::into) })
 }
 
 async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(DrivePath, DrivePath, bool)> {

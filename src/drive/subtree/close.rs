@@ -13,8 +13,10 @@ use crate::schema::dir::{self, DirEntry, State};
 use crate::schema::{CF, DirId, DrivePath};
 use crate::table::{Change, Check, Guarded};
 
-/// Children of one directory that are closed together.
+/// Children of a directory that are listed at a time.
 const CHILDREN: usize = 100;
+/// Directories whose children are closed together.
+const TOGETHER: usize = 32;
 
 /// A closed directory whose children are being closed.
 struct Level {
@@ -26,17 +28,22 @@ impl Operation<'_> {
     pub(super) async fn close(&mut self) -> Result<()> {
         let from = self.what.from.clone();
         self.close_rows(&[(from.clone(), self.what.root)]).await?;
-        // Depth first, a page of children at a time: what is kept in memory does not grow with the subtree.
+        // Depth first, a page of children at a time: what is kept in memory hardly grows with the subtree. The
+        // children of several directories are closed together, so that they share a sync.
         let mut levels = vec![Level { path: from, after: None }];
-        while let Some(Level { path, after }) = levels.pop() {
-            if after.is_none() {
-                self.count_files(&path).await?;
+        while !levels.is_empty() {
+            let mut met = Vec::new();
+            for Level { path, after } in levels.split_off(levels.len().saturating_sub(TOGETHER)) {
+                if after.is_none() {
+                    self.count_files(&path).await?;
+                }
+                let (children, last) = self.drive.directories(&path, after).await?;
+                levels.extend(last.map(|last| Level { path, after: Some(last) }));
+                met.extend(children);
             }
-            let (children, last) = self.drive.directories(&path, after).await?;
-            self.cells += children.len();
-            levels.extend(last.map(|last| Level { path, after: Some(last) }));
-            self.close_rows(&children).await?;
-            levels.extend(children.into_iter().map(|(path, _)| Level { path, after: None }));
+            self.cells += met.len();
+            self.close_rows(&met).await?;
+            levels.extend(met.into_iter().map(|(path, _)| Level { path, after: None }));
         }
         Ok(())
     }
@@ -60,7 +67,12 @@ impl Operation<'_> {
             changes: vec![Change::put(CF, dir::STATE, closed.clone())],
         };
         let mut batch = Batch::with_reserve(self.what.makes_room());
-        rows.iter().for_each(|row| batch.add(close(row)));
+        for row in rows {
+            batch.add(close(row));
+            if batch.is_full() {
+                self.commit_all(&mut batch).await?;
+            }
+        }
         self.commit_all(&mut batch).await
     }
 }

@@ -16,10 +16,18 @@ use crate::table::{Ask, Change, Check, Guarded, Plan, RowChange};
 
 /// Cells up to which the finish runs before the operation is answered.
 pub(super) const BEFORE_ANSWER: usize = 1_000;
-/// Files of a deleted directory that are dropped by one plan.
-const FILES: usize = 200;
+/// Files of deleted directories that are dropped by one plan: each has 17 cells in its row, hints and content.
+const FILES: usize = 100;
 /// Children up to which a writer settles a deleted directory's row that is in its way.
 const IN_THE_WAY: usize = 1_000;
+
+/// Files that are to be dropped by the next plan.
+#[derive(Default)]
+struct Dropped {
+    rows: Vec<RowChange>,
+    large: Vec<FileId>,
+    files: usize,
+}
 
 impl Drive {
     /// Finishes now, or goes on after the answer if there is much to do.
@@ -70,9 +78,11 @@ impl Drive {
                 batch.commit(self).await?;
             }
             Kind::Delete => {
+                let mut dropped = Dropped::default();
                 for (path, dir) in rows {
-                    self.drop_files(path, *dir).await?;
+                    self.drop_files(path, *dir, &mut dropped).await?;
                 }
+                self.drop_now(&mut dropped).await?;
                 let links = rows.iter().map(|(_, dir)| RowChange {
                     table: dirid::TABLE,
                     row: dir.key(),
@@ -90,28 +100,36 @@ impl Drive {
         Ok(())
     }
 
-    /// Hints, rows and content of all files in a deleted directory.
-    async fn drop_files(&self, path: &DrivePath, dir: DirId) -> Result<()> {
+    /// Hints, rows and content of all files in a deleted directory. They wait until they are worth a plan, over
+    /// many small directories.
+    async fn drop_files(&self, path: &DrivePath, dir: DirId, dropped: &mut Dropped) -> Result<()> {
         let (mut from, to) = dir::range(dir::FILE, "");
         loop {
             let page = self.children(path, (from, to.clone()), FILES).await?;
-            let mut finish = Vec::new();
-            let mut large: Vec<FileId> = Vec::new();
             for cell in &page.cells {
                 let entry = Entry::decode(&cell.value)?;
                 let (_, name) = dir::child(&cell.qualifier)?;
-                finish.extend(drop_version(&entry, dir, &name));
-                large.extend(Some(entry.id).filter(|_| entry.attributes.location == Location::Large));
-            }
-            if !finish.is_empty() {
-                self.inner.tables.commit(Plan { finish, ..Plan::default() }).await?;
-                large.into_iter().for_each(|id| self.inner.unlinker.unlink(id));
+                dropped.rows.extend(drop_version(&entry, dir, &name));
+                dropped.large.extend(Some(entry.id).filter(|_| entry.attributes.location == Location::Large));
+                dropped.files += 1;
+                if dropped.files >= FILES {
+                    self.drop_now(dropped).await?;
+                }
             }
             match page.cells.last() {
                 Some(last) if page.more => from = Bound::Excluded(last.qualifier.clone()),
                 _ => return Ok(()),
             }
         }
+    }
+
+    async fn drop_now(&self, dropped: &mut Dropped) -> Result<()> {
+        let Dropped { rows: finish, large, .. } = std::mem::take(dropped);
+        if !finish.is_empty() {
+            self.inner.tables.commit(Plan { finish, ..Plan::default() }).await?;
+            large.into_iter().for_each(|id| self.inner.unlinker.unlink(id));
+        }
+        Ok(())
     }
 
     /// Settles one row of a committed operation that is in a writer's way.

@@ -171,7 +171,10 @@ async fn a_directory_does_not_move_to_where_something_in_it_would_not_fit() {
 async fn directories_are_copied_file_by_file() {
     let site = Site::new().await;
     site.files(&["/v1/fs/a/b/f", "/v1/fs/a/g", "/v1/fs/a/h"]).await;
-    site.post("/v1/copy", &json!({"from": "/a", "to": "/c"})).await.is(201);
+    let made = site.post("/v1/copy", &json!({"from": "/a", "to": "/c"})).await.is(201).json();
+    let size = site.get("/v1/stat/a/g").await.json()["size"].as_u64().unwrap();
+    assert_eq!(made["copied"], json!({"directories": 2, "files": 3, "bytes": 3 * size}));
+    assert_eq!((&made["path"], &made["kind"]), (&json!("/c"), &json!("directory")));
     let copied = site.get("/v1/stat/c/b/f").await.json();
     let source = site.get("/v1/stat/a/b/f").await.json();
     assert_eq!(copied["modified"], source["modified"]);
@@ -181,7 +184,18 @@ async fn directories_are_copied_file_by_file() {
     // Once more goes on where it was: what is there is passed by, what differs is replaced.
     site.put("/v1/fs/a/g", "other").await.is(200);
     site.delete("/v1/fs/c/h").await.is(204);
-    site.post("/v1/copy", &json!({"from": "/a", "to": "/c", "overwrite": true})).await.is(200);
+    let again = json!({"from": "/a", "to": "/c", "overwrite": true});
+    let made = site.post("/v1/copy", &again).await.is(200).json();
+    assert_eq!(made["copied"], json!({"directories": 0, "files": 2, "bytes": 5 + size}));
+    let made = site.post("/v1/copy", &again).await.is(200).json();
+    assert_eq!(made["copied"], json!({"directories": 0, "files": 0, "bytes": 0}));
+    let file = site.post("/v1/copy", &json!({"from": "/a/g", "to": "/g"})).await.is(201).json();
+    assert!(file.get("copied").is_none(), "{file}");
+    // What holds a directory is not copied into.
+    for overwrite in [false, true] {
+        let onto_parent = json!({"from": "/a/b", "to": "/a", "overwrite": overwrite});
+        site.post("/v1/copy", &onto_parent).await.problem(409, "exists");
+    }
     assert_eq!(site.get("/v1/stat/c/b/f").await.json(), copied);
     assert_eq!(site.get("/v1/fs/c/g").await.text(), "other");
     assert_eq!(site.names("/v1/fs/c/").await, ["b/", "g", "h"]);
