@@ -67,11 +67,13 @@ pub struct Settings {
     pub patience: Duration,
     /// Index rows that a query reads at a time, at least: some are skipped.
     pub turn: usize,
+    /// Cells that a query reads at most; past it the page is short, and has a next one.
+    pub work: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { clock: Timestamp::now, patience: Duration::from_secs(2), turn: 64 }
+        Self { clock: Timestamp::now, patience: Duration::from_secs(2), turn: 64, work: 150_000 }
     }
 }
 

@@ -35,6 +35,7 @@ const CASES: &[Case] = &[
     (Planted::OtherFileRow("/a/f"), &[(Kind::FileDiffers, "/a/f")], false),
     (Planted::NoName("/a/f"), &[(Kind::StrayFile, NOWHERE), (Kind::StrayHint, NOWHERE)], true),
     (Planted::NoName("/a/large"), &[(Kind::StrayFile, NOWHERE), (Kind::StrayHint, NOWHERE)], true),
+    (Planted::OldVersion("/a/f"), &[(Kind::StrayFile, NOWHERE)], true),
     (Planted::NoHint("/a/f", "time"), &[(Kind::HintMissing, "/a/f")], true),
     (Planted::NoHint("/a/b/g", "owner"), &[(Kind::HintMissing, "/a/b/g")], true),
     (Planted::NoHint("/h", "name"), &[(Kind::HintMissing, "/h")], true),
@@ -116,10 +117,11 @@ async fn each_planted_damage_is_found_and_named() {
 
 /// A repair shows every file as before, but for those that no name leads to.
 async fn mend(world: &World, planted: Planted, mended: bool) {
-    let before = plant::listed(world).await;
+    let (before, found) = (plant::listed(world).await, plant::found(world).await);
     let (summary, findings) = world.check(true).await;
     assert_eq!(summary.is_right(), mended, "{planted:?}: {findings:#?}");
     assert_eq!(plant::listed(world).await, before, "{planted:?}");
+    assert!(mended || plant::found(world).await == found, "{planted:?}: files are found elsewhere: {findings:#?}");
     let (summary, findings) = world.check(false).await;
     assert_eq!((summary.wrong, summary.strays) == (0, 0), mended, "{planted:?}, repaired: {findings:#?}");
     if mended {

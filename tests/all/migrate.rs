@@ -144,6 +144,30 @@ async fn the_back_fill_comes_to_every_directory() {
     is_indexed(&tables, &Old::wide()).await;
 }
 
+/// A move that a crash cut short has left two rows of one directory, both with its files.
+#[tokio::test]
+async fn the_back_fill_comes_through_what_an_operation_left() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 2).await.unwrap();
+    Old::small().store(&tables).await;
+    Old::plant_staged_copy(&tables, "/a", "/moved").await;
+    migrate::up(&tables).await.unwrap();
+    assert_eq!(cells(&tables, owner::TABLE).await, 2 * Old::small().paths().len());
+}
+
+#[tokio::test]
+async fn the_back_fill_sends_no_plan_that_is_too_large() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 1).await.unwrap();
+    Old::long().store(&tables).await;
+    migrate::up(&tables).await.unwrap();
+    let drive = Drive::open(tables, tempfile::tempdir().unwrap().path()).await.unwrap();
+    for ascending in [false, true] {
+        let by_anna = FilesAsk { creator: Some("anna".into()), ascending, ..time_query(Clock::Added) };
+        assert_eq!(paths(&drive.files(&by_anna).await.unwrap().nodes), Old::long().paths());
+    }
+}
+
 #[tokio::test]
 async fn of_two_who_migrate_one_is_told_to_start_again() {
     let (clean, tables) = small().await;

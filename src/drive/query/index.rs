@@ -9,8 +9,6 @@ use crate::drive::{Drive, Result};
 use crate::schema::{CF, DirId};
 use crate::table::{Ask, Row, RowRange, ScanAsk};
 
-/// Cells that one request reads at most; past it the page is short, and has a next one.
-const WORK: usize = 150_000;
 /// Cells read to settle a row: the entry, its directory's id and its link.
 const SETTLED: usize = 3;
 
@@ -81,7 +79,7 @@ impl<'a> Walk<'a> {
         self.work += rows.len() + SETTLED * candidates.len();
         match rows.last() {
             Some((last, _)) if rows.len() == limit => {
-                if self.work >= WORK {
+                if self.work >= self.drive.inner.settings.work {
                     return Ok(Some(self.page(Some(last.clone()))));
                 }
                 pass(&mut self.range, last.clone(), self.reverse);

@@ -9,11 +9,12 @@ use rowdrive::schema::dir::{self, DirEntry, Entry, State};
 use rowdrive::schema::dirid::{self, DirLink};
 use rowdrive::schema::file::{self, Location};
 use rowdrive::schema::name::NameHint;
+use rowdrive::schema::time::Clock;
 use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, index, time, unlink};
-use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange};
+use rowdrive::table::{Ask, Change, Check, Column, Guarded, Outcome, Plan, RowChange};
 use uuid::Uuid;
 
-use crate::drive::world::{World, bytes, path};
+use crate::drive::world::{World, bytes, path, time_query};
 
 pub const LARGE: usize = 300_000;
 
@@ -23,6 +24,8 @@ pub enum Planted {
     OtherFileRow(&'static str),
     /// Of a file or a directory: only its name goes.
     NoName(&'static str),
+    /// The row of a version that was replaced.
+    OldVersion(&'static str),
     NoHint(&'static str, &'static str),
     OtherHint(&'static str, &'static str),
     StrayHint(&'static str),
@@ -120,6 +123,7 @@ pub async fn plant(world: &World, planted: Planted) {
         | Planted::OtherFileRow(_)
         | Planted::NoInline(_)
         | Planted::OtherInline(_)
+        | Planted::OldVersion(_)
         | Planted::SecondName(..) => in_files(world, planted).await,
         Planted::NoHint(..) | Planted::OtherHint(..) | Planted::StrayHint(_) | Planted::UnreadableHint => {
             in_indexes(world, planted).await;
@@ -151,6 +155,13 @@ async fn in_files(world: &World, planted: Planted) {
         Planted::OtherInline(at) => {
             let put = Change::put(file::C, file::DATA, b"\x01other".as_slice());
             change_file(world, entry(world, at).await.id, vec![put]).await;
+        }
+        Planted::OldVersion(at) => {
+            let (id, ask) = (entry(world, at).await.id, Ask::families(&[CF, file::C]));
+            let cells = world.tables.get(file::TABLE, id.0.as_bytes(), &ask).await.unwrap().cells().to_vec();
+            let put = cells.into_iter().map(|(family, cell)| Change::put(family, cell.qualifier, cell.value));
+            prepare(world, vec![RowChange { table: file::TABLE, row: FileId::random().key(), changes: put.collect() }])
+                .await;
         }
         Planted::SecondName(at, other) => {
             let (parent, name) = split(other);
@@ -306,6 +317,14 @@ pub async fn listed(world: &World) -> Vec<String> {
     found
 }
 
+/// All files that are found by time.
+pub async fn found(world: &World) -> Vec<String> {
+    match world.watcher.files(&time_query(Clock::Modified)).await {
+        Ok(found) => found.nodes.iter().map(|node| node.path().to_string()).collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
 /// The names and bytes of what a repair has saved.
 fn in_lost(data: &Path) -> Vec<(String, Vec<u8>)> {
     let Ok(folders) = fs::read_dir(data.join("lost")) else { return Vec::new() };
@@ -317,7 +336,7 @@ fn in_lost(data: &Path) -> Vec<(String, Vec<u8>)> {
 /// A repair has saved the content of what it removed, and nothing else.
 pub fn saved(world: &World, planted: Planted) {
     let expected = match planted {
-        Planted::NoName("/a/f") => vec![("f", 5)],
+        Planted::NoName("/a/f") | Planted::OldVersion("/a/f") => vec![("f", 5)],
         Planted::NoName("/a/large") => vec![("large", LARGE)],
         Planted::NoName("/a/b") => vec![("g", 6)],
         Planted::StrayContent => vec![("content", LARGE)],

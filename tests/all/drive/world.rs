@@ -48,7 +48,7 @@ fn clock() -> rowdrive::schema::Timestamp {
 }
 
 /// Those who wait for an operation that is paused wait in vain: not for long.
-const SETTINGS: Settings = Settings { clock, patience: Duration::from_millis(20), turn: 64 };
+const SETTINGS: Settings = Settings { clock, patience: Duration::from_millis(20), turn: 64, work: 150_000 };
 
 impl World {
     pub async fn new(set_up: &[Op]) -> Self {
@@ -58,6 +58,11 @@ impl World {
     /// Its queries read so many index rows in a turn.
     pub async fn with_turn(turn: usize, set_up: &[Op]) -> Self {
         Self::with(Settings { turn, ..SETTINGS }, set_up).await
+    }
+
+    /// Its queries read no more than so many cells, some rows at a time.
+    pub async fn with_work(turn: usize, work: usize) -> Self {
+        Self::with(Settings { turn, work, ..SETTINGS }, &[]).await
     }
 
     async fn with(settings: Settings, set_up: &[Op]) -> Self {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use rowdrive::schema::dir::{self, DirEntry, Entry};
+use rowdrive::schema::dir::{self, DirEntry, Entry, State};
 use rowdrive::schema::dirid::{self, DirLink};
 use rowdrive::schema::file::{self, Attributes, Digest, Location, Standing};
-use rowdrive::schema::{DirId, DrivePath, FileId, Name, Place, Timestamp};
-use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange, Tables};
+use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, Place, Timestamp};
+use rowdrive::table::{Ask, Cell, Change, Check, Column, Guarded, Outcome, Plan, RowChange, Tables};
 use uuid::Uuid;
 
 /// Directories, parents first, and files, by path.
@@ -55,6 +55,12 @@ impl Old {
         Self { directories, files }
     }
 
+    /// With more bytes of names than a plan holds.
+    pub fn long() -> Self {
+        let long = "x".repeat(240);
+        Self { directories: vec!["/a".to_owned()], files: (0..9_000).map(|i| format!("/a/{i:05}{long}")).collect() }
+    }
+
     pub fn small() -> Self {
         let directories = ["/a", "/a/b", "/empty"].map(str::to_owned).to_vec();
         Self { directories, files: ["/f", "/a/f", "/a/b/g"].map(str::to_owned).to_vec() }
@@ -72,6 +78,16 @@ impl Old {
         for path in &self.files {
             create(tables, path).await;
         }
+    }
+
+    /// A copy of a directory's row, as a move makes it before its instant.
+    pub async fn plant_staged_copy(tables: &Tables, from: &str, to: &str) {
+        let row = tables.get(dir::TABLE, from.as_bytes(), &Ask::families(&[CF, dir::SUB])).await.unwrap();
+        let put =
+            |(family, cell): &(&'static str, Cell)| Change::put(family, cell.qualifier.clone(), cell.value.clone());
+        let mut changes: Vec<_> = row.cells().iter().map(put).collect();
+        changes.push(Change::put(CF, dir::STATE, State::Staged(OpId::now()).encode()));
+        commit(tables, vec![], vec![(Bytes::copy_from_slice(to.as_bytes()), changes)]).await;
     }
 
     /// An entry of a version that no program has written yet.
