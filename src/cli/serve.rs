@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use rowdrive::drive::{Drive, DriveError, StoreError};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
-use rowdrive::http::{self, Options};
+use rowdrive::http::{self, Limits, Options};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::Tables;
 use tokio::net::TcpListener;
@@ -36,6 +36,9 @@ pub struct Serve {
     /// The largest body that is taken; without it, as much as the disk holds.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_body: Option<u64>,
+    /// Connections at a time; when there are more, the one that has been idle longest is closed.
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections)]
+    connections: usize,
 }
 
 /// Why the server could not start, or ended.
@@ -81,10 +84,19 @@ impl Serve {
         migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
         let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
         // Before the address is printed: whoever reads it may send a signal at once.
-        let stop = Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+        let mut stop =
+            Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
         announce(&listener)?;
-        let options = Options { hosts: self.hosts, max_body: self.max_body };
-        http::serve(listener, drive.clone(), options, stop.asked()).await?;
+        let limits = Limits { connections: self.connections, ..Limits::default() };
+        let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
+        #[expect(clippy::async_yields_async, reason = "being asked again is a matter of its own")]
+        let shutdown = async move {
+            stop.asked().await;
+            tracing::info!("finishing the requests in flight");
+            // Asked again: at once.
+            async move { stop.asked().await }
+        };
+        http::serve(listener, drive.clone(), options, shutdown).await?;
         drive.close().await;
         rocks.close().await;
         tracing::info!("stopped");
@@ -111,11 +123,10 @@ struct Stop {
 }
 
 impl Stop {
-    async fn asked(mut self) {
+    async fn asked(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-        tracing::info!("finishing the requests in flight");
     }
 }

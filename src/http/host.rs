@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::App;
+use super::edge::Ambiguous;
 use super::problem::{Kind, Problem, Result};
 
 /// Bytes of a request's target.
@@ -18,12 +19,21 @@ const TARGET_BYTES: usize = 16 * 1024;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    let checked = target_length(request.uri())
+    let checked = framing(&request)
+        .and_then(|()| target_length(request.uri()))
         .and_then(|()| authority(request.uri(), request.headers(), &app.options.hosts))
         .and_then(|host| origin(request.method(), request.headers(), &host));
     match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
+    }
+}
+
+/// A request whose end two headers tell is refused: another program on the way may have believed the other one.
+fn framing(request: &Request) -> Result<()> {
+    match request.extensions().get::<Ambiguous>() {
+        None => Ok(()),
+        Some(_) => Err(Problem::malformed("Send either Content-Length or Transfer-Encoding, not both.")),
     }
 }
 

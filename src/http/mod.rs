@@ -1,7 +1,7 @@
 //! The drive over HTTP/1.1: requests in, calls of [`drive`](crate::drive) out. No logic of files lives here.
 //!
 //! - [`router`]: every route on one page
-//! - [`serve`]: the socket, and how serving ends
+//! - [`edge`]: sockets, their limits and time-outs, and how serving ends
 //! - around every request: [`access`] (request id, log line), [`host`] (who may talk to us, from where)
 //! - what is read from a request: [`extract`]; [`range`] and [`cursor`] have formats of their own
 //! - one file a resource: [`fs_get`], [`fs_put`], [`fs_delete`], [`listing`], [`stat`], [`files`], [`find`],
@@ -12,6 +12,7 @@
 
 mod access;
 mod cursor;
+mod edge;
 mod entry;
 mod extract;
 mod files;
@@ -30,13 +31,13 @@ mod range;
 mod relocate;
 mod respond;
 mod router;
-mod serve;
 mod stat;
 
+pub use edge::serve;
 pub use router::router;
-pub use serve::serve;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::drive::Drive;
 
@@ -47,6 +48,35 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Bytes of the largest body that is taken; without it, as much as the disk holds.
     pub max_body: Option<u64>,
+    pub limits: Limits,
+}
+
+/// What a client may take of the server's time and room.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// How long the head of a request may take, and how long a connection may be idle before it.
+    pub head: Duration,
+    /// How long a body may bring nothing.
+    pub body_idle: Duration,
+    /// From when on a body must have brought 1 KiB a second on average.
+    pub body_grace: Duration,
+    /// How long a client may take nothing of an answer.
+    pub write_idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            connections: 4096,
+            head: seconds(30),
+            body_idle: seconds(30),
+            body_grace: seconds(60),
+            write_idle: seconds(60),
+        }
+    }
 }
 
 /// What every handler is given. Cheap to clone.

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -19,6 +19,8 @@ use crate::drive::{DriveError, StoreError};
 use crate::schema::PathError;
 
 pub type Result<T> = std::result::Result<T, Problem>;
+
+const MEDIA_TYPE: &str = "application/problem+json";
 
 /// The kinds of problems; each has a stable address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ pub enum Kind {
     MediaType,
     Range,
     UnknownHost,
+    SlowClient,
     Internal,
     Busy,
     OutcomeUnknown,
@@ -82,6 +85,7 @@ impl Kind {
             }
             Self::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range", "The range lies outside the file"),
             Self::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host", "This server has another name"),
+            Self::SlowClient => (StatusCode::REQUEST_TIMEOUT, "slow-client", "The request came too slowly"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "The server is busy"),
             Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "The outcome is not known"),
@@ -112,6 +116,7 @@ impl Problem {
     pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
         let header = match kind.row().0 {
             StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
+            StatusCode::REQUEST_TIMEOUT => Some((CONNECTION, HeaderValue::from_static("close"))),
             _ => None,
         };
         Self { kind, detail: detail.into(), header }
@@ -171,6 +176,26 @@ impl Problem {
 
     /// Fills in the body of a response that this problem became.
     pub fn render(&self, response: &mut Response, request: Uuid) {
+        response.headers_mut().remove(CONTENT_LENGTH);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        *response.body_mut() = Body::from(self.body(request));
+    }
+
+    /// The whole answer, for a connection on which there is no request that it could be the answer of.
+    pub fn raw(&self) -> Vec<u8> {
+        let body = self.body(Uuid::now_v7());
+        let retry = self.header.iter().filter(|(name, _)| *name == RETRY_AFTER);
+        let retry: String =
+            retry.map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap_or("1"))).collect();
+        let head = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {}\r\n{retry}Connection: close\r\n\r\n",
+            self.kind.row().0,
+            body.len()
+        );
+        [head.into_bytes(), body].concat()
+    }
+
+    fn body(&self, request: Uuid) -> Vec<u8> {
         let (status, name, title) = self.kind.row();
         let rendered = Rendered {
             r#type: format!("/problems/{name}"),
@@ -179,10 +204,7 @@ impl Problem {
             detail: &self.detail,
             instance: request.to_string(),
         };
-        let body = serde_json::to_vec(&rendered).unwrap_or_default();
-        response.headers_mut().remove(CONTENT_LENGTH);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        *response.body_mut() = Body::from(body);
+        serde_json::to_vec(&rendered).unwrap_or_default()
     }
 }
 

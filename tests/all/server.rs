@@ -50,6 +50,11 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

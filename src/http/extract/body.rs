@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::single;
 use crate::content::{Staged, Upload};
+use crate::http::edge::pace::Slow;
 use crate::http::problem::{Kind, Problem, Result};
 
 /// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
@@ -30,7 +31,7 @@ pub async fn receive(body: Body, mut upload: Upload, declared: Option<u64>, limi
     let mut pieces = body.into_data_stream();
     let mut received = 0u64;
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| cut(&error))?;
+        let piece = piece.map_err(|error| broken(&error))?;
         received = received.saturating_add(piece.len() as u64);
         if let Some(limit) = limit.filter(|limit| received > *limit) {
             return Err(Problem::too_large(limit));
@@ -53,7 +54,7 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
     }
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        if !piece.map_err(|error| cut(&error))?.is_empty() {
+        if !piece.map_err(|error| broken(&error))?.is_empty() {
             return Err(refused());
         }
     }
@@ -70,7 +71,7 @@ pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Resul
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();
     while let Some(piece) = pieces.next().await {
-        let piece: Bytes = piece.map_err(|error| cut(&error))?;
+        let piece: Bytes = piece.map_err(|error| broken(&error))?;
         if (text.len() + piece.len()) as u64 > JSON_BYTES {
             return Err(Problem::too_large(JSON_BYTES));
         }
@@ -80,6 +81,21 @@ pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Resul
         let what: String = error.to_string().chars().take(200).collect();
         Problem::malformed(format!("The JSON body is not as it should be: {what}."))
     })
+}
+
+/// Why a body could not be read to its end.
+fn broken(error: &axum::Error) -> Problem {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<Slow>() {
+            return Problem::new(
+                Kind::SlowClient,
+                "Nothing is stored: send the body without pauses of half a minute, and at least 1 KiB a second.",
+            );
+        }
+        cause = error.source();
+    }
+    cut(error)
 }
 
 fn cut(cause: &dyn std::fmt::Debug) -> Problem {

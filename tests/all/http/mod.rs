@@ -4,6 +4,7 @@
 mod content;
 mod costs;
 mod directories;
+mod edge;
 mod errors;
 mod paths;
 mod process;

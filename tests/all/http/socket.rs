@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use rowdrive::http::{Options, serve};
+use rowdrive::http::{Limits, Options, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -16,32 +16,38 @@ use super::site::{Site, bytes};
 const LONG: Duration = Duration::from_secs(20);
 
 /// A site behind a socket.
-struct Live {
-    site: Site,
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    serving: JoinHandle<std::io::Result<()>>,
+pub struct Live {
+    pub site: Site,
+    pub address: SocketAddr,
+    pub stop: oneshot::Sender<()>,
+    pub serving: JoinHandle<std::io::Result<()>>,
 }
 
 async fn live() -> Live {
+    live_with(Limits::default()).await
+}
+
+pub async fn live_with(limits: Limits) -> Live {
     let site = Site::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let options = Options { max_body: Some(50_000_000), ..Options::default() };
+    let options = Options { max_body: Some(50_000_000), limits, ..Options::default() };
+    #[expect(clippy::async_yields_async, reason = "nobody asks twice")]
     let serving = tokio::spawn(serve(listener, site.drive.clone(), options, async move {
         let _ = stopped.await;
+        std::future::pending()
     }));
     Live { site, address, stop, serving }
 }
 
 impl Live {
-    async fn connect(&self) -> TcpStream {
+    pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
     /// Sends these bytes and reads until the server closes.
-    async fn raw(&self, request: &[u8]) -> String {
+    pub async fn raw(&self, request: &[u8]) -> String {
         let mut socket = self.connect().await;
         socket.write_all(request).await.unwrap();
         let mut answer = Vec::new();
@@ -55,7 +61,7 @@ impl Live {
 }
 
 /// What has arrived when `end` has, or when the server closed.
-async fn read_until(socket: &mut TcpStream, end: &str) -> String {
+pub async fn read_until(socket: &mut TcpStream, end: &str) -> String {
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -179,6 +185,14 @@ async fn malformed_requests_get_a_status() {
         ("GET /v1/fs/照 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
         ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
         ("PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400),
+        (
+            "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            400,
+        ),
+        (
+            "PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+            400,
+        ),
         ("PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
         ("PUT /v1/fs/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         ("GET /v1/fs/\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),

@@ -1,0 +1,189 @@
+//! Clients that take more of the server's time and room than is theirs.
+
+use std::time::{Duration, Instant};
+
+use rowdrive::http::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::site::bytes;
+use super::socket::{Live, live_with, read_until};
+use crate::server::{Server, terminate};
+
+const LONG: Duration = Duration::from_secs(20);
+const GET: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn short() -> Limits {
+    let ms = Duration::from_millis;
+    Limits { connections: 100, head: ms(300), body_idle: ms(300), body_grace: ms(500), write_idle: ms(500) }
+}
+
+/// Until the server closes.
+async fn rest(socket: &mut TcpStream) -> String {
+    let mut all = Vec::new();
+    let _reset = timeout(LONG, socket.read_to_end(&mut all)).await.expect("the server closes");
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// Sends a byte now and then until the server has had enough, and returns what it says.
+async fn drip(mut socket: TcpStream, byte: u8, pause: Duration) -> String {
+    let begun = Instant::now();
+    while begun.elapsed() < LONG {
+        if socket.write_all(&[byte]).await.is_err() {
+            break;
+        }
+        let mut answer = [0; 1024];
+        if let Ok(read) = timeout(pause, socket.read(&mut answer)).await {
+            let said = String::from_utf8_lossy(&answer[..read.unwrap_or(0)]).into_owned();
+            return said + &rest(&mut socket).await;
+        }
+    }
+    panic!("the server waits on");
+}
+
+#[tokio::test]
+async fn a_slow_head_is_refused_and_an_idle_connection_closed() {
+    let live = live_with(short()).await;
+    let mut socket = live.connect().await;
+    socket.write_all(b"GET /healthz HTTP/1.1\r\nX: ").await.unwrap();
+    let answer = drip(socket, b'x', Duration::from_millis(50)).await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("/problems/slow-client"), "{answer}");
+    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    // One that has said nothing hears nothing, before its first request and after one.
+    let mut socket = live.connect().await;
+    assert_eq!(rest(&mut socket).await, "");
+    let mut socket = live.connect().await;
+    socket.write_all(GET.as_bytes()).await.unwrap();
+    assert!(read_until(&mut socket, "ok").await.starts_with("HTTP/1.1 200 "));
+    assert_eq!(rest(&mut socket).await, "");
+}
+
+#[tokio::test]
+async fn a_slow_body_is_refused_and_stores_nothing() {
+    let live = live_with(short()).await;
+    for (length, pause) in [
+        // Nothing comes for a while.
+        ("Content-Length: 1000", Duration::from_secs(10)),
+        ("Transfer-Encoding: chunked", Duration::from_secs(10)),
+        // A byte comes in time, always.
+        ("Content-Length: 1000", Duration::from_millis(50)),
+    ] {
+        for target in ["/v1/fs/f", "/v1/fs/d/"] {
+            let mut socket = live.connect().await;
+            let head = format!("PUT {target} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n");
+            socket.write_all(head.as_bytes()).await.unwrap();
+            let answer = drip(socket, b'1', pause).await;
+            let refused = if target.ends_with('/') && length.starts_with('C') { "400" } else { "408" };
+            assert!(answer.starts_with(&format!("HTTP/1.1 {refused} ")), "{length}, {target}: {answer}");
+        }
+    }
+    assert!(live.site.names("/v1/fs/").await.is_empty());
+    assert!(live.site.content_files(0).await.is_empty());
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_let_go() {
+    let live = live_with(short()).await;
+    live.site.put("/v1/fs/large", bytes(30_000_000)).await.is(201);
+    let mut socket = live.connect().await;
+    socket.write_all(b"GET /v1/fs/large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut all = Vec::new();
+    let _reset = timeout(LONG, socket.read_to_end(&mut all)).await.unwrap();
+    assert!(!all.is_empty() && all.len() < 30_000_000, "{} bytes", all.len());
+}
+
+async fn is_answered(live: &Live) -> bool {
+    let mut socket = live.connect().await;
+    socket.write_all(GET.as_bytes()).await.unwrap();
+    read_until(&mut socket, "ok").await.starts_with("HTTP/1.1 200 ")
+}
+
+#[tokio::test]
+async fn slow_clients_keep_nobody_out() {
+    let live = live_with(Limits { connections: 50, ..Limits::default() }).await;
+    let mut slow = Vec::new();
+    for _ in 0..120 {
+        let mut socket = live.connect().await;
+        socket.write_all(b"GET /healthz").await.unwrap();
+        slow.push(socket);
+    }
+    for _ in 0..20 {
+        assert!(is_answered(&live).await);
+    }
+    // The ones that waited longest made room, and were told.
+    let told = rest(&mut slow[0]).await;
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.to_lowercase().contains("retry-after"), "{told}");
+    // The last one is still served.
+    let last = slow.last_mut().unwrap();
+    last.write_all(b" HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    assert!(read_until(last, "ok").await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn those_at_work_are_not_cut_for_others() {
+    let live = live_with(Limits { connections: 3, ..Limits::default() }).await;
+    let mut uploads = Vec::new();
+    for n in 0..3 {
+        let mut socket = live.connect().await;
+        let head =
+            format!("PUT /v1/fs/{n} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.unwrap();
+        assert!(read_until(&mut socket, "\r\n\r\n").await.starts_with("HTTP/1.1 100 "));
+        uploads.push(socket);
+    }
+    let mut refused = live.connect().await;
+    assert!(rest(&mut refused).await.starts_with("HTTP/1.1 503 "));
+    for socket in &mut uploads {
+        socket.write_all(b"hello").await.unwrap();
+        assert!(read_until(socket, "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
+    }
+    // They are idle now, and make room.
+    assert!(is_answered(&live).await);
+}
+
+#[tokio::test]
+async fn heads_have_bounds() {
+    let live = live_with(Limits::default()).await;
+    let with =
+        |headers: &str| format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
+    let many = |number: usize| (0..number).map(|n| format!("X-{n}: y\r\n")).collect::<String>();
+    for (headers, status) in [
+        (many(98), 200),
+        (many(99), 431),
+        (format!("X: {}\r\n", "y".repeat(40_000)), 200),
+        (format!("X: {}\r\n", "y".repeat(70_000)), 431),
+    ] {
+        let answer = live.raw(with(&headers).as_bytes()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{} bytes: {answer}", headers.len());
+    }
+}
+
+/// After chunks the connection is closed: nothing that follows them can be taken for a request.
+#[tokio::test]
+async fn chunks_are_the_last_of_their_connection() {
+    let live = live_with(Limits::default()).await;
+    let smuggled = format!(
+        "PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n{GET}"
+    );
+    let answer = live.raw(smuggled.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 201 ") && answer.matches("HTTP/1.1 ").count() == 1, "{answer}");
+    assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_drain() {
+    let server = Server::start();
+    let mut upload = TcpStream::connect(&server.address).await.unwrap();
+    let head = "PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n";
+    upload.write_all(head.as_bytes()).await.unwrap();
+    assert!(read_until(&mut upload, "\r\n\r\n").await.starts_with("HTTP/1.1 100 "));
+    upload.write_all(b"hello").await.unwrap();
+    terminate(server.id());
+    // The first one is heard: nobody else is let in.
+    while TcpStream::connect(&server.address).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(tokio::task::spawn_blocking(|| server.terminate()).await.unwrap(), Some(0));
+}
