@@ -7,7 +7,7 @@ use crate::table::{Ask, Column};
 
 impl Checker<'_> {
     pub(super) async fn contents(&mut self) -> Result<()> {
-        for first in 0..=u8::MAX {
+        for first in self.content.folders().await? {
             let (ids, foreign) = self.content.settled(first).await?;
             for path in foreign {
                 let what = "Rowdrive has not made this: it is left as it is".to_owned();

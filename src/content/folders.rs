@@ -63,15 +63,20 @@ impl Folders {
         Ok(found)
     }
 
+    /// The first bytes of ids for which there are folders, in order.
+    pub fn list_folders(&self) -> io::Result<Vec<u8>> {
+        let names = fs::read_dir(&self.dir)?.map(|folder| Ok(folder?.file_name()));
+        let names: Vec<_> = names.collect::<io::Result<_>>()?;
+        let first = |name: &str| u8::from_str_radix(name, 16).ok().filter(|first| *name == *format!("{first:02x}"));
+        let mut found: Vec<u8> = names.iter().filter_map(|name| first(name.to_str()?)).collect();
+        found.sort_unstable();
+        Ok(found)
+    }
+
     /// The ids of the settled files whose ids start with this byte, and the paths of what bears another name.
     pub fn list_settled(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
         let (mut found, mut foreign) = (Vec::new(), Vec::new());
-        let files = match fs::read_dir(self.dir.join(format!("{first:02x}"))) {
-            Ok(files) => files,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((found, foreign)),
-            Err(e) => return Err(e),
-        };
-        for file in files {
+        for file in fs::read_dir(self.dir.join(format!("{first:02x}")))? {
             let path = file?.path();
             let id = path.file_name().and_then(|name| Uuid::parse_str(name.to_str()?).ok()).map(FileId);
             match id.filter(|id| self.settled(*id) == path) {

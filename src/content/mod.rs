@@ -79,6 +79,12 @@ impl Content {
         run(move || Ok(folders.remove(&ids)?)).await
     }
 
+    /// The first bytes of the ids of settled files, at least; in order.
+    pub async fn folders(&self) -> Result<Vec<u8>, ContentError> {
+        let folders = self.folders.clone();
+        run(move || Ok(folders.list_folders()?)).await
+    }
+
     /// The ids of the settled files whose ids start with this byte, and the paths of what is none of ours there.
     pub async fn settled(&self, first: u8) -> Result<(Vec<FileId>, Vec<PathBuf>), ContentError> {
         let folders = self.folders.clone();
