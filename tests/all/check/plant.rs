@@ -319,7 +319,9 @@ pub async fn listed(world: &World) -> Vec<String> {
 
 /// All files that are found by time.
 pub async fn found(world: &World) -> Vec<String> {
-    match world.watcher.files(&time_query(Clock::Modified)).await {
+    // One that has kept no way from an earlier look.
+    let fresh = world.drive.beside(world.tables.clone());
+    match fresh.files(&time_query(Clock::Modified)).await {
         Ok(found) => found.nodes.iter().map(|node| node.path().to_string()).collect(),
         Err(error) => vec![error.to_string()],
     }

@@ -4,11 +4,13 @@
 //! - `model`: what each operation does, in the plainest terms
 //! - `steps`: every step of every operation stopped, lost, held and doubled
 //! - `races`: every operation in the middle of every other
+//! - `crossing`: two operations, both half done at once
 //! - `queries`: changes in the middle of listings, time queries and finds
 //! - `periods`: files of a period below a folder, held to a full scan
 //! - `damage`: content that is not what its entry says
 //! - `held`: rows that an operation on a subtree holds
 
+mod crossing;
 mod damage;
 mod held;
 pub mod model;

@@ -201,6 +201,40 @@ proptest! {
     }
 }
 
+/// The index has the file last, so the folder is read; the file moves, at any read, from where it is read late to
+/// where it was read early.
+#[tokio::test]
+async fn a_file_that_moves_while_its_folder_is_read_is_not_missed() {
+    for (there, change) in [
+        (Op::Put("/a/b/m", 900), Op::Move("/a/b/m", "/a/m", false)),
+        (Op::Put("/a/b/c/m", 900), Op::Move("/a/b/c", "/a/a", false)),
+    ] {
+        for read in 1.. {
+            let world = World::with_turn(1, &[there, Op::Mkdir("/a!")]).await;
+            for number in 0..40 {
+                store(&world.drive, number, &File(4, 0, 0, 4_000_000_000_000)).await;
+            }
+            let count = Arc::new(AtomicUsize::new(0));
+            let (counted, rival) = (count.clone(), world.watcher.clone());
+            world.store.reading(move |_| {
+                let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
+                let rival = rival.clone();
+                async move {
+                    if now {
+                        run(&rival, change).await.unwrap();
+                    }
+                }
+            });
+            let ask = FilesAsk { under: Some(path("/a")), limit: 10, ..time_query(Clock::Modified) };
+            let found = world.drive.files(&ask).await.unwrap();
+            assert_eq!(found.nodes.len(), 1, "{change:?} before read {read}: {:?}", found.nodes);
+            if count.load(Ordering::SeqCst) < read {
+                break;
+            }
+        }
+    }
+}
+
 /// A query that finds nothing ends all the same, and says where to go on.
 #[tokio::test]
 async fn the_work_of_a_request_is_bounded() {

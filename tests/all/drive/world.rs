@@ -60,6 +60,11 @@ impl World {
         Self::with(Settings { turn, ..SETTINGS }, set_up).await
     }
 
+    /// Its writers wait so long for each other.
+    pub async fn with_patience(patience: Duration, set_up: &[Op]) -> Self {
+        Self::with(Settings { patience, ..SETTINGS }, set_up).await
+    }
+
     /// Its queries read no more than so many cells, some rows at a time.
     pub async fn with_work(turn: usize, work: usize) -> Self {
         Self::with(Settings { turn, work, ..SETTINGS }, &[]).await

@@ -1,0 +1,148 @@
+//! Two operations, each stopped before one of its steps while the other goes on: movers that cross, writers below a
+//! folder that moves or goes, names that were just vacated, and a mover that wakes when all is over.
+//!
+//! In [`races`](super::races) one operation runs whole in the middle of another; here both are half done at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowdrive::drive::Drive;
+use rowdrive::migrate;
+use rowdrive::table::Tables;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::model::{No, Op, View};
+use super::world::{World, run};
+use crate::stepwise::Stepwise;
+
+const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Mkdir("/b"), Op::Mkdir("/e")];
+
+const OTHERS: &[Op] = &[
+    Op::Move("/a", "/n", false),
+    Op::Move("/a/c", "/b/c", false),
+    Op::Move("/b", "/a/c/b", false),
+    Op::Move("/e", "/n", false),
+    Op::Remove("/a"),
+    Op::Remove("/a/c"),
+    Op::Put("/a/c/x", 21),
+    Op::Put("/a/c/g", 22),
+    Op::Put("/n/x", 23),
+    Op::Mkdir("/n"),
+    Op::Mkdir("/a/c/d"),
+    Op::Rmdir("/e"),
+    Op::Delete("/a/c/g"),
+    Op::Move("/a/f", "/e/f", false),
+    Op::Move("/a/c/g", "/a/g", false),
+];
+
+/// How long one waits for the other, who may wait in vain.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// An operation that stops before a step.
+struct Paused {
+    running: JoinHandle<Result<(), No>>,
+    go_on: oneshot::Sender<()>,
+    /// Whether it came there; else it has ended.
+    paused: bool,
+}
+
+async fn begin(store: &Stepwise, drive: &Drive, op: Op, step: usize) -> Paused {
+    let (reached, here) = oneshot::channel::<()>();
+    let (go_on, told) = oneshot::channel::<()>();
+    store.once_before(store.steps() + step, move |_| async move {
+        let _ = reached.send(());
+        let _ = told.await;
+    });
+    let drive = drive.clone();
+    let mut running = tokio::spawn(async move { run(&drive, op).await });
+    let paused = tokio::select! {
+        biased;
+        reached = here => reached.is_ok(),
+        ended = &mut running => {
+            running = tokio::spawn(async move { ended.unwrap() });
+            false
+        }
+    };
+    Paused { running, go_on, paused }
+}
+
+impl Paused {
+    async fn end(self) -> Result<(), No> {
+        let _ = self.go_on.send(());
+        self.running.await.unwrap()
+    }
+}
+
+/// Whether the answers and what is seen are those of one after the other. Who gave up has done nothing.
+fn is_explained(before: &View, done: &[(Op, Result<(), No>)], seen: &View) -> bool {
+    let mut view = before.clone();
+    for (op, answer) in done {
+        match (answer, view.after(*op)) {
+            (Ok(()), Ok(after)) => view = after,
+            (Err(No::Unknown), _) => {}
+            (Err(no), Err(other)) if *no == other => {}
+            _ => return false,
+        }
+    }
+    view == *seen
+}
+
+/// Every step of `ours` against every step of each of the others.
+async fn crossings(ours: Op) {
+    let before = World::new(SET_UP).await.view().await;
+    let (mut both_half_done, mut gave_up) = (0, 0);
+    for theirs in OTHERS {
+        for our_step in 1.. {
+            let mut came_there = true;
+            for their_step in 1.. {
+                let world = World::with_patience(PATIENCE, SET_UP).await;
+                let other_store = Stepwise::new(world.store.inner());
+                let tables = Tables::new(Arc::<Stepwise>::clone(&other_store));
+                migrate::up(&tables).await.unwrap();
+                let other = world.drive.beside(tables);
+                let first = begin(&world.store, &world.drive, ours, our_step).await;
+                came_there = first.paused;
+                let second = begin(&other_store, &other, *theirs, their_step).await;
+                let both = first.paused && second.paused;
+                let last = !second.paused;
+                let answers = [(ours, first.end().await), (*theirs, second.end().await)];
+                let seen = world.view().await;
+                let other_way = [answers[1], answers[0]];
+                assert!(
+                    is_explained(&before, &answers, &seen) || is_explained(&before, &other_way, &seen),
+                    "{answers:?}, before steps {our_step} and {their_step}: {seen:?}\n{:#?}\n{:#?}",
+                    world.store.log(),
+                    other_store.log()
+                );
+                other.close().await;
+                world.nothing_left_over().await;
+                both_half_done += usize::from(both);
+                gave_up += answers.iter().filter(|(_, answer)| *answer == Err(No::Unknown)).count();
+                if last || !came_there {
+                    break;
+                }
+            }
+            if !came_there {
+                break;
+            }
+        }
+    }
+    println!("{ours:?}: both half done {both_half_done} times, {gave_up} gave up");
+    assert!(both_half_done > 200, "only {both_half_done}");
+}
+
+#[tokio::test]
+async fn a_move_and_another_operation_both_half_done() {
+    crossings(Op::Move("/a", "/n", false)).await;
+}
+
+#[tokio::test]
+async fn a_move_into_another_folder_and_another_operation_both_half_done() {
+    crossings(Op::Move("/a/c", "/e/c", false)).await;
+}
+
+#[tokio::test]
+async fn a_recursive_delete_and_another_operation_both_half_done() {
+    crossings(Op::Remove("/a")).await;
+}
