@@ -28,7 +28,7 @@ pub struct Progress {
 impl Progress {
     pub fn new(done: &str) -> Self {
         let bar = ProgressBar::no_length();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
         Self { bar, done: done.to_owned(), samples: VecDeque::new(), said: Instant::now() }

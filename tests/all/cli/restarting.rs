@@ -43,7 +43,7 @@ fn restart(data: &Path, address: &str) -> Server {
 }
 
 #[test]
-fn an_import_outlives_a_restart_of_its_server() {
+fn a_transfer_outlives_a_restart_of_its_server() {
     let scratch = tempfile::tempdir().unwrap();
     let (from, to, data) = (scratch.path().join("from"), scratch.path().join("to"), scratch.path().join("data"));
     tree::many(&from, FILES);
@@ -56,7 +56,13 @@ fn an_import_outlives_a_restart_of_its_server() {
     let run = end(importing);
     run.is_done();
     assert!(run.last().starts_with(&format!("{FILES} files sent ")), "{run:#?}");
-    export(&server.address, "/many", &to).is_done();
+    let mut exporting = start(&server.address, &[&"export", &"/many", &to, &"--jobs", &"2"]);
+    wait_until(|| to.exists() && tree::names(&to).len() >= HALF, &mut exporting);
+    server.kill();
+    let _server = restart(&data, &address);
+    let run = end(exporting);
+    run.is_done();
+    assert!(run.last().starts_with(&format!("{FILES} files fetched ")), "{run:#?}");
     tree::are_equal(&from, &to);
 }
 
