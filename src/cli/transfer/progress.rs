@@ -73,14 +73,15 @@ impl Progress {
         );
         if seconds > 0.0 {
             let a_second = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds).round() as u64;
+            let pace = a_second(weight(done), weight(before));
+            // Before the rates: a narrow terminal cuts the end.
+            if let Some(total) = total.filter(|_| pace > 0) {
+                let left = weight(*total).saturating_sub(weight(done)) / pace;
+                line += &format!(", {:#} left", HumanDuration(Duration::from_secs(left)));
+            }
             let files = HumanCount(a_second(done.files, before.files));
             let bytes = HumanBytes(a_second(done.bytes, before.bytes));
             line += &format!(", {files} files/s, {bytes}/s");
-            let pace = a_second(weight(done), weight(before));
-            if let Some(total) = total.filter(|_| pace > 0) {
-                let left = weight(*total).saturating_sub(weight(done)) / pace;
-                line += &format!(", {} left", HumanDuration(Duration::from_secs(left)));
-            }
         }
         line
     }

@@ -130,7 +130,7 @@ fn a_server_that_stores_other_bytes_is_not_believed() {
     write(&scratch.path().join("f"), b"as it is", 1);
     let fake = Fake::start(async |request: Request| match *request.method() {
         Method::GET => page(&[], None),
-        _ => file("f", b"as it's not").to_string().into_response(),
+        _ => file("f", b"as it os").to_string().into_response(),
     });
     let run = import(&fake.address, scratch.path(), "/");
     assert_eq!(run.code, Some(1), "{run:#?}");
