@@ -1,10 +1,24 @@
 //! The command line: one file a subcommand.
 //!
+//! `serve` and `check` open a data folder. The others talk to a running server as any client does ([`remote`]):
+//! `import` and `export` are [transfers](transfer) between it and [local] folders, the rest [ask] once or twice.
+//!
 //! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
+mod ask;
 mod check;
+mod export;
+mod find;
+mod import;
+mod local;
+mod ls;
+mod relocate;
+mod remote;
+mod rm;
 mod serve;
 mod size;
+mod stat;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -23,6 +37,14 @@ struct Cli {
 enum Command {
     Serve(serve::Serve),
     Check(check::Check),
+    Import(import::Import),
+    Export(export::Export),
+    Ls(ls::Ls),
+    Stat(stat::Stat),
+    Find(find::Find),
+    Mv(relocate::Mv),
+    Cp(relocate::Cp),
+    Rm(rm::Rm),
 }
 
 /// How a subcommand ended that could do its work.
@@ -44,6 +66,14 @@ pub fn run() -> ExitCode {
     let done = match cli.command {
         Command::Serve(serve) => serve.run().map(|()| Ended::Done).map_err(|error| error.to_string()),
         Command::Check(check) => check.run().map_err(|error| error.to_string()),
+        Command::Import(import) => import.run().map_err(|error| error.to_string()),
+        Command::Export(export) => export.run().map_err(|error| error.to_string()),
+        Command::Ls(ls) => ls.run().map_err(|error| error.to_string()),
+        Command::Stat(stat) => stat.run().map_err(|error| error.to_string()),
+        Command::Find(find) => find.run().map_err(|error| error.to_string()),
+        Command::Mv(mv) => mv.run().map_err(|error| error.to_string()),
+        Command::Cp(cp) => cp.run().map_err(|error| error.to_string()),
+        Command::Rm(rm) => rm.run().map_err(|error| error.to_string()),
     };
     match done {
         Ok(Ended::Done) => ExitCode::SUCCESS,

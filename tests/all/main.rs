@@ -1,12 +1,13 @@
 //! The one integration binary: every test that goes through a front door.
 //!
 //! - [`check`]: damage that is planted, found and mended
+//! - [`cli`]: the subcommands that talk to a running server
 //! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
-//! - [`server`]: a real server process; [`readme`]: its session with curl
+//! - [`server`]: a real server process; [`readme`]: its sessions
 //! - [`big_trees`]: the largest trees of the promises, moved, copied and deleted under the eyes of watchers
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
@@ -17,6 +18,7 @@
 
 mod big_trees;
 mod check;
+mod cli;
 mod contract;
 mod crash;
 mod drive;

@@ -1,13 +1,13 @@
-//! The README's session with curl, run as it is written against a real server.
+//! The README's sessions, run as they are written against a real server.
 
 use std::process::Command;
 
 use crate::server::Server;
 
-/// The shell block that follows the marker.
-fn session() -> String {
+/// The shell block that follows this marker, counted from 1.
+fn session(marker: usize) -> String {
     let readme = include_str!("../../README.md");
-    let block = readme.split("<!-- A test runs this block as it is written. -->").nth(1).unwrap();
+    let block = readme.split("<!-- A test runs this block as it is written. -->").nth(marker).unwrap();
     block.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 
@@ -18,7 +18,7 @@ fn the_session_runs_as_written() {
     let photo: Vec<u8> = (0..600_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(folder.path().join("photo.jpg"), &photo).unwrap();
     // Only the port differs, so that a server that is running already is left alone.
-    let script = session().replace("127.0.0.1:8080", &server.address);
+    let script = session(1).replace("127.0.0.1:8080", &server.address);
     // Of curl, failing statuses are errors too: the README leaves that to the reader's eyes.
     let script = format!("set -e\ncurl() {{ command curl --fail --silent --show-error \"$@\"; echo; }}\n{script}");
     let run = Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).output().unwrap();
@@ -30,5 +30,23 @@ fn the_session_runs_as_written() {
         assert!(out.contains(seen), "{seen} is missing in\n{out}");
     }
     assert_eq!(std::fs::read(folder.path().join("tiger.jpg")).unwrap(), photo);
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn whole_trees_go_up_and_come_back_as_written() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("holiday/day 1")).unwrap();
+    std::fs::write(folder.path().join("holiday/day 1/beach.jpg"), [1; 1000]).unwrap();
+    let program = env!("CARGO_BIN_EXE_rowdrive");
+    let script = session(2).replace("target/debug/rowdrive", "rowdrive");
+    let script = format!("set -e\nrowdrive() {{ {program} \"$@\" --server http://{}; }}\n{script}", server.address);
+    let run = Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{out}\n{err}");
+    for seen in ["1 files sent (1000 bytes)", "1 files fetched", "holiday/\n", "/photos/holiday/day 1/beach.jpg\n"] {
+        assert!(out.contains(seen), "{seen} is missing in\n{out}");
+    }
     assert_eq!(server.terminate(), Some(0));
 }

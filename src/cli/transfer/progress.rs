@@ -1,0 +1,92 @@
+//! How far a transfer is: a bar on a terminal, a line now and then elsewhere, on the standard error.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+use tokio::time::{Instant, interval};
+
+use super::tally::{Tally, Total};
+
+/// How often the bar moves, and how often something is said without a terminal.
+const TICK: Duration = Duration::from_millis(250);
+const PAUSE: Duration = Duration::from_secs(10);
+/// For how long back the rate is taken.
+const WINDOW: usize = 80;
+/// What a file costs beside its bytes, in bytes: small files are not free.
+const FILE: u64 = 32 << 10;
+
+pub struct Progress {
+    bar: ProgressBar,
+    done: String,
+    /// Once a tick: when, and how far it was.
+    samples: VecDeque<(Instant, Total)>,
+    said: Instant,
+}
+
+impl Progress {
+    pub fn new(done: &str) -> Self {
+        let bar = ProgressBar::no_length();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, done: done.to_owned(), samples: VecDeque::new(), said: Instant::now() }
+    }
+
+    /// Never ends.
+    pub async fn tell(&mut self, tally: &Tally) -> Infallible {
+        let mut ticks = interval(TICK);
+        loop {
+            let now = ticks.tick().await;
+            let done = tally.done();
+            self.samples.push_back((now, done));
+            if self.samples.len() > WINDOW {
+                self.samples.pop_front();
+            }
+            if !self.bar.is_hidden() {
+                self.bar.set_message(self.line(now, done, tally));
+                self.bar.tick();
+            } else if self.said.elapsed() >= PAUSE {
+                self.said = now;
+                eprintln!("{}", self.line(now, done, tally));
+            }
+        }
+    }
+
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn line(&self, now: Instant, done: Total, tally: &Tally) -> String {
+        let (since, before) = self.samples.front().copied().unwrap_or((now, done));
+        let seconds = (now - since).as_secs_f64();
+        let of = |total: Option<String>| total.map(|total| format!(" of {total}")).unwrap_or_default();
+        let total = tally.total.get();
+        let mut line = format!(
+            "{}{} files, {}{} {}",
+            HumanCount(done.files),
+            of(total.map(|t| HumanCount(t.files).to_string())),
+            HumanBytes(done.bytes),
+            of(total.map(|t| HumanBytes(t.bytes).to_string())),
+            self.done,
+        );
+        if seconds > 0.0 {
+            let a_second = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds).round() as u64;
+            let pace = a_second(weight(done), weight(before));
+            // Before the rates: a narrow terminal cuts the end.
+            if let Some(total) = total.filter(|_| pace > 0) {
+                let left = weight(*total).saturating_sub(weight(done)) / pace;
+                line += &format!(", {:#} left", HumanDuration(Duration::from_secs(left)));
+            }
+            let files = HumanCount(a_second(done.files, before.files));
+            let bytes = HumanBytes(a_second(done.bytes, before.bytes));
+            line += &format!(", {files} files/s, {bytes}/s");
+        }
+        line
+    }
+}
+
+fn weight(total: Total) -> u64 {
+    total.bytes.saturating_add(total.files.saturating_mul(FILE))
+}

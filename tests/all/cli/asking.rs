@@ -1,0 +1,113 @@
+//! The subcommands that are a request or two.
+
+use serde_json::Value;
+
+use super::tree::{sample, write};
+use super::{Run, import, rowdrive};
+use crate::server::Server;
+
+fn json(run: &Run) -> Value {
+    run.is_done();
+    serde_json::from_str(&run.out).unwrap()
+}
+
+#[test]
+fn listing_and_finding() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    sample(scratch.path());
+    import(&server.address, scratch.path(), "/").is_done();
+    let ask = |arguments: &[&str]| {
+        let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = arguments.iter().map(|argument| argument as _).collect();
+        rowdrive(&server.address, &arguments)
+    };
+    let root = ask(&["ls"]);
+    root.is_done();
+    assert!(root.out.starts_with(" spaces  in names /\n.hidden/\na/\n"), "{root:#?}");
+    assert!(root.out.ends_with("\nlarge.bin\nlarger.bin\nlimit.bin\n"), "{root:#?}");
+    assert_eq!(ask(&["ls", "/a/b/"]).out, "c/\nbefore.txt\n");
+    assert_eq!(ask(&["ls", "/a/nothing in it/nor here"]).out, "");
+    assert_eq!(ask(&["ls", "/large.bin"]).out, "large.bin\n");
+    let long = ask(&["ls", "-l", "/a/b"]).out;
+    assert!(
+        long.contains("        12 B  1969-12-30T23:59:59.999Z  before.txt\n") && long.starts_with("           - "),
+        "{long}"
+    );
+    let listed = json(&ask(&["ls", "--json", "/a/b"]));
+    assert_eq!((&listed["path"], &listed["entries"][1]["size"]), (&"/a/b".into(), &12.into()));
+
+    let stat = ask(&["stat", "/100% #1?&=+;.txt"]);
+    stat.is_done();
+    assert!(stat.out.starts_with("path      /100% #1?&=+;.txt\nkind      file\nsize      15\n"), "{stat:#?}");
+    assert!(stat.out.contains("\nmodified  2400-01-01T00:00:00.000Z\n"), "{stat:#?}");
+    assert_eq!(json(&ask(&["stat", "/a", "--json"]))["kind"], "directory");
+    assert_eq!(json(&ask(&["stat", "/", "--json"]))["path"], "/");
+
+    assert_eq!(ask(&["find", "DEEP.txt"]).out, "/a/b/c/d/deep.txt\n");
+    assert_eq!(ask(&["find", "l*", "--under", "/a"]).out, "/a/long before.txt\n");
+    assert_eq!(json(&ask(&["find", "large*", "--json"]))["entries"].as_array().unwrap().len(), 2);
+    let none = ask(&["find", "none of this name"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn moving_copying_and_removing() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    for path in ["a/f", "a/b/g", "h"] {
+        write(&scratch.path().join(path), path.as_bytes(), 1);
+    }
+    import(&server.address, scratch.path(), "/").is_done();
+    let ask = |line: &str| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = arguments.iter().map(|argument| argument as _).collect();
+        rowdrive(&server.address, &arguments)
+    };
+    for (line, said) in [
+        ("mv /h /i", "/i\n"),
+        ("mv /a/b/ /b/", "/b\n"),
+        ("cp /a /c", "/c\n"),
+        ("cp /i /c/f --overwrite", "/c/f\n"),
+        ("rm /i", ""),
+        ("rm /b/g", ""),
+        ("rm /b", ""),
+        ("ls /", "a/\nc/\n"),
+    ] {
+        let run = ask(line);
+        run.is_done();
+        assert_eq!(run.out, said, "{line}");
+    }
+    assert_eq!(json(&ask("mv /c/f /c/g --json"))["path"], "/c/g");
+    assert_eq!(json(&ask("cp /c /d --json"))["kind"], "directory");
+    assert_eq!(json(&ask("rm /d/g --json"))["path"], "/d/g");
+    for (line, said, kind) in [
+        ("ls /none", "Nothing stands at this path", "not-found"),
+        ("ls /c/g/", "Nothing stands at this path", "not-found"),
+        ("stat /none", "Nothing stands at this path", "not-found"),
+        ("find x --under /none", "(404)", "not-found"),
+        ("mv /a /c", "ask for overwrite", "exists"),
+        ("mv /a/f /none/f", "Make the parent directory first", "parent-missing"),
+        ("cp /a /a/x", "inside the source", "malformed"),
+        ("rm /c", "Remove what is in the directory first", "not-empty"),
+        ("rm /none", "Nothing stands at this path", "not-found"),
+        ("rm /", "(405)", "method-not-allowed"),
+    ] {
+        let refused = ask(line);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{line}: {refused:#?}");
+        assert!(refused.err.starts_with("rowdrive: ") && refused.err.contains(said), "{line}: {refused:#?}");
+        assert_eq!(refused.err.lines().count(), 1, "{line}: {refused:#?}");
+        let refused = ask(&format!("{line} --json"));
+        let problem: Value = serde_json::from_str(&refused.out).unwrap();
+        assert_eq!((refused.code, &problem["type"]), (Some(1), &format!("/problems/{kind}").into()), "{line}");
+    }
+    ask("rm /c --recursive").is_done();
+    assert_eq!(ask("ls").out, "a/\nd/\n");
+    for line in ["ls relative", "mv /a", "rm", "stat /a//b", "ls / --server https://localhost"] {
+        assert_eq!(ask(line).code, Some(2), "{line}");
+    }
+    let address = server.address.clone();
+    assert_eq!(server.terminate(), Some(0));
+    for line in ["ls", "stat /a", "find x", "mv /a /b", "cp /a /b", "rm /a"] {
+        let run = rowdrive(&address, &line.split(' ').collect::<Vec<_>>().iter().map(|a| a as _).collect::<Vec<_>>());
+        assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{line}: {run:#?}");
+        assert!(run.err.contains("cannot be reached"), "{line}: {run:#?}");
+    }
+}

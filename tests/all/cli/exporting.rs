@@ -1,0 +1,112 @@
+//! `rowdrive export` against a real server.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use super::tree::{self, bytes, write};
+use super::{export, import};
+use crate::server::Server;
+
+#[test]
+fn what_is_in_the_way_is_named_and_kept() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (from, to, outside) = (scratch.path().join("from"), scratch.path().join("to"), scratch.path().join("outside"));
+    for path in ["folder/a", "folder/below/b", "linked/c", "piped/d", "file", "link", "fine/e", "zone/f"] {
+        write(&from.join(path), path.as_bytes(), 1_000_000);
+    }
+    import(&server.address, &from, "/").is_done();
+    write(&to.join("folder"), b"a file here", 1);
+    write(&to.join("file/inside"), b"a folder here", 1);
+    fs::create_dir_all(&outside).unwrap();
+    write(&outside.join("kept"), b"kept", 1);
+    symlink(&outside, to.join("linked")).unwrap();
+    symlink(outside.join("kept"), to.join("link")).unwrap();
+    symlink(outside.join("new"), to.join("piped")).unwrap();
+    write(&to.join("fine/mine"), b"not on the drive", 1);
+    let before = tree::seen(&outside);
+    let run = export(&server.address, "/", &to);
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.last().starts_with("2 files fetched") && run.last().ends_with(" 5 failed"), "{run:#?}");
+    for (name, why) in [
+        ("folder", "a file is in the way of the folder"),
+        ("linked", "a symbolic link is in the way of the folder"),
+        ("piped", "a symbolic link is in the way of the folder"),
+        ("file", "a folder is in the way of the file"),
+        ("link", "a symbolic link is in the way of the file"),
+    ] {
+        let start = format!("{}/{name}: {why}", to.display());
+        assert!(run.named("failed").iter().any(|line| line.starts_with(&start)), "{start}: {run:#?}");
+    }
+    assert_eq!(tree::seen(&outside), before);
+    assert_eq!(fs::read(to.join("folder")).unwrap(), b"a file here");
+    assert_eq!(fs::read(to.join("file/inside")).unwrap(), b"a folder here");
+    assert!(fs::symlink_metadata(to.join("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(to.join("fine/mine")).unwrap(), b"not on the drive");
+    assert_eq!(fs::read(to.join("fine/e")).unwrap(), b"fine/e");
+    assert_eq!(fs::read(to.join("zone/f")).unwrap(), b"zone/f");
+    assert_eq!(tree::temporaries(&to), [""; 0]);
+}
+
+#[test]
+fn a_local_file_that_differs_in_anything_is_brought_back() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+    for (seed, name) in (0..).zip(["same", "flipped", "time", "longer", "shorter", "gone"]) {
+        write(&from.join(name), &bytes(300_000, seed), 1_234_567_890_123_456_789);
+    }
+    import(&server.address, &from, "/").is_done();
+    export(&server.address, "/", &to).is_done();
+    let mut flipped = fs::read(to.join("flipped")).unwrap();
+    flipped[200_000] ^= 1;
+    // Neither size nor time tells.
+    write(&to.join("flipped"), &flipped, 1_234_567_890_123_999_999);
+    tree::set_time(&to.join("time"), 1_234_567_890_124_000_000);
+    write(&to.join("longer"), &bytes(300_001, 3), 1_234_567_890_123_456_789);
+    write(&to.join("shorter"), &bytes(299_999, 4), 1_234_567_890_123_456_789);
+    fs::remove_file(to.join("gone")).unwrap();
+    let again = export(&server.address, "/", &to);
+    again.is_done();
+    assert!(again.last().starts_with("5 files fetched (1500000 bytes), 1 were there;"), "{again:#?}");
+    tree::are_equal(&from, &to);
+}
+
+#[test]
+fn one_file_is_brought_back_under_its_name() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (from, to) = (scratch.path().join("from"), scratch.path().join("to/here"));
+    write(&from.join("a b/c%d.txt"), b"content", -5_000_000);
+    import(&server.address, &from, "/").is_done();
+    export(&server.address, "/a b/c%d.txt", &to).is_done();
+    tree::are_equal(&from.join("a b"), &to);
+    assert!(
+        export(&server.address, "/a b/c%d.txt", &to).last().starts_with("0 files fetched (0 bytes), 1 were there;")
+    );
+}
+
+/// Runs an export in a name space of its own where the target is a small file system, and lists it in the end.
+fn export_to_small_disk(address: &str, to: &Path) -> String {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let script = r#"mount -t tmpfs -o size=4m tmpfs "$0"; "$@"; echo "exit code $?"; cd "$0" && find . -type f -printf '%P %s\n' | sort"#;
+    command.args(["--mount", "sh", "-c", script]).arg(to).arg(env!("CARGO_BIN_EXE_rowdrive"));
+    command.args(["export", "/", "--jobs", "1"]).arg(to).args(["--server", &format!("http://{address}")]);
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_full_disk_is_told_and_keeps_no_half_file() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+    fs::create_dir(&to).unwrap();
+    write(&from.join("a"), &bytes(1 << 20, 1), 1);
+    write(&from.join("b"), &bytes(8 << 20, 2), 1);
+    write(&from.join("c"), &bytes(8 << 20, 3), 1);
+    import(&server.address, &from, "/").is_done();
+    let said = export_to_small_disk(&server.address, &to);
+    assert!(said.contains(&format!("failed: {}/b: it cannot be written: No space left", to.display())), "{said}");
+    assert!(said.contains("exit code 1\na 1048576\n") && said.ends_with("a 1048576\n"), "{said}");
+}

@@ -1,0 +1,64 @@
+//! The subcommands that talk to a running server, as people call them.
+
+mod asking;
+mod exporting;
+mod fake;
+mod faking;
+mod importing;
+mod restarting;
+mod tree;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// What a run of the program came to.
+#[derive(Debug)]
+pub struct Run {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The summary of a transfer.
+    pub fn last(&self) -> &str {
+        self.out.lines().last().unwrap_or_default()
+    }
+
+    /// The lines that start so: `failed`, `skipped`, `renamed`.
+    pub fn named(&self, what: &str) -> Vec<&str> {
+        self.out.lines().filter_map(|line| line.strip_prefix(what)?.strip_prefix(": ")).collect()
+    }
+
+    pub fn is_done(&self) {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+    }
+}
+
+/// A command to a server at this address.
+pub fn command(address: &str, arguments: &[&dyn AsRef<OsStr>]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+    command.args(arguments.iter().map(|argument| argument.as_ref()));
+    let mut server = OsString::from("http://");
+    server.push(address);
+    command.arg("--server").arg(server).stdin(Stdio::null());
+    command
+}
+
+pub fn rowdrive(address: &str, arguments: &[&dyn AsRef<OsStr>]) -> Run {
+    Run::of(command(address, arguments).output().unwrap())
+}
+
+pub fn import(address: &str, from: &Path, to: &str) -> Run {
+    rowdrive(address, &[&"import", &from, &to])
+}
+
+pub fn export(address: &str, from: &str, to: &Path) -> Run {
+    rowdrive(address, &[&"export", &from, &to])
+}
