@@ -64,7 +64,7 @@ fn moving_copying_and_removing() {
     for (line, said) in [
         ("mv /h /i", "/i\n"),
         ("mv /a/b/ /b/", "/b\n"),
-        ("cp /a /c", "/c\n"),
+        ("cp /a /c", "/c: 1 files (3 bytes) and 1 folders copied\n"),
         ("cp /i /c/f --overwrite", "/c/f\n"),
         ("rm /i", ""),
         ("rm /b/g", ""),
