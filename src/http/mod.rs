@@ -1,7 +1,7 @@
 //! The drive over HTTP/1.1: requests in, calls of [`drive`](crate::drive) out. No logic of files lives here.
 //!
 //! - [`router`]: every route on one page
-//! - [`edge`]: sockets, their limits and time-outs, and how serving ends
+//! - [`serve`]: the routes on a socket; [`edge`]: sockets, their limits and time-outs, and how serving ends
 //! - around every request: [`access`] (request id, log line), [`host`] (who may talk to us, from where)
 //! - what is read from a request: [`extract`]; [`range`] and [`cursor`] have formats of their own
 //! - one file a resource: [`fs_get`], [`fs_put`], [`fs_delete`], [`listing`], [`stat`], [`files`], [`find`],
@@ -31,10 +31,11 @@ mod range;
 mod relocate;
 mod respond;
 mod router;
+mod serve;
 mod stat;
 
-pub use edge::serve;
 pub use router::router;
+pub use serve::serve;
 
 use std::sync::Arc;
 use std::time::Duration;

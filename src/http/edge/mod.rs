@@ -23,8 +23,7 @@ use tokio::task::JoinSet;
 
 pub(super) use connection::Ambiguous;
 
-use super::{Limits, Options, router};
-use crate::drive::Drive;
+use super::Limits;
 use slots::Slots;
 
 /// How long requests in flight may take once the server is told to stop.
@@ -36,16 +35,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// that it gave ends too. Connections are no longer accepted meanwhile.
 pub async fn serve<F>(
     listener: TcpListener,
-    drive: Drive,
-    options: Options,
+    app: Router,
+    limits: Limits,
     shutdown: impl Future<Output = F> + Send,
 ) -> io::Result<()>
 where
     F: Future<Output = ()> + Send,
 {
-    let server = Server { limits: options.limits, slots: Slots::new(options.limits.connections) };
-    let server = Arc::new(server);
-    let app = router(drive, options);
+    let server = Arc::new(Server { limits, slots: Slots::new(limits.connections) });
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
