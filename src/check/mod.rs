@@ -168,7 +168,7 @@ impl Checker<'_> {
         Ok(self.tables.commit(plan).await? == Outcome::Committed)
     }
 
-    /// The rows of a table that follow `after`.
+    /// The next rows of a range, at most `limit`.
     async fn rows(&self, table: &'static str, ask: Ask, limit: usize, range: &RowRange) -> Result<Vec<(RowKey, Row)>> {
         Ok(self.tables.scan(&ScanAsk { table, range: range.clone(), ask, limit, reverse: false }).await?)
     }
