@@ -1,12 +1,10 @@
 //! Makes the index rows of files from the directory table: what fills a new index, and what repairs one.
 
-use std::ops::Bound;
-
 use bytes::Bytes;
 
 use crate::schema::dir::{self, Entry};
 use crate::schema::{CF, DirId, ValueError, index};
-use crate::table::{Ask, Cell, Change, PageAsk, Plan, RowChange, RowRange, ScanAsk, StoreError, Tables};
+use crate::table::{Ask, Cell, CellCursor, Change, PageAsk, Plan, RowChange, RowCursor, RowRange, StoreError, Tables};
 
 /// Directories read at a time.
 const DIRECTORIES: usize = 1_000;
@@ -26,7 +24,7 @@ pub enum ReindexError {
 type Result<T> = std::result::Result<T, ReindexError>;
 
 /// The hints that the file of this entry has: `cell` is of family `sub` of the directory `dir`.
-pub fn hints_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
+fn hints_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
     let (_, name) = dir::child(&cell.qualifier)?;
     Ok(index::hints(dir, &name, &Entry::decode(&cell.value)?))
 }
@@ -34,13 +32,9 @@ pub fn hints_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
 /// Puts the hints of all files into these tables. May be done again, whatever was there.
 pub async fn fill(tables: &Tables, indexes: &[&str]) -> Result<()> {
     let mut waiting = Vec::new();
-    let mut range = RowRange::all();
-    loop {
-        let ask = Ask::cells(vec![dir::id_column()]);
-        let scan = ScanAsk { table: dir::TABLE, range: range.clone(), ask, limit: DIRECTORIES, reverse: false };
-        let rows = tables.scan(&scan).await?;
-        let Some((last, _)) = rows.last() else { break };
-        range.from = Bound::Excluded(last.clone());
+    let ask = Ask::cells(vec![dir::id_column()]);
+    let mut directories = RowCursor::new(dir::TABLE, RowRange::all(), ask, DIRECTORIES);
+    while let Some(rows) = directories.next(tables).await? {
         for (key, row) in &rows {
             if let Some(id) = row.get(CF, dir::ID) {
                 fill_directory(tables, key, dir::decode_id(id)?, indexes, &mut waiting).await?;
@@ -58,22 +52,18 @@ async fn fill_directory(
     indexes: &[&str],
     waiting: &mut Vec<RowChange>,
 ) -> Result<()> {
-    let (mut from, to) = dir::range(dir::FILE, "");
-    loop {
-        let (row, to) = (row.clone(), to.clone());
-        let ask = PageAsk { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ENTRIES, fence: vec![] };
-        let page = tables.page(&ask).await?;
-        for cell in &page.cells {
+    let (row, (from, to)) = (row.clone(), dir::range(dir::FILE, ""));
+    let first = PageAsk { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ENTRIES, fence: vec![] };
+    let mut files = CellCursor::new(first);
+    while let Some(cells) = files.next(tables).await? {
+        for cell in &cells {
             waiting.extend(hints_of(dir, cell)?.into_iter().filter(|hint| indexes.contains(&hint.table)));
             if waiting.len() >= HINTS {
                 put(tables, waiting).await?;
             }
         }
-        match page.cells.last() {
-            Some(last) if page.more => from = Bound::Excluded(last.qualifier.clone()),
-            _ => return Ok(()),
-        }
     }
+    Ok(())
 }
 
 async fn put(tables: &Tables, waiting: &mut Vec<RowChange>) -> Result<()> {

@@ -16,7 +16,7 @@ use rowdrive::drive::{Condition, Drive, PutOptions};
 use rowdrive::engines::rocks::{Commits, Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::schema::{CF, DrivePath, dir, op};
-use rowdrive::table::{Ask, PageAsk, RowRange, ScanAsk, Tables};
+use rowdrive::table::{Ask, CellCursor, PageAsk, RowCursor, RowRange, ScanAsk, Tables};
 use tempfile::TempDir;
 
 use crate::measure::measure;
@@ -167,13 +167,9 @@ async fn put(drive: Drive, path: String) -> anyhow::Result<()> {
 async fn cells(tables: &Tables, root: &DrivePath) -> anyhow::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let own = RowRange { from: Bound::Included(root.key()), to: Bound::Included(root.key()) };
     let mut found = Vec::new();
-    for mut range in [own, root.below()] {
-        loop {
-            let ask = Ask::families(&[CF]);
-            let ask = ScanAsk { table: dir::TABLE, range: range.clone(), ask, limit: 100, reverse: false };
-            let rows = tables.scan(&ask).await?;
-            let Some((last, _)) = rows.last() else { break };
-            range.from = Bound::Excluded(last.clone());
+    for range in [own, root.below()] {
+        let mut cursor = RowCursor::new(dir::TABLE, range, Ask::families(&[CF]), 100);
+        while let Some(rows) = cursor.next(tables).await? {
             for (path, row) in &rows {
                 let path = DrivePath::from_key(path)?;
                 let cells = row.family(CF).map(|cell| (key(path.as_str(), CF, &cell.qualifier), cell.value.to_vec()));
@@ -188,16 +184,12 @@ async fn cells(tables: &Tables, root: &DrivePath) -> anyhow::Result<Vec<(Vec<u8>
 
 async fn children(tables: &Tables, path: &DrivePath, into: &mut Vec<(Vec<u8>, Vec<u8>)>) -> anyhow::Result<()> {
     let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, 1_000);
-    let mut ask = PageAsk { table, row, family, from: Bound::Unbounded, to: Bound::Unbounded, limit, fence: vec![] };
-    loop {
-        let page = tables.page(&ask).await?;
-        let cells = page.cells.iter();
-        into.extend(cells.map(|cell| (key(path.as_str(), family, &cell.qualifier), cell.value.to_vec())));
-        match page.cells.last().filter(|_| page.more) {
-            Some(last) => ask.from = Bound::Excluded(last.qualifier.clone()),
-            None => return Ok(()),
-        }
+    let first = PageAsk { table, row, family, from: Bound::Unbounded, to: Bound::Unbounded, limit, fence: vec![] };
+    let mut cursor = CellCursor::new(first);
+    while let Some(cells) = cursor.next(tables).await? {
+        into.extend(cells.iter().map(|cell| (key(path.as_str(), family, &cell.qualifier), cell.value.to_vec())));
     }
+    Ok(())
 }
 
 fn median(times: &[Duration]) -> Option<Duration> {

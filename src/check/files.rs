@@ -1,13 +1,11 @@
 //! Every row of the file table: whether a name leads to it, and with `--content` what it holds itself.
 
-use std::ops::Bound;
-
-use super::{Checker, Finding, Kind, ROWS, Result, Told, printed, told};
+use super::{Checker, Finding, Kind, ROWS, Result, Told, printed};
 use crate::content::Body;
 use crate::schema::dir::Entry;
 use crate::schema::file::{self, Attributes, Location, Standing};
-use crate::schema::{CF, DirId, FileId, Name, ValueError};
-use crate::table::{Ask, Row, RowChange, RowRange};
+use crate::schema::{CF, DirId, FileId, Name};
+use crate::table::{Ask, Row, RowChange, RowCursor, RowRange};
 
 /// Rows read at a time together with the content in them: up to 8 MiB.
 const WITH_CONTENT: usize = 32;
@@ -23,11 +21,8 @@ impl Checker<'_> {
     pub(super) async fn files(&mut self) -> Result<()> {
         let (families, limit): (&[&'static str], _) =
             if self.options.content { (&[CF, file::C], WITH_CONTENT) } else { (&[CF], ROWS) };
-        let mut range = RowRange::all();
-        loop {
-            let rows = self.rows(file::TABLE, Ask::families(families), limit, &range).await?;
-            let Some((last, _)) = rows.last() else { return Ok(()) };
-            range.from = Bound::Excluded(last.clone());
+        let mut all = RowCursor::new(file::TABLE, RowRange::all(), Ask::families(families), limit);
+        while let Some(rows) = all.next(self.tables).await? {
             let mut met = Vec::with_capacity(rows.len());
             for (key, row) in &rows {
                 match uuid::Uuid::from_slice(key) {
@@ -41,6 +36,7 @@ impl Checker<'_> {
             self.met(&met).await?;
             (self.tell)(Told::Rows(rows.len()));
         }
+        Ok(())
     }
 
     async fn met(&mut self, met: &[Met<'_>]) -> Result<()> {
@@ -81,11 +77,10 @@ impl Checker<'_> {
 
     /// A file that no name leads to: what it holds is saved, then it is removed.
     async fn stray(&mut self, met: &Met<'_>) -> Result<()> {
-        let read = |error: ValueError| format!("no name leads to it, and it cannot be read: {}", told(&error));
         let detail = match Attributes::of(met.row) {
             Ok(Some(attributes)) => format!("no name leads to this file of {} bytes", attributes.size),
             Ok(None) => "no name leads to this row, which is none of a whole file".to_owned(),
-            Err(error) => read(error),
+            Err(error) => format!("no name leads to it, and it cannot be read: {error}"),
         };
         let repaired = self.may_remove();
         if repaired {

@@ -1,14 +1,12 @@
 //! Every hint of an index: whether it is one of a file that is there.
 
-use std::ops::Bound;
-
 use super::names::holds;
 use super::{Checker, Finding, Kind, ROWS, Result, Told, printed};
 use crate::schema::name::{self, NameHint};
 use crate::schema::owner::{self, OwnerHint};
 use crate::schema::time::{self, TimeHint};
 use crate::schema::{CF, DirId, FileId, Name, ValueError, index};
-use crate::table::{Ask, Cell, Change, Row, RowChange, RowKey, RowRange};
+use crate::table::{Ask, Cell, Change, Row, RowChange, RowCursor, RowKey, RowRange};
 
 /// A hint as it is stored, and where it says that its file stands.
 struct Met<'a> {
@@ -20,11 +18,8 @@ struct Met<'a> {
 
 impl Checker<'_> {
     pub(super) async fn hints(&mut self, table: &'static str) -> Result<()> {
-        let mut range = RowRange::all();
-        loop {
-            let rows = self.rows(table, Ask::families(&[CF]), ROWS, &range).await?;
-            let Some((last, _)) = rows.last() else { return Ok(()) };
-            range.from = Bound::Excluded(last.clone());
+        let mut hints = RowCursor::new(table, RowRange::all(), Ask::families(&[CF]), ROWS);
+        while let Some(rows) = hints.next(self.tables).await? {
             let met: Vec<_> = rows.iter().flat_map(|(key, row)| all(table, key, row)).collect();
             let places: Vec<_> = met.iter().filter_map(|met| met.says.clone()).collect();
             let mut entries = self.entries(&places).await?.into_iter();
@@ -44,6 +39,7 @@ impl Checker<'_> {
             }
             (self.tell)(Told::Rows(rows.len()));
         }
+        Ok(())
     }
 
     async fn stray_hint(&mut self, table: &'static str, met: &Met<'_>, what: &str) -> Result<()> {

@@ -1,18 +1,13 @@
 //! Every link of a directory to its parent: whether the directory is there.
 
-use std::ops::Bound;
-
 use super::{Checker, Finding, Kind, ROWS, Result, Told, printed};
 use crate::schema::{CF, DirId, dirid};
-use crate::table::{Ask, RowChange, RowRange};
+use crate::table::{Ask, RowChange, RowCursor, RowRange};
 
 impl Checker<'_> {
     pub(super) async fn links(&mut self) -> Result<()> {
-        let mut range = RowRange::all();
-        loop {
-            let rows = self.rows(dirid::TABLE, Ask::families(&[CF]), ROWS, &range).await?;
-            let Some((last, _)) = rows.last() else { return Ok(()) };
-            range.from = Bound::Excluded(last.clone());
+        let mut all = RowCursor::new(dirid::TABLE, RowRange::all(), Ask::families(&[CF]), ROWS);
+        while let Some(rows) = all.next(self.tables).await? {
             for (key, _) in &rows {
                 let id = uuid::Uuid::from_slice(key).map(DirId);
                 if id.as_ref().is_ok_and(|id| self.paths.contains_key(id) || self.left.going.contains(id)) {
@@ -30,5 +25,6 @@ impl Checker<'_> {
             }
             (self.tell)(Told::Rows(rows.len()));
         }
+        Ok(())
     }
 }

@@ -24,8 +24,8 @@ pub use finding::{Finding, Kind, Summary};
 
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, Entry};
-use crate::schema::{DirId, DrivePath, FileId, Name, ValueError};
-use crate::table::{Ask, Column, Outcome, Plan, Row, RowChange, RowKey, RowRange, ScanAsk, StoreError, Tables};
+use crate::schema::{DirId, DrivePath, FileId, Name};
+use crate::table::{Ask, Column, Guarded, Outcome, Plan, RowChange, StoreError, Tables};
 use left::Left;
 
 /// Rows read at a time.
@@ -163,14 +163,9 @@ impl Checker<'_> {
     }
 
     /// Changes one row under its check. False if it was refused.
-    async fn change(&self, row: crate::table::Guarded) -> Result<bool> {
+    async fn change(&self, row: Guarded) -> Result<bool> {
         let plan = Plan { guarded: vec![row], reserve: true, ..Plan::default() };
         Ok(self.tables.commit(plan).await? == Outcome::Committed)
-    }
-
-    /// The next rows of a range, at most `limit`.
-    async fn rows(&self, table: &'static str, ask: Ask, limit: usize, range: &RowRange) -> Result<Vec<(RowKey, Row)>> {
-        Ok(self.tables.scan(&ScanAsk { table, range: range.clone(), ask, limit, reverse: false }).await?)
     }
 
     /// Whether each of these files stands where its row or hint says; with the entry, if it does.
@@ -197,9 +192,4 @@ impl Checker<'_> {
 /// A row key that is not text or an id, in printable bytes.
 fn printed(key: &[u8]) -> String {
     key.escape_ascii().to_string()
-}
-
-/// What is wrong with a stored value.
-fn told(error: &ValueError) -> String {
-    error.to_string()
 }

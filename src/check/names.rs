@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::ops::Bound;
 
 use super::tree::Met;
-use super::{Checker, Finding, Kind, ROWS, Result, printed, told};
+use super::{Checker, Finding, Kind, ROWS, Result, printed};
 use crate::content::{Body, ContentError};
 use crate::schema::dir::{self, DirEntry, Entry};
 use crate::schema::file::{self, Attributes, Location, Standing};
 use crate::schema::{CF, DirId, DrivePath, Name, ValueError, index, unlink};
-use crate::table::{Ask, Cell, Change, Column, PageAsk, Plan, Row, RowChange};
+use crate::table::{Ask, Cell, CellCursor, Change, Column, PageAsk, Plan, Row, RowChange};
 
 /// A file's name and what it leads to.
 struct Named {
@@ -21,13 +21,12 @@ struct Named {
 impl Checker<'_> {
     pub(super) async fn names(&mut self, Met { path, entry }: &Met) -> Result<()> {
         let mut directories = HashSet::new();
-        let mut from = Bound::Unbounded;
-        loop {
-            let (row, to) = (path.key(), Bound::Unbounded);
-            let ask = PageAsk { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ROWS, fence: vec![] };
-            let page = self.tables.page(&ask).await?;
+        let (row, from, to) = (path.key(), Bound::Unbounded, Bound::Unbounded);
+        let first = PageAsk { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ROWS, fence: vec![] };
+        let mut all = CellCursor::new(first);
+        while let Some(cells) = all.next(self.tables).await? {
             let (mut below, mut files) = (Vec::new(), Vec::new());
-            for cell in &page.cells {
+            for cell in &cells {
                 match read(path, cell) {
                     Ok(Child::Directory(name, at, entry)) => {
                         directories.insert(name);
@@ -36,7 +35,7 @@ impl Checker<'_> {
                     Ok(Child::File(named)) => files.push(*named),
                     Err(error) => {
                         self.sound = false;
-                        let what = format!("the name {}: {}", printed(&cell.qualifier), told(&error));
+                        let what = format!("the name {}: {error}", printed(&cell.qualifier));
                         self.find(Kind::Unreadable, dir::TABLE, path.to_string(), Some(path), what);
                     }
                 }
@@ -47,12 +46,9 @@ impl Checker<'_> {
                 self.find(Kind::SameName, dir::TABLE, path.to_string(), Some(path), what);
             }
             self.named_files(entry.id, &files).await?;
-            (self.tell)(super::Told::Rows(page.cells.len()));
-            match page.cells.last() {
-                Some(last) if page.more => from = Bound::Excluded(last.qualifier.clone()),
-                _ => return Ok(()),
-            }
+            (self.tell)(super::Told::Rows(cells.len()));
         }
+        Ok(())
     }
 
     /// Whether there are rows for the names of directories.
@@ -64,7 +60,7 @@ impl Checker<'_> {
             let what = match found {
                 Some(Ok(found)) if found == *id => continue,
                 Some(Ok(found)) => format!("its name leads to directory {id}, its row is of directory {found}"),
-                Some(Err(error)) => told(&error),
+                Some(Err(error)) => error.to_string(),
                 None => format!("its name leads to directory {id}, which has no row"),
             };
             self.sound = false;

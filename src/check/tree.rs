@@ -1,13 +1,11 @@
 //! Every row of the directory table: whether a name leads to it, and whether name, row and link agree.
 
-use std::ops::Bound;
-
 use super::left::Reading;
-use super::{Checker, Finding, Kind, ROWS, Result, printed, told};
+use super::{Checker, Finding, Kind, ROWS, Result, printed};
 use crate::schema::dir::{self, DirEntry, NO_OPERATION, State};
 use crate::schema::dirid::{self, DirLink};
 use crate::schema::{CF, DirId, DrivePath, Name, ValueError};
-use crate::table::{Ask, Change, Check, Column, Guarded, Row, RowKey, RowRange};
+use crate::table::{Ask, Check, Column, Guarded, Row, RowCursor, RowKey, RowRange};
 
 /// A directory's row that reads as live.
 pub(super) struct Met {
@@ -19,18 +17,15 @@ impl Checker<'_> {
     /// Returns the directories that no name leads to.
     pub(super) async fn tree(&mut self) -> Result<Vec<Met>> {
         let mut strays = Vec::new();
-        let mut range = RowRange::all();
-        loop {
-            let rows = self.rows(dir::TABLE, Ask::families(&[CF]), ROWS, &range).await?;
-            let Some((last, _)) = rows.last() else { break };
-            range.from = Bound::Excluded(last.clone());
+        let mut all = RowCursor::new(dir::TABLE, RowRange::all(), Ask::families(&[CF]), ROWS);
+        while let Some(rows) = all.next(self.tables).await? {
             let mut met = Vec::with_capacity(rows.len());
             for (key, row) in &rows {
                 match self.meet(key, row).await? {
                     Ok(directory) => met.extend(directory),
                     Err(error) => {
                         self.sound = false;
-                        self.find(Kind::Unreadable, dir::TABLE, printed(key), None, told(&error));
+                        self.find(Kind::Unreadable, dir::TABLE, printed(key), None, error.to_string());
                     }
                 }
             }
@@ -70,7 +65,8 @@ impl Checker<'_> {
                 Ok(Ok(None))
             }
             Reading::Dead(state) => {
-                let repaired = self.options.repair && self.unmark(&met.path, state).await?;
+                // As a writer does that meets the mark.
+                let repaired = self.options.repair && self.change(state.clear(&met.path)).await?;
                 let (what, live) = match state {
                     State::Closed(op) => (format!("it is marked by operation {op}, which has no record"), Some(met)),
                     State::Staged(op) => (format!("it was staged by operation {op}, which has no record"), None),
@@ -81,16 +77,6 @@ impl Checker<'_> {
                 Ok(Ok(live))
             }
         }
-    }
-
-    /// As a writer does that meets the mark: a closed row loses it, a staged row goes.
-    async fn unmark(&self, path: &DrivePath, state: State) -> Result<bool> {
-        let changes = match state {
-            State::Closed(_) => vec![Change::delete(CF, dir::STATE)],
-            State::Staged(_) => dir::removal_whole(),
-        };
-        let checks = vec![Check::Equals(dir::state_column(), state.encode())];
-        self.change(Guarded { table: dir::TABLE, row: path.key(), checks, changes }).await
     }
 
     /// Those of these directories that names lead to. Rows come in the order of their keys, so the parent of each
@@ -164,7 +150,7 @@ impl Checker<'_> {
         let what = match link {
             None => "there is no link to its parent".to_owned(),
             Some(Ok(link)) => format!("its link leads to {} in {}", link.name.as_str().escape_debug(), link.parent),
-            Some(Err(error)) => told(&error),
+            Some(Err(error)) => error.to_string(),
         };
         let check = match stored {
             None => Check::Absent(dirid::column()),

@@ -4,10 +4,11 @@ use std::io::{self, BufWriter, Stdout, Write};
 
 use clap::Args;
 use indicatif::HumanBytes;
+use reqwest::RequestBuilder;
 
 use super::Ended;
 use super::local::shown;
-use super::remote::{Entry, Remote, RemoteError, Server};
+use super::remote::{Entry, Page, Remote, RemoteError, Server};
 
 #[derive(Args)]
 pub struct Ask {
@@ -52,6 +53,39 @@ impl Ask {
             // Whoever reads it has had enough.
             Err(AskFailed::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Ended::Done),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// Entries asked for at once: the most that the server gives.
+const PAGE: &str = "10000";
+
+impl Ask {
+    /// Prints all pages of what `asked` asks for, given a query that says which; `text` is what is shown of an entry.
+    pub async fn pages(
+        &self,
+        (remote, out): (&Remote, &mut Out),
+        long: bool,
+        asked: impl Fn(&[(&str, &str)]) -> RequestBuilder,
+        text: impl Fn(&Entry) -> &str,
+    ) -> Result<()> {
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = vec![("limit", PAGE)];
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let answer = remote.text(asked(&query)).await?;
+            let page: Page = remote.parse(&answer)?;
+            if self.json {
+                writeln!(out, "{answer}")?;
+            } else {
+                for entry in &page.entries {
+                    line(out, entry, text(entry), long)?;
+                }
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(()),
+            }
         }
     }
 }

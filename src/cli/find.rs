@@ -1,13 +1,11 @@
 //! `rowdrive find`: files of a running server by their names.
 
-use std::io::Write;
-
 use clap::Args;
 use reqwest::Method;
 
 use super::Ended;
-use super::ask::{Ask, Result, line};
-use super::remote::{Page, Place};
+use super::ask::{Ask, Result};
+use super::remote::Place;
 
 /// Find files by name, wherever they are; upper and lower case are one.
 #[derive(Args)]
@@ -24,31 +22,16 @@ pub struct Find {
     ask: Ask,
 }
 
-/// Entries asked for at once: the most that the server gives.
-const PAGE: &str = "10000";
-
 impl Find {
     pub fn run(self) -> Result<Ended> {
         self.ask.run(async |remote, out| {
-            let mut cursor: Option<String> = None;
-            loop {
-                let mut query = vec![("name", self.name.as_str()), ("limit", PAGE)];
+            let asked = |page: &[(&str, &str)]| {
+                let mut query = vec![("name", self.name.as_str())];
                 query.extend(self.under.as_ref().map(|under| ("under", under.path.as_str())));
-                query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-                let text = remote.text(remote.request(Method::GET, "find", &query)).await?;
-                let page: Page = remote.parse(&text)?;
-                if self.ask.json {
-                    writeln!(out, "{text}")?;
-                } else {
-                    for entry in &page.entries {
-                        line(out, entry, &entry.path, self.long)?;
-                    }
-                }
-                match page.next {
-                    Some(next) => cursor = Some(next),
-                    None => return Ok(()),
-                }
-            }
+                query.extend(page);
+                remote.request(Method::GET, "find", &query)
+            };
+            self.ask.pages((remote, out), self.long, asked, |entry| &entry.path).await
         })
     }
 }

@@ -7,7 +7,7 @@ use reqwest::Method;
 
 use super::Ended;
 use super::ask::{Ask, AskFailed, Out, Result, line};
-use super::remote::{Entry, Page, Place, Remote, RemoteError};
+use super::remote::{Entry, Place, Remote, RemoteError};
 
 /// List a folder of the drive: folders first, then files, each by name.
 #[derive(Args)]
@@ -20,9 +20,6 @@ pub struct Ls {
     #[command(flatten)]
     ask: Ask,
 }
-
-/// Entries asked for at once: the most that the server gives.
-const PAGE: &str = "10000";
 
 impl Ls {
     pub fn run(self) -> Result<Ended> {
@@ -38,24 +35,8 @@ impl Ls {
     }
 
     async fn list(&self, remote: &Remote, out: &mut Out) -> Result<()> {
-        let mut cursor: Option<String> = None;
-        loop {
-            let mut query = vec![("limit", PAGE)];
-            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let text = remote.text(remote.about(Method::GET, "fs", (&self.path.path, true), &query)).await?;
-            let page: Page = remote.parse(&text)?;
-            if self.ask.json {
-                writeln!(out, "{text}")?;
-            } else {
-                for entry in &page.entries {
-                    line(out, entry, &entry.name, self.long)?;
-                }
-            }
-            match page.next {
-                Some(next) => cursor = Some(next),
-                None => return Ok(()),
-            }
-        }
+        let asked = |page: &[(&str, &str)]| remote.about(Method::GET, "fs", (&self.path.path, true), page);
+        self.ask.pages((remote, out), self.long, asked, |entry| &entry.name).await
     }
 
     async fn file(&self, remote: &Remote, out: &mut Out) -> Result<()> {

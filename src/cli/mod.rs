@@ -18,8 +18,10 @@ mod rm;
 mod serve;
 mod size;
 mod stat;
+mod stop;
 mod transfer;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +49,23 @@ enum Command {
     Rm(rm::Rm),
 }
 
+impl Command {
+    fn run(self) -> Result<Ended, Box<dyn Error>> {
+        Ok(match self {
+            Self::Serve(serve) => serve.run()?,
+            Self::Check(check) => check.run()?,
+            Self::Import(import) => import.run()?,
+            Self::Export(export) => export.run()?,
+            Self::Ls(ls) => ls.run()?,
+            Self::Stat(stat) => stat.run()?,
+            Self::Find(find) => find.run()?,
+            Self::Mv(mv) => mv.run()?,
+            Self::Cp(cp) => cp.run()?,
+            Self::Rm(rm) => rm.run()?,
+        })
+    }
+}
+
 /// How a subcommand ended that could do its work.
 enum Ended {
     Done,
@@ -63,19 +82,7 @@ const COULD_NOT_RUN: u8 = 3;
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
-    let done = match cli.command {
-        Command::Serve(serve) => serve.run().map(|()| Ended::Done).map_err(|error| error.to_string()),
-        Command::Check(check) => check.run().map_err(|error| error.to_string()),
-        Command::Import(import) => import.run().map_err(|error| error.to_string()),
-        Command::Export(export) => export.run().map_err(|error| error.to_string()),
-        Command::Ls(ls) => ls.run().map_err(|error| error.to_string()),
-        Command::Stat(stat) => stat.run().map_err(|error| error.to_string()),
-        Command::Find(find) => find.run().map_err(|error| error.to_string()),
-        Command::Mv(mv) => mv.run().map_err(|error| error.to_string()),
-        Command::Cp(cp) => cp.run().map_err(|error| error.to_string()),
-        Command::Rm(rm) => rm.run().map_err(|error| error.to_string()),
-    };
-    match done {
+    match cli.command.run() {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::WithFailures) => ExitCode::from(WITH_FAILURES),
         Err(error) => {

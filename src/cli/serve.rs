@@ -14,9 +14,9 @@ use rowdrive::http::{self, Limits, Options};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::Tables;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::size;
+use super::stop::Stop;
+use super::{Ended, size};
 
 /// Serve a data folder over HTTP.
 #[derive(Args)]
@@ -66,14 +66,14 @@ pub enum ServeError {
 type Result<T> = std::result::Result<T, ServeError>;
 
 impl Serve {
-    pub fn run(self) -> Result<()> {
+    pub fn run(self) -> Result<Ended> {
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
         tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve())
     }
 
-    async fn serve(self) -> Result<()> {
+    async fn serve(self) -> Result<Ended> {
         let data = folder(&self.data)?;
         let listener = TcpListener::bind(self.listen).await.map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
@@ -84,8 +84,7 @@ impl Serve {
         migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
         let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
         // Before the address is printed: whoever reads it may send a signal at once.
-        let mut stop =
-            Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+        let mut stop = Stop::new()?;
         announce(&listener)?;
         let limits = Limits { connections: self.connections, ..Limits::default() };
         let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
@@ -100,7 +99,7 @@ impl Serve {
         drive.close().await;
         rocks.close().await;
         tracing::info!("stopped");
-        Ok(())
+        Ok(Ended::Done)
     }
 }
 
@@ -114,19 +113,4 @@ fn announce(listener: &TcpListener) -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "rowdrive serves http://{}/", listener.local_addr()?)?;
     out.flush()
-}
-
-/// The signals that ask for an end.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

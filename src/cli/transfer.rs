@@ -6,13 +6,12 @@ mod tally;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
 use super::Ended;
 use super::remote::patience::Patience;
+use super::stop::Stop;
+use clap::Args;
 use progress::Progress;
-pub use tally::{Note, Tally, Total};
+pub use tally::{Note, Tally, Total, UnderWay};
 
 #[derive(Args)]
 pub struct Pace {
@@ -73,23 +72,4 @@ pub async fn run(tally: &Tally, done: &str, work: impl Future<Output = ()>) -> i
     writeln!(out, "{}{left}", tally.in_words(done))?;
     out.flush()?;
     Ok(if matches!(end, End::All) && tally.failed() == 0 { Ended::Done } else { Ended::WithFailures })
-}
-
-/// The signals that ask for an end.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

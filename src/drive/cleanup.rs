@@ -1,6 +1,5 @@
 //! What no name reaches any more: content files of dropped versions, and what an earlier process left.
 
-use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
@@ -11,10 +10,12 @@ use super::Result;
 use crate::content::Content;
 use crate::schema::file::{self, Location};
 use crate::schema::{CF, FileId, unlink};
-use crate::table::{Ask, Plan, Row, RowKey, RowRange, ScanAsk, Tables};
+use crate::table::{Ask, Plan, RowCursor, RowRange, Tables};
 
 /// Content files removed at a time, so that they share the syncs of their folders.
 const AT_A_TIME: usize = 500;
+/// Rows listed at a time.
+const LISTED: usize = 10_000;
 
 enum Job {
     /// A committed plan has put its `unlink` row.
@@ -69,21 +70,8 @@ impl Unlinker {
 
 /// The files whose content is to be removed, as the `unlink` rows say.
 pub(super) async fn dropped(tables: &Tables) -> Result<Vec<FileId>> {
-    let rows = all_rows(tables, unlink::TABLE, &Ask::families(&[CF])).await?;
+    let rows = RowCursor::new(unlink::TABLE, RowRange::all(), Ask::families(&[CF]), LISTED).rest(tables).await?;
     rows.iter().map(|(key, _)| Ok(unlink::decode_key(key)?)).collect()
-}
-
-/// All rows of a table that holds only what is still to be done.
-pub(super) async fn all_rows(tables: &Tables, table: &'static str, ask: &Ask) -> Result<Vec<(RowKey, Row)>> {
-    let mut range = RowRange::all();
-    let mut found = Vec::new();
-    loop {
-        let scan = ScanAsk { table, range: range.clone(), ask: ask.clone(), limit: 10_000, reverse: false };
-        let rows = tables.scan(&scan).await?;
-        let Some((last, _)) = rows.last() else { return Ok(found) };
-        range.from = Bound::Excluded(last.clone());
-        found.extend(rows);
-    }
 }
 
 async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>) {

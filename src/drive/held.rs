@@ -134,12 +134,14 @@ impl Drive {
     /// How a row with this mark reads, by the record as it is now.
     pub(super) async fn reading(&self, mark: &Bytes) -> Result<Reading> {
         let state = State::decode(mark)?;
-        Ok(match (self.record(state.op()).await?.map(|(phase, _)| phase), state) {
-            (Some(Phase::Prepared | Phase::Aborted), State::Closed(_)) => Reading::Live,
-            (Some(Phase::Prepared | Phase::Aborted), State::Staged(_)) => Reading::Absent,
-            (Some(Phase::Committed), State::Closed(_)) => Reading::Absent,
-            (Some(Phase::Committed), State::Staged(_)) | (None, State::Closed(_)) => Reading::LiveIfStill,
-            (None, State::Staged(_)) => Reading::AbsentIfStill,
+        let phase = self.record(state.op()).await?.map(|(phase, _)| phase);
+        let live = state.is_live(phase.unwrap_or(Phase::Aborted));
+        Ok(match (phase, live, state) {
+            // Perhaps it was half staged when it was read.
+            (Some(_), true, State::Staged(_)) | (None, true, _) => Reading::LiveIfStill,
+            (None, false, _) => Reading::AbsentIfStill,
+            (Some(_), true, State::Closed(_)) => Reading::Live,
+            (Some(_), false, _) => Reading::Absent,
         })
     }
 

@@ -30,10 +30,11 @@ impl Drive {
         // IMPORTANT: before the scope is looked up, so that what moved since is not taken for quiet.
         let mut tree = ask.under.as_ref().filter(|under| !under.is_root()).map(|under| Tree::new(self, ask, under));
         let scope = self.scope(ask.under.as_ref()).await?;
-        let mut index = match &ask.creator {
-            None => Walk::new(self, time::TABLE, time_range(ask), ask.ascending, ask.limit, scope),
-            Some(creator) => Walk::new(self, owner::TABLE, owner_range(ask, creator), ask.ascending, ask.limit, scope),
+        let (table, range) = match &ask.creator {
+            None => (time::TABLE, time_range(ask)),
+            Some(creator) => (owner::TABLE, owner::range(creator, time_range(ask))),
         };
+        let mut index = Walk::new(self, table, range, ask.ascending, ask.limit, scope);
         loop {
             if let Some((nodes, last)) = index.step(|hinted| by_time(ask, hinted)).await? {
                 return Ok(Found { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? });
@@ -81,15 +82,6 @@ fn time_range(ask: &FilesAsk) -> RowRange {
     let mut range = time::range(ask.clock, ask.from, ask.to);
     if let Some((at, id)) = ask.after {
         pass(&mut range, time::key(ask.clock, at, id), ask.ascending);
-    }
-    range
-}
-
-/// As [`time_range`], of the owner index.
-fn owner_range(ask: &FilesAsk, creator: &str) -> RowRange {
-    let mut range = owner::range(creator, ask.clock, ask.from, ask.to);
-    if let Some((at, id)) = ask.after {
-        pass(&mut range, owner::key(creator, ask.clock, at, id), ask.ascending);
     }
     range
 }

@@ -34,6 +34,7 @@ mod router;
 mod serve;
 mod stat;
 
+pub use headers::repr_digest;
 pub use router::router;
 pub use serve::serve;
 

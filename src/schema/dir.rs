@@ -13,11 +13,12 @@ use uuid::Uuid;
 use super::CF;
 use super::file::Attributes;
 use super::ids::{DirId, FileId, OpId, Place};
-use super::path::Name;
+use super::op::Phase;
+use super::path::{DrivePath, Name};
 use super::timestamp::Timestamp;
 use super::value::{Reader, ValueError, Writer};
 use crate::table::row::prefix_end;
-use crate::table::{Change, Column};
+use crate::table::{Change, Check, Column, Guarded};
 
 pub const TABLE: &str = "dir";
 /// The family of children.
@@ -129,6 +130,37 @@ impl State {
         match self {
             Self::Closed(op) | Self::Staged(op) => op,
         }
+    }
+
+    /// Whether a row with this mark reads as live while its operation is so far. Without a record it has aborted.
+    pub fn is_live(self, phase: Phase) -> bool {
+        match self {
+            Self::Closed(_) => phase != Phase::Committed,
+            Self::Staged(_) => phase == Phase::Committed,
+        }
+    }
+
+    /// The row at this path without its mark, if it still has this one.
+    pub fn unmark(self, path: &DrivePath) -> Guarded {
+        self.change(path, vec![Change::delete(CF, STATE)])
+    }
+
+    /// No row at this path, if it still has this mark.
+    pub fn remove(self, path: &DrivePath) -> Guarded {
+        self.change(path, removal_whole())
+    }
+
+    /// The row as it was before an operation that did not happen.
+    pub fn clear(self, path: &DrivePath) -> Guarded {
+        match self {
+            Self::Closed(_) => self.unmark(path),
+            Self::Staged(_) => self.remove(path),
+        }
+    }
+
+    fn change(self, path: &DrivePath, changes: Vec<Change>) -> Guarded {
+        let checks = vec![Check::Equals(state_column(), self.encode())];
+        Guarded { table: TABLE, row: path.key(), checks, changes }
     }
 
     pub fn encode(self) -> Bytes {

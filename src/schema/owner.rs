@@ -35,12 +35,11 @@ pub fn decode_key(key: &[u8]) -> Result<(Timestamp, FileId), ValueError> {
     time::decode_key(key.get(end + 1..).unwrap_or_default())
 }
 
-/// The rows of all files of this creator with `from <= time < to`; a missing bound bounds nothing.
-pub fn range(creator: &str, clock: Clock, from: Option<Timestamp>, to: Option<Timestamp>) -> RowRange {
+/// The rows of the files of this creator whose rows in the time index lie in this range.
+pub fn range(creator: &str, time: RowRange) -> RowRange {
     let start = start(creator);
-    let within = |bound: Bound<Bytes>| bound.map(|key| Bytes::from([&start[..], &key].concat()));
-    let RowRange { from, to } = time::range(clock, from, to);
-    RowRange { from: within(from), to: within(to) }
+    let of = |bound: Bound<Bytes>| bound.map(|key| Bytes::from([&start[..], &key].concat()));
+    RowRange { from: of(time.from), to: of(time.to) }
 }
 
 /// The value of a hint in the owner index.
@@ -94,12 +93,12 @@ mod tests {
     #[test]
     fn a_range_holds_the_files_of_one_creator() {
         let at = |creator: &str, ms| key(creator, Clock::Modified, Timestamp::from_ms(ms), FileId(Uuid::nil()));
-        let all = range("eva", Clock::Modified, None, None);
+        let all = range("eva", time::range(Clock::Modified, None, None));
         assert!(all.contains(&at("eva", i64::MIN)) && all.contains(&at("eva", i64::MAX)));
         for other in ["ev", "va", "eve", "xeva", "evax", ""] {
             assert!(!all.contains(&at(other, 1)), "{other}");
         }
-        let some = range("eva", Clock::Modified, Some(Timestamp::from_ms(1)), Some(Timestamp::from_ms(3)));
+        let some = range("eva", time::range(Clock::Modified, Some(Timestamp::from_ms(1)), Some(Timestamp::from_ms(3))));
         assert_eq!([0, 1, 2, 3].map(|ms| some.contains(&at("eva", ms))), [false, true, true, false]);
         assert!(!all.contains(&key("eva", Clock::Added, Timestamp::from_ms(1), FileId(Uuid::nil()))));
     }

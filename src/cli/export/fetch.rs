@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use reqwest::header::IF_MATCH;
@@ -13,7 +12,7 @@ use super::plan::FileJob;
 use crate::cli::local::{self, Found, Hasher, Temporary, Version, blocking};
 use crate::cli::remote::patience::{Passing, Patience};
 use crate::cli::remote::{Entry, Remote, RemoteError};
-use crate::cli::transfer::Tally;
+use crate::cli::transfer::{Tally, UnderWay};
 
 /// Bytes written at a time.
 const PIECE: usize = 512 << 10;
@@ -162,7 +161,7 @@ impl Fetcher {
         modified: Timestamp,
         mut response: Response,
     ) -> Result<(), FetchError> {
-        let mut coming = Coming { tally: self.tally.clone(), bytes: 0 };
+        let coming = UnderWay::new(self.tally.clone());
         let mut file: Option<Writing> = None;
         let mut buffer = Vec::new();
         loop {
@@ -170,9 +169,9 @@ impl Fetcher {
             let piece = self.remote.in_time(piece).await?;
             if let Some(piece) = &piece {
                 buffer.extend_from_slice(piece);
-                coming.came(piece.len() as u64);
+                coming.add(piece.len() as u64);
             }
-            if coming.bytes > entry.size {
+            if coming.bytes() > entry.size {
                 return Err(FetchError::Mismatch);
             }
             if piece.is_some() && buffer.len() < PIECE {
@@ -210,22 +209,3 @@ impl Fetcher {
 }
 
 type Writing = (Temporary, Hasher);
-
-/// A download under way.
-struct Coming {
-    tally: Arc<Tally>,
-    bytes: u64,
-}
-
-impl Coming {
-    fn came(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.tally.under_way.fetch_add(bytes, Relaxed);
-    }
-}
-
-impl Drop for Coming {
-    fn drop(&mut self) {
-        self.tally.under_way.fetch_sub(self.bytes, Relaxed);
-    }
-}

@@ -7,7 +7,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::plan::{FileJob, Job};
 use crate::cli::local::{self, Folder, Hasher, Version, blocking};
 use crate::cli::remote::patience::{Passing, Patience};
 use crate::cli::remote::{Entry, Remote, RemoteError, SILENCE};
-use crate::cli::transfer::Tally;
+use crate::cli::transfer::{Tally, UnderWay};
 
 /// Up to so many bytes, a file is sent from memory.
 const SMALL: u64 = 256 << 10;
@@ -147,7 +146,8 @@ impl Sender {
         let stored = match content {
             Content::Small(bytes) => self.remote.in_time(self.remote.json(asked.body(bytes.clone()))).await,
             Content::Large(file) => {
-                let sending = Arc::new(Sending::new(self.tally.clone()));
+                let under_way = UnderWay::new(self.tally.clone());
+                let sending = Arc::new(Sending { under_way, failed: OnceLock::new() });
                 let body = Body::wrap_stream(pieces(file.clone(), version.size, sending.clone()));
                 let asked = asked.header(CONTENT_LENGTH, version.size).body(body);
                 let stored = self.while_sending(&sending, self.remote.json(asked)).await;
@@ -171,10 +171,10 @@ impl Sender {
     ) -> Result<T, RemoteError> {
         let mut answer = std::pin::pin!(answer);
         loop {
-            let before = sending.bytes.load(Relaxed);
+            let before = sending.under_way.bytes();
             match tokio::time::timeout(SILENCE, &mut answer).await {
                 Ok(answer) => return answer,
-                Err(_) if sending.bytes.load(Relaxed) == before => return Err(self.remote.silent()),
+                Err(_) if sending.under_way.bytes() == before => return Err(self.remote.silent()),
                 Err(_) => {}
             }
         }
@@ -199,29 +199,11 @@ fn open(folder: &Folder, name: &OsStr) -> Result<(Arc<File>, Version, Small), Se
     Ok((Arc::new(file), version, Some((bytes.into(), digest))))
 }
 
-/// An upload under way, as its body is polled elsewhere.
+/// An upload, as its body is polled elsewhere.
 struct Sending {
-    tally: Arc<Tally>,
-    bytes: AtomicU64,
+    under_way: UnderWay,
     /// Why the body could not be read to its end.
     failed: OnceLock<io::Error>,
-}
-
-impl Sending {
-    fn new(tally: Arc<Tally>) -> Self {
-        Self { tally, bytes: AtomicU64::new(0), failed: OnceLock::new() }
-    }
-
-    fn sent(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Relaxed);
-        self.tally.under_way.fetch_add(bytes, Relaxed);
-    }
-}
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        self.tally.under_way.fetch_sub(*self.bytes.get_mut(), Relaxed);
-    }
 }
 
 fn pieces(file: Arc<File>, size: u64, sending: Arc<Sending>) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
@@ -236,7 +218,7 @@ fn pieces(file: Arc<File>, size: u64, sending: Arc<Sending>) -> impl Stream<Item
                 let _ = sending.failed.set(error);
                 same
             })?;
-            sending.sent(bytes.len() as u64);
+            sending.under_way.add(bytes.len() as u64);
             let next = at + bytes.len() as u64;
             Ok(Some((bytes, next)))
         }

@@ -5,9 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use rowdrive::schema::file;
 use sha2::{Digest, Sha256};
 
 use super::blocking;
@@ -27,7 +26,7 @@ impl Hasher {
 
     /// As in `Repr-Digest` (RFC 9530).
     pub fn digest(self) -> String {
-        format!("sha-256=:{}:", STANDARD.encode(self.0.finalize()))
+        rowdrive::http::repr_digest(&file::Digest(self.0.finalize().into()))
     }
 
     pub fn of(bytes: &[u8]) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -54,7 +54,7 @@ pub struct Tally {
     kept_bytes: AtomicU64,
     folders: AtomicU64,
     /// Bytes of files that are under way.
-    pub under_way: AtomicU64,
+    under_way: AtomicU64,
     /// What there is to do, once it is known.
     pub total: OnceLock<Total>,
     notes: Mutex<Notes>,
@@ -149,5 +149,32 @@ impl Tally {
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What of one file is under way; dropping it takes it back.
+pub struct UnderWay {
+    tally: Arc<Tally>,
+    bytes: AtomicU64,
+}
+
+impl UnderWay {
+    pub fn new(tally: Arc<Tally>) -> Self {
+        Self { tally, bytes: AtomicU64::new(0) }
+    }
+
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.tally.under_way.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.tally.under_way.fetch_sub(self.bytes(), Relaxed);
     }
 }

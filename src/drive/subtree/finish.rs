@@ -12,7 +12,7 @@ use crate::schema::dir::{self, Entry, State};
 use crate::schema::file::Location;
 use crate::schema::op::{Kind, What};
 use crate::schema::{CF, DirId, DrivePath, FileId, OpId, dirid};
-use crate::table::{Ask, Change, Check, Guarded, Plan, RowChange};
+use crate::table::{Ask, CellCursor, PageAsk, Plan, RowChange};
 
 /// Cells up to which the finish runs before the operation is answered.
 pub(super) const BEFORE_ANSWER: usize = 1_000;
@@ -72,7 +72,7 @@ impl Drive {
             Kind::Move { to } => {
                 let mut batch = Batch::default();
                 for (path, _) in rows {
-                    batch.add(unmarked(&rebased(path, &what.from, to)?, State::Staged(id)));
+                    batch.add(State::Staged(id).unmark(&rebased(path, &what.from, to)?));
                 }
                 // Refused: somebody was here before.
                 batch.commit(self).await?;
@@ -95,7 +95,7 @@ impl Drive {
             }
         }
         let mut batch = Batch::default();
-        rows.iter().for_each(|(path, _)| batch.add(removed(path, State::Closed(id))));
+        rows.iter().for_each(|(path, _)| batch.add(State::Closed(id).remove(path)));
         batch.commit(self).await?;
         Ok(())
     }
@@ -103,10 +103,11 @@ impl Drive {
     /// Hints, rows and content of all files in a deleted directory. They wait until they are worth a plan, over
     /// many small directories.
     async fn drop_files(&self, path: &DrivePath, dir: DirId, dropped: &mut Dropped) -> Result<()> {
-        let (mut from, to) = dir::range(dir::FILE, "");
-        loop {
-            let page = self.children(path, (from, to.clone()), FILES).await?;
-            for cell in &page.cells {
+        let (from, to) = dir::range(dir::FILE, "");
+        let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
+        let mut files = CellCursor::new(PageAsk { table, row, family, from, to, limit: FILES, fence: vec![] });
+        while let Some(cells) = files.next(&self.inner.tables).await? {
+            for cell in &cells {
                 let entry = Entry::decode(&cell.value)?;
                 let (_, name) = dir::child(&cell.qualifier)?;
                 dropped.rows.extend(drop_version(&entry, dir, &name));
@@ -116,11 +117,8 @@ impl Drive {
                     self.drop_now(dropped).await?;
                 }
             }
-            match page.cells.last() {
-                Some(last) if page.more => from = Bound::Excluded(last.qualifier.clone()),
-                _ => return Ok(()),
-            }
         }
+        Ok(())
     }
 
     async fn drop_now(&self, dropped: &mut Dropped) -> Result<()> {
@@ -142,7 +140,7 @@ impl Drive {
     ) -> Result<()> {
         let State::Closed(id) = state else {
             let mut batch = Batch::default();
-            batch.add(unmarked(path, state));
+            batch.add(state.unmark(path));
             return batch.commit(self).await.map(|_| ());
         };
         let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
@@ -160,16 +158,4 @@ impl Drive {
     async fn is_wide(&self, path: &DrivePath) -> Result<bool> {
         Ok(self.children(path, (Bound::Unbounded, Bound::Unbounded), IN_THE_WAY).await?.more)
     }
-}
-
-/// The row without its mark, if it still has this one.
-pub(super) fn unmarked(path: &DrivePath, state: State) -> Guarded {
-    let checks = vec![Check::Equals(dir::state_column(), state.encode())];
-    Guarded { table: dir::TABLE, row: path.key(), checks, changes: vec![Change::delete(CF, dir::STATE)] }
-}
-
-/// No row, if it still has this mark.
-pub(super) fn removed(path: &DrivePath, state: State) -> Guarded {
-    let checks = vec![Check::Equals(dir::state_column(), state.encode())];
-    Guarded { table: dir::TABLE, row: path.key(), checks, changes: dir::removal_whole() }
 }

@@ -1,14 +1,15 @@
 //! What is not committed and never will be: aborted first, then its marks go, then its record.
 
 use super::batch::Batch;
-use super::finish::{removed, unmarked};
 use super::{Keys, forget};
-use crate::drive::cleanup::all_rows;
 use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, State};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DrivePath, OpId};
-use crate::table::{Ask, Guarded, Outcome, Plan};
+use crate::table::{Ask, Outcome, Plan, RowCursor, RowRange};
+
+/// Records listed at a time.
+const RECORDS: usize = 10_000;
 
 impl Drive {
     /// Prepared to aborted. What it is then: the record may have been committed meanwhile, or be gone.
@@ -23,7 +24,7 @@ impl Drive {
     /// Takes the mark off one row of an operation that is aborted or gone, or removes the row if it was staged.
     pub(in crate::drive) async fn clear(&self, path: &DrivePath, state: State) -> Result<()> {
         let mut batch = Batch::default();
-        batch.add(cleared(path, state));
+        batch.add(state.clear(path));
         batch.commit(self).await.map(|_| ())
     }
 
@@ -43,7 +44,7 @@ impl Drive {
                 for (key, row) in &rows {
                     let mine = marks.iter().find(|(mark, _)| row.get(CF, dir::STATE) == Some(mark));
                     if let Some((_, state)) = mine {
-                        batch.add(cleared(&DrivePath::from_key(key)?, *state));
+                        batch.add(state.clear(&DrivePath::from_key(key)?));
                     }
                 }
                 batch.commit(self).await?;
@@ -56,7 +57,8 @@ impl Drive {
     /// The operations that an earlier process left, as their records say. To be called before the first request.
     pub(in crate::drive) async fn left_over(&self) -> Result<Vec<(OpId, Phase, What)>> {
         let mut found = Vec::new();
-        for (key, row) in all_rows(&self.inner.tables, op::TABLE, &Ask::cells(op::columns())).await? {
+        let records = RowCursor::new(op::TABLE, RowRange::all(), Ask::cells(op::columns()), RECORDS);
+        for (key, row) in records.rest(&self.inner.tables).await? {
             if let Some((phase, what)) = op::record(&row)? {
                 found.push((op::decode_key(&key)?, phase, what));
             }
@@ -82,12 +84,5 @@ impl Drive {
                 }
             }
         });
-    }
-}
-
-fn cleared(path: &DrivePath, state: State) -> Guarded {
-    match state {
-        State::Closed(_) => unmarked(path, state),
-        State::Staged(_) => removed(path, state),
     }
 }

@@ -22,8 +22,8 @@ use tree::{CONTENT, Tree, World, path};
 use watch::{Fate, Watch};
 
 /// Changes of one plan, at most. A batch is closed when it has 2,000; the row that closes it brings a page of 1,000
-/// children and 4 cells of its own. A plan that drops the files of a deleted directory has less: 200 files, each
-/// of three hints and 11 cells.
+/// children and 4 cells of its own. A plan that drops the files of a deleted directory has less: 100 files, each
+/// of five hints and 11 cells, and a row for its content.
 const PLAN_CHANGES: u64 = 1_999 + 1_004;
 /// Bytes of one plan, at most. A batch is closed when it has 512 KiB; the row that closes it brings a page of 1,000
 /// children, whose names and entries have fewer than 160 bytes in these trees. Checks are not measured by the batch:

@@ -108,7 +108,7 @@ fn on_a_runtime<F: Future>(test: F) -> F::Output {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pages_are_what_a_full_scan_gives(
@@ -148,7 +148,7 @@ const MOVES: [Op; 9] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// What stays below the folder all the time is on the pages, once; what never was there is not.
     #[test]
