@@ -12,6 +12,7 @@ mod find;
 mod import;
 mod local;
 mod ls;
+mod process;
 mod relocate;
 mod remote;
 mod rm;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use prometheus_client::registry::Registry;
 use rowdrive::drive::{Drive, DriveError, StoreError};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::http::{self, Limits, Options};
@@ -16,7 +17,7 @@ use rowdrive::table::Tables;
 use tokio::net::TcpListener;
 
 use super::stop::Stop;
-use super::{Ended, size};
+use super::{Ended, process, size};
 
 /// Serve a data folder over HTTP.
 #[derive(Args)]
@@ -95,7 +96,11 @@ impl Serve {
             // Asked again: at once.
             async move { stop.asked().await }
         };
-        http::serve(listener, drive.clone(), options, shutdown).await?;
+        let mut registry = Registry::default();
+        rocks.register(&mut registry);
+        drive.register(&mut registry);
+        process::register(&mut registry);
+        http::serve(listener, drive.clone(), options, registry, shutdown).await?;
         drive.close().await;
         rocks.close().await;
         tracing::info!("stopped");

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -28,20 +29,24 @@ enum Job {
 pub(super) struct Unlinker {
     jobs: Mutex<Option<UnboundedSender<Job>>>,
     task: Mutex<Option<JoinHandle<()>>>,
+    waiting: Gauge,
 }
 
 impl Unlinker {
-    pub fn start(tables: Tables, content: Content) -> Self {
+    /// `waiting` shows how many content files are still to be looked at.
+    pub fn start(tables: Tables, content: Content, waiting: Gauge) -> Self {
         let (jobs, queue) = unbounded_channel();
-        let task = tokio::spawn(run(tables, content, queue));
-        Self { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)) }
+        let task = tokio::spawn(run(tables, content, queue, waiting.clone()));
+        Self { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)), waiting }
     }
 
     fn send(&self, job: Job) {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         // A closed queue loses nothing: the `unlink` row is there, and the next start reads it.
-        if let Some(jobs) = jobs.as_ref() {
-            let _ = jobs.send(job);
+        if let Some(jobs) = jobs.as_ref()
+            && jobs.send(job).is_ok()
+        {
+            self.waiting.inc();
         }
     }
 
@@ -74,10 +79,11 @@ pub(super) async fn dropped(tables: &Tables) -> Result<Vec<FileId>> {
     rows.iter().map(|(key, _)| Ok(unlink::decode_key(key)?)).collect()
 }
 
-async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>) {
+async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>, waiting: Gauge) {
     let mut jobs = Vec::new();
     while queue.recv_many(&mut jobs, AT_A_TIME).await > 0 {
         let mut gone = Vec::new();
+        let taken = jobs.len();
         for job in jobs.drain(..) {
             match job {
                 Job::Unlink(id) => gone.push(id),
@@ -91,6 +97,7 @@ async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>
         if let Err(error) = remove(&tables, &content, &gone).await {
             tracing::warn!(%error, files = gone.len(), "content of dropped files stays until the next start");
         }
+        waiting.dec_by(i64::try_from(taken).unwrap_or(i64::MAX));
     }
 }
 

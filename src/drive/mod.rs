@@ -11,6 +11,7 @@
 //! - `subtree`: moving and deleting whole directories; `held`: the rows that such an operation holds
 //! - `list`, `open`: reading; `query`: files by time and by name, over `settle` and `walk`
 //! - `cleanup`: content files that no name reaches; what an earlier process left
+//! - `metrics`: what operators see of all this
 
 pub mod ask;
 mod cleanup;
@@ -19,6 +20,7 @@ pub mod error;
 mod ground;
 mod held;
 mod list;
+mod metrics;
 mod mkdir;
 mod open;
 mod put;
@@ -39,11 +41,13 @@ pub use ask::{
     Condition, Copied, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions,
     Versions,
 };
+use prometheus_client::registry::Registry;
 use tokio::sync::RwLock;
 
 use cleanup::Unlinker;
 pub use error::{DriveError, Result, StoreError};
 use held::Running;
+use metrics::Metrics;
 use walk::{Moves, Walks};
 
 use crate::content::{Content, Upload};
@@ -85,6 +89,7 @@ struct Inner {
     file_moves: Arc<Moves>,
     unlinker: Arc<Unlinker>,
     running: Arc<Running>,
+    metrics: Metrics,
     settings: Settings,
     /// Held for reading by every change that is under way; false once the drive is closed.
     open: RwLock<bool>,
@@ -101,7 +106,8 @@ impl Drive {
     pub async fn open_with(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, unsettled) = Content::open(content_dir).await?;
         let dropped = cleanup::dropped(&tables).await?;
-        let unlinker = Arc::new(Unlinker::start(tables.clone(), content.clone()));
+        let metrics = Metrics::default();
+        let unlinker = Arc::new(Unlinker::start(tables.clone(), content.clone(), metrics.cleanup.clone()));
         let walks = Walks::new(tables.clone());
         let inner = Arc::new(Inner {
             tables,
@@ -110,6 +116,7 @@ impl Drive {
             file_moves: Arc::default(),
             unlinker,
             running: Arc::default(),
+            metrics,
             settings,
             open: RwLock::new(true),
         });
@@ -121,18 +128,24 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, walks, file_moves, unlinker, running, settings, .. } = &*self.inner;
+        let Inner { content, walks, file_moves, unlinker, running, metrics, settings, .. } = &*self.inner;
         let inner = Inner {
-            walks: Walks::sharing(tables.clone(), walks.moves.clone()),
+            walks: Walks::sharing(tables.clone(), walks.moves.clone(), walks.seen.clone()),
             file_moves: file_moves.clone(),
             tables,
             content: content.clone(),
             unlinker: unlinker.clone(),
             running: running.clone(),
+            metrics: metrics.clone(),
             settings: *settings,
             open: RwLock::new(true),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Adds what operators see of the drive, under `rowdrive_drive_`.
+    pub fn register(&self, registry: &mut Registry) {
+        self.inner.metrics.register(registry, &self.inner.walks.seen);
     }
 
     /// Takes the body of an upload, before it is known whether it will be stored.

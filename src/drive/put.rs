@@ -128,6 +128,7 @@ impl Drive {
     /// After the commit: nothing here can make the answer wrong any more.
     async fn stored(&self, path: &DrivePath, entry: Entry, spot: Spot) -> Made {
         let id = entry.id;
+        self.inner.metrics.stored(&entry.attributes);
         if entry.attributes.location == Location::Large
             && let Err(error) = self.inner.content.settle(id).await
         {

@@ -116,6 +116,7 @@ impl Drive {
         let id = OpId::now();
         // IMPORTANT: owned before its record can be met, so that nobody takes it for one of a dead process.
         let owner = self.inner.running.own(id);
+        let preparing = self.inner.metrics.preparing();
         let row = Guarded {
             table: op::TABLE,
             row: id.key(),
@@ -134,7 +135,7 @@ impl Drive {
         let Operation { what, cells, .. } = operation;
         match done {
             Ok(()) => {
-                drop(owner);
+                drop((owner, preparing));
                 self.finish_in_time(id, what, cells).await;
                 Ok(())
             }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use prometheus_client::metrics::counter::Counter;
 use quick_cache::sync::Cache;
 
 use super::Result;
@@ -71,15 +72,23 @@ pub(super) struct Walks {
     pub moves: Arc<Moves>,
     /// Walks with the mark before them. One is good as long as no directory move has begun since.
     kept: Cache<DirId, (u64, Arc<Walk>)>,
+    pub seen: Seen,
+}
+
+/// How many walks were kept ones, and how many were read from rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub kept: Counter,
+    pub read: Counter,
 }
 
 impl Walks {
     pub fn new(tables: Tables) -> Self {
-        Self::sharing(tables, Arc::default())
+        Self::sharing(tables, Arc::default(), Seen::default())
     }
 
-    pub fn sharing(tables: Tables, moves: Arc<Moves>) -> Self {
-        Self { tables, moves, kept: Cache::new(KEPT) }
+    pub fn sharing(tables: Tables, moves: Arc<Moves>, seen: Seen) -> Self {
+        Self { tables, moves, kept: Cache::new(KEPT), seen }
     }
 
     /// A walk by the store's rows as they are now.
@@ -102,6 +111,8 @@ impl Walks {
                 _ => wanted.push(*dir),
             }
         }
+        self.seen.kept.inc_by(found.len() as u64);
+        self.seen.read.inc_by(wanted.len() as u64);
         for (dir, walk) in self.climb(&wanted).await? {
             let walk = Arc::new(walk);
             if walk.path.is_some() && self.moves.quiet_since(mark) {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
@@ -17,13 +17,16 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
 
+use super::App;
+use super::metrics::{InFlight, Metrics};
 use super::problem::Problem;
+use super::router::label;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Runs a request under an id of its own, renders the problem that came of it, and logs it when its body is
 /// sent or its client has left.
-pub async fn record(request: Request, next: Next) -> Response {
+pub async fn record(State(App { metrics, .. }): State<App>, request: Request, next: Next) -> Response {
     let id = Uuid::now_v7();
     let mut line = LogLine {
         id,
@@ -32,15 +35,27 @@ pub async fn record(request: Request, next: Next) -> Response {
         status: None,
         bytes: 0,
         started: Instant::now(),
+        metrics: metrics.clone(),
+        _in_flight: metrics.begin(),
     };
+    let pattern = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let route = label(pattern, request.uri().path().ends_with('/'));
     let span = tracing::info_span!("request", %id);
     // A panic must not take the connection with it, and must not go unanswered.
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
-    let mut response =
-        span.in_scope(|| answer.unwrap_or_else(|_| Problem::internal(&"a handler panicked").into_response()));
+    let mut response = span.in_scope(|| {
+        answer.unwrap_or_else(|_| {
+            metrics.panics.inc();
+            Problem::internal(&"a handler panicked").into_response()
+        })
+    });
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        if problem.is_damage() {
+            metrics.damage.inc();
+        }
         problem.render(&mut response, id);
     }
+    metrics.answered(route, &line.method, response.status(), line.started.elapsed());
     line.status = Some(response.status().as_u16());
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -61,10 +76,13 @@ struct LogLine {
     /// Of the answer's body.
     bytes: u64,
     started: Instant,
+    metrics: Metrics,
+    _in_flight: InFlight,
 }
 
 impl Drop for LogLine {
     fn drop(&mut self) {
+        self.metrics.sent.inc_by(self.bytes);
         tracing::info!(
             target: "access",
             id = %self.id,

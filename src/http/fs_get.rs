@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
+use prometheus_client::metrics::counter::Counter;
 
 use super::extract::path::location;
 use super::extract::{Params, Preconditions, Target};
@@ -105,7 +106,9 @@ async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Re
     };
     let mut pieces = Box::pin(body.stream(start, end));
     match pieces.next().await {
-        Some(Ok(first)) => Ok(Some((status, headers, whole(first, pieces, path.clone())).into_response())),
+        Some(Ok(first)) => {
+            Ok(Some((status, headers, whole(first, pieces, path.clone(), app.metrics.damage.clone())).into_response()))
+        }
         Some(Err(ContentError::Gone(_))) => Ok(None),
         Some(Err(error)) => Err(failed(error.into(), path)),
         None => Err(Problem::internal(&format!("the content of {path} is empty"))),
@@ -128,9 +131,13 @@ fn whole(
     first: Bytes,
     rest: impl Stream<Item = std::result::Result<Bytes, ContentError>> + Send + 'static,
     path: DrivePath,
+    damage: Counter,
 ) -> Body {
     let rest = rest.inspect(move |piece| {
         if let Err(error) = piece {
+            if matches!(error, ContentError::Damaged { .. }) {
+                damage.inc();
+            }
             tracing::error!(path = ?path.as_str(), cause = ?error, "a download was broken off");
         }
     });

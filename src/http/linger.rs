@@ -9,26 +9,32 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::EXPECT;
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
+use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::Handle;
+
+use super::App;
 
 /// For how long the rest of a body is read.
 const LINGER: Duration = Duration::from_secs(10);
 
-pub async fn keep_reading(request: Request, next: Next) -> Response {
+pub async fn keep_reading(State(app): State<App>, request: Request, next: Next) -> Response {
     let sending = !request.headers().contains_key(EXPECT);
-    next.run(request.map(|body| Body::new(Lingering { body, sending }))).await
+    let received = app.metrics.received.clone();
+    next.run(request.map(|body| Body::new(Lingering { body, sending, received }))).await
 }
 
 struct Lingering {
     body: Body,
     /// The client sends without being told to, or has been told to.
     sending: bool,
+    /// Bytes that came.
+    received: Counter,
 }
 
 impl http_body::Body for Lingering {
@@ -38,6 +44,9 @@ impl http_body::Body for Lingering {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.sending = true;
         let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.received.inc_by(frame.data_ref().map_or(0, Bytes::len) as u64);
+        }
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.sending = false;
         }

@@ -2,7 +2,7 @@
 //!
 //! - [`router`]: every route on one page
 //! - [`serve`]: the routes on a socket; [`edge`]: sockets, their limits and time-outs, and how serving ends
-//! - around every request: [`access`] (request id, log line), [`host`] (who may talk to us, from where)
+//! - around every request: [`access`] (request id, log line, [`metrics`]), [`host`] (who may talk to us, from where)
 //! - what is read from a request: [`extract`]; [`range`] and [`cursor`] have formats of their own
 //! - one file a resource: [`fs_get`], [`fs_put`], [`fs_delete`], [`listing`], [`stat`], [`files`], [`find`],
 //!   [`relocate`], [`health`]
@@ -26,6 +26,7 @@ mod host;
 mod http_date;
 mod linger;
 mod listing;
+mod metrics;
 mod problem;
 mod range;
 mod relocate;
@@ -41,7 +42,10 @@ pub use serve::serve;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
+
 use crate::drive::Drive;
+use metrics::Metrics;
 
 /// What the operator chose.
 #[derive(Clone, Debug, Default)]
@@ -86,4 +90,7 @@ impl Default for Limits {
 struct App {
     drive: Drive,
     options: Arc<Options>,
+    metrics: Metrics,
+    /// All metrics of the process.
+    registry: Arc<Registry>,
 }

@@ -101,6 +101,7 @@ pub struct Problem {
     /// What to do about it.
     detail: Cow<'static, str>,
     header: Option<(HeaderName, HeaderValue)>,
+    damage: bool,
 }
 
 #[derive(Serialize)]
@@ -119,7 +120,7 @@ impl Problem {
             StatusCode::REQUEST_TIMEOUT => Some((CONNECTION, HeaderValue::from_static("close"))),
             _ => None,
         };
-        Self { kind, detail: detail.into(), header }
+        Self { kind, detail: detail.into(), header, damage: false }
     }
 
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -159,6 +160,16 @@ impl Problem {
     pub fn internal(cause: &dyn std::fmt::Debug) -> Self {
         tracing::error!(?cause, "request failed");
         Self::new(Kind::Internal, "The server could not do this; its log says why under this request's id.")
+    }
+
+    /// Rows or content are not as they were written.
+    fn damaged(cause: &dyn std::fmt::Debug) -> Self {
+        Self { damage: true, ..Self::internal(cause) }
+    }
+
+    /// Whether it came of something that is damaged.
+    pub fn is_damage(&self) -> bool {
+        self.damage
     }
 
     /// An error met while reading: what lies below a file, or below nothing, is just not there.
@@ -260,7 +271,7 @@ impl From<DriveError> for Problem {
             DriveError::Closing => Self::new(Kind::Closing, "Try again when the server is back."),
             DriveError::Content(error) => error.into(),
             DriveError::Store(error) => error.into(),
-            DriveError::Value(_) => Self::internal(&error),
+            DriveError::Value(_) => Self::damaged(&error),
         }
     }
 }
@@ -273,7 +284,8 @@ impl From<ContentError> for Problem {
                 Self::new(Kind::BodyTooLarge, "The file is larger than this drive can hold: send it in parts.")
             }
             ContentError::Gone(_) => Self::new(Kind::Busy, "The file is being replaced: try again."),
-            ContentError::Damaged { .. } | ContentError::Cell(_) | ContentError::Io(_) => Self::internal(&error),
+            ContentError::Damaged { .. } | ContentError::Cell(_) => Self::damaged(&error),
+            ContentError::Io(_) => Self::internal(&error),
         }
     }
 }
@@ -287,11 +299,10 @@ impl From<StoreError> for Problem {
                 tracing::error!(cause = ?error, "the outcome of a write is not known");
                 Problem::new(Kind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
             }
-            StoreError::Broken(_)
-            | StoreError::OtherSpec(..)
-            | StoreError::TooWide { .. }
-            | StoreError::Damaged(_)
-            | StoreError::Failed(_) => Self::internal(&error),
+            StoreError::Damaged(_) => Self::damaged(&error),
+            StoreError::Broken(_) | StoreError::OtherSpec(..) | StoreError::TooWide { .. } | StoreError::Failed(_) => {
+                Self::internal(&error)
+            }
         }
     }
 }

@@ -5,14 +5,24 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
+use prometheus_client::registry::Registry;
 
 use super::extract::identity;
+use super::metrics::Metrics;
 use super::problem::{Kind, Problem};
-use super::{App, Options, access, files, find, fs_delete, fs_get, fs_put, health, host, linger, relocate, stat};
+use super::{
+    App, Options, access, files, find, fs_delete, fs_get, fs_put, health, host, linger, metrics, relocate, stat,
+};
 use crate::drive::Drive;
 
-pub fn router(drive: Drive, options: Options) -> Router {
-    let app = App { drive, options: Arc::new(options) };
+/// The routes alone, for a caller with a socket of its own. `registry`: what `/metrics` tells besides.
+pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router {
+    let metrics = Metrics::register(&mut registry);
+    routes(drive, options, metrics, registry)
+}
+
+pub(super) fn routes(drive: Drive, options: Options, metrics: Metrics, registry: Registry) -> Router {
+    let app = App { drive, options: Arc::new(options), metrics, registry: Arc::new(registry) };
     let fs = get(fs_get::get).put(fs_put::put).delete(fs_delete::delete);
     let api = Router::new()
         .route("/v1/fs", get(fs_get::to_root))
@@ -29,13 +39,29 @@ pub fn router(drive: Drive, options: Options) -> Router {
         .merge(api)
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::get))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         // The last is the outermost.
         .layer(from_fn_with_state(app.clone(), host::check))
-        .layer(from_fn(linger::keep_reading))
-        .layer(from_fn(access::record))
+        .layer(from_fn_with_state(app.clone(), linger::keep_reading))
+        .layer(from_fn_with_state(app.clone(), access::record))
         .with_state(app)
+}
+
+/// What a route is called in the metrics: its pattern, directories apart from files.
+pub(super) fn label(pattern: Option<&str>, directory: bool) -> &'static str {
+    match (pattern.unwrap_or_default(), directory) {
+        ("/v1/fs/{*path}" | "/v1/fs/", true) | ("/v1/fs", _) => "/v1/fs/{path}/",
+        ("/v1/fs/{*path}", false) => "/v1/fs/{path}",
+        ("/v1/stat/{*path}" | "/v1/stat/", _) => "/v1/stat/{path}",
+        ("/v1/files", _) => "/v1/files",
+        ("/v1/find", _) => "/v1/find",
+        ("/v1/move", _) => "/v1/move",
+        ("/v1/copy", _) => "/v1/copy",
+        ("/healthz" | "/readyz" | "/metrics", _) => "health",
+        _ => "none",
+    }
 }
 
 async fn no_such_route() -> Problem {

@@ -2,22 +2,27 @@
 
 use std::io;
 
+use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use super::metrics::Metrics;
 use super::{Options, edge, router};
 use crate::drive::Drive;
 
 /// Serves until `shutdown` ends, then finishes the requests in flight, for at most 30 seconds or until the future
-/// that it gave ends too. Connections are no longer accepted meanwhile.
+/// that it gave ends too. Connections are no longer accepted meanwhile. `registry`: what `/metrics` tells besides.
 pub async fn serve<F>(
     listener: TcpListener,
     drive: Drive,
     options: Options,
+    mut registry: Registry,
     shutdown: impl Future<Output = F> + Send,
 ) -> io::Result<()>
 where
     F: Future<Output = ()> + Send,
 {
     let limits = options.limits;
-    edge::serve(listener, router(drive, options), limits, shutdown).await
+    let metrics = Metrics::register(&mut registry);
+    let connections = metrics.connections.clone();
+    edge::serve(listener, router::routes(drive, options, metrics, registry), limits, connections, shutdown).await
 }

@@ -52,6 +52,7 @@ impl Drive {
 
     /// Settles every row of a committed operation, then removes its record.
     pub(in crate::drive) async fn finish_operation(&self, id: OpId, what: &What) -> Result<()> {
+        let _finishing = self.inner.metrics.finishing();
         let closed = State::Closed(id).encode();
         let mut keys = Keys::of(&what.from, Ask::cells(vec![dir::id_column(), dir::state_column()]));
         while let Some(rows) = keys.next(self).await? {
@@ -64,6 +65,7 @@ impl Drive {
             self.finish_rows(id, what, &mine).await?;
         }
         self.inner.tables.commit(forget(id)).await?;
+        self.inner.metrics.ended(what, true);
         Ok(())
     }
 

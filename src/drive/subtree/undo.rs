@@ -51,6 +51,7 @@ impl Drive {
             }
         }
         self.inner.tables.commit(forget(id)).await?;
+        self.inner.metrics.ended(what, false);
         Ok(())
     }
 

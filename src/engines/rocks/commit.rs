@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::counters::{Commits, Counters, Tally};
+use super::counters::{Counters, Tally};
 use super::db::{Db, Place, WriteFailure};
 use super::group::{Group, Verdict};
 use crate::table::store::Result;
@@ -63,8 +63,8 @@ impl Committer {
         Ok(Self { queue, counters })
     }
 
-    pub fn commits(&self) -> Commits {
-        self.counters.read()
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// Errors: `Busy` when no place in the queue became free in time, `Failed` when the thread has ended.
@@ -169,6 +169,11 @@ impl Worker {
                 Ok(()) => group.take(&request.plan, request.patient),
                 Err(stopped) => Verdict::Failed(stopped),
             };
+            match &verdict {
+                Verdict::Refused(refusal) => self.counters.refused(refusal),
+                Verdict::Compact(_) => self.counters.sent_back(),
+                _ => {}
+            }
             if !answers.note(request, verdict, &mut self.held) {
                 break;
             }

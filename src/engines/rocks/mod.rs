@@ -11,7 +11,7 @@
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
-//! - [`counters`]: what the commit thread counts of its work
+//! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
 //! - [`space`]: room on the file system
 
 mod commit;
@@ -19,6 +19,7 @@ mod counters;
 mod db;
 mod group;
 mod keys;
+mod metrics;
 mod options;
 mod overlay;
 mod pool;
@@ -35,11 +36,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, try_join_all};
+use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
 use self::commit::{Answer, Committer, Request};
 pub use self::counters::Commits;
 use self::db::{Closing, Db, Fault, Place, Read};
+use self::metrics::{Reads, Watch};
 use self::options::Tuning;
 use self::pool::Pool;
 use self::space::Space;
@@ -81,7 +84,8 @@ pub struct Rocks {
     db: Arc<Db>,
     specs: Arc<Mutex<Specs>>,
     tuning: Arc<Tuning>,
-    space: Space,
+    space: Arc<Space>,
+    reads: Reads,
     skip: u64,
     _closing: Closing,
 }
@@ -107,7 +111,8 @@ impl Rocks {
             db,
             specs: Arc::new(Mutex::new(specs)),
             tuning: Arc::new(tuning),
-            space,
+            space: Arc::new(space),
+            reads: Reads::default(),
             skip,
             _closing: closing,
         })
@@ -120,7 +125,17 @@ impl Rocks {
 
     /// What the commit thread has done since the store was opened.
     pub fn commits(&self) -> Commits {
-        self.committer.commits()
+        self.committer.counters().read()
+    }
+
+    /// Adds what operators see of the engine, under `rowdrive_store_`.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("rowdrive_store");
+        self.committer.counters().register(registry);
+        self.reads.register(registry);
+        let counters = self.committer.counters().clone();
+        let watch = Watch::new(&self.db, counters, self.tuning.clone(), self.space.clone(), self.specs.clone());
+        registry.register_collector(Box::new(watch));
     }
 
     async fn make(&self, spec: &TableSpec) -> Result<()> {
@@ -138,9 +153,13 @@ impl Rocks {
 
     async fn read_row(&self, table: &'static str, row: &[u8], ask: &Ask) -> Result<Row> {
         match read_row(&self.db, Tier::Cached, table, row, ask) {
-            Ok(found) => Ok(found),
+            Ok(found) => {
+                self.reads.memory(1);
+                Ok(found)
+            }
             Err(Fault::Store(error)) => Err(error),
             Err(Fault::Incomplete) => {
+                self.reads.pool(1);
                 let (row, ask) = (RowKey::copy_from_slice(row), ask.clone());
                 self.pool.run(move |db| Ok(read_row(db, Tier::Disk, table, &row, &ask)?)).await
             }
@@ -150,11 +169,15 @@ impl Rocks {
     async fn read_page(&self, ask: &PageAsk) -> Result<Page> {
         if ask.limit <= read::CELLS_CACHED {
             match read_page(&self.db, Tier::Cached, ask) {
-                Ok(page) => return Ok(page),
+                Ok(page) => {
+                    self.reads.memory(1);
+                    return Ok(page);
+                }
                 Err(Fault::Store(error)) => return Err(error),
                 Err(Fault::Incomplete) => {}
             }
         }
+        self.reads.pool(1);
         let ask = ask.clone();
         self.pool.run(move |db| Ok(read_page(db, Tier::Disk, &ask)?)).await
     }
@@ -172,6 +195,8 @@ impl Rocks {
                 Err(Fault::Incomplete) => missing.push((at, row.clone(), ask.clone())),
             }
         }
+        self.reads.memory(asks.len() - missing.len());
+        self.reads.pool(missing.len());
         // Several threads, so that a cold page waits for the disk a few times, not once for each row.
         let reads = missing.chunks(ROWS_PER_THREAD).map(|part| {
             let part = part.to_vec();

@@ -19,6 +19,8 @@ const LEAST: usize = 16 * MIB;
 /// What all column families of one database share.
 pub(super) struct Tuning {
     cache: Cache,
+    /// Bytes of the cache.
+    memory: usize,
     buffers: WriteBufferManager,
     /// Bytes of all write buffers together.
     buffered: usize,
@@ -33,7 +35,17 @@ impl Tuning {
         let cache = Cache::new_hyper_clock_cache(memory, 0);
         // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
-        Self { cache, buffers, buffered }
+        Self { cache, memory, buffers, buffered }
+    }
+
+    /// Bytes in the cache of blocks, what write buffers are charged included, and how many it may hold.
+    pub fn cached(&self) -> (usize, usize) {
+        (self.cache.get_usage(), self.memory)
+    }
+
+    /// Bytes in write buffers.
+    pub fn buffered(&self) -> usize {
+        self.buffers.get_usage()
     }
 
     /// Options of the database. `new`: whether it may be made if it is not there.

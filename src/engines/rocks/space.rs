@@ -53,7 +53,8 @@ impl Space {
         Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB are kept in reserve", reserve >> 20)))
     }
 
-    fn room(&self) -> Option<Room> {
+    /// None if the file system does not say.
+    pub fn room(&self) -> Option<Room> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match *last {
             Some((at, room)) if at.elapsed() < EVERY => Some(room),

@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -32,8 +33,15 @@ use crate::http::problem::{Kind, Problem};
 /// How long a last word may take to get to the client.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
-/// Serves a connection to its end: its client leaves, is too slow, or has to make room.
-pub async fn serve(stream: TcpStream, app: Router, slot: Slot, limits: Limits, mut ended: watch::Receiver<bool>) {
+/// Serves a connection to its end: its client leaves, is too slow, or has to make room. Why the server closed it;
+/// none if it ended by itself.
+pub async fn serve(
+    stream: TcpStream,
+    app: Router,
+    slot: Slot,
+    limits: Limits,
+    mut ended: watch::Receiver<bool>,
+) -> Option<&'static str> {
     let (framing, slot) = (Watched::default(), Arc::new(slot));
     let socket = Socket::new(stream, framing.clone(), limits.write_idle);
     let (watched, held) = (framing.clone(), slot.clone());
@@ -60,15 +68,28 @@ pub async fn serve(stream: TcpStream, app: Router, slot: Slot, limits: Limits, m
     };
     let socket = connection.into_parts().io.into_inner();
     match done {
-        Some(Ok(())) => {}
+        Some(Ok(())) => None,
         Some(Err(error)) if error.is_timeout() && framing.lock().is_in_head() => {
             last_word(socket.stream, Kind::SlowClient, "Send the request's head within half a minute.").await;
+            Some("slow-head")
         }
-        Some(Err(error)) => tracing::debug!(%error, "a connection ended"),
+        Some(Err(error)) if error.is_timeout() => Some("idle"),
+        Some(Err(error)) if is_stalled(&error) => Some("slow-reader"),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "a connection ended");
+            None
+        }
         None => {
             last_word(socket.stream, Kind::Busy, "Too many connections are open: close some, or try again.").await;
+            Some("made-room")
         }
     }
+}
+
+/// Whether the client took nothing of an answer for too long.
+fn is_stalled(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
 }
 
 /// There is no room for another connection.

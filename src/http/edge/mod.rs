@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 pub(super) use connection::Ambiguous;
 
 use super::Limits;
+use super::metrics::Connections;
 use slots::Slots;
 
 /// How long requests in flight may take once the server is told to stop.
@@ -37,12 +38,13 @@ pub async fn serve<F>(
     listener: TcpListener,
     app: Router,
     limits: Limits,
+    seen: Connections,
     shutdown: impl Future<Output = F> + Send,
 ) -> io::Result<()>
 where
     F: Future<Output = ()> + Send,
 {
-    let server = Arc::new(Server { limits, slots: Slots::new(limits.connections) });
+    let server = Arc::new(Server { limits, slots: Slots::new(limits.connections), seen });
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -85,17 +87,28 @@ async fn refused(error: &io::Error) {
 struct Server {
     limits: Limits,
     slots: Arc<Slots>,
+    seen: Connections,
 }
 
 impl Server {
     async fn run(self: Arc<Self>, stream: TcpStream, app: Router, ended: watch::Receiver<bool>) {
+        self.seen.accepted.inc();
         // Small answers must not wait for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         match self.slots.take() {
-            Some(slot) => connection::serve(stream, app, slot, self.limits, ended).await,
-            None => connection::refuse(stream).await,
+            Some(slot) => {
+                self.seen.open.inc();
+                if let Some(why) = connection::serve(stream, app, slot, self.limits, ended).await {
+                    self.seen.closed(why);
+                }
+                self.seen.open.dec();
+            }
+            None => {
+                self.seen.closed("no-room");
+                connection::refuse(stream).await;
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ mod costs;
 mod directories;
 mod edge;
 mod errors;
+mod metrics;
 mod paths;
 mod process;
 mod queries;

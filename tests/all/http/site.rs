@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http_body_util::BodyExt;
+use prometheus_client::registry::Registry;
 use rowdrive::drive::Drive;
 use rowdrive::engines::memory::Memory;
 use rowdrive::http::{Options, router};
@@ -101,7 +102,7 @@ impl Site {
         migrate::up(&tables).await.unwrap();
         let content = tempfile::tempdir().unwrap();
         let drive = Drive::open(tables, content.path()).await.unwrap();
-        Self { router: router(drive.clone(), options), drive, store, content }
+        Self { router: router(drive.clone(), options, Registry::default()), drive, store, content }
     }
 
     /// Sends a request; without a `Host`, it is `localhost`.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use prometheus_client::registry::Registry;
 use rowdrive::http::{Limits, Options, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -34,7 +35,7 @@ pub async fn live_with(limits: Limits) -> Live {
     let (stop, stopped) = oneshot::channel::<()>();
     let options = Options { max_body: Some(50_000_000), limits, ..Options::default() };
     #[expect(clippy::async_yields_async, reason = "nobody asks twice")]
-    let serving = tokio::spawn(serve(listener, site.drive.clone(), options, async move {
+    let serving = tokio::spawn(serve(listener, site.drive.clone(), options, Registry::default(), async move {
         let _ = stopped.await;
         std::future::pending()
     }));

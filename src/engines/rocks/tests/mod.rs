@@ -10,7 +10,7 @@ mod reads;
 use std::path::Path;
 
 use bytes::Bytes;
-use rocksdb::FlushOptions;
+use rocksdb::{FlushOptions, WaitForCompactOptions};
 
 use super::space::{Room, Space};
 use super::{Rocks, RocksOptions, SKIP};
@@ -55,6 +55,12 @@ impl Rocks {
             let family = self.db.family("t", &family.name).unwrap();
             self.db.raw.flush_cf_opt(&family, &FlushOptions::default()).unwrap();
         }
+    }
+
+    /// Waits for the compactions in the background, which the end of a snapshot starts too: one that ends puts
+    /// what was in memory into a new table that is not.
+    pub(super) fn settle(&self) {
+        self.db.raw.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ops::Bound;
 
 use proptest::prelude::*;
-use rocksdb::WaitForCompactOptions;
 
 use super::*;
 use crate::engines::memory::Memory;
@@ -108,11 +107,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A plan that asks for an empty family goes by the pool if that is not in memory, and others overtake it.
-///
-/// Compactions in the background, which the end of a snapshot starts too, are waited for first: one that ends
-/// between this and the commit puts what was warm into a table that is not in memory.
 fn warm(rocks: &Rocks, plans: &[Plan]) {
-    rocks.db.raw.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    rocks.settle();
     for guarded in plans.iter().flat_map(|plan| &plan.guarded) {
         for family in FAMILIES {
             let row = guarded.row.clone();

@@ -35,8 +35,11 @@ async fn a_thread_that_serves_requests_reads_no_disk() {
     let cached = |ask: &Ask| read_row(&rocks.db, Tier::Cached, "t", b"row", ask);
     assert!(matches!(cached(&ask), Err(Fault::Incomplete)));
     assert!(matches!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)), Err(Fault::Incomplete)));
-    assert_eq!(rocks.get("t", b"row", &ask).await.unwrap().len(), 1);
-    assert_eq!(rocks.page(&page_of("row", 10)).await.unwrap().cells.len(), 10);
+    for _before_and_after in 0..2 {
+        assert_eq!(rocks.get("t", b"row", &ask).await.unwrap().len(), 1);
+        assert_eq!(rocks.page(&page_of("row", 10)).await.unwrap().cells.len(), 10);
+        rocks.settle();
+    }
     // The pool has left it in memory.
     assert_eq!(cached(&ask).unwrap().len(), 1);
     assert_eq!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)).unwrap().cells.len(), 10);
