@@ -1,32 +1,51 @@
 //! The JSON of a file or directory.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::headers;
 use crate::drive::{Copied, Node};
 
-/// Members in the order in which they are documented.
-#[derive(Serialize)]
+/// A file or directory. A directory has no size, type, etag and digest; its times are those of its creation.
+// Members in the order in which they are documented.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Entry)]
 pub struct View<'a> {
+    /// From the root, with a slash at its start.
+    #[schema(example = "/photos/2026/cat.jpg")]
     path: &'a str,
+    #[schema(example = "cat.jpg")]
     name: &'a str,
+    #[schema(pattern = "^(file|directory)$", example = "file")]
     kind: &'static str,
+    /// Of a file, new with every version; a directory keeps its own.
+    #[schema(format = Uuid)]
     id: String,
+    /// Bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    /// Media type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     mime: Option<&'a str>,
+    /// Who uploaded or copied this version, or made the directory.
     creator: &'a str,
+    /// As given with the upload, else as `added`.
+    #[schema(format = DateTime)]
     modified: String,
+    /// When this version was stored.
+    #[schema(format = DateTime)]
     added: String,
+    /// Strong, in quotes.
     #[serde(skip_serializing_if = "Option::is_none")]
     etag: Option<String>,
+    /// SHA-256 of the content, as in `Repr-Digest` (RFC 9530).
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
 }
 
 /// An entry, and what the copying of a directory made.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CopiedEntry)]
 pub struct CopyView<'a> {
     #[serde(flatten)]
     pub entry: View<'a>,
@@ -34,7 +53,9 @@ pub struct CopyView<'a> {
     pub copied: Option<CopiedView>,
 }
 
-#[derive(Serialize)]
+/// What the copying of a directory made; what was there already is not counted.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Copied)]
 pub struct CopiedView {
     directories: u64,
     files: u64,
@@ -48,11 +69,14 @@ impl From<Copied> for CopiedView {
 }
 
 /// A page of entries, with the cursor of the next one.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct Page<'a> {
+    /// The directory, if the page lists one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<&'a str>,
     pub entries: Vec<View<'a>>,
+    /// The `cursor` of the next page. Only null ends a walk: a page may hold fewer entries than its limit.
+    #[schema(required)]
     pub next: Option<String>,
 }
 

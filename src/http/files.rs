@@ -17,6 +17,20 @@ use crate::schema::{FileId, Timestamp};
 
 const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "order", "limit", "cursor"];
 
+/// Files of a time period
+///
+/// Half-open, [from, to); either bound may be missing. Newest first unless told otherwise.
+#[utoipa::path(get, path = "/v1/files", operation_id = "files", tag = "queries",
+    params(("from" = Option<String>, Query, format = DateTime, description = "RFC 3339, with a zone"),
+           ("to" = Option<String>, Query, format = DateTime, description = "RFC 3339, with a zone"),
+           ("clock" = Option<String>, Query, pattern = "^(modified|added)$", description = "Which time counts; `modified` unless told"),
+           ("under" = Option<String>, Query, description = "Only below this directory, as `/photos`"),
+           ("creator" = Option<String>, Query, description = "Only what this user uploaded"),
+           ("type" = Option<String>, Query, description = "Only this media type: `image/jpeg`, or `image/*`"),
+           ("order" = Option<String>, Query, pattern = "^(desc|asc)$", description = "`desc` unless told: newest first"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
+           ("cursor" = Option<String>, Query, description = "`next` of the page before")),
+    responses((status = 200, description = "A page of files", body = entry::Page<'static>)))]
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &KNOWN)?;
     let mut ask = FilesAsk {

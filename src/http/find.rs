@@ -15,6 +15,15 @@ use crate::drive::FindAsk;
 use crate::schema::path::NAME_BYTES;
 use crate::schema::{FileId, Name};
 
+/// Files by name, anywhere
+///
+/// Upper and lower case are one (full Unicode case folding). Order: folded name, then id.
+#[utoipa::path(get, path = "/v1/find", operation_id = "find", tag = "queries",
+    params(("name" = String, Query, description = "A whole name, or the start of one and an asterisk: `cat*`"),
+           ("under" = Option<String>, Query, description = "Only below this directory, as `/photos`"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
+           ("cursor" = Option<String>, Query, description = "`next` of the page before")),
+    responses((status = 200, description = "A page of files", body = entry::Page<'static>)))]
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["name", "under", "limit", "cursor"])?;
     let text = params

@@ -10,6 +10,11 @@ use super::problem::{Problem, Result};
 use crate::drive::{DriveError, Node};
 use crate::schema::DrivePath;
 
+/// Delete a file
+#[utoipa::path(delete, path = "/v1/fs/{path}", operation_id = "delete", tag = "files",
+    params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
+           ("If-Match" = Option<String>, Header, description = "Delete only this version")),
+    responses((status = 204, description = "Deleted")))]
 pub async fn delete(
     State(app): State<App>,
     target: Target,
@@ -25,13 +30,29 @@ pub async fn delete(
         app.drive.delete(&target.path, &condition).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
+    delete_directory(&app, &target.path, &preconditions, &uri).await
+}
+
+/// Delete a directory
+///
+/// An empty one, or with `recursive` all that it holds: at one instant for all readers.
+#[utoipa::path(delete, path = "/v1/fs/{path}/", operation_id = "delete_directory", tag = "files",
+    params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
+           ("recursive" = Option<bool>, Query, description = "With all that it holds")),
+    responses((status = 204, description = "Deleted")))]
+pub async fn delete_directory(
+    app: &App,
+    path: &DrivePath,
+    preconditions: &Preconditions,
+    uri: &Uri,
+) -> Result<StatusCode> {
     let recursive = Params::parse(uri.query(), &["recursive"])?.flag("recursive", false)?;
-    check_directory(&app, &target.path, &preconditions, recursive).await?;
+    check_directory(app, path, preconditions, recursive).await?;
     if recursive {
-        app.drive.delete_subtree(&target.path).await?;
+        app.drive.delete_subtree(path).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
-    app.drive.rmdir(&target.path).await?;
+    app.drive.rmdir(path).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::extract::path::location;
 use super::extract::{Params, Preconditions, Target};
 use super::http_date::HttpDate;
-use super::problem::{Kind, Problem, Result};
+use super::problem::{Kind, MEDIA_TYPE, Problem, Rendered, Result};
 use super::{App, headers, listing, range};
 use crate::content::ContentError;
 use crate::drive::{Condition, DriveError, Node};
@@ -32,6 +32,22 @@ struct Ask<'a> {
     download: bool,
 }
 
+/// Download a file
+#[utoipa::path(get, path = "/v1/fs/{path}", operation_id = "download", tag = "files",
+    params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
+           ("download" = Option<bool>, Query, description = "Whether a browser shall save it rather than show it"),
+           ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-499`"),
+           ("If-Range" = Option<String>, Header, description = "The range only of this version, else the whole file"),
+           ("If-Match" = Option<String>, Header, description = "Only this version"),
+           ("If-None-Match" = Option<String>, Header, description = "Only if it is another version"),
+           ("If-Modified-Since" = Option<String>, Header, description = "Only if it is newer"),
+           ("If-Unmodified-Since" = Option<String>, Header, description = "Only if it is not newer")),
+    responses((status = 200, description = "The content", content_type = "*/*", body = String,
+                headers(("ETag" = String), ("Last-Modified" = String), ("Repr-Digest" = String))),
+              (status = 206, description = "A part of the content", content_type = "*/*", body = String),
+              (status = 304, description = "The version that the client has"),
+              (status = 308, description = "A directory stands here: `Location` has a slash at its end"),
+              (status = 416, description = "The range lies outside the file", content_type = MEDIA_TYPE, body = Rendered<'static>)))]
 pub async fn get(
     State(app): State<App>,
     method: Method,

@@ -22,6 +22,21 @@ pub const OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
 /// Bytes of a media type.
 const TYPE_BYTES: usize = 255;
 
+/// Upload a file
+///
+/// Missing parents are made, with the file and in one step. What was answered is on the disk.
+#[utoipa::path(put, path = "/v1/fs/{path}", operation_id = "upload", tag = "files",
+    params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
+           ("parents" = Option<bool>, Query, description = "false: 409 if the parent is missing"),
+           ("modified" = Option<String>, Query, format = DateTime, description = "When the content was made: RFC 3339, with a zone"),
+           ("X-OC-Mtime" = Option<String>, Header, description = "The same, in unix seconds"),
+           ("Repr-Digest" = Option<String>, Header, description = "`sha-256=:<base64>:`, verified"),
+           ("If-Match" = Option<String>, Header, description = "Replace only this version"),
+           ("If-None-Match" = Option<String>, Header, description = "`*`: create only")),
+    request_body(content = String, content_type = "*/*", description = "The content"),
+    responses((status = 201, description = "Stored under a new name", body = entry::View<'static>,
+                headers(("ETag" = String), ("Location" = String))),
+              (status = 200, description = "Stored in place of an older version", body = entry::View<'static>)))]
 pub async fn put(
     State(app): State<App>,
     target: Target,
@@ -144,7 +159,15 @@ pub async fn pin(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Co
     }
 }
 
-async fn make_directory(
+/// Make a directory
+///
+/// With its parents, unless told otherwise.
+#[utoipa::path(put, path = "/v1/fs/{path}/", operation_id = "make_directory", tag = "files",
+    params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
+           ("parents" = Option<bool>, Query, description = "false: 409 if the parent is missing")),
+    responses((status = 201, description = "Made", body = entry::View<'static>),
+              (status = 200, description = "It was there", body = entry::View<'static>)))]
+pub async fn make_directory(
     app: &App,
     path: &DrivePath,
     creator: Creator,

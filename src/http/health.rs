@@ -5,12 +5,16 @@ use axum::extract::State;
 use super::App;
 use super::problem::{Kind, Problem, Result};
 
-/// The process is alive.
+/// Whether the process lives
+#[utoipa::path(get, path = "/healthz", operation_id = "alive", tag = "operating",
+    responses((status = 200, description = "It does", content_type = "text/plain", body = String)))]
 pub async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// The drive can serve.
+/// Whether the drive can serve
+#[utoipa::path(get, path = "/readyz", operation_id = "ready", tag = "operating",
+    responses((status = 200, description = "It can", content_type = "text/plain", body = String)))]
 pub async fn ready(State(app): State<App>) -> Result<&'static str> {
     app.drive.ready().await.map_err(|error| {
         tracing::warn!(cause = ?error, "not ready");

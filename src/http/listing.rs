@@ -69,6 +69,18 @@ fn media_range(text: &str) -> Option<(&str, u32)> {
     Some((range, (quality.clamp(0.0, 1.0) * 1000.0) as u32))
 }
 
+/// List a directory
+///
+/// Directories first, then files, each by name in byte order. As `application/x-ndjson` or `text/plain` the whole
+/// directory is sent, a line for each entry; lines of JSON end with `{"done":true,"count":n}`.
+#[utoipa::path(get, path = "/v1/fs/{path}/", operation_id = "list", tag = "files",
+    params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
+           ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+           ("prefix" = Option<String>, Query, description = "Only names that start so"),
+           ("kind" = Option<String>, Query, pattern = "^(file|directory)$", description = "Only these")),
+    responses((status = 200, description = "A page of entries, or all of them, by `Accept`",
+        content((entry::Page<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")))))]
 pub async fn get(app: &App, path: &DrivePath, query: Option<&str>, headers: &HeaderMap) -> Result<Response> {
     let params = Params::parse(query, &["limit", "cursor", "prefix", "kind"])?;
     let format = Format::wanted(headers);

@@ -127,7 +127,9 @@ fn name(method: &Method) -> &'static str {
     known.iter().zip(names).find(|(known, _)| *known == method).map_or("other", |(_, name)| name)
 }
 
-/// `GET /metrics`.
+/// What the server counts, for Prometheus
+#[utoipa::path(get, path = "/metrics", operation_id = "metrics", tag = "operating",
+    responses((status = 200, description = "In the OpenMetrics format", content_type = MEDIA_TYPE, body = String)))]
 pub async fn get(State(app): State<App>) -> Result<Response> {
     let mut out = String::new();
     text::encode(&mut out, &app.registry).map_err(|e| Problem::internal(&e))?;

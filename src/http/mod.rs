@@ -8,10 +8,12 @@
 //!   [`relocate`], [`health`]
 //! - what is written: [`entry`] (the JSON of a file or directory), [`headers`], [`http_date`],
 //!   [`respond`]
+//! - [`openapi`]: the API's description, made of what stands at each handler; [`docs`]: a page that shows it
 //! - [`problem`]: the only place where an error becomes a status
 
 mod access;
 mod cursor;
+mod docs;
 mod edge;
 mod entry;
 mod extract;
@@ -27,6 +29,7 @@ mod http_date;
 mod linger;
 mod listing;
 mod metrics;
+mod openapi;
 mod problem;
 mod range;
 mod relocate;

@@ -12,6 +12,7 @@ use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTE
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::content::ContentError;
@@ -20,7 +21,7 @@ use crate::schema::PathError;
 
 pub type Result<T> = std::result::Result<T, Problem>;
 
-const MEDIA_TYPE: &str = "application/problem+json";
+pub const MEDIA_TYPE: &str = "application/problem+json";
 
 /// The kinds of problems; each has a stable address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub enum Kind {
 
 impl Kind {
     /// Status, the last part of the `type` and the title.
-    const fn row(self) -> (StatusCode, &'static str, &'static str) {
+    pub const fn row(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed", "The request is malformed"),
             Self::DigestMismatch => {
@@ -104,12 +105,19 @@ pub struct Problem {
     damage: bool,
 }
 
-#[derive(Serialize)]
-struct Rendered<'a> {
+/// What went wrong, and what to do about it (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct Rendered<'a> {
+    /// The kind of problem.
+    #[schema(example = "/problems/not-found")]
     r#type: String,
     title: &'a str,
     status: u16,
+    /// What to do about it.
     detail: &'a str,
+    /// The id of the request, by which the server's log tells more.
+    #[schema(format = Uuid)]
     instance: String,
 }
 

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::App;
 use super::entry::{self, CopyView};
@@ -16,20 +17,40 @@ use super::problem::{Kind, Problem, Result};
 use crate::drive::{DriveError, Node};
 use crate::schema::DrivePath;
 
-#[derive(Deserialize)]
+/// From where to where.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+#[schema(as = Relocation)]
+pub struct Asked {
+    #[schema(example = "/photos/2026/cat.jpg")]
     from: String,
+    /// The new path in full, its last name included.
+    #[schema(example = "/photos/2026/tiger.jpg")]
     to: String,
+    /// Whether a file at the target may be replaced.
     #[serde(default)]
     overwrite: bool,
 }
 
+/// Move a file or a directory
+///
+/// A moved file keeps its id, times and creator. A directory moves with all it holds, at one instant for all
+/// readers. The target's parent must be there.
+#[utoipa::path(post, path = "/v1/move", operation_id = "move", tag = "files", request_body = Asked,
+    responses((status = 201, description = "Moved", body = entry::View<'static>),
+              (status = 200, description = "Moved over a file, which is gone", body = entry::View<'static>)))]
 pub async fn move_to(State(app): State<App>, uri: Uri, headers: HeaderMap, body: Body) -> Result<Response> {
     let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
     stored(&app.drive.move_node(&from, &to, overwrite).await.map_err(refused)?)
 }
 
+/// Copy a file or a directory
+///
+/// A copy has an id of its own. A directory is copied file by file, so that a copy may be seen half done; with
+/// `overwrite` it merges into one that is there, and a repeat completes what was cut short.
+#[utoipa::path(post, path = "/v1/copy", operation_id = "copy", tag = "files", request_body = Asked,
+    responses((status = 201, description = "Copied", body = CopyView<'static>),
+              (status = 200, description = "Copied over a file, or into a directory", body = CopyView<'static>)))]
 pub async fn copy_to(
     State(app): State<App>,
     creator: Creator,

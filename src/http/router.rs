@@ -11,7 +11,8 @@ use super::extract::identity;
 use super::metrics::Metrics;
 use super::problem::{Kind, Problem};
 use super::{
-    App, Options, access, files, find, fs_delete, fs_get, fs_put, health, host, linger, metrics, relocate, stat,
+    App, Options, access, docs, files, find, fs_delete, fs_get, fs_put, health, host, linger, metrics, openapi,
+    relocate, stat,
 };
 use crate::drive::Drive;
 
@@ -40,6 +41,10 @@ pub(super) fn routes(drive: Drive, options: Options, metrics: Metrics, registry:
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::get))
+        .route("/openapi.json", get(openapi::get))
+        .route("/docs", get(docs::to_page))
+        .route("/docs/", get(docs::page))
+        .route("/docs/{name}", get(docs::asset))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         // The last is the outermost.
@@ -60,6 +65,7 @@ pub(super) fn label(pattern: Option<&str>, directory: bool) -> &'static str {
         ("/v1/move", _) => "/v1/move",
         ("/v1/copy", _) => "/v1/copy",
         ("/healthz" | "/readyz" | "/metrics", _) => "health",
+        ("/openapi.json" | "/docs" | "/docs/" | "/docs/{name}", _) => "docs",
         _ => "none",
     }
 }

@@ -3,6 +3,7 @@
 
 mod content;
 mod costs;
+mod described;
 mod directories;
 mod edge;
 mod errors;
