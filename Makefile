@@ -1,6 +1,7 @@
 # make run     build and serve on 127.0.0.1:8080, data in ./data
 # make test    build and run all tests
 # make check   everything that must hold before a change lands
+# make test-api  ask a server all that its API's description allows, and more, with schemathesis
 # make loadtest  compare row-key layouts on the same data, in under a minute
 # make bench-subtrees  time moving, copying and deleting whole directories, beside a plain RocksDB, in a few minutes
 
@@ -17,8 +18,9 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 TOOLS := $(or $(CARGO_HOME),$(HOME)/.cargo)/rowdrive-tools
 DENY := 0.20.2
 MACHETE := 0.9.2
+SCHEMATHESIS := 4.32.5
 
-.PHONY: run build test check format clippy deny machete loadtest bench-subtrees needs tools
+.PHONY: run build test test-api check format clippy deny machete loadtest bench-subtrees needs tools
 
 run: build
 	$(BIN)/rowdrive serve --data $(DATA) --listen $(LISTEN)
@@ -29,6 +31,9 @@ build: needs
 test:
 	@.ci/needs test
 	cargo test $(ALL)
+
+test-api: build
+	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)
 
 loadtest: build
 	$(BIN)/loadtest
