@@ -290,6 +290,7 @@ impl From<StoreError> for Problem {
             StoreError::Broken(_)
             | StoreError::OtherSpec(..)
             | StoreError::TooWide { .. }
+            | StoreError::ReadOnly
             | StoreError::Damaged(_)
             | StoreError::Failed(_) => Self::internal(&error),
         }

@@ -62,7 +62,7 @@ pub async fn serve(stream: TcpStream, app: Router, slot: Slot, limits: Limits, m
     match done {
         Some(Ok(())) => {}
         Some(Err(error)) if error.is_timeout() && framing.lock().is_in_head() => {
-            last_word(socket.stream, Kind::SlowClient, "Send the request's head within half a minute.").await;
+            last_word(socket.stream, Kind::SlowClient, "The request's head took too long: send it at once.").await;
         }
         Some(Err(error)) => tracing::debug!(%error, "a connection ended"),
         None => {
