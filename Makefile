@@ -41,11 +41,9 @@ loadtest: build
 bench-subtrees: build
 	$(BIN)/loadtest subtrees
 
-# What the package's configuration says instead of nothing.
-PACKAGED_DATA := \# The unit lets the service write nowhere else.\ndata = "/var/lib/rowdrive"
-
 # The one profile again: it is optimised, and only carries line tables that an installed program can do without.
-# To cargo-deb `dist` is a profile, whose folder it takes the files from.
+# To cargo-deb `dist` is a profile, whose folder it takes the files from. The configuration is docs/rowdrive.toml, but
+# that names no data folder, and the package has one.
 dist: build
 	@.ci/needs dist
 	@if [[ "$$($(TOOLS)/bin/cargo-deb --version 2>/dev/null)" != *$(DEB) ]]; then \
@@ -56,7 +54,8 @@ dist: build
 	$(DIST)/rowdrive completions bash > $(DIST)/completions/rowdrive.bash
 	$(DIST)/rowdrive completions zsh > $(DIST)/completions/_rowdrive
 	$(DIST)/rowdrive completions fish > $(DIST)/completions/rowdrive.fish
-	sed -z 's|# Not set.\n#data = "DIR"|$(PACKAGED_DATA)|' docs/rowdrive.toml > $(DIST)/rowdrive.toml
+	env -i $(DIST)/rowdrive serve --data /var/lib/rowdrive --print-config \
+		| sed 's|^# From the command line.*|# The unit lets the service write nowhere else.|' > $(DIST)/rowdrive.toml
 	grep -q '^data = ' $(DIST)/rowdrive.toml
 	$(TOOLS)/bin/cargo-deb --no-build --no-strip --profile dist --output $(DIST)/
 	@cd $(DIST) && du -h --apparent-size rowdrive *.deb
