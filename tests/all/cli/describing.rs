@@ -22,9 +22,16 @@ fn subcommands(arguments: &[&str]) -> Vec<String> {
 fn every_shell_completes_every_subcommand() {
     let subcommands = subcommands(&["--help"]);
     assert!(subcommands.len() > 10, "{subcommands:?}");
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+    for (shell, own) in [
+        ("bash", "complete -F _rowdrive"),
+        ("elvish", "edit:completion:arg-completer[rowdrive]"),
+        ("fish", "complete -c rowdrive"),
+        ("powershell", "Register-ArgumentCompleter"),
+        ("zsh", "#compdef rowdrive"),
+    ] {
         let script = rowdrive(&["completions", shell]);
         script.is_done();
+        assert!(script.out.contains(own), "{own} is missing for {shell}");
         for name in subcommands.iter().map(String::as_str).chain(["status", "print-config", "body-idle-timeout"]) {
             assert!(script.out.contains(name), "{name} is missing for {shell}");
         }
