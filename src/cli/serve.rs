@@ -106,20 +106,20 @@ type Result<T, E = ServeError> = std::result::Result<T, E>;
 
 impl Serve {
     pub fn run(self, settings: &Settings) -> Result<Ended> {
-        tracing::info!(configuration = %settings, "starting");
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
-        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve())
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve(settings))
     }
 
-    async fn serve(self) -> Result<Ended> {
+    async fn serve(self, settings: &Settings) -> Result<Ended> {
         let data = folder(&self.data)?;
         let listener = TcpListener::bind(self.listen).await.map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let rocks =
             Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(|e| ServeError::Store(data.clone(), e))?;
         let rocks = Arc::new(rocks);
+        tracing::info!(configuration = %settings, "starting");
         let tables = Tables::new(rocks.clone());
         migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
         let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
@@ -170,4 +170,47 @@ fn announce(listener: &TcpListener) -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "rowdrive serves http://{}/", listener.local_addr()?)?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn limits(arguments: &[&str]) -> Limits {
+        let arguments = ["rowdrive", "serve", "--data", "x"].iter().chain(arguments);
+        let Command::Serve(serve) = Cli::try_parse_from(arguments).unwrap().command else { panic!() };
+        serve.limits()
+    }
+
+    #[test]
+    fn every_limit_is_its_own_option() {
+        let given = limits(&[
+            "--connections=5",
+            "--head-timeout=1s",
+            "--body-idle-timeout=2s",
+            "--body-grace=3s",
+            "--write-idle-timeout=4s",
+        ]);
+        let Limits { connections, head, body_idle, body_grace, write_idle } = given;
+        assert_eq!(
+            (connections, [head, body_idle, body_grace, write_idle]),
+            (5, [1, 2, 3, 4].map(Duration::from_secs))
+        );
+        assert_eq!(format!("{:?}", limits(&[])), format!("{:?}", Limits::default()));
+    }
+
+    #[test]
+    fn hosts_are_names_alone() {
+        for good in ["drive.example", "[2001:db8::1]", "192.0.2.1"] {
+            assert_eq!(host(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "drive.example:80", " drive.example", "http://drive.example", "drive.example/"] {
+            assert!(host(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -73,7 +73,7 @@ fn said(key: &str, value: &Value, options: &[Arg]) -> Result<Vec<String>, String
     };
     let words = words.map_err(|other| {
         let list = if is_list(option) { ", or an array of these" } else { "" };
-        format!("{key} takes a string, an integer or a boolean{list}; this is a {}", other.type_str())
+        format!("{key} takes a string, an integer or a boolean{list}; this is of type {}", other.type_str())
     })?;
     check(option, &words).map_err(|cause| format!("{key} cannot be {value}: {cause}"))?;
     Ok(words)
