@@ -1,8 +1,11 @@
 # make run     build and serve on 127.0.0.1:8080, data in ./data
 # make test    build and run all tests
 # make check   everything that must hold before a change lands
+# make test-api  ask a server all that its API's description allows, and more, with schemathesis
 # make loadtest  compare row-key layouts on the same data, in under a minute
 # make bench-subtrees  time moving, copying and deleting whole directories, beside a plain RocksDB, in a few minutes
+# make dist      a stripped binary and a Debian package, in target/dist
+# make test-dist install that package in a clean Debian, use it, remove it, in a few minutes; as root
 
 SHELL := /bin/bash
 LISTEN ?= 127.0.0.1:8080
@@ -11,14 +14,18 @@ DATA ?= data
 # All targets and the whole workspace at once, in every build: dependencies then have the same features
 # everywhere, and RocksDB is compiled once for run, test, clippy and load test.
 ALL := --workspace --all-targets
-BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BIN := $(TARGET)/debug
+DIST := $(TARGET)/dist
 
-# Tools of `make check`, pinned, in a folder of their own.
+# Tools of `make check` and `make dist`, pinned, in a folder of their own.
 TOOLS := $(or $(CARGO_HOME),$(HOME)/.cargo)/rowdrive-tools
 DENY := 0.20.2
 MACHETE := 0.9.2
+SCHEMATHESIS := 4.32.5
+DEB := 3.8.0
 
-.PHONY: run build test check format clippy deny machete loadtest bench-subtrees needs tools
+.PHONY: run build test test-api check format clippy deny machete loadtest bench-subtrees dist test-dist needs tools
 
 run: build
 	$(BIN)/rowdrive serve --data $(DATA) --listen $(LISTEN)
@@ -30,11 +37,37 @@ test:
 	@.ci/needs test
 	cargo test $(ALL)
 
+test-api: build
+	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)
+
 loadtest: build
 	$(BIN)/loadtest
 
 bench-subtrees: build
 	$(BIN)/loadtest subtrees
+
+# The one profile again: it is optimised, and only carries line tables that an installed program can do without.
+# To cargo-deb `dist` is a profile, whose folder it takes the files from. The configuration is docs/rowdrive.toml, but
+# that names no data folder, and the package has one.
+dist: build
+	@.ci/needs dist
+	@if [[ "$$($(TOOLS)/bin/cargo-deb --version 2>/dev/null)" != *$(DEB) ]]; then \
+		cd / && cargo install --locked --root $(TOOLS) cargo-deb@$(DEB); fi
+	rm -rf $(DIST) && mkdir -p $(DIST)/man $(DIST)/completions
+	strip -o $(DIST)/rowdrive $(BIN)/rowdrive
+	$(DIST)/rowdrive man $(DIST)/man && gzip -9n $(DIST)/man/*
+	$(DIST)/rowdrive completions bash > $(DIST)/completions/rowdrive.bash
+	$(DIST)/rowdrive completions zsh > $(DIST)/completions/_rowdrive
+	$(DIST)/rowdrive completions fish > $(DIST)/completions/rowdrive.fish
+	env -i $(DIST)/rowdrive serve --data /var/lib/rowdrive --print-config \
+		| sed 's|^# From the command line.*|# The unit lets the service write nowhere else.|' > $(DIST)/rowdrive.toml
+	grep -q '^data = ' $(DIST)/rowdrive.toml
+	$(TOOLS)/bin/cargo-deb --no-build --no-strip --profile dist --output $(DIST)/
+	@cd $(DIST) && du -h --apparent-size rowdrive *.deb
+
+test-dist:
+	@.ci/needs test-dist
+	packaging/test $(wildcard $(DIST)/*.deb)
 
 check: format clippy deny machete test
 

@@ -4,7 +4,7 @@
 //! that was interrupted is run again from its start, and may, since every step is harmless to repeat.
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::reindex::{self, ReindexError};
 use crate::schema::dir::{self, DirEntry};
@@ -87,6 +87,40 @@ pub async fn open(tables: &Tables) -> Result<()> {
         tables.create(spec).await?;
     }
     Ok(())
+}
+
+/// How far a store is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// The number of the last migration applied; 0 for a new store. Above `known` if a newer program has written it.
+    pub version: u32,
+    /// [`LATEST`].
+    pub known: u32,
+    /// All that this program knows, in order.
+    pub migrations: Vec<Known>,
+}
+
+/// A migration, and whether it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Known {
+    pub number: u32,
+    pub name: &'static str,
+    pub applied: bool,
+}
+
+/// Tells how far the store is. One that is open for reading only stays as it is; another is given the `meta` table if
+/// it lacks it.
+pub async fn status(tables: &Tables) -> Result<Status> {
+    let version = match version(tables, &declared()?).await {
+        // Its first start did not come to make the table.
+        Err(MigrateError::Store(StoreError::ReadOnly)) => 0,
+        found => found?,
+    };
+    let known = |(number, (name, _)): (u32, (&'static str, _))| {
+        let name = name.split_once('_').map_or(name, |(_number, name)| name);
+        Known { number, name, applied: number <= version }
+    };
+    Ok(Status { version, known: LATEST, migrations: (1..).zip(MIGRATIONS).map(known).collect() })
 }
 
 fn declared() -> Result<Vec<Migration>> {

@@ -20,7 +20,7 @@ use super::{Ended, size};
 #[derive(Args)]
 pub struct Check {
     /// The folder to check.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
     /// Read every byte of every file too, and compare it with its digest.
     #[arg(long)]

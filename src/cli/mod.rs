@@ -1,17 +1,23 @@
 //! The command line: one file a subcommand.
 //!
-//! `serve` and `check` open a data folder. The others talk to a running server as any client does ([`remote`]):
+//! `serve`, `check` and `migrate` open a data folder; what `serve` is told is gathered by [`config`]. `completions` and
+//! `man` write down the command line itself. The others talk to a running server as any client does ([`remote`]):
 //! `import` and `export` are [transfers](transfer) between it and [local] folders, the rest [ask] once or twice.
 //!
 //! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
 mod ask;
 mod check;
+mod completions;
+mod config;
 mod export;
 mod find;
 mod import;
 mod local;
 mod ls;
+mod man;
+mod migrate;
+mod period;
 mod process;
 mod relocate;
 mod remote;
@@ -23,9 +29,11 @@ mod stop;
 mod transfer;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use config::{ConfigError, Settings, Told};
 use tracing_subscriber::EnvFilter;
 
 /// A cloud drive of your own: one program, one data folder.
@@ -40,6 +48,7 @@ struct Cli {
 enum Command {
     Serve(serve::Serve),
     Check(check::Check),
+    Migrate(migrate::Migrate),
     Import(import::Import),
     Export(export::Export),
     Ls(ls::Ls),
@@ -48,13 +57,16 @@ enum Command {
     Mv(relocate::Mv),
     Cp(relocate::Cp),
     Rm(rm::Rm),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Command {
-    fn run(self) -> Result<Ended, Box<dyn Error>> {
+    fn run(self, settings: &Settings) -> Result<Ended, Box<dyn Error>> {
         Ok(match self {
-            Self::Serve(serve) => serve.run()?,
+            Self::Serve(serve) => serve.run(settings)?,
             Self::Check(check) => check.run()?,
+            Self::Migrate(migrate) => migrate.run()?,
             Self::Import(import) => import.run()?,
             Self::Export(export) => export.run()?,
             Self::Ls(ls) => ls.run()?,
@@ -63,6 +75,8 @@ impl Command {
             Self::Mv(mv) => mv.run()?,
             Self::Cp(cp) => cp.run()?,
             Self::Rm(rm) => rm.run()?,
+            Self::Completions(completions) => completions.run()?,
+            Self::Man(man) => man.run()?,
         })
     }
 }
@@ -76,21 +90,43 @@ enum Ended {
 
 const WITH_FAILURES: u8 = 1;
 
+const WRONG_USAGE: u8 = 2;
+
 /// It was clear what to do, and it could not be done.
 const COULD_NOT_RUN: u8 = 3;
 
-/// Wrong usage ends in here, with exit code 2 and the reason.
+/// A wrong command line ends in here, with exit code 2 and the reason.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let (cli, settings) = match config::read(Cli::command()) {
+        Ok(Told::Run(matches, settings)) => {
+            (Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()), settings)
+        }
+        Ok(Told::Print(settings)) => return ended(print(&settings)),
+        Err(error @ ConfigError::Wrong { .. }) => return refused(&error, WRONG_USAGE),
+        Err(error @ ConfigError::Unreadable(..)) => return refused(&error, COULD_NOT_RUN),
+    };
     log_to_stderr();
-    match cli.command.run() {
+    ended(cli.command.run(&settings))
+}
+
+fn ended(how: Result<Ended, Box<dyn Error>>) -> ExitCode {
+    match how {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::WithFailures) => ExitCode::from(WITH_FAILURES),
-        Err(error) => {
-            eprintln!("rowdrive: {error}");
-            ExitCode::from(COULD_NOT_RUN)
-        }
+        Err(error) => refused(error.as_ref(), COULD_NOT_RUN),
     }
+}
+
+fn refused(error: &dyn Error, code: u8) -> ExitCode {
+    eprintln!("rowdrive: {error}");
+    ExitCode::from(code)
+}
+
+fn print(settings: &Settings) -> Result<Ended, Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    out.write_all(settings.file()?.as_bytes())?;
+    out.flush()?;
+    Ok(Ended::Done)
 }
 
 /// JSON lines, so that nothing a client names can look like a line of its own. `RUST_LOG` says how much.

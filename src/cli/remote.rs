@@ -25,7 +25,8 @@ const PAGE: &str = "2000";
 #[derive(Args)]
 pub struct Server {
     /// The server to talk to; with a user name, as in http://tom@127.0.0.1:8080, that is who adds the files.
-    #[arg(long, value_name = "URL", value_parser = server, default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", env = "ROWDRIVE_SERVER", value_parser = server)]
+    #[arg(default_value = "http://127.0.0.1:8080")]
     server: Url,
 }
 

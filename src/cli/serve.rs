@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use prometheus_client::registry::Registry;
 use rowdrive::drive::{Drive, DriveError, StoreError};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
@@ -16,30 +17,67 @@ use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::Tables;
 use tokio::net::TcpListener;
 
+use super::config::{Configuration, Settings};
+use super::period::Period;
 use super::stop::Stop;
 use super::{Ended, process, size};
 
 /// Serve a data folder over HTTP.
+///
+/// Every option may also be an environment variable, or stand in the file that --config names. A flag wins over a
+/// variable, and a variable over the file.
 #[derive(Args)]
 pub struct Serve {
     /// The folder that holds everything; made if it is missing.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
     /// The address to listen on; only loopback ones, since everyone who reaches it may do everything.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "1GiB")]
+    #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size::parse, default_value = "1GiB")]
     memory: u64,
-    /// A further name by which this server is called; may be given several times.
-    #[arg(long = "host", value_name = "NAME")]
+    /// A further name by which this server is called; may be given several times, or several with commas.
+    #[arg(long = "host", value_name = "NAME", env = "ROWDRIVE_HOST", value_delimiter = ',', value_parser = host)]
     hosts: Vec<String>,
-    /// The largest body that is taken; without it, as much as the disk holds.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// The largest body that is taken, as in 10GiB; without it, as much as the disk holds.
+    #[arg(long, value_name = "SIZE", env = "ROWDRIVE_MAX_BODY", value_parser = size::parse)]
     max_body: Option<u64>,
     /// Connections at a time; when there are more, the one that has been idle longest is closed.
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections)]
+    #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
+    #[command(flatten)]
+    times: Times,
+    /// Read before all others.
+    #[command(flatten)]
+    _configuration: Configuration,
+}
+
+// How long a client may take. No doc comment: clap would take it for what the subcommand is about.
+#[derive(Args)]
+struct Times {
+    /// How long the head of a request may take, and a connection be idle before it, as in 500ms, 30s or 2m.
+    #[arg(long, value_name = "TIME", env = "ROWDRIVE_HEAD_TIMEOUT", default_value_t = Period(Limits::default().head))]
+    head_timeout: Period,
+    /// How long a body may bring nothing.
+    #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_IDLE_TIMEOUT")]
+    #[arg(default_value_t = Period(Limits::default().body_idle))]
+    body_idle_timeout: Period,
+    /// How long a body may take before it must have brought 1 KiB a second on average.
+    #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_GRACE", default_value_t = Period(Limits::default().body_grace))]
+    body_grace: Period,
+    /// How long a client may take nothing of an answer.
+    #[arg(long, value_name = "TIME", env = "ROWDRIVE_WRITE_IDLE_TIMEOUT")]
+    #[arg(default_value_t = Period(Limits::default().write_idle))]
+    write_idle_timeout: Period,
+}
+
+/// A name that the `Host` of a request can match, which is compared without its port.
+fn host(text: &str) -> Result<String, &'static str> {
+    let bare = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '/');
+    let no_port = text.starts_with('[') && text.ends_with(']') || !text.contains(':');
+    if bare && no_port { Ok(text.to_owned()) } else { Err("write the name alone, as in drive.example") }
 }
 
 /// Why the server could not start, or ended.
@@ -64,30 +102,31 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-type Result<T> = std::result::Result<T, ServeError>;
+type Result<T, E = ServeError> = std::result::Result<T, E>;
 
 impl Serve {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self, settings: &Settings) -> Result<Ended> {
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
-        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve())
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve(settings))
     }
 
-    async fn serve(self) -> Result<Ended> {
+    async fn serve(self, settings: &Settings) -> Result<Ended> {
         let data = folder(&self.data)?;
         let listener = TcpListener::bind(self.listen).await.map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let rocks =
             Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(|e| ServeError::Store(data.clone(), e))?;
         let rocks = Arc::new(rocks);
+        tracing::info!(configuration = %settings, "starting");
         let tables = Tables::new(rocks.clone());
         migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
         let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
         // Before the address is printed: whoever reads it may send a signal at once.
         let mut stop = Stop::new()?;
         announce(&listener)?;
-        let limits = Limits { connections: self.connections, ..Limits::default() };
+        let limits = self.limits();
         let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
         #[expect(clippy::async_yields_async, reason = "being asked again is a matter of its own")]
         let shutdown = async move {
@@ -108,6 +147,19 @@ impl Serve {
     }
 }
 
+impl Serve {
+    fn limits(&self) -> Limits {
+        let times = &self.times;
+        Limits {
+            connections: self.connections,
+            head: times.head_timeout.0,
+            body_idle: times.body_idle_timeout.0,
+            body_grace: times.body_grace.0,
+            write_idle: times.write_idle_timeout.0,
+        }
+    }
+}
+
 /// The folder, made for this user alone if it is missing. One that is there keeps its mode.
 fn folder(data: &Path) -> Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
@@ -118,4 +170,47 @@ fn announce(listener: &TcpListener) -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "rowdrive serves http://{}/", listener.local_addr()?)?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn limits(arguments: &[&str]) -> Limits {
+        let arguments = ["rowdrive", "serve", "--data", "x"].iter().chain(arguments);
+        let Command::Serve(serve) = Cli::try_parse_from(arguments).unwrap().command else { panic!() };
+        serve.limits()
+    }
+
+    #[test]
+    fn every_limit_is_its_own_option() {
+        let given = limits(&[
+            "--connections=5",
+            "--head-timeout=1s",
+            "--body-idle-timeout=2s",
+            "--body-grace=3s",
+            "--write-idle-timeout=4s",
+        ]);
+        let Limits { connections, head, body_idle, body_grace, write_idle } = given;
+        assert_eq!(
+            (connections, [head, body_idle, body_grace, write_idle]),
+            (5, [1, 2, 3, 4].map(Duration::from_secs))
+        );
+        assert_eq!(format!("{:?}", limits(&[])), format!("{:?}", Limits::default()));
+    }
+
+    #[test]
+    fn hosts_are_names_alone() {
+        for good in ["drive.example", "[2001:db8::1]", "192.0.2.1"] {
+            assert_eq!(host(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "drive.example:80", " drive.example", "http://drive.example", "drive.example/"] {
+            assert!(host(bad).is_err(), "{bad}");
+        }
+    }
 }

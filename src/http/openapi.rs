@@ -116,17 +116,20 @@ fn add(operation: &mut Operation, kinds: &[Kind]) {
     }
 }
 
-/// The root is listed like any directory, under a path without a name.
+/// The root is a directory like any other, under a path without a name; it is always there.
 struct Root;
 
 impl Modify for Root {
     fn modify(&self, api: &mut Description) {
-        let Some(mut list) = api.paths.paths.get("/v1/fs/{path}/").and_then(|item| item.get.clone()) else { return };
-        list.operation_id = Some("list_root".to_owned());
-        list.summary = Some("List the root".to_owned());
-        if let Some(parameters) = &mut list.parameters {
-            parameters.retain(|parameter| !matches!(parameter, RefOr::T(parameter) if parameter.name == "path"));
+        let Some(any) = api.paths.paths.get("/v1/fs/{path}/") else { return };
+        let (list, make) = (any.get.clone(), any.put.clone());
+        for (method, operation, id) in [(HttpMethod::Get, list, "list_root"), (HttpMethod::Put, make, "make_root")] {
+            let Some(mut operation) = operation else { continue };
+            operation.operation_id = Some(id.to_owned());
+            if let Some(parameters) = &mut operation.parameters {
+                parameters.retain(|parameter| !matches!(parameter, RefOr::T(parameter) if parameter.name == "path"));
+            }
+            api.paths.add_path_operation("/v1/fs/", vec![method], operation);
         }
-        api.paths.add_path_operation("/v1/fs/", vec![HttpMethod::Get], list);
     }
 }

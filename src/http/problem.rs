@@ -308,9 +308,11 @@ impl From<StoreError> for Problem {
                 Problem::new(Kind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
             }
             StoreError::Damaged(_) => Self::damaged(&error),
-            StoreError::Broken(_) | StoreError::OtherSpec(..) | StoreError::TooWide { .. } | StoreError::Failed(_) => {
-                Self::internal(&error)
-            }
+            StoreError::Broken(_)
+            | StoreError::OtherSpec(..)
+            | StoreError::TooWide { .. }
+            | StoreError::ReadOnly
+            | StoreError::Failed(_) => Self::internal(&error),
         }
     }
 }

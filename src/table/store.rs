@@ -31,6 +31,9 @@ pub enum StoreError {
     /// The plan may have happened, or may yet; `full` if the disk had no room.
     #[error("the outcome of a write is not known: {cause}")]
     Unknown { cause: String, full: bool },
+    /// The store was opened for reads alone, and this would have changed it; nothing was written.
+    #[error("the store is open for reading only")]
+    ReadOnly,
     /// What is stored cannot be read back.
     #[error("stored data is damaged: {0}")]
     Damaged(String),

@@ -1,7 +1,7 @@
 //! The one integration binary: every test that goes through a front door.
 //!
 //! - [`check`]: damage that is planted, found and mended
-//! - [`cli`]: the subcommands that talk to a running server
+//! - [`cli`]: the subcommands as people call them, and how the server is configured
 //! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model

@@ -2,6 +2,7 @@
 //! step.
 
 mod old;
+mod program;
 
 use std::collections::BTreeSet;
 use std::fs;

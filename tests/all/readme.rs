@@ -103,3 +103,25 @@ fn whole_trees_go_up_and_come_back_as_written() {
     }
     assert_eq!(server.terminate(), Some(0));
 }
+
+#[test]
+fn the_configuration_runs_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_rowdrive");
+    let script = session(3).replace("target/debug/rowdrive", "rowdrive");
+    let script = format!("set -e\nrowdrive() {{ {program} \"$@\"; }}\nexport ROWDRIVE_LISTEN=127.0.0.1:0\n{script}");
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(&script).current_dir(folder.path());
+    let server = Server::wait_for(bash, &folder.path().join("data"));
+    let file = std::fs::read_to_string(folder.path().join("rowdrive.toml")).unwrap();
+    assert!(file.contains("\ndata = \"data\"\n") && file.contains("\nmax-body = \"10GiB\"\n"), "{file}");
+    assert!(server.data.join("db").is_dir());
+    assert_eq!(server.terminate_child(), Some(0));
+
+    let script = session(4).replace("target/debug/rowdrive", program);
+    let run = Command::new("bash").args(["-e", "-c", &script]).env("HOME", folder.path()).output().unwrap();
+    assert!(run.status.success(), "{run:?}");
+    for file in ["bash-completion/completions/rowdrive", "man/man1/rowdrive.1", "man/man1/rowdrive-serve.1"] {
+        assert!(folder.path().join(".local/share").join(file).is_file(), "{file}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -27,6 +28,8 @@ pub(super) type Cells<'a> = DBRawIteratorWithThreadMode<'a, Raw>;
 
 /// How long a folder that is in use is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The file whose lock means that a process has the folder.
+const IN_USE: &str = "in-use";
 
 /// Why a read did not answer.
 #[derive(Debug)]
@@ -82,9 +85,11 @@ pub(super) struct WriteFailure {
 pub(super) struct Db {
     pub raw: Raw,
     pub points: Points,
+    read_only: bool,
     /// Why no further write is tried.
     stopped: OnceLock<String>,
-    _lock: File,
+    /// None in a folder that no process has ever opened for writing.
+    _lock: Option<File>,
     _open: Sender<()>,
 }
 
@@ -105,16 +110,25 @@ impl Db {
         // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
         let options = tuning.database(specs.tables().is_empty());
         nothing_lost(dir, &options, specs)?;
-        let mut families = vec![ColumnFamilyDescriptor::new("default", rocksdb::Options::default())];
-        for table in specs.tables() {
-            families.extend(table.families.iter().map(|family| {
-                ColumnFamilyDescriptor::new(family_name(&table.name, &family.name), tuning.family(family))
-            }));
-        }
+        let families = families(tuning, specs.tables().iter());
         let raw = Raw::open_cf_descriptors(&options, dir, families).map_err(|e| open_error(dir, e))?;
+        Ok(Self::new(raw, Some(lock), false))
+    }
+
+    /// Opens the database of a folder as it is: with the tables that were made.
+    pub fn open_read_only(dir: &Path, lock: Option<File>, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
+        let options = tuning.database(false);
+        nothing_lost(dir, &options, specs)?;
+        let families = families(tuning, specs.tables().iter().filter(|table| specs.is_made(&table.name)));
+        let raw = Raw::open_cf_descriptors_read_only(&options, dir, families, false).map_err(|e| open_error(dir, e))?;
+        Ok(Self::new(raw, lock, true))
+    }
+
+    fn new(raw: Raw, lock: Option<File>, read_only: bool) -> (Self, Closing) {
         let (open, closed) = channel();
-        let db = Self { raw, points: Points::default(), stopped: OnceLock::new(), _lock: lock, _open: open };
-        Ok((db, Closing(Mutex::new(closed))))
+        let (points, stopped) = (Points::default(), OnceLock::new());
+        let db = Self { raw, points, read_only, stopped, _lock: lock, _open: open };
+        (db, Closing(Mutex::new(closed)))
     }
 
     /// Makes the column families of the table that are not there.
@@ -151,9 +165,10 @@ impl Db {
         })
     }
 
-    /// Errors: `Failed` once a write has failed for another cause than a full disk.
+    /// Errors: `ReadOnly` if it was opened so, `Failed` once a write has failed for another cause than a full disk.
     pub fn writable(&self) -> Result<()> {
         match self.stopped.get() {
+            _ if self.read_only => Err(StoreError::ReadOnly),
             None => Ok(()),
             Some(cause) => Err(StoreError::Failed(format!("a write failed earlier; restart: {cause}"))),
         }
@@ -206,9 +221,21 @@ fn family_name(table: &str, family: &str) -> String {
 /// RocksDB has a lock of its own, but takes it after `tables.json` was read; another process may then have
 /// changed it.
 pub(super) fn take_folder(dir: &Path) -> Result<File> {
-    let failed = |e: std::io::Error| StoreError::Failed(format!("{}: {e}", dir.display()));
-    fs::create_dir_all(dir).map_err(failed)?;
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join("in-use")).map_err(failed)?;
+    fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
+    let file = File::options().create(true).truncate(false).write(true).open(dir.join(IN_USE));
+    lock(dir, file.map_err(|e| failed(dir, e))?)
+}
+
+/// Takes the folder if any process has had it before, and makes nothing.
+pub(super) fn take_folder_as_it_is(dir: &Path) -> Result<Option<File>> {
+    match File::open(dir.join(IN_USE)) {
+        Ok(file) => Ok(Some(lock(dir, file)?)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed(dir, e)),
+    }
+}
+
+fn lock(dir: &Path, file: File) -> Result<File> {
     // A process that is just ending may still have it, or a child that one has forked and that has not come to
     // its own program yet.
     let patience = Instant::now() + PATIENCE;
@@ -219,9 +246,26 @@ pub(super) fn take_folder(dir: &Path) -> Result<File> {
             Err(TryLockError::WouldBlock) => {
                 return Err(StoreError::Failed(format!("the folder {} is in use", dir.display())));
             }
-            Err(TryLockError::Error(e)) => return Err(failed(e)),
+            Err(TryLockError::Error(e)) => return Err(failed(dir, e)),
         }
     }
+}
+
+fn failed(dir: &Path, error: io::Error) -> StoreError {
+    StoreError::Failed(format!("{}: {error}", dir.display()))
+}
+
+/// What RocksDB is to open: the column families of these tables.
+fn families<'a>(tuning: &Tuning, tables: impl Iterator<Item = &'a TableSpec>) -> Vec<ColumnFamilyDescriptor> {
+    let mut families = vec![ColumnFamilyDescriptor::new("default", rocksdb::Options::default())];
+    for table in tables {
+        families.extend(
+            table.families.iter().map(|family| {
+                ColumnFamilyDescriptor::new(family_name(&table.name, &family.name), tuning.family(family))
+            }),
+        );
+    }
+    families
 }
 
 /// Refuses a database that lacks a column family that was made: opening it would make an empty one.

@@ -99,11 +99,28 @@ impl Rocks {
         Self::open_with(dir, options, Space::new(dir), SKIP)
     }
 
+    /// Opens the store that is in this folder, for reads alone. No file changes and none is made: what only the log
+    /// holds is replayed in memory.
+    ///
+    /// Errors: as [`open`](Self::open); whatever would change the store is then [`StoreError::ReadOnly`], the making
+    /// of a table that it lacks too.
+    pub fn open_read_only(dir: &Path, options: RocksOptions) -> Result<Self> {
+        let lock = db::take_folder_as_it_is(dir)?;
+        let specs = Specs::load(dir)?;
+        let tuning = Tuning::new(options.memory);
+        let opened = Db::open_read_only(dir, lock, &tuning, &specs)?;
+        Self::start(opened, specs, tuning, Space::new(dir), SKIP)
+    }
+
     fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
         let lock = db::take_folder(dir)?;
         let specs = Specs::load(dir)?;
         let tuning = Tuning::new(options.memory);
-        let (db, closing) = Db::open(dir, lock, &tuning, &specs)?;
+        let opened = Db::open(dir, lock, &tuning, &specs)?;
+        Self::start(opened, specs, tuning, space, skip)
+    }
+
+    fn start((db, closing): (Db, Closing), specs: Specs, tuning: Tuning, space: Space, skip: u64) -> Result<Self> {
         let db = Arc::new(db);
         Ok(Self {
             committer: Committer::start(db.clone(), skip)?,
@@ -143,6 +160,9 @@ impl Rocks {
         let make = move |db: &Db| {
             // Held over both steps, so that two callers do not make one column family twice.
             let mut specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
+            if !specs.is_made(&spec.name) {
+                db.writable()?;
+            }
             // IMPORTANT: the file first: a column family that it does not name keeps the database from opening.
             specs.add(&spec)?;
             db.create(&tuning, &spec)?;

@@ -70,7 +70,7 @@ pub async fn serve(
     match done {
         Some(Ok(())) => None,
         Some(Err(error)) if error.is_timeout() && framing.lock().is_in_head() => {
-            last_word(socket.stream, Kind::SlowClient, "Send the request's head within half a minute.").await;
+            last_word(socket.stream, Kind::SlowClient, "The request's head took too long: send it at once.").await;
             Some("slow-head")
         }
         Some(Err(error)) if error.is_timeout() => Some("idle"),

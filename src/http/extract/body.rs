@@ -90,7 +90,7 @@ fn broken(error: &axum::Error) -> Problem {
         if error.is::<Slow>() {
             return Problem::new(
                 Kind::SlowClient,
-                "Nothing is stored: send the body without pauses of half a minute, and at least 1 KiB a second.",
+                "Nothing is stored: send the body without long pauses, and at least 1 KiB a second on average.",
             );
         }
         cause = error.source();

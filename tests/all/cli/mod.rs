@@ -1,6 +1,9 @@
-//! The subcommands that talk to a running server, as people call them.
+//! The subcommands as people call them: those that talk to a running server, how the server is configured, and what
+//! describes the command line. Those that open a data folder have their tests beside what they call.
 
 mod asking;
+mod configuring;
+mod describing;
 mod exporting;
 mod fake;
 mod faking;

@@ -44,6 +44,7 @@ async fn every_route_is_described_once() {
         "HEAD /v1/fs/{path}",
         "POST /v1/copy",
         "POST /v1/move",
+        "PUT /v1/fs/",
         "PUT /v1/fs/{path}",
         "PUT /v1/fs/{path}/",
     ];
@@ -166,6 +167,7 @@ async fn answers_are_as_described() {
         ("GET", "/v1/fs/{path}", "/v1/fs/nothing", &[], String::new(), 404),
         ("HEAD", "/v1/fs/{path}", "/v1/fs/d/f", &[], String::new(), 200),
         ("GET", "/v1/fs/", "/v1/fs/", &[], String::new(), 200),
+        ("PUT", "/v1/fs/", "/v1/fs/", &[], String::new(), 200),
         ("GET", "/v1/fs/{path}/", "/v1/fs/d/?limit=1", &[], String::new(), 200),
         ("GET", "/v1/fs/{path}/", "/v1/fs/d/", &[("accept", "text/plain")], String::new(), 200),
         ("GET", "/v1/fs/{path}/", "/v1/fs/d/?limit=0", &[], String::new(), 400),

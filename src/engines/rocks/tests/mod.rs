@@ -5,6 +5,7 @@ mod folder;
 mod groups;
 mod instants;
 mod oracle;
+mod read_only;
 mod reads;
 
 use std::path::Path;

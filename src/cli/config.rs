@@ -1,0 +1,111 @@
+//! What `serve` is told, by flags, else by the environment, else by a file, else by nobody.
+//!
+//! The options are defined once, for clap: what a [file] says becomes their default values, so that clap itself
+//! decides what wins and what a value may be. An option that has an environment variable may stand in the file, under
+//! the name of its flag. [settings] are what came of it.
+
+mod file;
+mod settings;
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+use file::File;
+pub use settings::Settings;
+
+/// The subcommand that is configured.
+const SERVE: &str = "serve";
+
+/// The option that says where the others may stand; so it cannot stand there.
+const CONFIG: &str = "config";
+
+// How the other options are given. No doc comment: clap would take it for what the subcommand is about.
+#[derive(Args)]
+pub struct Configuration {
+    /// A TOML file with these options: each is a key, named as its flag. Flags and variables win over it.
+    #[arg(long, value_name = "FILE", env = "ROWDRIVE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Print all options as such a file, with their values and where these come from, and serve nothing.
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Why it is not clear what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("the configuration file {0} cannot be read: {1}")]
+    Unreadable(PathBuf, io::Error),
+    #[error("{path}{}: {cause}", .line.map(|line| format!(", line {line}")).unwrap_or_default(), path = .path.display())]
+    Wrong { path: PathBuf, line: Option<usize>, cause: String },
+}
+
+/// What there is to do.
+pub enum Told {
+    Run(ArgMatches, Settings),
+    Print(Settings),
+}
+
+/// Reads the command line and all that it leads to. Ends the process where clap does: on a wrong option, and for help.
+pub fn read(command: Command) -> Result<Told, ConfigError> {
+    // What is required may stand in the file, which is not known yet.
+    let lenient = command.clone().mut_subcommand(SERVE, |serve| serve.mut_args(|arg| arg.required(false)));
+    let first = lenient.clone().try_get_matches();
+    let Some(serve) = first.as_ref().ok().and_then(|matches| matches.subcommand_matches(SERVE)) else {
+        return Ok(Told::Run(command.get_matches(), Settings::default()));
+    };
+    let Configuration { config, print_config } =
+        Configuration::from_arg_matches(serve).unwrap_or_else(|error| error.exit());
+    // To see what is missing, too, one asks for it to be printed.
+    let mut command = if print_config { lenient } else { command };
+    let options: Vec<Arg> = command.find_subcommand(SERVE).into_iter().flat_map(options).cloned().collect();
+    let file = config.map(|path| File::read(path, &options)).transpose()?;
+    if let Some(file) = &file {
+        command = command.mut_subcommand(SERVE, |serve| serve.mut_args(|arg| file.as_default(arg)));
+    }
+    let matches = command.get_matches();
+    let settings = match matches.subcommand_matches(SERVE) {
+        Some(serve) => Settings::new(&options, serve, file.as_ref()),
+        None => Settings::default(),
+    };
+    Ok(if print_config { Told::Print(settings) } else { Told::Run(matches, settings) })
+}
+
+/// The options of a subcommand that may stand in a file, in the order of its help.
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| arg.get_env().is_some() && arg.get_id() != CONFIG)
+}
+
+/// The name of an option's flag: its key in a file.
+fn name(arg: &Arg) -> &str {
+    arg.get_long().unwrap_or_default()
+}
+
+/// Whether it may be given several times.
+fn is_list(arg: &Arg) -> bool {
+    matches!(arg.get_action(), clap::ArgAction::Append)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// One that had no variable could not stand in a file either.
+    #[test]
+    fn every_option_of_serve_has_its_variable() {
+        let command = crate::cli::Cli::command();
+        let serve = command.find_subcommand(SERVE).unwrap();
+        let mut named = 0;
+        for arg in serve.get_arguments().filter(|arg| arg.get_id() != "print_config") {
+            let variable = format!("ROWDRIVE_{}", name(arg).to_uppercase().replace('-', "_"));
+            assert_eq!(arg.get_env().and_then(|env| env.to_str()), Some(variable.as_str()), "{}", name(arg));
+            assert_eq!(is_list(arg), arg.get_value_delimiter() == Some(','), "{}", name(arg));
+            named += 1;
+        }
+        assert!(named > 9, "{named}");
+        assert_eq!(options(serve).count(), named - 1, "all but --config");
+    }
+}
