@@ -7,7 +7,7 @@
 //! - [`drive`]: the drive on such a store, held to a model
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
-//! - [`server`]: a real server process; [`readme`]: its sessions
+//! - [`server`]: a real server process; [`readme`]: the sessions of the README and of the API's page
 //! - [`big_trees`]: the largest trees of the promises, moved, copied and deleted under the eyes of watchers
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room

@@ -1,27 +1,47 @@
-//! The README's sessions, run as they are written against a real server.
+//! The sessions of the README and of `docs/api.md`, run as they are written against a real server.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use crate::server::Server;
 
-/// The shell block that follows this marker, counted from 1.
+const README: &str = include_str!("../../README.md");
+const API: &str = include_str!("../../docs/api.md");
+
+/// The shell blocks of a page that follow the marker, in order.
+fn sessions(page: &str) -> Vec<String> {
+    let marked = page.split("<!-- A test runs this block as it is written. -->").skip(1);
+    marked.map(|after| after.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()).collect()
+}
+
+/// One of the README's blocks, counted from 1.
 fn session(marker: usize) -> String {
-    let readme = include_str!("../../README.md");
-    let block = readme.split("<!-- A test runs this block as it is written. -->").nth(marker).unwrap();
-    block.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
+    sessions(README).swap_remove(marker - 1)
+}
+
+/// A folder with the picture that the sessions upload.
+fn with_photo() -> (tempfile::TempDir, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let photo: Vec<u8> = (0..600_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(folder.path().join("photo.jpg"), &photo).unwrap();
+    (folder, photo)
+}
+
+/// Runs a script in a folder, after these definitions; it ends with the first command that fails.
+fn run(definitions: &str, script: &str, folder: &Path) -> Output {
+    let script = format!("set -e\n{definitions}\n{script}");
+    Command::new("bash").arg("-c").arg(&script).current_dir(folder).output().unwrap()
 }
 
 #[test]
 fn the_session_runs_as_written() {
     let server = Server::start();
-    let folder = tempfile::tempdir().unwrap();
-    let photo: Vec<u8> = (0..600_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    std::fs::write(folder.path().join("photo.jpg"), &photo).unwrap();
+    let (folder, photo) = with_photo();
     // Only the port differs, so that a server that is running already is left alone.
     let script = session(1).replace("127.0.0.1:8080", &server.address);
     // Of curl, failing statuses are errors too: the README leaves that to the reader's eyes.
-    let script = format!("set -e\ncurl() {{ command curl --fail --silent --show-error \"$@\"; echo; }}\n{script}");
-    let run = Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).output().unwrap();
+    let curl = "curl() { command curl --fail --silent --show-error \"$@\"; echo; }";
+    let run = run(curl, &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{out}\n{err}");
     for seen in
@@ -34,6 +54,39 @@ fn the_session_runs_as_written() {
 }
 
 #[test]
+fn the_api_answers_as_its_page_says() {
+    let server = Server::start();
+    let (folder, photo) = with_photo();
+    let blocks = sessions(API);
+    assert_eq!(blocks.len(), API.matches("```sh\n").count(), "every block of the page is run");
+    let script = blocks.concat().replace("127.0.0.1:8080", &server.address);
+    let curl = "curl() { command curl --fail --silent --show-error \"$@\"; }";
+    let run = run(curl, &script, folder.path());
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{out}\n{err}");
+    // The statuses that its commands print, each on a line of its own: those that its comments name.
+    let printed = out.lines().filter(|line| line.len() == 3 && line.bytes().all(|b| b.is_ascii_digit()));
+    let printed: Vec<&str> = printed.collect();
+    let told = ["412", "412", "409", "416", "304", "412", "400", "400", "409", "409", "404"];
+    assert_eq!(printed, told, "{out}\n{err}");
+    for seen in [
+        "\"modified\":\"2026-01-02T03:04:05.678Z\"",
+        "\"modified\":\"2026-01-03T11:00:00.000Z\"",
+        "\"type\":\"image/x-raw\"",
+        "\"creator\":\"tom\"",
+        "content-disposition: inline; filename=\"cat.jpg\"",
+        "{\"done\":true,\"count\":6}\nalbums/\nphotos/\n",
+        "\"copied\":{\"directories\":1,\"files\":4,\"bytes\":2400000}}",
+        "\"copied\":{\"directories\":0,\"files\":0,\"bytes\":0}}",
+        "ok\nok\n",
+    ] {
+        assert!(out.contains(seen), "{seen} is missing in\n{out}");
+    }
+    assert_eq!(std::fs::read(folder.path().join("cat.jpg")).unwrap(), photo);
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
 fn whole_trees_go_up_and_come_back_as_written() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
@@ -41,8 +94,8 @@ fn whole_trees_go_up_and_come_back_as_written() {
     std::fs::write(folder.path().join("holiday/day 1/beach.jpg"), [1; 1000]).unwrap();
     let program = env!("CARGO_BIN_EXE_rowdrive");
     let script = session(2).replace("target/debug/rowdrive", "rowdrive");
-    let script = format!("set -e\nrowdrive() {{ {program} \"$@\" --server http://{}; }}\n{script}", server.address);
-    let run = Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).output().unwrap();
+    let rowdrive = format!("rowdrive() {{ {program} \"$@\" --server http://{}; }}", server.address);
+    let run = run(&rowdrive, &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{out}\n{err}");
     for seen in ["1 files sent (1000 bytes)", "1 files fetched", "holiday/\n", "/photos/holiday/day 1/beach.jpg\n"] {
