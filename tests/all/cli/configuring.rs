@@ -155,9 +155,9 @@ fn a_wrong_file_is_2_and_says_where() {
         ("head-timeout = \"25h\"", 1, "it is from 1ms to 24h"),
     ] {
         let path = written(folder.path(), text);
-        // Flags that win do not make it right.
-        let refused =
-            run(&[], &["serve", "--config", &path, "--data", "x", "--memory", "1GiB", "--listen", "127.0.0.1:0"]);
+        // Flags that win do not make it right. Nothing is served where it is taken all the same.
+        let flags = ["--data", "x", "--memory", "1GiB", "--listen", "127.0.0.1:0", "--print-config"];
+        let refused = run(&[], &[&["serve", "--config", &path][..], &flags].concat());
         assert_eq!(refused.code, Some(2), "{text}: {refused:?}");
         assert!(refused.err.starts_with(&format!("rowdrive: {path}, line {line}: ")), "{text}: {}", refused.err);
         assert!(refused.err.contains(told) && refused.err.lines().count() == 1, "{text}: {}", refused.err);
