@@ -13,7 +13,9 @@ use crate::schema::DrivePath;
 /// Delete a file
 #[utoipa::path(delete, path = "/v1/fs/{path}", operation_id = "delete", tag = "files",
     params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
-           ("If-Match" = Option<String>, Header, description = "Delete only this version")),
+           ("If-Match" = Option<String>, Header, description = "Delete only this version"),
+           ("If-None-Match" = Option<String>, Header, description = "Delete only another version"),
+           ("If-Unmodified-Since" = Option<String>, Header, description = "Delete only a version that is not newer")),
     responses((status = 204, description = "Deleted")))]
 pub async fn delete(
     State(app): State<App>,

@@ -1,7 +1,7 @@
 //! The API's description (OpenAPI 3.1), made of what stands at each handler.
 
 use axum::response::Response;
-use utoipa::openapi::path::{HttpMethod, Operation};
+use utoipa::openapi::path::{HttpMethod, Operation, Parameter};
 use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
@@ -57,6 +57,11 @@ impl Modify for Heads {
         let Some(mut head) = file.get.clone() else { return };
         head.operation_id = Some("head".to_owned());
         head.summary = Some("The headers of a download".to_owned());
+        // A range is for bodies (RFC 9110 section 14.2).
+        head.responses.responses.retain(|status, _| !matches!(status.as_str(), "206" | "416"));
+        if let Some(parameters) = &mut head.parameters {
+            parameters.retain(|parameter| !is_named(parameter, &["Range", "If-Range"]));
+        }
         for response in head.responses.responses.values_mut() {
             if let RefOr::T(response) = response {
                 response.content.clear();
@@ -66,6 +71,10 @@ impl Modify for Heads {
     }
 }
 
+fn is_named(parameter: &RefOr<Parameter>, names: &[&str]) -> bool {
+    matches!(parameter, RefOr::T(parameter) if names.contains(&parameter.name.as_str()))
+}
+
 /// The problems that each operation may answer with.
 struct Problems;
 
@@ -73,7 +82,7 @@ struct Problems;
 const ALWAYS: [Kind; 6] =
     [Kind::Malformed, Kind::SlowClient, Kind::TargetTooLong, Kind::UnknownHost, Kind::Internal, Kind::Busy];
 /// Where something may be missing.
-const READING: [Kind; 1] = [Kind::NotFound];
+const READING: [Kind; 2] = [Kind::NotFound, Kind::Precondition];
 const WRITING: [Kind; 7] = [
     Kind::ForeignOrigin,
     Kind::NotFound,
@@ -127,7 +136,7 @@ impl Modify for Root {
             let Some(mut operation) = operation else { continue };
             operation.operation_id = Some(id.to_owned());
             if let Some(parameters) = &mut operation.parameters {
-                parameters.retain(|parameter| !matches!(parameter, RefOr::T(parameter) if parameter.name == "path"));
+                parameters.retain(|parameter| !is_named(parameter, &["path"]));
             }
             api.paths.add_path_operation("/v1/fs/", vec![method], operation);
         }

@@ -263,9 +263,10 @@ impl From<DriveError> for Problem {
             DriveError::IsFile => {
                 Self::new(Kind::IsFile, "A file stands at this path: choose another path, or remove it first.")
             }
-            DriveError::Exists => {
-                Self::new(Kind::Exists, "Choose another target, remove it first, or ask for overwrite.")
-            }
+            DriveError::Exists => Self::new(
+                Kind::Exists,
+                "Choose another target, or remove it first; `overwrite` replaces a file by a file.",
+            ),
             DriveError::NotEmpty => Self::new(Kind::NotEmpty, "Remove what is in the directory first."),
             DriveError::Root => Self::malformed("The root is always there: it can be neither moved nor removed."),
             DriveError::IntoItself => Self::malformed("The target lies inside the source: choose another one."),

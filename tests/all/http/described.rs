@@ -163,6 +163,7 @@ async fn answers_are_as_described() {
         ("GET", "/v1/fs/{path}", "/v1/fs/d/f", &[], String::new(), 200),
         ("GET", "/v1/fs/{path}", "/v1/fs/d/f", &[("range", "bytes=0-1")], String::new(), 206),
         ("GET", "/v1/fs/{path}", "/v1/fs/d/f", &[("range", "bytes=99-")], String::new(), 416),
+        ("GET", "/v1/fs/{path}", "/v1/fs/d/f", &[("if-match", "\"other\"")], String::new(), 412),
         ("GET", "/v1/fs/{path}", "/v1/fs/d", &[], String::new(), 308),
         ("GET", "/v1/fs/{path}", "/v1/fs/nothing", &[], String::new(), 404),
         ("HEAD", "/v1/fs/{path}", "/v1/fs/d/f", &[], String::new(), 200),
