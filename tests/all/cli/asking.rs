@@ -83,7 +83,7 @@ fn moving_copying_and_removing() {
         ("ls /c/g/", "Nothing stands at this path", "not-found"),
         ("stat /none", "Nothing stands at this path", "not-found"),
         ("find x --under /none", "(404)", "not-found"),
-        ("mv /a /c", "ask for overwrite", "exists"),
+        ("mv /a /c", "or remove it first", "exists"),
         ("mv /a/f /none/f", "Make the parent directory first", "parent-missing"),
         ("cp /a /a/x", "inside the source", "malformed"),
         ("rm /c", "Remove what is in the directory first", "not-empty"),
