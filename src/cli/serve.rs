@@ -15,7 +15,7 @@ use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::http::{self, Limits, Options};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::Tables;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::config::{Configuration, Settings};
 use super::period::Period;
@@ -114,7 +114,7 @@ impl Serve {
 
     async fn serve(self, settings: &Settings) -> Result<Ended> {
         let data = folder(&self.data)?;
-        let listener = TcpListener::bind(self.listen).await.map_err(|e| ServeError::Listen(self.listen, e))?;
+        let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let rocks =
             Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(|e| ServeError::Store(data.clone(), e))?;
@@ -164,6 +164,18 @@ impl Serve {
 fn folder(data: &Path) -> Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
     made.and_then(|()| canonicalize(data)).map_err(|e| ServeError::Folder(data.to_owned(), e))
+}
+
+/// Connections that may wait to be taken, as far as the system lets them (`net.core.somaxconn`). When they come all
+/// at once, each that finds no room is tried again by its client's system after a second.
+const BACKLOG: u32 = 4_096;
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait until connections of the process before it are forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn announce(listener: &TcpListener) -> io::Result<()> {
