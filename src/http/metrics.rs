@@ -131,8 +131,13 @@ fn name(method: &Method) -> &'static str {
 #[utoipa::path(get, path = "/metrics", operation_id = "metrics", tag = "operating",
     responses((status = 200, description = "In the OpenMetrics format", content_type = MEDIA_TYPE, body = String)))]
 pub async fn get(State(app): State<App>) -> Result<Response> {
-    let mut out = String::new();
-    text::encode(&mut out, &app.registry).map_err(|e| Problem::internal(&e))?;
+    // Some of it is asked of the database and of the file system, which may take their time.
+    let told = tokio::task::spawn_blocking(move || {
+        let mut out = String::new();
+        text::encode(&mut out, &app.registry).map(|()| out)
+    });
+    let told = told.await.map_err(|e| Problem::internal(&e))?;
+    let out = told.map_err(|e| Problem::internal(&e))?;
     let headers =
         [(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     Ok((headers, out).into_response())

@@ -303,7 +303,14 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Busy => Self::new(Kind::Busy, "Too many writes are waiting: try again."),
-            StoreError::Full(_) | StoreError::Unknown { full: true, .. } => disk_full(&error),
+            StoreError::Full(_) => disk_full(&error),
+            StoreError::Unknown { full: true, .. } => {
+                tracing::error!(cause = ?error, "the disk was full while a write was under way");
+                Problem::new(
+                    Kind::DiskFull,
+                    "There was no room left, and the change may have happened or not: make room, look, then try again.",
+                )
+            }
             StoreError::Unknown { .. } => {
                 tracing::error!(cause = ?error, "the outcome of a write is not known");
                 Problem::new(Kind::OutcomeUnknown, "The change may have happened or not: look, then try again.")

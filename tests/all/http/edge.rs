@@ -42,6 +42,20 @@ async fn drip(mut socket: TcpStream, byte: u8, pause: Duration) -> String {
     panic!("the server waits on");
 }
 
+/// Waits until the metrics tell that so many connections were closed for this reason.
+async fn counted(live: &Live, why: &str, many: usize) {
+    let wanted = format!("rowdrive_http_connections_closed_total{{why=\"{why}\"}} {many}\n");
+    let begun = Instant::now();
+    loop {
+        let told = live.raw(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+        if told.contains(&wanted) {
+            return;
+        }
+        assert!(begun.elapsed() < LONG, "{wanted} in {told}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_slow_head_is_refused_and_an_idle_connection_closed() {
     let live = live_with(short()).await;
@@ -57,6 +71,8 @@ async fn a_slow_head_is_refused_and_an_idle_connection_closed() {
     socket.write_all(GET.as_bytes()).await.unwrap();
     assert!(read_until(&mut socket, "ok").await.starts_with("HTTP/1.1 200 "));
     assert_eq!(rest(&mut socket).await, "");
+    counted(&live, "slow-head", 1).await;
+    counted(&live, "idle", 2).await;
 }
 
 #[tokio::test]
@@ -92,6 +108,7 @@ async fn who_does_not_read_is_let_go() {
     let mut all = Vec::new();
     let _reset = timeout(LONG, socket.read_to_end(&mut all)).await.unwrap();
     assert!(!all.is_empty() && all.len() < 30_000_000, "{} bytes", all.len());
+    counted(&live, "slow-reader", 1).await;
 }
 
 async fn is_answered(live: &Live) -> bool {
