@@ -47,6 +47,11 @@ pub struct Serve {
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
+    /// Connections of one address at a time; no more than of all together. Behind a proxy all clients have one address.
+    #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS_PER_ADDRESS")]
+    #[arg(default_value_t = Limits::default().connections_of_address)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    connections_per_address: usize,
     #[command(flatten)]
     times: Times,
     /// Read before all others.
@@ -152,6 +157,7 @@ impl Serve {
         let times = &self.times;
         Limits {
             connections: self.connections,
+            connections_of_address: self.connections_per_address,
             head: times.head_timeout.0,
             body_idle: times.body_idle_timeout.0,
             body_grace: times.body_grace.0,
@@ -203,15 +209,16 @@ mod tests {
     fn every_limit_is_its_own_option() {
         let given = limits(&[
             "--connections=5",
+            "--connections-per-address=6",
             "--head-timeout=1s",
             "--body-idle-timeout=2s",
             "--body-grace=3s",
             "--write-idle-timeout=4s",
         ]);
-        let Limits { connections, head, body_idle, body_grace, write_idle } = given;
+        let Limits { connections, connections_of_address, head, body_idle, body_grace, write_idle } = given;
         assert_eq!(
-            (connections, [head, body_idle, body_grace, write_idle]),
-            (5, [1, 2, 3, 4].map(Duration::from_secs))
+            (connections, connections_of_address, [head, body_idle, body_grace, write_idle]),
+            (5, 6, [1, 2, 3, 4].map(Duration::from_secs))
         );
         assert_eq!(format!("{:?}", limits(&[])), format!("{:?}", Limits::default()));
     }

@@ -65,6 +65,8 @@ pub struct Options {
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
+    /// Connections of one address at a time.
+    pub connections_of_address: usize,
     /// How long the head of a request may take, and how long a connection may be idle before it.
     pub head: Duration,
     /// How long a body may bring nothing.
@@ -80,6 +82,7 @@ impl Default for Limits {
         let seconds = Duration::from_secs;
         Self {
             connections: 4096,
+            connections_of_address: 4096,
             head: seconds(30),
             body_idle: seconds(30),
             body_grace: seconds(60),

@@ -13,6 +13,7 @@ mod slots;
 mod socket;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub async fn serve<F>(
 where
     F: Future<Output = ()> + Send,
 {
-    let server = Arc::new(Server { limits, slots: Slots::new(limits.connections), seen });
+    let server =
+        Arc::new(Server { limits, slots: Slots::new(limits.connections, limits.connections_of_address), seen });
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -52,7 +54,9 @@ where
         tokio::select! {
             at_once = &mut shutdown => break at_once,
             socket = listener.accept() => match socket {
-                Ok((stream, _)) => { connections.spawn(server.clone().run(stream, app.clone(), ended.clone())); }
+                Ok((stream, from)) => {
+                    connections.spawn(server.clone().run(stream, from.ip(), app.clone(), ended.clone()));
+                }
                 Err(error) => refused(&error).await,
             },
             Some(_) = connections.join_next() => {}
@@ -91,13 +95,13 @@ struct Server {
 }
 
 impl Server {
-    async fn run(self: Arc<Self>, stream: TcpStream, app: Router, ended: watch::Receiver<bool>) {
+    async fn run(self: Arc<Self>, stream: TcpStream, from: IpAddr, app: Router, ended: watch::Receiver<bool>) {
         self.seen.accepted.inc();
         // Small answers must not wait for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        match self.slots.take() {
+        match self.slots.take(from) {
             Some(slot) => {
                 self.seen.open.inc();
                 if let Some(why) = connection::serve(stream, app, slot, self.limits, ended).await {

@@ -16,7 +16,14 @@ const GET: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 fn short() -> Limits {
     let ms = Duration::from_millis;
-    Limits { connections: 100, head: ms(300), body_idle: ms(300), body_grace: ms(500), write_idle: ms(500) }
+    Limits {
+        connections: 100,
+        connections_of_address: 100,
+        head: ms(300),
+        body_idle: ms(300),
+        body_grace: ms(500),
+        write_idle: ms(500),
+    }
 }
 
 /// Until the server closes.
@@ -136,6 +143,17 @@ async fn slow_clients_keep_nobody_out() {
     let last = slow.last_mut().unwrap();
     last.write_all(b" HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     assert!(read_until(last, "ok").await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn one_address_has_its_share() {
+    let live = live_with(Limits { connections_of_address: 3, ..Limits::default() }).await;
+    let mut first = live.connect().await;
+    first.write_all(b"GET /healthz").await.unwrap();
+    let _others = [live.connect().await, live.connect().await];
+    assert!(is_answered(&live).await);
+    let told = rest(&mut first).await;
+    assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
 }
 
 #[tokio::test]
