@@ -130,7 +130,7 @@ fn the_example_holds_every_option_and_its_default() {
 #[test]
 fn a_wrong_file_is_2_and_says_where() {
     let folder = tempfile::tempdir().unwrap();
-    let known = "there are data, listen, memory, host, max-body, connections, head-timeout";
+    let known = "there are data, listen, memory, host, max-body, connections, connections-per-address, head-timeout";
     for (text, line, told) in [
         ("colour = 1", 1, known),
         ("\nmax_body = 1", 2, known),
