@@ -1,11 +1,12 @@
 //! The tree of files that every layout holds: seeded, so that a run can be repeated.
 
+use std::collections::HashSet;
+
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-
-/// Bytes of content of each file: small, so that keys and rows are what is measured.
-pub const CONTENT: usize = 1024;
+use rowdrive::schema::Timestamp;
+use rowdrive::schema::file::{Attributes, Digest, Location};
 
 /// A file that is to be stored.
 #[derive(Clone, Debug)]
@@ -28,52 +29,84 @@ pub const FIRST_DAY: i64 = 1_640_995_200_000;
 pub const DAY: i64 = 86_400_000;
 pub const DAYS: i64 = 3 * 365;
 
+/// Below it lies everything.
+pub const HOME: &str = "/home/photos";
+/// The folder in which one file in ten lies: what a camera or a telephone leaves.
+pub const CAMERA: &str = "/home/photos/camera";
+/// The name that a file of each folder has, beside those that are like no other.
+pub const COVER: &str = "cover.jpg";
+
 impl Tree {
-    /// Years, months and events, as a photo library has them; about 50 files a folder, some much larger.
+    /// Years, months and events, as a photo library has them, of about 50 files each, and one folder of a tenth of
+    /// all files. One file of each event has the same name, all others have their own.
     pub fn new(files: u32, seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let folders = (files / 50).max(4) as usize;
-        let mut dirs = vec!["/home".to_owned(), "/home/photos".to_owned()];
-        for folder in 0..folders {
-            let year = format!("/home/photos/{}", 2000 + folder % 25);
-            let month = format!("{year}/{:02}-month", folder / 25 % 12);
-            for dir in [&year, &month] {
-                if !dirs.contains(dir) {
+        let mut dirs = ["/home", HOME, CAMERA].map(str::to_owned).to_vec();
+        let mut events = Vec::new();
+        let mut made = HashSet::new();
+        for event in 0..(files / 50).max(4) as usize {
+            let year = 2000 + event % 25;
+            let month = event / 25 % 12 + 1;
+            let parents = [format!("{HOME}/{year}"), format!("{HOME}/{year}/{year}-{month:02}")];
+            for dir in &parents {
+                if made.insert(dir.clone()) {
                     dirs.push(dir.clone());
                 }
             }
-            dirs.push(format!("{month}/event-{folder:07}"));
+            let [_, parent] = parents;
+            events.push(dirs.len());
+            dirs.push(format!("{parent}/event-{event:07}"));
         }
-        let events: Vec<usize> =
-            (0..dirs.len()).filter(|i| dirs.get(*i).is_some_and(|d| d.contains("event"))).collect();
-        let mut all: Vec<File> = (0..files)
-            .map(|n| {
-                // One file in ten lies in one of the four largest folders.
-                let among = if random.random_ratio(1, 10) { events.len().min(4) } else { events.len() };
-                let dir = events.get(random.random_range(0..among)).copied().unwrap_or_default();
-                let modified = FIRST_DAY + random.random_range(0..DAYS * DAY);
-                File { dir, name: format!("IMG_{n:08}.jpg"), modified }
-            })
-            .collect();
+        let mut all = Vec::with_capacity(files as usize);
+        for n in 0..files {
+            let in_camera = random.random_ratio(1, 10);
+            let dir =
+                if in_camera { 2 } else { events.get(random.random_range(0..events.len())).copied().unwrap_or(2) };
+            let modified = FIRST_DAY + random.random_range(0..DAYS * DAY);
+            all.push(File { dir, name: format!("IMG_{n:08}.jpg"), modified });
+        }
+        all.sort_by(|a, b| (dirs.get(a.dir), &a.name).cmp(&(dirs.get(b.dir), &b.name)));
+        let mut before = None;
+        for file in &mut all {
+            if before.replace(file.dir) != Some(file.dir) {
+                file.name = COVER.to_owned();
+            }
+        }
         all.sort_by(|a, b| (dirs.get(a.dir), &a.name).cmp(&(dirs.get(b.dir), &b.name)));
         Self { dirs, files: all }
     }
 
-    /// Directories that hold files.
+    /// Directories that hold files, but for the largest.
     pub fn folders(&self) -> Vec<&str> {
         self.dirs.iter().filter(|d| d.contains("event")).map(String::as_str).collect()
     }
 
-    /// Positions of files in random order, as often as asked for.
-    pub fn picks(&self, count: usize, seed: u64) -> Vec<usize> {
-        let mut random = StdRng::seed_from_u64(seed ^ 0x5eed);
-        let mut all: Vec<usize> = (0..self.files.len()).collect();
-        all.shuffle(&mut random);
-        all.into_iter().cycle().take(count).collect()
+    /// Files in random order.
+    pub fn shuffled(&self, seed: u64) -> Vec<&File> {
+        let mut all: Vec<_> = self.files.iter().collect();
+        all.shuffle(&mut StdRng::seed_from_u64(seed ^ 0x5eed));
+        all
+    }
+
+    pub fn dir(&self, file: &File) -> &str {
+        self.dirs.get(file.dir).map_or("", String::as_str)
     }
 
     pub fn path(&self, file: &File) -> String {
-        format!("{}/{}", self.dirs.get(file.dir).map_or("", String::as_str), file.name)
+        format!("{}/{}", self.dir(file), file.name)
+    }
+}
+
+/// Files without content: what lies in content files costs all layouts the same.
+pub fn attributes(modified: i64) -> Attributes {
+    Attributes {
+        size: 0,
+        mime: "image/jpeg".into(),
+        creator: "loadtest".into(),
+        modified: Timestamp::from_ms(modified),
+        added: Timestamp::from_ms(modified),
+        digest: Digest(std::array::from_fn(|i| (modified >> (i % 8)) as u8)),
+        location: Location::Inline,
     }
 }
 
@@ -92,5 +125,18 @@ mod tests {
         let again = Tree::new(2_000, 7);
         assert!(tree.files.iter().zip(&again.files).all(|(a, b)| a.name == b.name && a.modified == b.modified));
         assert!(tree.files.is_sorted_by_key(|f| tree.path(f)));
+        let paths: HashSet<_> = tree.files.iter().map(|f| tree.path(f)).collect();
+        assert_eq!(paths.len(), 2_000);
+    }
+
+    #[test]
+    fn names_of_directories_are_there_once_and_one_name_of_a_file_everywhere() {
+        let tree = Tree::new(2_000, 7);
+        let names: HashSet<_> = tree.dirs.iter().map(|dir| dir.rsplit_once('/').unwrap().1).collect();
+        assert_eq!(names.len(), tree.dirs.len());
+        let used: HashSet<_> = tree.files.iter().map(|file| file.dir).collect();
+        assert_eq!(tree.files.iter().filter(|file| file.name == COVER).count(), used.len());
+        let camera = tree.files.iter().filter(|file| tree.dir(file) == CAMERA).count();
+        assert!((150..250).contains(&camera), "{camera}");
     }
 }

@@ -1,70 +1,76 @@
-//! Compares row-key layouts on the same store and the same data: what each operation costs, and how evenly
-//! the writes of an import spread over regions.
+//! What a row-key design costs, and how close the drive comes to what its machine can do.
 //!
-//! `data` makes the tree of files, `naive` and `uuid` are the layouts, `measure` times operations, `regions`
-//! counts where writes land, `report` prints the table.
-//!
-//! `loadtest subtrees` measures operations on whole directories instead: `subtrees`, beside `plain`, the same rows
-//! moved in a RocksDB of their own.
+//! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`operations`]: what is measured of each, by
+//!   [`measure`]; [`subject`]: one layout from an empty folder to its figures; [`settled`]: what a store holds
+//! - [`regions`]: how evenly row keys spread load, with [`stats`]
+//! - [`http`]: load on a server; [`limits`]: goals beside what the machine can do
+//! - [`subtrees`]: operations on whole directories, beside [`plain`], the same rows in a RocksDB of their own
+//! - [`run`]: all of that; [`report`]: what comes of it; [`machine`]: on what
 
 mod data;
+mod http;
+mod layouts;
+mod limits;
+mod machine;
 mod measure;
-mod naive;
+mod operations;
+mod options;
 mod plain;
 mod regions;
 mod report;
 mod run;
+mod settled;
+mod stats;
+mod subject;
 mod subtrees;
-mod uuid_layout;
 
-use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::Parser;
+use tokio::sync::watch;
 
-/// Compares the naive full-path layout with the uuid layout.
-#[derive(Debug, Parser)]
-#[command(version)]
-pub struct Options {
-    /// Files in the tree.
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
-    size: u32,
-    /// Requests in flight at a time.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    clients: u32,
-    /// Seed of everything random.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Where the stores are made (and removed again); by default a folder for temporary files.
-    #[arg(long, global = true)]
-    dir: Option<PathBuf>,
-    #[command(subcommand)]
-    instead: Option<Instead>,
-}
+use options::{Instead, Options};
+use run::Run;
 
-#[derive(Debug, Subcommand)]
-enum Instead {
-    /// Times moving, copying and deleting whole directories, beside the same rows in a plain RocksDB.
-    Subtrees(subtrees::Options),
-}
-
-impl Options {
-    /// A folder that is removed when it is dropped.
-    fn scratch(&self) -> std::io::Result<tempfile::TempDir> {
-        match &self.dir {
-            Some(dir) => tempfile::tempdir_in(dir),
-            None => tempfile::tempdir(),
+#[tokio::main]
+async fn main() -> ExitCode {
+    match ended(Options::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("loadtest: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let options = Options::parse();
-    if let Some(Instead::Subtrees(asked)) = &options.instead {
-        println!("{}", subtrees::run(asked, &options.scratch()?).await?);
-        return Ok(());
+async fn ended(options: Options) -> Result<()> {
+    match &options.instead {
+        Some(Instead::Server(asked)) => return limits::server::serve(asked).await,
+        Some(Instead::Subtrees(asked)) => {
+            println!("{}", subtrees::run(asked, &options.scratch()?).await?);
+            return Ok(());
+        }
+        Some(Instead::Http(asked)) if asked.clean_up => {
+            let found = http::clean_up(&http::Base::find(&asked.url).await?).await?;
+            println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });
+            return Ok(());
+        }
+        Some(Instead::Http(_) | Instead::Limits) | None => {}
     }
-    let results = run::all(&options).await?;
-    println!("{}", report::render(&options, &results));
-    Ok(())
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        // Asked once, what is measured is written; asked twice, nothing more is done.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            eprintln!("ending: once more to end at once");
+            stop.send_replace(true);
+        }
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    });
+    let (report, ended) = Run::new(&options, options.pace(stopped))?.all().await;
+    println!("{}", report::text::render(&report));
+    println!("\n{} has the plots", options.out.join("report.html").display());
+    ended
 }

@@ -18,8 +18,9 @@ use rowdrive::migrate;
 use rowdrive::schema::{CF, DrivePath, dir, op};
 use rowdrive::table::{Ask, CellCursor, PageAsk, RowCursor, RowRange, ScanAsk, Tables};
 use tempfile::TempDir;
+use tokio::sync::watch;
 
-use crate::measure::measure;
+use crate::measure::{Pace, measure};
 use crate::plain::{Plain, Synced, key};
 
 /// Requests at a time while a tree is made.
@@ -63,11 +64,27 @@ struct Subject {
     deleted: Times,
 }
 
+/// Seconds until a move was answered, and those that the same rows took in a RocksDB of their own.
+pub struct Moved {
+    pub ours: f64,
+    pub plain: f64,
+}
+
+/// Moves one directory of so many files, again and again.
+pub async fn moved(files: u32, runs: u32, folder: &Path) -> anyhow::Result<Vec<Moved>> {
+    let mut subject = Subject::wide(files, folder).await?;
+    for run in 0..runs {
+        subject.run_move(run).await?;
+    }
+    subject.drive.close().await;
+    let Times { answered, plain_batches, .. } = &subject.moved;
+    let seconds =
+        |(ours, plain): (&Duration, &Duration)| Moved { ours: ours.as_secs_f64(), plain: plain.as_secs_f64() };
+    Ok(answered.iter().zip(plain_batches).map(seconds).collect())
+}
+
 pub async fn run(options: &Options, scratch: &TempDir) -> anyhow::Result<String> {
-    let wide = vec!["/0".to_owned()];
-    let files = (0..options.files).map(|n| format!("/0/IMG_{n:08}.jpg")).collect();
-    let title = format!("1 directory, {} files", options.files);
-    let wide = Subject::make(title, &scratch.path().join("wide"), wide, files).await?;
+    let wide = Subject::wide(options.files, &scratch.path().join("wide")).await?;
     let mut directories: Vec<String> = vec!["/0".to_owned()];
     for n in 1..options.directories as usize {
         let parent = directories.get((n - 1) / FAN).map_or("", String::as_str);
@@ -94,6 +111,13 @@ pub async fn run(options: &Options, scratch: &TempDir) -> anyhow::Result<String>
 }
 
 impl Subject {
+    /// One directory of so many files.
+    async fn wide(files: u32, folder: &Path) -> anyhow::Result<Self> {
+        let title = format!("1 directory, {files} files");
+        let files = (0..files).map(|n| format!("/0/IMG_{n:08}.jpg")).collect();
+        Self::make(title, folder, vec!["/0".to_owned()], files).await
+    }
+
     async fn make(title: String, folder: &Path, directories: Vec<String>, files: Vec<String>) -> anyhow::Result<Self> {
         let rocks = Arc::new(Rocks::open(&folder.join("db"), RocksOptions::default())?);
         let tables = Tables::new(rocks.clone());
@@ -102,18 +126,17 @@ impl Subject {
         for directory in directories {
             drive.mkdir(&DrivePath::parse(&directory)?, "loadtest", false).await?;
         }
-        measure(&format!("making {title}"), AT_A_TIME, files, |path| put(drive.clone(), path)).await?;
+        let pace = Pace { at_a_time: AT_A_TIME, budget: Duration::MAX, stop: watch::channel(false).1 };
+        measure(&format!("making {title}"), &pace, files, |path| put(drive.clone(), path)).await?;
         let plain = Plain::create(&folder.join("plain"), &cells(&tables, &DrivePath::parse("/0")?).await?)?;
         let [moved, copied, deleted] = [Times::default(), Times::default(), Times::default()];
         Ok(Self { title, drive, tables, rocks, plain, moved, copied, deleted })
     }
 
-    /// Each operation once: the move beside the plain ones, so that all meet the same machine.
-    async fn run(&mut self, run: u32, bar: &ProgressBar) -> anyhow::Result<()> {
+    /// Moves the tree, beside the plain ones, so that all meet the same machine. Returns where it is then.
+    async fn run_move(&mut self, run: u32) -> anyhow::Result<DrivePath> {
         let (from, to) = (format!("/{run}"), format!("/{}", run + 1));
-        let (old, new, copy) = (DrivePath::parse(&from)?, DrivePath::parse(&to)?, DrivePath::parse(COPY)?);
-
-        bar.set_message(format!("move: {}", self.title));
+        let (old, new) = (DrivePath::parse(&from)?, DrivePath::parse(&to)?);
         let start = Instant::now();
         self.drive.move_node(&old, &new, false).await?;
         self.moved.answered.push(start.elapsed());
@@ -123,6 +146,14 @@ impl Subject {
         let between = format!("{to}b");
         self.moved.plain_batches.push(self.plain.move_rows(&from, &between, Synced::EachBatch)?);
         self.moved.plain_once.push(self.plain.move_rows(&between, &to, Synced::Once)?);
+        Ok(new)
+    }
+
+    /// Each operation once.
+    async fn run(&mut self, run: u32, bar: &ProgressBar) -> anyhow::Result<()> {
+        bar.set_message(format!("move: {}", self.title));
+        let new = self.run_move(run).await?;
+        let copy = DrivePath::parse(COPY)?;
         bar.inc(1);
 
         bar.set_message(format!("copy: {}", self.title));

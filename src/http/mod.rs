@@ -40,7 +40,7 @@ mod stat;
 
 pub use headers::repr_digest;
 pub use router::router;
-pub use serve::serve;
+pub use serve::{serve, serve_beside};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use axum::Router;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -15,7 +16,23 @@ pub async fn serve<F>(
     listener: TcpListener,
     drive: Drive,
     options: Options,
+    registry: Registry,
+    shutdown: impl Future<Output = F> + Send,
+) -> io::Result<()>
+where
+    F: Future<Output = ()> + Send,
+{
+    serve_beside(listener, drive, options, registry, Router::new(), shutdown).await
+}
+
+/// As [`serve`], with further routes that none of the drive's checks stand before: for whoever measures what the
+/// drive costs on the same connections.
+pub async fn serve_beside<F>(
+    listener: TcpListener,
+    drive: Drive,
+    options: Options,
     mut registry: Registry,
+    beside: Router,
     shutdown: impl Future<Output = F> + Send,
 ) -> io::Result<()>
 where
@@ -24,5 +41,6 @@ where
     let limits = options.limits;
     let metrics = Metrics::register(&mut registry);
     let connections = metrics.connections.clone();
-    edge::serve(listener, router::routes(drive, options, metrics, registry), limits, connections, shutdown).await
+    let app = router::routes(drive, options, metrics, registry).merge(beside);
+    edge::serve(listener, app, limits, connections, shutdown).await
 }

@@ -1,0 +1,201 @@
+//! A table of rows that hold one node each: what the layouts made by hand are built of.
+
+use std::ops::Bound;
+
+use anyhow::Result;
+use bytes::Bytes;
+use futures_util::future::ready;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use rowdrive::schema::dir::{DirEntry, Entry};
+use rowdrive::schema::file::Attributes;
+use rowdrive::schema::{CF, DirId, FileId, Place, Timestamp};
+use rowdrive::table::spec::CellSize;
+use rowdrive::table::{
+    Ask, Change, Check, Class, Column, FamilySpec, Guarded, Outcome, Plan, Row, RowCursor, RowKey, RowRange, ScanAsk,
+    TableSpec, Tables,
+};
+
+use super::{Child, Node, Verdict};
+
+const FILE: &[u8] = b"f";
+const DIRECTORY: &[u8] = b"d";
+/// Rows of a scan that are read at a time.
+const SCAN: usize = 5_000;
+/// Rows that one commit of a rename changes, and commits of it at a time.
+const BATCH: usize = 100;
+const AT_A_TIME: usize = 16;
+
+/// What a row holds: the values that the drive itself keeps of a name, so that all layouts store the same bytes.
+#[derive(Clone, Debug)]
+pub enum Stored {
+    Directory(DirEntry),
+    File(Entry),
+}
+
+impl Stored {
+    pub fn directory(id: DirId) -> Self {
+        Self::Directory(DirEntry { id, creator: "loadtest".into(), created: Timestamp::from_ms(0) })
+    }
+
+    pub fn file(attributes: &Attributes) -> Self {
+        Self::File(Entry { id: FileId::random(), place: Place::CREATED, attributes: attributes.clone() })
+    }
+
+    /// None if the row holds none.
+    pub fn of(row: &Row) -> Result<Option<Self>> {
+        Ok(match (row.get(CF, DIRECTORY), row.get(CF, FILE)) {
+            (Some(value), _) => Some(Self::Directory(DirEntry::decode(value)?)),
+            (None, Some(value)) => Some(Self::File(Entry::decode(value)?)),
+            (None, None) => None,
+        })
+    }
+
+    pub fn node(self) -> Node {
+        match self {
+            Self::Directory(_) => Node::Directory,
+            Self::File(entry) => Node::File(entry.attributes),
+        }
+    }
+
+    fn cell(&self) -> (Column, Bytes) {
+        match self {
+            Self::Directory(entry) => (Column::new(CF, DIRECTORY), entry.encode()),
+            Self::File(entry) => (Column::new(CF, FILE), entry.encode()),
+        }
+    }
+}
+
+/// Whether a row is a directory's, without a look at its value.
+pub fn is_directory(row: &Row) -> bool {
+    row.get(CF, DIRECTORY).is_some()
+}
+
+/// When the file of a row was modified, in milliseconds; none for a directory.
+pub fn modified(row: &Row) -> Result<Option<i64>> {
+    let Some(value) = row.get(CF, FILE) else { return Ok(None) };
+    Ok(Some(Entry::decode(value)?.attributes.modified.ms()))
+}
+
+#[derive(Clone)]
+pub struct Rows {
+    tables: Tables,
+    table: &'static str,
+}
+
+impl Rows {
+    pub async fn create(tables: Tables, table: &'static str) -> Result<Self> {
+        let cf = FamilySpec { name: CF.into(), bloom: true, cells: CellSize::Small, compression: Default::default() };
+        tables.create(&TableSpec { name: table.into(), class: Class::RowsReturn, families: vec![cf] }).await?;
+        Ok(Self { tables, table })
+    }
+
+    pub async fn get(&self, key: &[u8]) -> Result<Row> {
+        Ok(self.tables.get(self.table, key, &Ask::families(&[CF])).await?)
+    }
+
+    pub async fn stored(&self, key: &[u8]) -> Result<Option<Stored>> {
+        Stored::of(&self.get(key).await?)
+    }
+
+    /// The first rows of a range.
+    pub async fn some(&self, range: &RowRange, limit: usize) -> Result<Vec<(RowKey, Row)>> {
+        let (table, range, ask) = (self.table, range.clone(), Ask::families(&[CF]));
+        Ok(self.tables.scan(&ScanAsk { table, range, ask, limit, reverse: false }).await?)
+    }
+
+    pub async fn last_key(&self) -> Result<Option<RowKey>> {
+        let ask = Ask::families(&[CF]);
+        let last = ScanAsk { table: self.table, range: RowRange::all(), ask, limit: 1, reverse: true };
+        Ok(self.tables.scan(&last).await?.into_iter().next().map(|(key, _)| key))
+    }
+
+    /// Shows all rows of a range, in the order of their keys.
+    pub async fn scan(&self, range: RowRange, mut see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
+        let mut cursor = RowCursor::new(self.table, range, Ask::families(&[CF]), SCAN);
+        while let Some(rows) = cursor.next(&self.tables).await? {
+            rows.iter().try_for_each(|(key, row)| see(key, row))?;
+        }
+        Ok(())
+    }
+
+    /// Files of the rows that start so, whose names follow: `limit` of them at most, in the order of their names.
+    pub async fn files_after(&self, start: &[u8], after: &str, limit: usize) -> Result<Vec<Child>> {
+        let mut range =
+            RowRange { from: Bound::Excluded([start, after.as_bytes()].concat().into()), ..RowRange::prefix(start) };
+        let mut files = Vec::new();
+        while files.len() < limit {
+            let rows = self.some(&range, limit - files.len()).await?;
+            let Some((last, _)) = rows.last() else { break };
+            range.from = Bound::Excluded(last.clone());
+            for (key, row) in &rows {
+                if let Some(file @ Stored::File(_)) = Stored::of(row)? {
+                    let name = std::str::from_utf8(key.get(start.len()..).unwrap_or_default())?.to_owned();
+                    files.push(Child { name, node: file.node() });
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// A row that must not be there.
+    pub fn absent(&self, key: impl Into<Bytes>) -> Guarded {
+        let checks = [FILE, DIRECTORY].map(|q| Check::Absent(Column::new(CF, q))).to_vec();
+        Guarded { table: self.table, row: key.into(), checks, changes: vec![] }
+    }
+
+    /// A new row.
+    pub fn added(&self, key: impl Into<Bytes>, stored: &Stored, cells: Vec<Change>) -> Guarded {
+        let (Column { family, qualifier }, value) = stored.cell();
+        let mut absent = self.absent(key);
+        absent.changes = cells;
+        absent.changes.push(Change::Put { family, qualifier, value });
+        absent
+    }
+
+    /// A row that must be there as it was read.
+    pub fn kept(&self, key: impl Into<Bytes>, stored: &Stored) -> Guarded {
+        let (column, value) = stored.cell();
+        Guarded { table: self.table, row: key.into(), checks: vec![Check::Equals(column, value)], changes: vec![] }
+    }
+
+    /// A row that goes, with these cells beside its node's.
+    pub fn removed(&self, key: impl Into<Bytes>, stored: &Stored, cells: &[&'static [u8]]) -> Guarded {
+        let mut kept = self.kept(key, stored);
+        kept.changes.push(Change::delete(CF, stored.cell().0.qualifier));
+        kept.changes.extend(cells.iter().map(|qualifier| Change::delete(CF, *qualifier)));
+        kept
+    }
+
+    /// A row whose node changes, or cells beside it.
+    pub fn changed(&self, key: impl Into<Bytes>, old: &Stored, new: &Stored, cells: Vec<Change>) -> Guarded {
+        let (Column { family, qualifier }, value) = new.cell();
+        let mut kept = self.kept(key, old);
+        kept.changes.extend(cells);
+        kept.changes.push(Change::Put { family, qualifier, value });
+        kept
+    }
+
+    /// At one instant, or not at all.
+    pub async fn commit(&self, guarded: Vec<Guarded>) -> Result<Verdict> {
+        match self.tables.commit(Plan { guarded, ..Plan::default() }).await? {
+            Outcome::Committed => Ok(Verdict::Done),
+            Outcome::Refused(refusal) if matches!(refusal.check, Check::Absent(_)) => Ok(Verdict::Exists),
+            Outcome::Refused(_) => Ok(Verdict::Missing),
+        }
+    }
+
+    /// Each group at one instant, several groups at a time: what is too much for one commit. There is an instant at
+    /// which some have happened and others have not.
+    pub async fn commit_groups(&self, groups: Vec<Vec<Guarded>>) -> Result<Verdict> {
+        let mut batches: Vec<Vec<Guarded>> = Vec::new();
+        for group in groups {
+            match batches.last_mut() {
+                Some(batch) if batch.len() + group.len() <= BATCH => batch.extend(group),
+                _ => batches.push(group),
+            }
+        }
+        let commits = stream::iter(batches).map(|batch| self.commit(batch)).buffer_unordered(AT_A_TIME);
+        let refused = commits.try_filter(|verdict| ready(*verdict != Verdict::Done)).try_collect::<Vec<_>>().await?;
+        Ok(refused.first().copied().unwrap_or(Verdict::Done))
+    }
+}

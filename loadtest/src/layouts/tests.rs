@@ -1,0 +1,258 @@
+//! One conformance test for all layouts: random operations, held to a map of paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::schema::Timestamp;
+use rowdrive::schema::file::{Attributes, Digest, Location};
+use rowdrive::table::Tables;
+use tempfile::TempDir;
+
+use super::dirid_name::DirIdName;
+use super::full_path::FullPath;
+use super::name::Name;
+use super::relational::Relational;
+use super::row_id::RowId;
+use super::tree::Tree;
+use super::uuid::Uuid;
+use super::{Child, Layout, Node, Period, Verdict, is_within, split};
+
+const STEPS: usize = 400;
+/// Some of them sort before a slash, some after it, and some are the start of another.
+const NAMES: [&str; 6] = ["a", "a-1", "a b", "a.jpg", "ab", "b"];
+
+/// What stands where, as everyone would say.
+struct Model {
+    nodes: BTreeMap<String, Option<i64>>,
+    names_repeat: bool,
+}
+
+impl Model {
+    fn is_directory(&self, path: &str) -> bool {
+        path.is_empty() || self.nodes.get(path) == Some(&None)
+    }
+
+    fn is_file(&self, path: &str) -> bool {
+        matches!(self.nodes.get(path), Some(Some(_)))
+    }
+
+    /// Whether something new can stand here.
+    fn place(&self, path: &str) -> Verdict {
+        let (parent, name) = split(path);
+        let taken = |other: &String| if self.names_repeat { other == path } else { split(other).1 == name };
+        if !self.is_directory(parent) {
+            Verdict::Missing
+        } else if self.nodes.keys().any(taken) {
+            Verdict::Exists
+        } else {
+            Verdict::Done
+        }
+    }
+
+    fn add(&mut self, path: &str, modified: Option<i64>) -> Verdict {
+        let verdict = self.place(path);
+        if verdict == Verdict::Done {
+            self.nodes.insert(path.to_owned(), modified);
+        }
+        verdict
+    }
+
+    /// Moves a node and all below it.
+    fn rename(&mut self, from: &str, to: &str) -> Verdict {
+        let keeps_name = !self.names_repeat && split(from).1 == split(to).1;
+        let verdict = if keeps_name && self.is_directory(split(to).0) { Verdict::Done } else { self.place(to) };
+        if verdict == Verdict::Done {
+            let below: Vec<_> = self.nodes.keys().filter(|path| is_within(path, from)).cloned().collect();
+            for path in below {
+                let node = self.nodes.remove(&path).unwrap();
+                self.nodes.insert(format!("{to}{}", &path[from.len()..]), node);
+            }
+        }
+        verdict
+    }
+
+    fn children(&self, path: &str) -> BTreeMap<String, Option<i64>> {
+        let own = self.nodes.iter().filter(|(child, _)| split(child).0 == path);
+        own.map(|(child, node)| (split(child).1.to_owned(), *node)).collect()
+    }
+}
+
+fn attributes(modified: i64) -> Attributes {
+    Attributes {
+        size: 0,
+        mime: "image/jpeg".into(),
+        creator: "loadtest".into(),
+        modified: Timestamp::from_ms(modified),
+        added: Timestamp::from_ms(0),
+        digest: Digest([7; 32]),
+        location: Location::Inline,
+    }
+}
+
+fn path(random: &mut StdRng) -> String {
+    (0..random.random_range(1..=3)).map(|_| format!("/{}", NAMES[random.random_range(0..NAMES.len())])).collect()
+}
+
+fn shown(node: &Node) -> Option<i64> {
+    match node {
+        Node::Directory => None,
+        Node::File(attributes) => Some(attributes.modified.ms()),
+    }
+}
+
+fn named(children: Vec<Child>) -> Vec<(String, Option<i64>)> {
+    children.into_iter().map(|child| (child.name, shown(&child.node))).collect()
+}
+
+async fn change(layout: &impl Layout, model: &mut Model, random: &mut StdRng, step: i64) {
+    let [one, other] = [path(random), path(random)];
+    let said = match random.random_range(0..10) {
+        0..=1 => (layout.mkdir(&one).await, model.add(&one, None)),
+        2..=5 => (layout.create(&one, &attributes(step)).await, model.add(&one, Some(step))),
+        6 => {
+            let expected = if model.is_file(&one) { Verdict::Done } else { Verdict::Missing };
+            if expected == Verdict::Done {
+                model.nodes.insert(one.clone(), Some(step));
+            }
+            (layout.overwrite(&one, &attributes(step)).await, expected)
+        }
+        7 => {
+            let expected = if model.is_file(&one) { Verdict::Done } else { Verdict::Missing };
+            if expected == Verdict::Done {
+                model.nodes.remove(&one);
+            }
+            (layout.delete(&one).await, expected)
+        }
+        8 if model.is_directory(&one) && !is_within(&other, &one) => {
+            (layout.rename_folder(&one, &other).await, model.rename(&one, &other))
+        }
+        9 if model.is_file(&one) && one != other => (layout.move_file(&one, &other).await, model.rename(&one, &other)),
+        _ => return,
+    };
+    assert_eq!(said.0.unwrap(), said.1, "step {step}, {one}, {other}");
+}
+
+async fn look(layout: &impl Layout, model: &Model, random: &mut StdRng) {
+    let one = path(random);
+    let there = layout.stat(&one).await.unwrap();
+    assert_eq!(there.as_ref().map(shown), model.nodes.get(&one).copied(), "{one}");
+    if let Some(Node::File(found)) = there {
+        assert_eq!((found.mime.as_str(), found.creator.as_str()), ("image/jpeg", "loadtest"));
+    }
+    let name = NAMES[random.random_range(0..NAMES.len())];
+    let found: BTreeSet<String> = layout.find(name).await.unwrap().into_iter().collect();
+    let files = || model.nodes.iter().filter_map(|(path, modified)| Some(((*modified)?, path.clone())));
+    assert_eq!(found, files().filter(|(_, path)| split(path).1 == name).map(|(_, path)| path).collect());
+    for under in ["", "/a", "/a-1", "/ab/a"] {
+        if !model.is_directory(under) {
+            continue;
+        }
+        let period = Period { from: 50, to: 300, under: under.into(), limit: 3 };
+        let mut expected: Vec<_> =
+            files().filter(|(at, path)| (50..300).contains(at) && is_within(path, under)).collect();
+        expected.sort_unstable_by(|a, b| b.cmp(a));
+        expected.truncate(3);
+        assert_eq!(layout.period(&period).await.unwrap(), expected, "below {under:?}");
+    }
+}
+
+async fn look_everywhere(layout: &impl Layout, model: &Model) {
+    let directories = model.nodes.keys().map(String::as_str).filter(|path| model.is_directory(path)).chain([""]);
+    for directory in directories {
+        let expected = model.children(directory);
+        let names = layout.list(directory).await.unwrap().unwrap();
+        assert_eq!(names.len(), expected.len(), "{directory:?}: {names:?}");
+        assert_eq!(names.iter().collect::<BTreeSet<_>>(), expected.keys().collect(), "{directory:?}");
+        let children = named(layout.list_attributes(directory).await.unwrap().unwrap());
+        assert_eq!(children.len(), expected.len(), "{directory:?}: {children:?}");
+        assert_eq!(children.into_iter().collect::<BTreeMap<_, _>>(), expected, "{directory:?}");
+        let files: Vec<_> = expected.into_iter().filter(|(_, node)| node.is_some()).collect();
+        let mut after = String::new();
+        for page in files.chunks(2).chain([&[][..]]) {
+            let found = named(layout.page(directory, &after, 2).await.unwrap().unwrap());
+            assert_eq!(found, page, "{directory:?} after {after:?}");
+            after = page.last().map_or(after, |(name, _)| name.clone());
+        }
+    }
+    for missing in ["/z", "/a/z", "/z/a"] {
+        assert_eq!(layout.list(missing).await.unwrap(), None);
+        assert_eq!(layout.list_attributes(missing).await.unwrap(), None);
+        assert_eq!(layout.page(missing, "", 2).await.unwrap(), None);
+    }
+}
+
+async fn conforms<L: Layout>(layout: L) {
+    let mut random = StdRng::seed_from_u64(3);
+    let mut model = Model { nodes: BTreeMap::new(), names_repeat: L::NAMES_REPEAT };
+    for directory in ["/a", "/ab"] {
+        assert_eq!(layout.load_directory(directory).await.unwrap(), Verdict::Done);
+        model.nodes.insert(directory.into(), None);
+    }
+    let files: Vec<_> = [("/a/l1", 60), ("/a/l2", 61), ("/ab/l1", 62), ("/l3", 63)]
+        .map(|(path, modified)| (path.to_owned(), attributes(modified)))
+        .into();
+    let stored = files.iter().filter(|(path, file)| model.add(path, Some(file.modified.ms())) == Verdict::Done);
+    let expected = stored.count() as u64;
+    assert_eq!(layout.load(&files, 1).await.unwrap(), expected);
+    look_everywhere(&layout, &model).await;
+    for step in 0..STEPS {
+        change(&layout, &mut model, &mut random, step as i64 + 100).await;
+        look(&layout, &model, &mut random).await;
+        if step % 20 == 0 {
+            look_everywhere(&layout, &model).await;
+        }
+    }
+    look_everywhere(&layout, &model).await;
+    layout.close().await.unwrap();
+}
+
+fn tables() -> (TempDir, Tables) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Rocks::open(&dir.path().join("db"), RocksOptions { memory: 64 << 20 }).unwrap();
+    (dir, Tables::new(Arc::new(store)))
+}
+
+#[tokio::test]
+async fn relational_conforms() {
+    let dir = tempfile::tempdir().unwrap();
+    conforms(Relational::create(dir.path(), 1 << 20).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn row_id_conforms() {
+    let (_dir, tables) = tables();
+    conforms(RowId::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn name_conforms() {
+    let (_dir, tables) = tables();
+    conforms(Name::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn full_path_conforms() {
+    let (_dir, tables) = tables();
+    conforms(FullPath::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn dirid_name_conforms() {
+    let (_dir, tables) = tables();
+    conforms(DirIdName::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn uuid_conforms() {
+    let (dir, tables) = tables();
+    conforms(Uuid::create(tables, dir.path().join("content")).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn tree_conforms() {
+    let (_dir, tables) = tables();
+    conforms(Tree::create(tables).await.unwrap()).await;
+}

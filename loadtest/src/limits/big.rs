@@ -1,0 +1,166 @@
+//! The goals of large files, large folders and large stores.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+use futures_util::future::try_join_all;
+use rowdrive::table::Tables;
+
+use super::loops::Loop;
+use super::rounds::Rounds;
+use super::server::Asked;
+use super::{Options, Subject, large};
+use crate::data::Tree;
+use crate::layouts::Layout;
+use crate::layouts::uuid::Uuid;
+use crate::measure::{Pace, bar};
+use crate::report::model::Limit;
+use crate::settled::Settled;
+use crate::stats::median;
+use crate::subtrees;
+
+const MIB: f64 = 1_048_576.0;
+/// Transfers at a time, to see what each takes of memory.
+const STREAMS: u64 = 4;
+const FILE: &str = "/v1/fs/limits/large.bin";
+
+/// Bytes a file, and the time to open the store.
+pub async fn of_store(
+    tree: &Tree,
+    settled: &Settled,
+    open: &(impl Fn() -> Result<Tables> + Sync),
+    content: &Path,
+) -> Result<Vec<Limit>> {
+    let files = tree.files.len() as f64;
+    let bytes = settled.tables.values().sum::<u64>() as f64 / files;
+    let path = tree.files.iter().map(|file| tree.path(file).len()).sum::<usize>() as f64 / files;
+    let by_table = settled.tables.iter().map(|(table, bytes)| (table.clone(), *bytes as f64 / files)).collect();
+    let mut disk = at_most("disk per file, all tables and indexes", "bytes", bytes, 400.0);
+    disk.also = by_table;
+    disk.note = Some(format!("paths of {path:.0} bytes on average"));
+    let start = Instant::now();
+    let layout = Uuid::create(open()?, content.to_owned()).await?;
+    let opened = start.elapsed().as_secs_f64() * 1e3;
+    layout.close().await?;
+    let start = at_most(&format!("start with {} files", tree.files.len()), "ms", opened, 2_000.0);
+    Ok(vec![disk, start])
+}
+
+fn at_most(operation: &str, unit: &str, ours: f64, goal: f64) -> Limit {
+    Limit {
+        operation: operation.into(),
+        unit: unit.into(),
+        ours,
+        limit: goal,
+        limit_is: "goal".into(),
+        ratio: ours / goal,
+        goal: "<= 1".into(),
+        met: ours <= goal,
+        ..Limit::default()
+    }
+}
+
+pub async fn goals(subject: &Subject, options: &Options, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
+    upload(subject, options.large, keep).await?;
+    download(subject, options.large, keep).await
+}
+
+/// Bytes a second of each, by round.
+struct Transfers {
+    ours: Vec<f64>,
+    from_memory: Vec<f64>,
+    disk: Vec<f64>,
+}
+
+impl Transfers {
+    fn limit(&self, operation: String, [memory, disk]: [&str; 2]) -> Limit {
+        let limits = self.from_memory.iter().zip(&self.disk).map(|(memory, disk)| memory.min(*disk));
+        let limits: Vec<f64> = limits.collect();
+        let ratio = median(&self.ours.iter().zip(&limits).map(|(ours, limit)| ours / limit).collect::<Vec<_>>());
+        Limit {
+            operation,
+            unit: "MiB/s".into(),
+            ours: median(&self.ours) / MIB,
+            limit: median(&limits) / MIB,
+            limit_is: format!("the lesser of {memory} and {disk}"),
+            ratio,
+            goal: ">= 0.85".into(),
+            met: ratio >= 0.85,
+            raw: BTreeMap::from([
+                (memory.to_owned(), median(&self.from_memory) / MIB),
+                (disk.to_owned(), median(&self.disk) / MIB),
+            ]),
+            ..Limit::default()
+        }
+    }
+}
+
+async fn upload(subject: &Subject, bytes: u64, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
+    let Subject { server, rounds: Rounds { rounds, pace, .. }, .. } = subject;
+    let title = bar("limits: large uploads")?;
+    let mut all = Transfers { ours: Vec::new(), from_memory: Vec::new(), disk: Vec::new() };
+    let (mut device, mut memory) = (Vec::new(), Vec::new());
+    for _ in 0..*rounds {
+        pace.go_on()?;
+        let (resident, written) = (server.resident()?, server.written()?);
+        let (sent, most) = server.most_resident(large::send(server, FILE, bytes)).await?;
+        all.ours.push(sent?);
+        device.push((server.written()? - written) as f64 / bytes as f64);
+        memory.push(most.saturating_sub(resident) as f64 / MIB);
+        all.from_memory.push(large::send(server, "/limits/discard", bytes).await?);
+        let asked = Asked { tasks: 1, ms: 0, bytes };
+        all.disk.push(server.looped(Loop::DirectWrite, asked).await?.per_second);
+        title.inc(1);
+    }
+    keep(all.limit(format!("upload {} MiB, durable", bytes >> 20), ["a sink without a store", "an O_DIRECT loop"]))?;
+    keep(at_most("upload, device bytes for each of the user's", "x", median(&device), 1.02))?;
+    keep(at_most("upload, memory for a stream", "MiB", median(&memory), 8.0))?;
+    title.finish_and_clear();
+    Ok(())
+}
+
+async fn download(subject: &Subject, bytes: u64, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
+    let Subject { server, rounds: Rounds { rounds, pace, .. }, .. } = subject;
+    let title = bar("limits: large downloads")?;
+    let mut all = Transfers { ours: Vec::new(), from_memory: Vec::new(), disk: Vec::new() };
+    let mut memory = Vec::new();
+    let stream = format!("/limits/stream/{bytes}");
+    large::receive(server, FILE, bytes).await?;
+    for _ in 0..*rounds {
+        pace.go_on()?;
+        all.ours.push(large::receive(server, FILE, bytes).await?);
+        all.from_memory.push(large::receive(server, &stream, bytes).await?);
+        all.disk.push(server.looped(Loop::Pread, Asked { tasks: 1, ms: 0, bytes }).await?.per_second);
+        let resident = server.resident()?;
+        let streams = try_join_all((0..STREAMS).map(|_| large::receive(server, FILE, bytes)));
+        let (received, most) = server.most_resident(streams).await?;
+        received?;
+        memory.push(most.saturating_sub(resident) as f64 / MIB / STREAMS as f64);
+        title.inc(1);
+    }
+    keep(all.limit(format!("download {} MiB", bytes >> 20), ["a stream from memory", "a pread loop"]))?;
+    keep(at_most("download, memory for a stream", "MiB", median(&memory), 4.0))?;
+    title.finish_and_clear();
+    Ok(())
+}
+
+/// The move of a large folder, beside the same rows in a RocksDB of their own.
+pub async fn moved(options: &Options, scratch: &Path, pace: &Pace) -> Result<Limit> {
+    pace.go_on()?;
+    let times = subtrees::moved(options.moved, options.rounds as u32, &scratch.join("moved")).await?;
+    let ms = |of: fn(&subtrees::Moved) -> f64| median(&times.iter().map(of).collect::<Vec<_>>());
+    let ratio = ms(|moved| moved.ours / moved.plain);
+    Ok(Limit {
+        operation: format!("move a folder of {}", options.moved),
+        unit: "ms".into(),
+        ours: ms(|moved| moved.ours) * 1e3,
+        limit: ms(|moved| moved.plain) * 1e3,
+        limit_is: "scan, put and delete_range of the same rows, in batches as large".into(),
+        ratio,
+        goal: "<= 1.25".into(),
+        met: ratio <= 1.25,
+        ..Limit::default()
+    })
+}

@@ -1,0 +1,132 @@
+//! What the machine can do, beside what the drive does of it: each operation over HTTP, the same from memory, the same
+//! call of the drive without HTTP, and what the disk does at most, in turns.
+//!
+//! - `server`: a drive with bare handlers beside it, in a process of its own; `child`: that process
+//! - `loops`: calls without HTTP; `rounds`: measurements in turns; `large`: bodies of a gibibyte
+//! - `small`: goals of small requests; `big`: goals of large files, folders and stores
+
+mod big;
+mod child;
+mod large;
+mod loops;
+mod rounds;
+pub mod server;
+mod small;
+
+use std::path::Path;
+
+use anyhow::Result;
+use bytes::Bytes;
+use rowdrive::drive::{Condition, Drive, PutOptions};
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate;
+use rowdrive::schema::DrivePath;
+use rowdrive::table::Tables;
+use std::sync::Arc;
+
+use crate::data::{CAMERA, Tree, attributes};
+use crate::http::Base;
+use crate::layouts::uuid::Uuid;
+use crate::layouts::{LOAD, Layout};
+use crate::measure::{Pace, bar};
+use crate::report::model::Limit;
+pub use child::Server;
+use rounds::Rounds;
+
+/// How thoroughly limits are measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Files in the drive.
+    pub files: u32,
+    pub seed: u64,
+    /// Bytes of memory of the server's store.
+    pub memory: usize,
+    /// Rounds of which the median is told.
+    pub rounds: usize,
+    /// How long each measurement of a round lasts, in milliseconds.
+    pub ms: u64,
+    /// Bytes of the large file.
+    pub large: u64,
+    /// Files of the folder that is moved.
+    pub moved: u32,
+}
+
+/// A drive that is full of files, and who measures it.
+struct Subject {
+    server: Server,
+    base: Base,
+    rounds: Rounds,
+    /// Files of the largest folder.
+    files: usize,
+    /// A folder of the usual size.
+    folder: String,
+}
+
+/// All goals, one after the other. `keep` is given each as soon as it is known.
+pub async fn all(
+    options: &Options,
+    scratch: &Path,
+    pace: &Pace,
+    mut keep: impl FnMut(Limit) -> Result<()>,
+) -> Result<()> {
+    let data = scratch.join("limits");
+    let tree = Tree::new(options.files, options.seed);
+    for known in fill(&tree, &data, options, pace).await? {
+        keep(known)?;
+    }
+    let files = tree.files.iter().filter(|file| tree.dir(file) == CAMERA).count();
+    let folder = tree.folders().first().map(|&folder| folder.to_owned()).unwrap_or_default();
+    let server = Server::start(&data, options.memory)?;
+    let base = Base::find(&server.url("/")).await?;
+    let rounds = Rounds { rounds: options.rounds, ms: options.ms, pace: pace.clone() };
+    let subject = Subject { server, base, rounds, files, folder };
+    small::goals(&subject, &mut keep).await?;
+    big::goals(&subject, options, &mut keep).await?;
+    drop(subject);
+    crate::subject::clear(&data)?;
+    keep(big::moved(options, scratch, pace).await?)
+}
+
+/// Fills a drive with a tree, and says what that has cost.
+async fn fill(tree: &Tree, data: &Path, options: &Options, pace: &Pace) -> Result<Vec<Limit>> {
+    let title = bar("limits: filling a drive")?;
+    let db = data.join("db");
+    let open =
+        || -> Result<Tables> { Ok(Tables::new(Arc::new(Rocks::open(&db, RocksOptions { memory: options.memory })?))) };
+    let layout = Uuid::create(open()?, data.join("content")).await?;
+    for directory in &tree.dirs {
+        layout.load_directory(directory).await?;
+    }
+    for files in tree.files.chunks(LOAD) {
+        pace.go_on()?;
+        let files: Vec<_> = files.iter().map(|file| (tree.path(file), attributes(file.modified))).collect();
+        layout.load(&files, pace.at_a_time).await?;
+        title.inc(files.len() as u64);
+    }
+    layout.close().await?;
+    drop(layout);
+    title.set_message("limits: compacting");
+    let at = db.clone();
+    let settled = tokio::task::spawn_blocking(move || crate::settled::settle(&at)).await??;
+    let known = big::of_store(tree, &settled, &open, &data.join("content")).await?;
+    let drive = {
+        let tables = open()?;
+        migrate::up(&tables).await?;
+        Drive::open(tables, &data.join("content")).await?
+    };
+    for n in 0..loops::SMALLS {
+        let mut upload = drive.upload();
+        upload.write(Bytes::from(vec![n as u8; loops::SMALL])).await?;
+        let options = PutOptions {
+            mime: "application/octet-stream".into(),
+            creator: "loadtest".into(),
+            modified: None,
+            parents: true,
+            condition: Condition::default(),
+        };
+        drive.put(&DrivePath::parse(&loops::small(n))?, upload.finish().await?, options).await?;
+    }
+    drive.close().await;
+    title.finish_and_clear();
+    Ok(known)
+}

@@ -1,0 +1,127 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::sync::watch;
+
+use crate::limits::server::Serve;
+use crate::measure::Pace;
+use crate::subject::Kind;
+use crate::{http, limits, subtrees};
+
+/// Compares layouts of row keys on the same files, and a drive with what its machine can do.
+///
+/// A run measures every layout, how evenly each spreads load over regions, a server under load, and how close it comes
+/// to its limits, and writes a report. It ends early on Ctrl-C, and reports what there is.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = false)]
+pub struct Options {
+    /// Files in the tree, up to ten million; 100,000 unless told, 5,000 if quick.
+    #[arg(long, value_name = "FILES", global = true, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
+    size: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
+    pub seed: u64,
+    /// Only these layouts.
+    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
+    layouts: Vec<Kind>,
+    /// Where the report is written: report.json, report.html and tables as CSV.
+    #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
+    pub out: PathBuf,
+    /// A run of less than a minute: fewer files, shorter measurements.
+    #[arg(long, global = true)]
+    pub quick: bool,
+    /// Requests in flight at a time.
+    #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub clients: u32,
+    /// How long each operation of a layout is measured, in milliseconds; one that reads a whole table takes longer.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    ms: Option<u64>,
+    /// Bytes of memory for each store.
+    #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30)]
+    pub memory: usize,
+    /// Where the stores are made (and removed again); by default a folder for temporary files.
+    #[arg(long, global = true)]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    pub instead: Option<Instead>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Instead {
+    /// Puts load on a server that runs already: the peak of each mix, then open loops at parts of it.
+    Http(http::Options),
+    /// Only compares the drive with what its machine can do.
+    Limits,
+    /// Times moving, copying and deleting whole directories, beside the same rows in a plain RocksDB.
+    Subtrees(subtrees::Options),
+    #[command(hide = true)]
+    Server(Serve),
+}
+
+impl Options {
+    pub fn files(&self) -> u32 {
+        self.size.unwrap_or(if self.quick { 5_000 } else { 100_000 })
+    }
+
+    pub fn layouts(&self) -> Vec<Kind> {
+        if self.layouts.is_empty() { Kind::ALL.to_vec() } else { self.layouts.clone() }
+    }
+
+    pub fn pace(&self, stop: watch::Receiver<bool>) -> Pace {
+        let ms = self.ms.unwrap_or(if self.quick { 120 } else { 1_000 });
+        Pace { at_a_time: self.clients as usize, budget: Duration::from_millis(ms), stop }
+    }
+
+    /// What is asked of a server; nothing if it is not the time for that.
+    pub fn http(&self) -> Option<http::Options> {
+        match &self.instead {
+            Some(Instead::Http(asked)) => Some(asked.clone()),
+            Some(_) => None,
+            None => Some(http::Options {
+                clean_up: false,
+                url: String::new(),
+                mix: if self.quick { vec![http::Mix::Mixed] } else { http::Mix::value_variants().to_vec() },
+                connections: self.clients,
+                threads: 1,
+                seconds: if self.quick { 1 } else { 2 },
+                files: if self.quick { 500 } else { 5_000 },
+                seed: self.seed,
+                arrivals: http::Arrivals::Poisson,
+            }),
+        }
+    }
+
+    pub fn limits(&self) -> Option<limits::Options> {
+        if matches!(self.instead, Some(Instead::Http(_))) {
+            return None;
+        }
+        let whole = matches!(self.instead, Some(Instead::Limits));
+        let rounds = if self.quick {
+            1
+        } else if whole {
+            5
+        } else {
+            3
+        };
+        Some(limits::Options {
+            files: self.files(),
+            seed: self.seed,
+            memory: self.memory,
+            rounds,
+            ms: if self.quick { 100 } else { 1_000 },
+            large: if self.quick { 64 << 20 } else { 1 << 30 },
+            moved: if self.quick { 2_000 } else { 100_000 },
+        })
+    }
+
+    /// A folder that is removed when it is dropped.
+    pub fn scratch(&self) -> std::io::Result<tempfile::TempDir> {
+        match &self.dir {
+            Some(dir) => tempfile::tempdir_in(dir),
+            None => tempfile::tempdir(),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The tables of the page.
+
+use maud::{Markup, html};
+
+use self::Column::{Number, Text};
+use crate::report::model::{Costs, HttpRun, Limit, Measured, Report, Spread};
+use crate::report::numbers::{bytes, figure, grouped, maybe, percent};
+use crate::report::order;
+use crate::report::phrases::{loop_of, renamed};
+
+/// A column's header.
+enum Column {
+    Text(&'static str),
+    /// Stands to the right, as its numbers do.
+    Number(&'static str),
+}
+
+/// A table that scrolls by itself where the page is narrow.
+fn table(caption: &str, header: &[Column], rows: &Markup) -> Markup {
+    html! {
+        p.caption { (caption) }
+        div.table tabindex="0" role="region" aria-label=(caption) {
+            table {
+                thead {
+                    tr {
+                        @for column in header {
+                            @match column {
+                                Text(name) => th scope="col" { (name) },
+                                Number(name) => th.number scope="col" { (name) },
+                            }
+                        }
+                    }
+                }
+                (rows)
+            }
+        }
+    }
+}
+
+fn number(text: &str) -> Markup {
+    html! { td.number { (text) } }
+}
+
+/// The first cell of `rows` rows that belong together, in the first of them.
+fn group(name: &str, at: usize, rows: usize) -> Markup {
+    html! { @if at == 0 { th scope="rowgroup" rowspan=(rows) { (name) } } }
+}
+
+pub fn operations(report: &Report) -> Markup {
+    let rows = html! {
+        @for operation in order::operations(report) {
+            @let layouts: Vec<_> = order::by_layout(report, operation).collect();
+            tbody { @for (at, (layout, measured)) in layouts.iter().enumerate() {
+                tr {
+                    (group(operation, at, layouts.len()))
+                    td { (layout) }
+                    @match measured {
+                        Measured::Figures(figures) => {
+                            (number(&figure(figures.per_second)))
+                            (number(&grouped(figures.p50_us)))
+                            (number(&grouped(figures.p99_us)))
+                            (number(&grouped(figures.count)))
+                            td.long { @if let Some(note) = &figures.note { (note) } }
+                        }
+                        Measured::Unsupported { unsupported } => {
+                            td.number { "-" } td.number { "-" } td.number { "-" } td.number { "-" }
+                            td.long { "not supported: " (unsupported) }
+                        }
+                    }
+                }
+            } }
+        }
+    };
+    let header = [
+        Text("operation"),
+        Text("layout"),
+        Number("per second"),
+        Number("p50 µs"),
+        Number("p99 µs"),
+        Number("count"),
+        Text("notes"),
+    ];
+    table("Operations per second, and latency in microseconds", &header, &rows)
+}
+
+fn spread(spread: &Spread) -> Markup {
+    html! {
+        (number(&figure(spread.hottest_over_mean)))
+        (number(&figure(spread.gini)))
+        (number(&percent(spread.hottest_share)))
+        (number(&spread.idle_regions.to_string()))
+        (number(&percent(spread.achieved)))
+    }
+}
+
+pub fn regions(report: &Report) -> Markup {
+    let rows = html! {
+        @for (layout, tables) in &report.regions {
+            tbody {
+                @for (at, (table, of)) in tables.iter().enumerate() {
+                    tr { (group(layout, at, tables.len())) td { (table) } (spread(of)) }
+                }
+            }
+        }
+    };
+    let header = [
+        Text("layout"),
+        Text("table"),
+        Number("hottest / mean"),
+        Number("Gini"),
+        Number("hottest's share"),
+        Number("idle regions"),
+        Number("load achieved"),
+    ];
+    html! {
+        @if !report.regions.is_empty() {
+            (table("One import over regions split at the quantiles of their keys; 1 and 0 are even", &header, &rows))
+            p.soft {
+                "Load achieved: the part of the offered load that gets through if each region can do twice its fair share."
+            }
+        }
+    }
+}
+
+pub fn hot_spots(report: &Report) -> Markup {
+    if report.hot_spots.is_empty() {
+        return Markup::default();
+    }
+    let rows = html! {
+        tbody { @for spot in &report.hot_spots {
+            tr {
+                th scope="row" { (spot.load) }
+                td { (spot.layout) ": " (spot.table) }
+                td { (spot.remedy) }
+                td { (spot.splits) }
+                (spread(&spot.spread))
+                td.long { @if let Some(cost) = &spot.cost { (cost) } }
+            }
+        } }
+    };
+    let header = [
+        Text("load"),
+        Text("table"),
+        Text("remedy"),
+        Text("splits"),
+        Number("hottest / mean"),
+        Number("Gini"),
+        Number("hottest's share"),
+        Number("idle regions"),
+        Number("load achieved"),
+        Text("what it costs"),
+    ];
+    html! {
+        h3 { "Hot spots and remedies" }
+        (table("The same under other loads, without and with remedies", &header, &rows))
+    }
+}
+
+pub fn costs(report: &Report) -> Markup {
+    let row = |layout: &str, costs: &Costs| {
+        html! {
+            tr {
+                th scope="row" { (layout) }
+                (number(&grouped(costs.files)))
+                (number(&grouped(costs.refused)))
+                (number(&figure(costs.cells_per_file)))
+                (number(&figure(costs.disk_bytes_per_file)))
+                (number(&costs.index_and_filter_bytes.map_or_else(|| "-".to_owned(), |all| bytes(all as f64))))
+                (number(&maybe(costs.write_amplification)))
+                (number(&figure(costs.load_seconds)))
+                (number(&figure(costs.load_cpu_seconds)))
+                (number(&maybe(costs.open_ms)))
+                (number(&renamed(costs)))
+            }
+        }
+    };
+    let rows = html! { tbody { @for (layout, costs) in &report.costs { (row(layout, costs)) } } };
+    let header = [
+        Text("layout"),
+        Number("files"),
+        Number("refused"),
+        Number("keys / file"),
+        Number("bytes / file"),
+        Number("index and filters"),
+        Number("write amplification"),
+        Number("load s"),
+        Number("load CPU s"),
+        Number("open ms"),
+        Number("rename of a folder"),
+    ];
+    table("What the same tree costs in each layout", &header, &rows)
+}
+
+pub fn http(report: &Report) -> Markup {
+    let row = |run: &HttpRun, at: usize, of: usize| {
+        html! {
+            tr {
+                (group(&run.mix, at, of))
+                td { (loop_of(run)) }
+                (number(&run.connections.to_string()))
+                (number(&figure(run.offered_per_second)))
+                (number(&figure(run.per_second)))
+                (number(&format!("{}/s", bytes(run.bytes_per_second))))
+                (number(&grouped(run.p50_us)))
+                (number(&grouped(run.p99_us)))
+                (number(&grouped(run.errors)))
+                td.long { @if run.generator_bound { "generator at its limit" } }
+            }
+        }
+    };
+    let rows = html! {
+        @for mix in report.http.chunk_by(|a, b| a.mix == b.mix) {
+            tbody { @for (at, run) in mix.iter().enumerate() { (row(run, at, mix.len())) } }
+        }
+    };
+    let header = [
+        Text("mix"),
+        Text("loop"),
+        Number("connections"),
+        Number("offered / s"),
+        Number("done / s"),
+        Number("bytes"),
+        Number("p50 µs"),
+        Number("p99 µs"),
+        Number("errors"),
+        Text("notes"),
+    ];
+    table("Requests over HTTP, and latency in microseconds", &header, &rows)
+}
+
+pub fn limits(report: &Report) -> Markup {
+    let row = |limit: &Limit| {
+        html! {
+            tr {
+                th scope="row" { (limit.operation) }
+                (number(&figure(limit.ours)))
+                (number(&figure(limit.limit)))
+                td { (limit.unit) }
+                (number(&figure(limit.ratio)))
+                td.number { (limit.goal) }
+                td.missed[!limit.met] { @if limit.met { "✓ met" } @else { "✗ missed" } }
+                td.long {
+                    (limit.limit_is)
+                    @for (name, value) in &limit.raw { br; span.soft { (name) ": " (figure(*value)) } }
+                    @for (name, value) in &limit.also { br; (name) ": " (figure(*value)) }
+                    @if let Some(note) = &limit.note { br; (note) }
+                }
+            }
+        }
+    };
+    let rows = html! { tbody { @for limit in &report.limits { (row(limit)) } } };
+    let header = [
+        Text("operation"),
+        Number("ours"),
+        Number("limit"),
+        Text("unit"),
+        Number("ratio"),
+        Number("goal"),
+        Text(""),
+        Text("the limit, and more"),
+    ];
+    table("Ours beside the limit", &header, &rows)
+}

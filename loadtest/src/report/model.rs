@@ -1,0 +1,217 @@
+//! What a run found, as `report.json` holds it. Members are added, never renamed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that a run found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    pub meta: Meta,
+    /// By layout, then by operation.
+    pub layouts: BTreeMap<String, BTreeMap<String, Measured>>,
+    /// By layout, then by table: where the writes of one import fall, among 16 regions that
+    /// are split at the quantiles of their own keys.
+    pub regions: BTreeMap<String, BTreeMap<String, Spread>>,
+    /// The same under other loads, and with remedies.
+    #[serde(default)]
+    pub hot_spots: Vec<HotSpot>,
+    /// By layout.
+    #[serde(default)]
+    pub costs: BTreeMap<String, Costs>,
+    #[serde(default)]
+    pub http: Vec<HttpRun>,
+    #[serde(default)]
+    pub limits: Vec<Limit>,
+}
+
+/// Which run this was.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Meta {
+    /// Version of this program.
+    pub version: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    pub seconds: f64,
+    /// False if it was interrupted or failed: the report holds what was measured until then.
+    pub complete: bool,
+    /// Why it is not complete, and whatever else a reader must know.
+    pub notes: Vec<String>,
+    pub seed: u64,
+    /// Files in the tree.
+    pub files: u64,
+    pub directories: u64,
+    /// Requests in flight at a time.
+    pub clients: usize,
+    pub quick: bool,
+    pub machine: Machine,
+    /// Versions of what was measured, by name.
+    pub versions: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub system: String,
+    pub file_system: String,
+}
+
+/// An operation of a layout.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Measured {
+    Figures(Figures),
+    /// Why the layout cannot do it.
+    Unsupported {
+        unsupported: String,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    pub per_second: f64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+    /// Operations that were done.
+    pub count: u64,
+    /// Latency in microseconds by percentile, ascending: a curve.
+    #[serde(default)]
+    pub curve: Vec<(f64, u64)>,
+    /// What a reader must know of these figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// How evenly load falls on regions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Median over windows of a second: requests of the hottest region through the mean of all.
+    pub hottest_over_mean: f64,
+    /// What that is by chance alone, when each request falls on any region: no layout does better.
+    #[serde(default)]
+    pub floor: f64,
+    /// Mean over windows: 0 is even, (regions - 1) / regions is all in one.
+    pub gini: f64,
+    /// The same over all requests of the run together.
+    pub hottest_share: f64,
+    /// Regions that had no request at all.
+    pub idle_regions: usize,
+    /// Achieved through offered load, when each region has a token bucket of twice its fair share.
+    pub achieved: f64,
+    /// Requests by window, then by region.
+    #[serde(default)]
+    pub heat: Vec<Vec<u32>>,
+}
+
+/// The spread of a table under one load, with or without a remedy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HotSpot {
+    /// As `one tree imported`, `64 users import`, `reads, Zipf 0.99`.
+    pub load: String,
+    pub layout: String,
+    pub table: String,
+    /// `none`, or as `salt 16`, `hash`, `reverse`.
+    pub remedy: String,
+    /// `even` or `at quantiles`.
+    pub splits: String,
+    pub spread: Spread,
+    /// What the remedy costs, as `a scan reads 16 ranges`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+}
+
+/// What a layout costs beside what it gives; nothing where it could not be measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    pub files: u64,
+    /// Files that could not be stored, since the layout has no room for two of one name.
+    pub refused: u64,
+    pub load_seconds: f64,
+    pub load_cpu_seconds: f64,
+    /// Tables, indexes and all, compacted.
+    pub disk_bytes_per_file: f64,
+    /// Keys of the store for each file; none where there is no such thing.
+    pub cells_per_file: f64,
+    /// Bytes handed to the device through bytes of keys and values handed to the store.
+    pub write_amplification: Option<f64>,
+    /// Blocks of index and filter, for all files.
+    pub index_and_filter_bytes: Option<u64>,
+    /// Milliseconds to open the store and what it holds.
+    #[serde(default)]
+    pub open_ms: Option<f64>,
+    /// By table.
+    #[serde(default)]
+    pub table_bytes: BTreeMap<String, u64>,
+    /// Milliseconds for the rename of a folder of `rename_files`.
+    pub rename_ms: Option<f64>,
+    pub rename_files: u64,
+}
+
+/// A load over HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HttpRun {
+    /// As `stat`, `upload small`, `mixed`.
+    pub mix: String,
+    /// Of the peak: 1 for the closed loop that finds it, 0.25 ... 0.9 for the open loops.
+    pub of_peak: f64,
+    pub open_loop: bool,
+    pub connections: usize,
+    pub offered_per_second: f64,
+    pub per_second: f64,
+    pub bytes_per_second: f64,
+    pub errors: u64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+    /// Latency from the intended time of sending, in microseconds by percentile.
+    pub curve: Vec<(f64, u64)>,
+    /// The generator had no time left: these are its own limits, not the server's.
+    pub generator_bound: bool,
+    /// Answered with 2xx within `seconds`: `per_second` is of these.
+    #[serde(default)]
+    pub requests: u64,
+    #[serde(default)]
+    pub seconds: f64,
+    /// `errors` by kind, as `status 503`, `connection broken`, `not sent`.
+    #[serde(default)]
+    pub failures: BTreeMap<String, u64>,
+    /// How often the server closed a connection between two requests.
+    #[serde(default)]
+    pub reopened: u64,
+    /// Share of its time that the busiest thread of the generator computed.
+    #[serde(default)]
+    pub generator_cpu_share: f64,
+    /// And that it waited for a core, since others had them all; nothing where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_wait_share: Option<f64>,
+    /// It was cut short.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+/// One line of the comparison with what the machine can do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    pub operation: String,
+    /// As `requests/s`, `MiB/s`, `ms`.
+    pub unit: String,
+    pub ours: f64,
+    /// What it is compared with.
+    pub limit: f64,
+    /// As `composed: static handler and store call`.
+    pub limit_is: String,
+    /// Median over rounds of ours through the limit.
+    pub ratio: f64,
+    /// As `>= 0.85`.
+    pub goal: String,
+    pub met: bool,
+    /// Each raw limit, by name.
+    #[serde(default)]
+    pub raw: BTreeMap<String, f64>,
+    /// Commits per sync, system calls per request, resident bytes, and the like, by name.
+    #[serde(default)]
+    pub also: BTreeMap<String, f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}

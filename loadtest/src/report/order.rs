@@ -1,0 +1,37 @@
+//! The order in which operations are shown, the same in the terminal, the page and the plots.
+
+use std::collections::BTreeSet;
+
+use super::model::{Measured, Report};
+
+/// What every reader looks for, first; the others follow by name.
+const FIRST: [&str; 4] = ["create", "stat", "list", "time_period"];
+
+pub fn in_order(mut names: BTreeSet<&str>) -> Vec<&str> {
+    let mut all: Vec<&str> = FIRST.into_iter().filter(|name| names.remove(name)).collect();
+    all.extend(names);
+    all
+}
+
+/// The operations of all layouts.
+pub fn operations(report: &Report) -> Vec<&str> {
+    in_order(report.layouts.values().flat_map(|operations| operations.keys().map(String::as_str)).collect())
+}
+
+/// What each layout says of an operation, if it says anything.
+pub fn by_layout<'a>(report: &'a Report, operation: &'a str) -> impl Iterator<Item = (&'a str, &'a Measured)> {
+    report.layouts.iter().filter_map(move |(layout, all)| Some((layout.as_str(), all.get(operation)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_operations_come_first_and_the_others_by_name() {
+        assert_eq!(
+            in_order(BTreeSet::from(["stat", "rename", "create", "copy"])),
+            ["create", "stat", "copy", "rename"]
+        );
+    }
+}

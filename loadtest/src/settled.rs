@@ -1,0 +1,89 @@
+//! What a loaded store holds, once it is compacted: read from RocksDB itself, with the store closed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rocksdb::properties::{AGGREGATED_TABLE_PROPERTIES, TOTAL_SST_FILES_SIZE};
+use rocksdb::{Cache, ColumnFamilyDescriptor, DB, Env, Options};
+
+/// Bytes of blocks that the compaction may keep in memory.
+const CACHE: usize = 64 << 20;
+
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// Bytes on disk by table.
+    pub tables: BTreeMap<String, u64>,
+    /// Bytes of keys and values, uncompressed.
+    pub raw: u64,
+    pub index_and_filter: u64,
+    pub cells: u64,
+}
+
+/// Compacts the store in this folder whole, and measures it.
+pub fn settle(folder: &Path) -> Result<Settled> {
+    let (mut options, families) = Options::load_latest(folder, Env::new()?, false, Cache::new_lru_cache(CACHE))?;
+    options.create_if_missing(false);
+    let names: Vec<String> = families.iter().map(|family: &ColumnFamilyDescriptor| family.name().to_owned()).collect();
+    let db = DB::open_cf_descriptors(&options, folder, families)?;
+    let mut settled = Settled::default();
+    for name in names {
+        let family = db.cf_handle(&name).with_context(|| format!("{name} is gone"))?;
+        db.flush_cf(&family)?;
+        db.compact_range_cf(&family, None::<&[u8]>, None::<&[u8]>);
+        let bytes = db.property_int_value_cf(&family, TOTAL_SST_FILES_SIZE)?.unwrap_or_default();
+        if bytes == 0 {
+            continue;
+        }
+        let table = name.split(':').next().unwrap_or(&name).to_owned();
+        *settled.tables.entry(table).or_default() += bytes;
+        let told = db.property_value_cf(&family, AGGREGATED_TABLE_PROPERTIES)?.unwrap_or_default();
+        settled.raw += property(&told, "raw key size") + property(&told, "raw value size");
+        settled.index_and_filter += property(&told, "index block size") + property(&told, "filter block size");
+        settled.cells += property(&told, "# entries");
+    }
+    Ok(settled)
+}
+
+/// A number of what RocksDB tells of its tables, as `# entries=3; raw key size=40; ...`; a name may go on in brackets.
+fn property(told: &str, name: &str) -> u64 {
+    let values = told.split(';').filter_map(|one| one.trim().split_once('='));
+    let mut named = values
+        .filter(|(told, _)| told.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" (")));
+    named.next().and_then(|(_, value)| value.trim().parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_read_by_their_whole_names() {
+        let told = "# data blocks=1; # entries=3; raw key size=40; raw average key size=2.0; \
+                    index block size (user-key? 1, delta-value? 1)=29; filter block size=69; ";
+        assert_eq!(property(told, "# entries"), 3);
+        assert_eq!(property(told, "raw key size"), 40);
+        assert_eq!(property(told, "index block size"), 29);
+        assert_eq!(property(told, "filter block size"), 69);
+        assert_eq!(property(told, "raw value size"), 0);
+    }
+
+    #[test]
+    fn a_store_is_measured_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let db = DB::open_cf(&options, dir.path(), ["t:cf", "t:c", "u:cf"]).unwrap();
+        for (family, key) in [("t:cf", "a"), ("t:c", "b"), ("u:cf", "c")] {
+            db.put_cf(&db.cf_handle(family).unwrap(), key, "value").unwrap();
+        }
+        drop(db);
+        let settled = settle(dir.path()).unwrap();
+        assert_eq!(settled.tables.keys().collect::<Vec<_>>(), ["t", "u"]);
+        assert_eq!(settled.cells, 3);
+        // A key is followed by eight bytes of its sequence and kind.
+        assert_eq!(settled.raw, 3 * (1 + 8 + 5));
+        assert!(settled.index_and_filter > 0);
+    }
+}
