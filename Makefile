@@ -2,7 +2,7 @@
 # make test    build and run all tests
 # make check   everything that must hold before a change lands
 # make test-api  ask a server all that its API's description allows, and more, with schemathesis
-# make loadtest  compare row-key layouts on the same data, in under a minute
+# make loadtest  compare row-key layouts, and the drive with what this machine can do, in under ten minutes
 # make bench-subtrees  time moving, copying and deleting whole directories, beside a plain RocksDB, in a few minutes
 # make dist      a stripped binary and a Debian package, in target/dist
 # make test-dist install that package in a clean Debian, use it, remove it, in a few minutes; as root
@@ -41,7 +41,7 @@ test-api: build
 	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)
 
 loadtest: build
-	$(BIN)/loadtest
+	$(BIN)/loadtest --out $(TARGET)/loadtest
 
 bench-subtrees: build
 	$(BIN)/loadtest subtrees

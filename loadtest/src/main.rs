@@ -56,7 +56,7 @@ async fn ended(options: Options) -> Result<()> {
             println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });
             return Ok(());
         }
-        Some(Instead::Http(_) | Instead::Limits) | None => {}
+        Some(Instead::Http(_) | Instead::Layouts | Instead::Limits) | None => {}
     }
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {

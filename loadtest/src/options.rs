@@ -25,7 +25,7 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
     pub seed: u64,
     /// Only these layouts.
-    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
     layouts: Vec<Kind>,
     /// Where the report is written: report.json, report.html and tables as CSV.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub clients: u32,
     /// How long each operation of a layout is measured, in milliseconds; one that reads a whole table takes longer.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    #[arg(long, value_name = "MS", global = true, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     ms: Option<u64>,
     /// Bytes of memory for each store.
     #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30)]
@@ -53,6 +53,8 @@ pub struct Options {
 pub enum Instead {
     /// Puts load on a server that runs already: the peak of each mix, then open loops at parts of it.
     Http(http::Options),
+    /// Only compares the layouts, and how evenly they spread load.
+    Layouts,
     /// Only compares the drive with what its machine can do.
     Limits,
     /// Times moving, copying and deleting whole directories, beside the same rows in a plain RocksDB.
@@ -95,7 +97,7 @@ impl Options {
     }
 
     pub fn limits(&self) -> Option<limits::Options> {
-        if matches!(self.instead, Some(Instead::Http(_))) {
+        if matches!(self.instead, Some(Instead::Http(_) | Instead::Layouts)) {
             return None;
         }
         let whole = matches!(self.instead, Some(Instead::Limits));

@@ -57,7 +57,7 @@ impl<'a> Run<'a> {
     }
 
     async fn parts(&mut self) -> Result<()> {
-        if self.options.instead.is_none() {
+        if matches!(self.options.instead, None | Some(Instead::Layouts)) {
             let title = bar("making the tree")?;
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));
             title.finish_and_clear();

@@ -17,16 +17,17 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
 
-use super::App;
-use super::metrics::{InFlight, Metrics};
-use super::problem::Problem;
+use super::extract::identity;
+use super::metrics::InFlight;
+use super::problem::{self, Problem};
 use super::router::label;
+use super::{App, host, linger};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Runs a request under an id of its own, renders the problem that came of it, and logs it when its body is
 /// sent or its client has left.
-pub async fn record(State(App { metrics, .. }): State<App>, request: Request, next: Next) -> Response {
+pub async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = Uuid::now_v7();
     let mut line = LogLine {
         id,
@@ -35,27 +36,35 @@ pub async fn record(State(App { metrics, .. }): State<App>, request: Request, ne
         status: None,
         bytes: 0,
         started: Instant::now(),
-        metrics: metrics.clone(),
-        _in_flight: metrics.begin(),
+        _in_flight: app.metrics.begin(),
+        app: app.clone(),
     };
     let pattern = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let is_api = pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     let route = label(pattern, request.uri().path().ends_with('/'));
     let span = tracing::info_span!("request", %id);
     // A panic must not take the connection with it, and must not go unanswered.
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
+    let checked = async {
+        let mut request = linger::keep_reading(request, &app.metrics.received);
+        match admit(&mut request, &app, is_api) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    let answer = AssertUnwindSafe(checked).catch_unwind().instrument(span.clone()).await;
     let mut response = span.in_scope(|| {
         answer.unwrap_or_else(|_| {
-            metrics.panics.inc();
+            app.metrics.panics.inc();
             Problem::internal(&"a handler panicked").into_response()
         })
     });
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         if problem.is_damage() {
-            metrics.damage.inc();
+            app.metrics.damage.inc();
         }
         problem.render(&mut response, id);
     }
-    metrics.answered(route, &line.method, response.status(), line.started.elapsed());
+    app.metrics.answered(route, &line.method, response.status(), line.started.elapsed());
     line.status = Some(response.status().as_u16());
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -63,6 +72,12 @@ pub async fn record(State(App { metrics, .. }): State<App>, request: Request, ne
         headers.insert(REQUEST_ID, id);
     }
     response.map(|body| Body::new(Counted { body, line }))
+}
+
+/// Whether it may go on at all.
+fn admit(request: &mut Request, app: &App, is_api: bool) -> problem::Result<()> {
+    host::check(request, &app.options.hosts)?;
+    if is_api { identity::identify(request) } else { Ok(()) }
 }
 
 /// What is logged of a request when the last of it is gone.
@@ -76,13 +91,13 @@ struct LogLine {
     /// Of the answer's body.
     bytes: u64,
     started: Instant,
-    metrics: Metrics,
+    app: App,
     _in_flight: InFlight,
 }
 
 impl Drop for LogLine {
     fn drop(&mut self) {
-        self.metrics.sent.inc_by(self.bytes);
+        self.app.metrics.sent.inc_by(self.bytes);
         tracing::info!(
             target: "access",
             id = %self.id,

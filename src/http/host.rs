@@ -4,13 +4,10 @@
 //! write comes from the server's own pages: a page elsewhere must not reach the drive by rebinding a name,
 //! nor by posting to it.
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
-use super::App;
 use super::edge::Ambiguous;
 use super::problem::{Kind, Problem, Result};
 
@@ -18,15 +15,12 @@ use super::problem::{Kind, Problem, Result};
 const TARGET_BYTES: usize = 16 * 1024;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    let checked = framing(&request)
-        .and_then(|()| target_length(request.uri()))
-        .and_then(|()| authority(request.uri(), request.headers(), &app.options.hosts))
-        .and_then(|host| origin(request.method(), request.headers(), &host));
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
+/// `hosts`: the names by which the server is called, besides the loopback ones.
+pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
+    framing(request)?;
+    target_length(request.uri())?;
+    let host = authority(request.uri(), request.headers(), hosts)?;
+    origin(request.method(), request.headers(), &host)
 }
 
 /// A request whose end two headers tell is refused: another program on the way may have believed the other one.

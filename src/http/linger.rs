@@ -9,24 +9,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::EXPECT;
-use axum::middleware::Next;
-use axum::response::Response;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::Handle;
 
-use super::App;
-
 /// For how long the rest of a body is read.
 const LINGER: Duration = Duration::from_secs(10);
 
-pub async fn keep_reading(State(app): State<App>, request: Request, next: Next) -> Response {
+/// `received` counts the bytes that come.
+pub fn keep_reading(request: Request, received: &Counter) -> Request {
+    if request.body().is_end_stream() {
+        return request;
+    }
     let sending = !request.headers().contains_key(EXPECT);
-    let received = app.metrics.received.clone();
-    next.run(request.map(|body| Body::new(Lingering { body, sending, received }))).await
+    request.map(|body| Body::new(Lingering { body, sending, received: received.clone() }))
 }
 
 struct Lingering {

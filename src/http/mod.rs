@@ -42,6 +42,7 @@ pub use headers::repr_digest;
 pub use router::router;
 pub use serve::{serve, serve_beside};
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,12 +92,22 @@ impl Default for Limits {
     }
 }
 
-/// What every handler is given. Cheap to clone.
+/// What every handler is given. One count of references: each request clones it several times.
 #[derive(Clone)]
-struct App {
+struct App(Arc<Shared>);
+
+struct Shared {
     drive: Drive,
-    options: Arc<Options>,
+    options: Options,
     metrics: Metrics,
     /// All metrics of the process.
-    registry: Arc<Registry>,
+    registry: Registry,
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }

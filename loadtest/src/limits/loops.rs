@@ -118,16 +118,7 @@ fn pace(all: &Histogram<u64>, took: Duration) -> Pace {
 async fn call(drive: &Drive, which: Loop, n: u64) -> Result<()> {
     match which {
         Loop::Put => {
-            let mut upload = drive.upload();
-            upload.write(Bytes::from(vec![n as u8; SMALL])).await?;
-            let options = PutOptions {
-                mime: "application/octet-stream".into(),
-                creator: "loadtest".into(),
-                modified: None,
-                parents: true,
-                condition: Condition::default(),
-            };
-            drive.put(&DrivePath::parse(&format!("/limits/loop/{n}.bin"))?, upload.finish().await?, options).await?;
+            put(drive, &format!("/limits/loop/{n}.bin"), n).await?;
         }
         Loop::Stat => {
             drive.stat(&DrivePath::parse(&small(n))?).await?;
@@ -148,6 +139,21 @@ async fn call(drive: &Drive, which: Loop, n: u64) -> Result<()> {
             std::hint::black_box(drive.files(&period(n)).await?);
         }
     }
+    Ok(())
+}
+
+/// Stores a small file, and the folders above it.
+pub async fn put(drive: &Drive, path: &str, n: u64) -> Result<()> {
+    let mut upload = drive.upload();
+    upload.write(Bytes::from(vec![n as u8; SMALL])).await?;
+    let options = PutOptions {
+        mime: "application/octet-stream".into(),
+        creator: "loadtest".into(),
+        modified: None,
+        parents: true,
+        condition: Condition::default(),
+    };
+    drive.put(&DrivePath::parse(path)?, upload.finish().await?, options).await?;
     Ok(())
 }
 

@@ -16,11 +16,9 @@ mod small;
 use std::path::Path;
 
 use anyhow::Result;
-use bytes::Bytes;
-use rowdrive::drive::{Condition, Drive, PutOptions};
+use rowdrive::drive::Drive;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
-use rowdrive::schema::DrivePath;
 use rowdrive::table::Tables;
 use std::sync::Arc;
 
@@ -115,16 +113,7 @@ async fn fill(tree: &Tree, data: &Path, options: &Options, pace: &Pace) -> Resul
         Drive::open(tables, &data.join("content")).await?
     };
     for n in 0..loops::SMALLS {
-        let mut upload = drive.upload();
-        upload.write(Bytes::from(vec![n as u8; loops::SMALL])).await?;
-        let options = PutOptions {
-            mime: "application/octet-stream".into(),
-            creator: "loadtest".into(),
-            modified: None,
-            parents: true,
-            condition: Condition::default(),
-        };
-        drive.put(&DrivePath::parse(&loops::small(n))?, upload.finish().await?, options).await?;
+        loops::put(&drive, &loops::small(n), n).await?;
     }
     drive.close().await;
     title.finish_and_clear();

@@ -30,7 +30,9 @@ fn keys_in_order_fill_one_region_after_another_and_random_ones_are_as_even_as_ch
         let spread = &imports[layout][table];
         assert!(spread.hottest_over_mean > 15.5, "{layout} {table}: {spread:?}");
         // All regions get their share in the end, one at a time: each serves an eighth of what comes, and its burst.
-        assert!(spread.hottest_share < 0.07 && spread.idle_regions == 0, "{layout} {table}: {spread:?}");
+        // A folder with a tenth of all files is one row, which no split divides.
+        let most = if table == "dir" { 0.11 } else { 0.07 };
+        assert!(spread.hottest_share < most && spread.idle_regions == 0, "{layout} {table}: {spread:?}");
         assert!((0.12..0.20).contains(&spread.achieved), "{layout} {table}: {spread:?}");
     }
     assert_eq!(imports["rowkey-id"]["rows"].hottest_over_mean, 16.0);

@@ -86,7 +86,7 @@ mod tests {
             "regions": {
                 "fullpath": {
                     "rows": {
-                        "hottest_over_mean": 16.0, "gini": 0.9375, "hottest_share": 0.25, "idle_regions": 3,
+                        "hottest_over_mean": 16.0, "floor": 0.0, "gini": 0.9375, "hottest_share": 0.25, "idle_regions": 3,
                         "achieved": 0.125, "heat": [[0, 4]],
                     },
                 },

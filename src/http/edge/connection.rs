@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Request};
 use axum::response::Response;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -119,7 +119,11 @@ async fn answer(
     limits: Limits,
     at_work: AtWork,
 ) -> Result<Response, Infallible> {
-    let mut request = request.map(|body| Body::new(Paced::new(Body::new(body), limits.body_idle, limits.body_grace)));
+    let mut request = request.map(|body| {
+        let empty = body.is_end_stream();
+        let paced = || Body::new(Paced::new(Body::new(body), limits.body_idle, limits.body_grace));
+        if empty { Body::empty() } else { paced() }
+    });
     if framed == Framed::Ambiguous {
         request.extensions_mut().insert(Ambiguous);
     }

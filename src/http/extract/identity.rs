@@ -4,8 +4,6 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -21,14 +19,10 @@ const NAME_BYTES: usize = 255;
 pub struct Creator(pub String);
 
 /// Reads the name of every request to the API, so that a malformed one is refused wherever it is sent.
-pub async fn identify(mut request: Request, next: Next) -> Response {
-    match of(request.headers()) {
-        Ok(creator) => {
-            request.extensions_mut().insert(creator);
-            next.run(request).await
-        }
-        Err(problem) => problem.into_response(),
-    }
+pub fn identify(request: &mut Request) -> Result<()> {
+    let creator = of(request.headers())?;
+    request.extensions_mut().insert(creator);
+    Ok(())
 }
 
 impl<S: Sync> FromRequestParts<S> for Creator {
