@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
@@ -27,6 +28,10 @@ pub struct Options {
     /// Only these layouts.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
     layouts: Vec<Kind>,
+    /// A PostgreSQL to compare with as well, as postgresql://user@host/database: a schema rowdrive_loadtest is made
+    /// there, and removed.
+    #[arg(long, value_name = "URL", global = true)]
+    pub postgres: Option<String>,
     /// Where the report is written: report.json, report.html and tables as CSV.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
@@ -69,7 +74,23 @@ impl Options {
     }
 
     pub fn layouts(&self) -> Vec<Kind> {
-        if self.layouts.is_empty() { Kind::ALL.to_vec() } else { self.layouts.clone() }
+        let mut kinds = if self.layouts.is_empty() { Kind::ALL.to_vec() } else { self.layouts.clone() };
+        if self.postgres.is_some() && !kinds.contains(&Kind::Postgres) {
+            kinds.insert(0, Kind::Postgres);
+        }
+        kinds
+    }
+
+    /// An error if what was asked for cannot be, before anything is measured.
+    pub fn check(&self) -> Result<()> {
+        let measured = matches!(self.instead, None | Some(Instead::Layouts));
+        if !self.layouts.is_empty() && !measured {
+            bail!("--layouts chooses among layouts, and this measures none: leave it out");
+        }
+        if measured && self.layouts().contains(&Kind::Postgres) && self.postgres.is_none() {
+            bail!("relational-postgresql needs a server: name it with --postgres URL");
+        }
+        Ok(())
     }
 
     pub fn pace(&self, stop: watch::Receiver<bool>) -> Pace {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 
 use crate::data::Tree;
+use crate::layouts::postgres::Postgres;
 use crate::measure::{Pace, bar};
 use crate::report::model::{Meta, Report};
 use crate::subject::{Stage, clear};
@@ -29,6 +30,7 @@ impl<'a> Run<'a> {
     pub fn new(options: &'a Options, pace: Pace) -> Result<Self> {
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options.files())?;
+        options.check()?;
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
             started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
@@ -57,6 +59,9 @@ impl<'a> Run<'a> {
     }
 
     async fn parts(&mut self) -> Result<()> {
+        if let Some(url) = &self.options.postgres {
+            Postgres::reach(url).await?;
+        }
         if matches!(self.options.instead, None | Some(Instead::Layouts)) {
             let title = bar("making the tree")?;
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));
@@ -88,6 +93,7 @@ impl<'a> Run<'a> {
                 pace: self.pace.clone(),
                 seed: self.options.seed,
                 memory: self.options.memory,
+                postgres: self.options.postgres.clone(),
             };
             let found = kind.measure(&stage).await.with_context(|| format!("layout {}", kind.name()))?;
             self.report.layouts.insert(kind.name().into(), found.operations);

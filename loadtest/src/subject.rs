@@ -15,6 +15,7 @@ use crate::data::{CAMERA, Tree, attributes};
 use crate::layouts::dirid_name::DirIdName;
 use crate::layouts::full_path::FullPath;
 use crate::layouts::name::Name;
+use crate::layouts::postgres::Postgres;
 use crate::layouts::relational::Relational;
 use crate::layouts::row_id::RowId;
 use crate::layouts::uuid::Uuid;
@@ -28,6 +29,9 @@ use crate::settled::{Settled, settle};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     Relational,
+    /// On the server that --postgres names.
+    #[value(name = "relational-postgresql")]
+    Postgres,
     #[value(name = "rowkey-id")]
     RowId,
     Name,
@@ -47,6 +51,8 @@ pub struct Stage {
     pub seed: u64,
     /// Bytes of memory for the store.
     pub memory: usize,
+    /// Where PostgreSQL is.
+    pub postgres: Option<String>,
 }
 
 /// What was found out about a layout; as much as there was time for.
@@ -63,6 +69,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Relational => Relational::NAME,
+            Self::Postgres => Postgres::NAME,
             Self::RowId => RowId::NAME,
             Self::Name => Name::NAME,
             Self::FullPath => FullPath::NAME,
@@ -76,6 +83,7 @@ impl Kind {
         let content = stage.folder.join("content");
         match self {
             Self::Relational => relational(stage).await,
+            Self::Postgres => postgres(stage).await,
             Self::RowId => stored(stage, RowId::create).await,
             Self::Name => stored(stage, Name::create).await,
             Self::FullPath => stored(stage, FullPath::create).await,
@@ -122,6 +130,18 @@ async fn relational(stage: &Stage) -> Result<Found> {
     let bytes = layout.settle().await?;
     costs.disk_bytes_per_file = bytes as f64 / costs.files.max(1) as f64;
     costs.table_bytes = BTreeMap::from([("nodes.sqlite".to_owned(), bytes)]);
+    costs.write_amplification = None;
+    measured(stage, layout, costs).await
+}
+
+async fn postgres(stage: &Stage) -> Result<Found> {
+    let url = stage.postgres.as_deref().context("name the server with --postgres")?;
+    let layout = Postgres::create(url).await?;
+    let mut costs = load(stage, &layout).await?;
+    let bytes = layout.settle().await?;
+    costs.disk_bytes_per_file = bytes as f64 / costs.files.max(1) as f64;
+    costs.table_bytes = BTreeMap::from([("node".to_owned(), bytes)]);
+    // It is written by another process, and loaded with its time.
     costs.write_amplification = None;
     measured(stage, layout, costs).await
 }

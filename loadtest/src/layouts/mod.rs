@@ -3,6 +3,7 @@
 //! | layout | row key |
 //! |---|---|
 //! | [`relational`] | no store: a table of nodes in a relational database, with parent ids and indexes |
+//! | [`postgres`] | the same in PostgreSQL, if there is one |
 //! | [`row_id`] | row id, counted up; parent id and name are cells |
 //! | [`name`] | name; the parent's path is a cell |
 //! | [`full_path`] | full path, of files and directories alike |
@@ -18,6 +19,7 @@ pub mod dirid_name;
 pub mod full_path;
 pub mod name;
 mod newest;
+pub mod postgres;
 pub mod relational;
 pub mod row_id;
 mod rows;

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use super::dirid_name::DirIdName;
 use super::full_path::FullPath;
 use super::name::Name;
+use super::postgres::Postgres;
 use super::relational::Relational;
 use super::row_id::RowId;
 use super::tree::Tree;
@@ -219,6 +220,13 @@ fn tables() -> (TempDir, Tables) {
 async fn relational_conforms() {
     let dir = tempfile::tempdir().unwrap();
     conforms(Relational::create(dir.path(), 1 << 20).await.unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL: name it by ROWDRIVE_TEST_POSTGRES=postgresql://user@host/database"]
+async fn postgres_conforms() {
+    let url = std::env::var("ROWDRIVE_TEST_POSTGRES").unwrap();
+    conforms(Postgres::create(&url).await.unwrap()).await;
 }
 
 #[tokio::test]
