@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
 
 /// An error if the disk has no room for the largest layout, as far as can be foreseen.
 fn room(folder: &Path, files: u32) -> Result<()> {
-    const BYTES_A_FILE: u64 = 4_000;
+    const BYTES_A_FILE: u64 = 1_500;
     let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
     let needed = u64::from(files) * BYTES_A_FILE + (4 << 30);
     anyhow::ensure!(

@@ -112,7 +112,7 @@ async fn stored<L: Layout, F: Future<Output = Result<L>>>(stage: &Stage, make: i
     title.finish_and_clear();
     let files = costs.files.max(1) as f64;
     costs.disk_bytes_per_file = tables.values().sum::<u64>() as f64 / files;
-    costs.cells_per_file = cells as f64 / files;
+    costs.cells_per_file = Some(cells as f64 / files);
     costs.table_bytes = tables;
     costs.index_and_filter_bytes = Some(index_and_filter);
     // What is written under `/dev/shm` and the like reaches no device.

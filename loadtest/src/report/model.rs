@@ -133,7 +133,7 @@ pub struct Costs {
     /// Tables, indexes and all, compacted.
     pub disk_bytes_per_file: f64,
     /// Keys of the store for each file; none where there is no such thing.
-    pub cells_per_file: f64,
+    pub cells_per_file: Option<f64>,
     /// Bytes handed to the device through bytes of keys and values handed to the store.
     pub write_amplification: Option<f64>,
     /// Blocks of index and filter, for all files.

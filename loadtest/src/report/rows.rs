@@ -43,13 +43,15 @@ fn layouts(report: &Report) -> impl Iterator<Item = impl Serialize> {
 }
 
 /// The columns of [`spread`].
-type Evenness = (f64, f64, f64, usize, f64);
+type Evenness = (f64, f64, f64, f64, usize, f64);
 
 fn spread(spread: &Spread) -> Evenness {
-    (spread.hottest_over_mean, spread.gini, spread.hottest_share, spread.idle_regions, spread.achieved)
+    let Spread { hottest_over_mean, floor, gini, hottest_share, idle_regions, achieved, .. } = *spread;
+    (hottest_over_mean, floor, gini, hottest_share, idle_regions, achieved)
 }
 
-const REGIONS: &[&str] = &["layout", "table", "hottest_over_mean", "gini", "hottest_share", "idle_regions", "achieved"];
+const REGIONS: &[&str] =
+    &["layout", "table", "hottest_over_mean", "floor", "gini", "hottest_share", "idle_regions", "achieved"];
 
 fn regions(report: &Report) -> impl Iterator<Item = impl Serialize> {
     report.regions.iter().flat_map(|(layout, tables)| tables.iter().map(move |(table, s)| (layout, table, spread(s))))
@@ -62,6 +64,7 @@ const HOT_SPOTS: &[&str] = &[
     "remedy",
     "splits",
     "hottest_over_mean",
+    "floor",
     "gini",
     "hottest_share",
     "idle_regions",

@@ -18,8 +18,13 @@ pub fn full() -> Report {
     let naive = BTreeMap::from([("stat".into(), figures(52_000.0, 60, 900)), ("period".into(), unsupported)]);
     let uuid = BTreeMap::from([("stat".into(), figures(41_234.5, 80, 1_240)), ("period".into(), figures(900.0, 7, 8))]);
     report.layouts = BTreeMap::from([("fullpath".into(), naive), ("uuid".into(), uuid)]);
-    let spread =
-        Spread { hottest_over_mean: 16.0, gini: 0.9375, heat: vec![vec![0, 16], vec![8, 8]], ..Spread::default() };
+    let spread = Spread {
+        hottest_over_mean: 16.0,
+        floor: 1.05,
+        gini: 0.9375,
+        heat: vec![vec![0, 16], vec![8, 8]],
+        ..Spread::default()
+    };
     for layout in ["fullpath", "uuid"] {
         report.regions.insert(layout.into(), BTreeMap::from([("file".into(), spread.clone())]));
         let costs = Costs { files: 1_000, table_bytes: BTreeMap::from([("file".into(), 80_000)]), ..Costs::default() };

@@ -80,6 +80,7 @@ fn regions(report: &Report) -> String {
             layout.to_owned(),
             table.to_owned(),
             figure(spread.hottest_over_mean),
+            figure(spread.floor),
             figure(spread.gini),
             percent(spread.hottest_share),
             spread.idle_regions.to_string(),
@@ -89,7 +90,7 @@ fn regions(report: &Report) -> String {
     let all =
         report.regions.iter().flat_map(|(layout, tables)| tables.iter().map(move |(table, s)| (layout, table, s)));
     let rows = all.map(|(layout, table, spread)| row(layout, table, spread)).collect();
-    let header = ["layout", "table", "hottest / mean", "Gini", "hottest's share", "idle", "load achieved"];
+    let header = ["layout", "table", "hottest / mean", "by chance", "Gini", "hottest's share", "idle", "load achieved"];
     let title =
         "Where the writes of one import fall among 16 regions split at the quantiles of their keys (1 and 0 are even)";
     let table = titled(title, &header, 2, rows);
@@ -106,7 +107,7 @@ fn costs(report: &Report) -> String {
         vec![
             layout.clone(),
             grouped(costs.refused),
-            figure(costs.cells_per_file),
+            maybe(costs.cells_per_file),
             figure(costs.disk_bytes_per_file),
             maybe(costs.write_amplification),
             costs.index_and_filter_bytes.map_or_else(|| "-".to_owned(), |all| bytes(all as f64)),
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn every_part_has_its_numbers() {
         let text = render(&samples::full());
-        for expected in ["| uuid     |     41,235 |", "16.0 | 0.94", "open, 25 %", "MISSED", "1 rows in"] {
+        for expected in ["| uuid     |     41,235 |", "1.05 | 0.94", "open, 25 %", "MISSED", "1 rows in"] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
         assert!(!text.contains("PARTIAL"));

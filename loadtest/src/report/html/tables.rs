@@ -1,5 +1,7 @@
 //! The tables of the page.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
 use self::Column::{Number, Text};
@@ -86,6 +88,7 @@ pub fn operations(report: &Report) -> Markup {
 fn spread(spread: &Spread) -> Markup {
     html! {
         (number(&figure(spread.hottest_over_mean)))
+        (number(&figure(spread.floor)))
         (number(&figure(spread.gini)))
         (number(&percent(spread.hottest_share)))
         (number(&spread.idle_regions.to_string()))
@@ -107,6 +110,7 @@ pub fn regions(report: &Report) -> Markup {
         Text("layout"),
         Text("table"),
         Number("hottest / mean"),
+        Number("by chance"),
         Number("Gini"),
         Number("hottest's share"),
         Number("idle regions"),
@@ -126,17 +130,19 @@ pub fn hot_spots(report: &Report) -> Markup {
     if report.hot_spots.is_empty() {
         return Markup::default();
     }
+    let loads = report.hot_spots.chunk_by(|one, next| one.load == next.load);
     let rows = html! {
-        tbody { @for spot in &report.hot_spots {
-            tr {
-                th scope="row" { (spot.load) }
-                td { (spot.layout) ": " (spot.table) }
-                td { (spot.remedy) }
-                td { (spot.splits) }
-                (spread(&spot.spread))
-                td.long { @if let Some(cost) = &spot.cost { (cost) } }
-            }
-        } }
+        @for load in loads {
+            tbody { @for (at, spot) in load.iter().enumerate() {
+                tr {
+                    (group(&spot.load, at, load.len()))
+                    td { (spot.layout) ": " (spot.table) }
+                    td { (spot.remedy) }
+                    td { (spot.splits) }
+                    (spread(&spot.spread))
+                }
+            } }
+        }
     };
     let header = [
         Text("load"),
@@ -144,16 +150,26 @@ pub fn hot_spots(report: &Report) -> Markup {
         Text("remedy"),
         Text("splits"),
         Number("hottest / mean"),
+        Number("by chance"),
         Number("Gini"),
         Number("hottest's share"),
         Number("idle regions"),
         Number("load achieved"),
-        Text("what it costs"),
     ];
     html! {
         h3 { "Hot spots and remedies" }
+        (remedies(report))
         (table("The same under other loads, without and with remedies", &header, &rows))
     }
+}
+
+/// What remedies cost, each once.
+fn remedies(report: &Report) -> Markup {
+    let costs: BTreeSet<(&str, &str)> =
+        report.hot_spots.iter().filter_map(|spot| Some((spot.remedy.as_str(), spot.cost.as_deref()?))).collect();
+    let rows =
+        html! { tbody { @for (remedy, cost) in costs { tr { th scope="row" { (remedy) } td.long { (cost) } } } } };
+    table("What a remedy costs those who read", &[Text("remedy"), Text("cost")], &rows)
 }
 
 pub fn costs(report: &Report) -> Markup {
@@ -163,7 +179,7 @@ pub fn costs(report: &Report) -> Markup {
                 th scope="row" { (layout) }
                 (number(&grouped(costs.files)))
                 (number(&grouped(costs.refused)))
-                (number(&figure(costs.cells_per_file)))
+                (number(&maybe(costs.cells_per_file)))
                 (number(&figure(costs.disk_bytes_per_file)))
                 (number(&costs.index_and_filter_bytes.map_or_else(|| "-".to_owned(), |all| bytes(all as f64))))
                 (number(&maybe(costs.write_amplification)))

@@ -35,7 +35,7 @@ fn plot(report: &Report, x: &Axis, operations: &[&str], (part, of): (usize, usiz
         x_title: "operations per second, logarithmic",
         y_title: "",
         legend: &legend,
-        right: 7,
+        right: 9,
         horizontal_lines: false,
     };
     let mut svg = String::new();
