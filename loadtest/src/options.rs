@@ -7,10 +7,12 @@ use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
+use crate::http;
+use crate::limits;
 use crate::limits::server::Serve;
 use crate::measure::Pace;
 use crate::subject::Kind;
-use crate::{http, limits, subtrees};
+use crate::subtrees;
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///

@@ -9,11 +9,16 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 
 use crate::data::Tree;
+use crate::http;
 use crate::layouts::postgres::Postgres;
+use crate::limits;
+use crate::machine;
 use crate::measure::{Pace, bar};
+use crate::options::{Instead, Options};
+use crate::regions;
+use crate::report;
 use crate::report::model::{Meta, Report};
 use crate::subject::{Stage, clear};
-use crate::{Instead, Options, http, limits, machine, regions, report};
 
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
