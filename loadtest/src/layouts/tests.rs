@@ -23,7 +23,7 @@ use super::{Child, Layout, Node, Period, Verdict, is_within, split};
 
 const STEPS: usize = 400;
 /// Some of them sort before a slash, some after it, and some are the start of another.
-const NAMES: [&str; 6] = ["a", "a-1", "a b", "a.jpg", "ab", "b"];
+const NAMES: [&str; 7] = ["a", "a-1", "a b", "a.jpg", "a0", "ab", "b"];
 
 /// What stands where, as everyone would say.
 struct Model {
