@@ -1,7 +1,8 @@
 //! What a row-key design costs, and how close the drive comes to what its machine can do.
 //!
-//! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`operations`]: what is measured of each, by
-//!   [`measure`]; [`subject`]: one layout from an empty folder to its figures; [`settled`]: what a store holds
+//! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`load`] puts it there; [`operations`]: what is
+//!   measured of each, by [`measure`]; [`subject`]: one layout from an empty folder to its figures; [`settled`]: what a
+//!   store holds
 //! - [`regions`]: how evenly row keys spread load, with [`stats`]
 //! - [`http`]: load on a server; [`limits`]: goals beside what the machine can do
 //! - [`subtrees`]: operations on whole directories, beside [`plain`], the same rows in a RocksDB of their own
@@ -11,6 +12,7 @@ mod data;
 mod http;
 mod layouts;
 mod limits;
+mod load;
 mod machine;
 mod measure;
 mod operations;
@@ -46,7 +48,7 @@ async fn main() -> ExitCode {
 
 async fn ended(options: Options) -> Result<()> {
     match &options.instead {
-        Some(Instead::Server(asked)) => return limits::server::serve(asked).await,
+        Some(Instead::Server { data }) => return limits::server::serve(data, options.memory).await,
         Some(Instead::Subtrees(asked)) => {
             println!("{}", subtrees::run(asked, &options.scratch()?).await?);
             return Ok(());

@@ -10,11 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::report::model::Figures;
+use crate::stats::curve;
 
 /// An operation that takes longer reads a whole table: more at a time than there are cores would only queue.
 const SLOW: Duration = Duration::from_millis(20);
-/// Percentiles of a curve, as far as there are samples for them.
-const CURVE: [f64; 10] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 
 /// How an operation is measured. Cheap to clone.
 #[derive(Clone)]
@@ -106,13 +105,12 @@ pub fn bar(title: &str) -> Result<ProgressBar> {
 }
 
 fn figures(histogram: &Histogram<u64>, count: u64, seconds: f64) -> Figures {
-    let enough = |percentile: &f64| *percentile == 100.0 || (1.0 - percentile / 100.0) * histogram.len() as f64 >= 1.0;
     Figures {
         per_second: count as f64 / seconds,
         p50_us: histogram.value_at_quantile(0.5),
         p99_us: histogram.value_at_quantile(0.99),
         count,
-        curve: CURVE.into_iter().filter(enough).map(|at| (at, histogram.value_at_percentile(at))).collect(),
+        curve: curve(histogram),
         note: None,
     }
 }
@@ -154,7 +152,6 @@ mod tests {
         (1..=100).for_each(|n| histogram.record(n).unwrap());
         let figures = figures(&histogram, 100, 2.0);
         assert_eq!((figures.per_second, figures.p50_us, figures.p99_us), (50.0, 50, 99));
-        let expected = [(0.0, 1), (25.0, 25), (50.0, 50), (75.0, 75), (90.0, 90), (95.0, 95), (99.0, 99), (100.0, 100)];
-        assert_eq!(figures.curve, expected);
+        assert_eq!(figures.curve, [(0.0, 1), (50.0, 50), (75.0, 75), (90.0, 90), (100.0, 100)]);
     }
 }

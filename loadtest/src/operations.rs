@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use futures_util::FutureExt;
 
 use crate::data::{CAMERA, COVER, DAY, DAYS, FIRST_DAY, HOME, Tree, attributes};
 use crate::layouts::{Layout, Period, Verdict};
@@ -17,12 +16,18 @@ const PAGE: usize = 100;
 /// Days of a period.
 const PERIOD: i64 = 30;
 
+/// An error if a change was not made that nothing stands in the way of.
+fn done(verdict: Verdict, path: &str) -> Result<()> {
+    ensure!(verdict == Verdict::Done, "{path}: {verdict:?}");
+    Ok(())
+}
+
 /// Whoever measures.
 pub struct Bench<L> {
-    pub layout: L,
-    pub tree: Arc<Tree>,
-    pub pace: Pace,
-    pub seed: u64,
+    layout: L,
+    tree: Arc<Tree>,
+    pace: Pace,
+    seed: u64,
     found: BTreeMap<String, Measured>,
 }
 
@@ -33,15 +38,15 @@ impl<L: Layout> Bench<L> {
 
     /// Reads first, while the tables are as they were loaded. `found` has what there is if it ends early.
     pub async fn all(mut self) -> (BTreeMap<String, Measured>, Result<()>) {
-        let done = async {
+        let ended = async {
             self.reads().await?;
             self.lists().await?;
             self.queries().await?;
             self.changes().await?;
             self.moves().await
         };
-        let done = done.await;
-        (self.found, done)
+        let ended = ended.await;
+        (self.found, ended)
     }
 
     async fn time<T, F>(
@@ -123,18 +128,14 @@ impl<L: Layout> Bench<L> {
             Ok(())
         })
         .await?;
-        let years: Vec<String> = (2000..2025).map(|year| format!("{HOME}/{year}")).collect();
-        let anywhere = std::iter::repeat(String::new());
-        self.periods("time_period", anywhere).await?;
-        self.periods(
-            "time_period_under",
-            years.into_iter().filter(|year| self.tree.dirs.contains(year)).collect::<Vec<_>>().into_iter().cycle(),
-        )
-        .await
+        self.periods("time_period", vec![String::new()]).await?;
+        let years = (2000..2025).map(|year| format!("{HOME}/{year}"));
+        self.periods("time_period_under", years.filter(|year| self.tree.dirs.contains(year)).collect()).await
     }
 
-    async fn periods(&mut self, name: &str, under: impl Iterator<Item = String>) -> Result<()> {
-        let asks = under.enumerate().map(|(n, under)| {
+    /// Periods below these directories, again and again.
+    async fn periods(&mut self, name: &str, under: Vec<String>) -> Result<()> {
+        let asks = under.into_iter().cycle().enumerate().map(|(n, under)| {
             let from = FIRST_DAY + n as i64 * 37 % (DAYS - PERIOD) * DAY;
             Period { from, to: from + PERIOD * DAY, under, limit: PAGE }
         });
@@ -149,20 +150,16 @@ impl<L: Layout> Bench<L> {
     async fn changes(&mut self) -> Result<()> {
         let pace = self.pace.clone();
         let new = self.folders().enumerate().map(|(n, folder)| format!("{folder}/new-{n:08}.jpg"));
-        let done = |verdict: Verdict, path: String| {
-            ensure!(verdict == Verdict::Done, "{path}: {verdict:?}");
-            Ok(())
-        };
-        self.time("create", pace.clone(), new, move |layout, path| async move {
-            done(layout.create(&path, &attributes(FIRST_DAY)).await?, path)
+        self.time("create", pace.clone(), new, |layout, path| async move {
+            done(layout.create(&path, &attributes(FIRST_DAY)).await?, &path)
         })
         .await?;
         if L::NAMES_REPEAT {
             let folders: Vec<String> = self.tree.folders().into_iter().map(str::to_owned).collect();
             let same = (0..)
                 .flat_map(move |n| folders.clone().into_iter().map(move |folder| format!("{folder}/same-{n}.jpg")));
-            self.time("create_same_name", pace.clone(), same, move |layout, path| async move {
-                done(layout.create(&path, &attributes(FIRST_DAY)).await?, path)
+            self.time("create_same_name", pace.clone(), same, |layout, path| async move {
+                done(layout.create(&path, &attributes(FIRST_DAY)).await?, &path)
             })
             .await?;
         } else {
@@ -170,8 +167,8 @@ impl<L: Layout> Bench<L> {
             self.found.insert("create_same_name".into(), Measured::Unsupported { unsupported });
         }
         let paths = self.paths(3);
-        self.time("overwrite", pace, paths, move |layout, path| async move {
-            done(layout.overwrite(&path, &attributes(FIRST_DAY + DAY)).await?, path)
+        self.time("overwrite", pace, paths, |layout, path| async move {
+            done(layout.overwrite(&path, &attributes(FIRST_DAY + DAY)).await?, &path)
         })
         .await
     }
@@ -185,26 +182,25 @@ impl<L: Layout> Bench<L> {
         paths.sort_unstable();
         paths.dedup();
         let deleted = paths.split_off(paths.len() / 2);
-        let done = |verdict: Verdict, path: String| {
-            ensure!(verdict == Verdict::Done, "{path}: {verdict:?}");
-            Ok(())
-        };
-        self.time("move_file", pace.clone(), paths, move |layout, path| async move {
+        self.time("move_file", pace.clone(), paths, |layout, path| async move {
             let to = format!("{HOME}/moved-{}", path.replace('/', "-"));
-            done(layout.move_file(&path, &to).await?, path)
+            done(layout.move_file(&path, &to).await?, &path)
         })
         .await?;
-        self.time("delete", pace.clone(), deleted, move |layout, path| async move {
-            done(layout.delete(&path).await?, path)
-        })
+        self.time(
+            "delete",
+            pace.clone(),
+            deleted,
+            |layout, path| async move { done(layout.delete(&path).await?, &path) },
+        )
         .await?;
         let names = [CAMERA.to_owned(), format!("{HOME}/renamed")];
         let turns = (0..10).map(move |n| {
             let [one, other] = names.clone();
             if n % 2 == 0 { (one, other) } else { (other, one) }
         });
-        self.time("rename_folder", pace.one_at_a_time(), turns, move |layout, (from, to)| {
-            async move { done(layout.rename_folder(&from, &to).await?, from) }.boxed()
+        self.time("rename_folder", pace.one_at_a_time(), turns, |layout, (from, to)| async move {
+            done(layout.rename_folder(&from, &to).await?, &from)
         })
         .await
     }

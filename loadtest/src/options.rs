@@ -9,7 +9,6 @@ use tokio::sync::watch;
 
 use crate::http;
 use crate::limits;
-use crate::limits::server::Serve;
 use crate::measure::Pace;
 use crate::subject::Kind;
 use crate::subtrees;
@@ -19,7 +18,7 @@ use crate::subtrees;
 /// A run measures every layout, how evenly each spreads load over regions, a server under load, and how close it comes
 /// to its limits, and writes a report. It ends early on Ctrl-C, and reports what there is.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = false)]
+#[command(version)]
 pub struct Options {
     /// Files in the tree, up to ten million; 100,000 unless told, 5,000 if quick.
     #[arg(long, value_name = "FILES", global = true, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
@@ -66,8 +65,13 @@ pub enum Instead {
     Limits,
     /// Times moving, copying and deleting whole directories, beside the same rows in a plain RocksDB.
     Subtrees(subtrees::Options),
+    /// A drive for `limits` in a process of its own.
     #[command(hide = true)]
-    Server(Serve),
+    Server {
+        /// The folder that holds everything.
+        #[arg(long)]
+        data: PathBuf,
+    },
 }
 
 impl Options {
@@ -103,7 +107,7 @@ impl Options {
     /// What is asked of a server; nothing if it is not the time for that.
     pub fn http(&self) -> Option<http::Options> {
         match &self.instead {
-            Some(Instead::Http(asked)) => Some(asked.clone()),
+            Some(Instead::Http(asked)) => Some(http::Options { seed: self.seed, ..asked.clone() }),
             Some(_) => None,
             None => Some(http::Options {
                 clean_up: false,
@@ -120,22 +124,16 @@ impl Options {
     }
 
     pub fn limits(&self) -> Option<limits::Options> {
-        if matches!(self.instead, Some(Instead::Http(_) | Instead::Layouts)) {
-            return None;
-        }
-        let whole = matches!(self.instead, Some(Instead::Limits));
-        let rounds = if self.quick {
-            1
-        } else if whole {
-            5
-        } else {
-            3
+        let rounds = match &self.instead {
+            Some(Instead::Limits) => 5,
+            None => 3,
+            _ => return None,
         };
         Some(limits::Options {
             files: self.files(),
             seed: self.seed,
             memory: self.memory,
-            rounds,
+            rounds: if self.quick { 1 } else { rounds },
             ms: if self.quick { 100 } else { 1_000 },
             large: if self.quick { 64 << 20 } else { 1 << 30 },
             moved: if self.quick { 2_000 } else { 100_000 },
@@ -147,6 +145,27 @@ impl Options {
         match &self.dir {
             Some(dir) => tempfile::tempdir_in(dir),
             None => tempfile::tempdir(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn no_subcommand_has_an_option_of_its_own_that_all_have() {
+        let all = Options::command();
+        let global: HashSet<_> =
+            all.get_arguments().filter(|arg| arg.is_global_set()).map(|arg| arg.get_id()).collect();
+        assert!(!global.is_empty());
+        for one in all.get_subcommands() {
+            let twice: Vec<_> = one.get_arguments().map(|arg| arg.get_id()).filter(|id| global.contains(id)).collect();
+            assert!(twice.is_empty(), "{}: {twice:?}", one.get_name());
         }
     }
 }

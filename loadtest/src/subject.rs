@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use procfs::process::Process;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::table::Tables;
 
-use crate::data::{CAMERA, Tree, attributes};
+use crate::data::{CAMERA, Tree};
 use crate::layouts::dirid_name::DirIdName;
 use crate::layouts::full_path::FullPath;
 use crate::layouts::name::Name;
@@ -19,7 +19,8 @@ use crate::layouts::postgres::Postgres;
 use crate::layouts::relational::Relational;
 use crate::layouts::row_id::RowId;
 use crate::layouts::uuid::Uuid;
-use crate::layouts::{LOAD, Layout, Verdict, tree};
+use crate::layouts::{Layout, tree};
+use crate::load;
 use crate::measure::{Pace, bar};
 use crate::operations::Bench;
 use crate::report::model::{Costs, Measured};
@@ -82,8 +83,14 @@ impl Kind {
     pub async fn measure(self, stage: &Stage) -> Result<Found> {
         let content = stage.folder.join("content");
         match self {
-            Self::Relational => relational(stage).await,
-            Self::Postgres => postgres(stage).await,
+            Self::Relational => {
+                let layout = Relational::create(&stage.folder, stage.memory).await?;
+                database(stage, layout, "nodes.sqlite", Relational::settle).await
+            }
+            Self::Postgres => {
+                let url = stage.postgres.as_deref().context("name the server with --postgres")?;
+                database(stage, Postgres::create(url).await?, "node", Postgres::settle).await
+            }
             Self::RowId => stored(stage, RowId::create).await,
             Self::Name => stored(stage, Name::create).await,
             Self::FullPath => stored(stage, FullPath::create).await,
@@ -124,24 +131,18 @@ async fn stored<L: Layout, F: Future<Output = Result<L>>>(stage: &Stage, make: i
     measured(stage, layout, costs).await
 }
 
-async fn relational(stage: &Stage) -> Result<Found> {
-    let layout = Relational::create(&stage.folder, stage.memory).await?;
+/// A database holds everything in one piece, which `settle` tells the bytes of. What PostgreSQL costs is spent by
+/// other processes: of that, nothing is seen here.
+async fn database<L: Layout>(
+    stage: &Stage,
+    layout: L,
+    piece: &str,
+    settle: impl AsyncFnOnce(&L) -> Result<u64>,
+) -> Result<Found> {
     let mut costs = load(stage, &layout).await?;
-    let bytes = layout.settle().await?;
+    let bytes = settle(&layout).await?;
     costs.disk_bytes_per_file = bytes as f64 / costs.files.max(1) as f64;
-    costs.table_bytes = BTreeMap::from([("nodes.sqlite".to_owned(), bytes)]);
-    costs.write_amplification = None;
-    measured(stage, layout, costs).await
-}
-
-async fn postgres(stage: &Stage) -> Result<Found> {
-    let url = stage.postgres.as_deref().context("name the server with --postgres")?;
-    let layout = Postgres::create(url).await?;
-    let mut costs = load(stage, &layout).await?;
-    let bytes = layout.settle().await?;
-    costs.disk_bytes_per_file = bytes as f64 / costs.files.max(1) as f64;
-    costs.table_bytes = BTreeMap::from([("node".to_owned(), bytes)]);
-    // It is written by another process, and loaded with its time.
+    costs.table_bytes = BTreeMap::from([(piece.to_owned(), bytes)]);
     costs.write_amplification = None;
     measured(stage, layout, costs).await
 }
@@ -161,24 +162,10 @@ async fn measured<L: Layout>(stage: &Stage, layout: L, mut costs: Costs) -> Resu
 /// Stores the whole tree. `write_amplification` is the bytes written until then, for the time being.
 async fn load<L: Layout>(stage: &Stage, layout: &L) -> Result<Costs> {
     let (start, cpu, before) = (Instant::now(), cpu_seconds()?, written()?);
-    let title = bar(&format!("{}: loading", L::NAME))?;
-    let tree = &stage.tree;
-    for directory in &tree.dirs {
-        if layout.load_directory(directory).await? != Verdict::Done {
-            bail!("{}: {directory} cannot be made", L::NAME);
-        }
-    }
-    let mut stored = 0;
-    for files in tree.files.chunks(LOAD) {
-        stage.pace.go_on()?;
-        let files: Vec<_> = files.iter().map(|file| (tree.path(file), attributes(file.modified))).collect();
-        stored += layout.load(&files, stage.pace.at_a_time).await?;
-        title.inc(files.len() as u64);
-    }
-    title.finish_and_clear();
+    let stored = load::load(&format!("{}: loading", L::NAME), layout, &stage.tree, &stage.pace).await?;
     Ok(Costs {
         files: stored,
-        refused: tree.files.len() as u64 - stored,
+        refused: stage.tree.files.len() as u64 - stored,
         load_seconds: start.elapsed().as_secs_f64(),
         load_cpu_seconds: cpu_seconds()? - cpu,
         write_amplification: Some((written()? - before) as f64),

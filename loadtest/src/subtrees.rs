@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::measure::{Pace, measure};
 use crate::plain::{Plain, Synced, key};
+use crate::stats::median;
 
 /// Requests at a time while a tree is made.
 const AT_A_TIME: usize = 64;
@@ -223,10 +224,10 @@ async fn children(tables: &Tables, path: &DrivePath, into: &mut Vec<(Vec<u8>, Ve
     Ok(())
 }
 
-fn median(times: &[Duration]) -> Option<Duration> {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
+/// The median; none of nothing.
+fn middle(times: &[Duration]) -> Option<Duration> {
+    let seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+    (!times.is_empty()).then(|| Duration::from_secs_f64(median(&seconds)))
 }
 
 fn milliseconds(time: Option<Duration>) -> String {
@@ -239,10 +240,10 @@ fn render(options: &Options, subjects: &[Subject]) -> String {
     table.set_header(["tree", "operation", "answered ms", "done ms", "plain, batches ms", "x", "plain, once ms", "x"]);
     for Subject { title, moved, copied, deleted, .. } in subjects {
         for (operation, times) in [("move", moved), ("copy", copied), ("delete", deleted)] {
-            let answered = median(&times.answered);
+            let answered = middle(&times.answered);
             let mut row =
-                vec![title.clone(), operation.into(), milliseconds(answered), milliseconds(median(&times.done))];
-            for plain in [&times.plain_batches, &times.plain_once].map(|plain| median(plain)) {
+                vec![title.clone(), operation.into(), milliseconds(answered), milliseconds(middle(&times.done))];
+            for plain in [&times.plain_batches, &times.plain_once].map(|plain| middle(plain)) {
                 let ratio = answered.zip(plain).map(|(ours, plain)| ours.as_secs_f64() / plain.as_secs_f64().max(1e-9));
                 row.extend([milliseconds(plain), ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.1}"))]);
             }
@@ -293,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_one_in_the_middle() {
+    fn nothing_has_no_median() {
         let times = [5, 1, 9].map(Duration::from_millis);
-        assert_eq!(milliseconds(median(&times)), "5.0");
-        assert_eq!(milliseconds(median(&[])), "-");
+        assert_eq!(milliseconds(middle(&times)), "5.0");
+        assert_eq!(milliseconds(middle(&[])), "-");
     }
 }

@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 ];
 
 /// The same of the load test's modules.
-const LOADTEST_MAY_USE: [(&str, &[&str]); 16] = [
+const LOADTEST_MAY_USE: [(&str, &[&str]); 17] = [
     ("data", &[]),
     ("report", &[]),
     ("stats", &[]),
@@ -26,13 +26,14 @@ const LOADTEST_MAY_USE: [(&str, &[&str]); 16] = [
     ("plain", &[]),
     ("layouts", &[]),
     ("machine", &["report"]),
-    ("measure", &["report"]),
-    ("http", &["report"]),
+    ("measure", &["report", "stats"]),
+    ("http", &["report", "stats"]),
     ("regions", &["data", "report", "stats"]),
+    ("load", &["data", "layouts", "measure"]),
     ("operations", &["data", "layouts", "measure", "report"]),
-    ("subject", &["data", "layouts", "measure", "operations", "report", "settled"]),
-    ("subtrees", &["measure", "plain"]),
-    ("limits", &["data", "http", "layouts", "measure", "report", "settled", "stats", "subtrees"]),
+    ("subject", &["data", "layouts", "load", "measure", "operations", "report", "settled"]),
+    ("subtrees", &["measure", "plain", "stats"]),
+    ("limits", &["data", "http", "layouts", "load", "measure", "report", "settled", "stats", "subtrees"]),
     ("options", &["http", "limits", "measure", "subject", "subtrees"]),
     ("run", &["data", "http", "layouts", "limits", "machine", "measure", "options", "regions", "report", "subject"]),
 ];

@@ -63,7 +63,7 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub files: u32,
     /// Seed of everything random.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(skip)]
     pub seed: u64,
     /// When requests of the open loops are sent.
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]

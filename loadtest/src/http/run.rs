@@ -16,6 +16,7 @@ use super::shape::Shape;
 use super::tally::Loop;
 use super::{Control, Options, Progress, closed, open};
 use crate::report::model::HttpRun;
+use crate::stats::curve;
 
 /// Of the peak, in the open loops.
 const PARTS: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
@@ -170,7 +171,7 @@ impl Bench<'_> {
             errors: found.errors(),
             p50_us: found.histogram.value_at_quantile(0.5),
             p99_us: found.histogram.value_at_quantile(0.99),
-            curve: found.curve(),
+            curve: curve(&found.histogram),
             generator_bound: found.generator_bound(),
             requests: found.requests,
             seconds: found.seconds,

@@ -15,9 +15,6 @@ const LONGEST: u64 = 600_000_000;
 /// The share of its time that a thread computes from which it counts as having none left.
 const BOUND: f64 = 0.95;
 
-/// The percentiles of a curve.
-const PERCENTILES: [f64; 10] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0];
-
 /// Requests that were not answered as they should be, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
@@ -167,22 +164,6 @@ impl Loop {
     pub fn generator_bound(&self) -> bool {
         self.generator.computing >= BOUND
     }
-
-    /// Latency in microseconds by percentile. A percentile with fewer than ten samples above it is left out, since it
-    /// is chance; the least and the greatest are always there, if there is any sample.
-    pub fn curve(&self) -> Vec<(f64, u64)> {
-        let samples = self.histogram.len() as f64;
-        let supported = |percentile: f64| match percentile {
-            0.0 | 100.0 => samples > 0.0,
-            // Tenths of a thousandth: 100 - 99.9 has a rounding error that would leave the percentile out.
-            _ => (samples * (100.0 - percentile) / 100.0 * 1e4).round() >= 1e5,
-        };
-        PERCENTILES
-            .into_iter()
-            .filter(|percentile| supported(*percentile))
-            .map(|percentile| (percentile, self.histogram.value_at_percentile(percentile)))
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -195,21 +176,6 @@ mod tests {
             found.answered(Duration::from_millis(millis), 10, millis <= 500);
         }
         found
-    }
-
-    #[test]
-    fn a_curve_goes_as_far_as_its_samples() {
-        let percentiles = |found: &Loop| found.curve().iter().map(|(percentile, _)| *percentile).collect::<Vec<_>>();
-        assert!(percentiles(&Loop::new().unwrap()).is_empty());
-        assert_eq!(percentiles(&of(1..=1)), [0.0, 100.0]);
-        assert_eq!(percentiles(&of(1..=19)), [0.0, 100.0]);
-        // Ten of twenty lie above the median.
-        assert_eq!(percentiles(&of(1..=20)), [0.0, 50.0, 100.0]);
-        assert_eq!(percentiles(&of(1..=1000)), [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 100.0]);
-        assert_eq!(*percentiles(&of(1..=10_000)).iter().nth_back(1).unwrap(), 99.9);
-        // Three digits: 500 ms is 500,000 us within a thousandth.
-        let (_, median) = of(1..=1000).curve()[1];
-        assert!((499_500..=500_500).contains(&median), "{median}");
     }
 
     #[test]

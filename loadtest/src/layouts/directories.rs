@@ -4,6 +4,12 @@ use std::collections::HashMap;
 
 use rowdrive::schema::DirId;
 
+use super::newest::Newest;
+use super::{Period, is_within};
+
+/// Where a file stands: the id of its directory, and its name.
+pub type Spot = (DirId, String);
+
 #[derive(Default)]
 pub struct Directories(HashMap<DirId, (DirId, String)>);
 
@@ -22,12 +28,50 @@ impl Directories {
         names.iter().rev().flat_map(|name| ["/", name]).collect()
     }
 
+    /// The path of a file.
+    pub fn path_of(&self, (parent, name): &Spot) -> String {
+        format!("{}/{name}", self.path(*parent))
+    }
+
     /// The directory of this path.
     pub fn find(&self, path: &str) -> Option<DirId> {
         path.split('/').skip(1).try_fold(DirId::ROOT, |at, wanted| {
             let found = self.0.iter().find(|(_, (parent, name))| *parent == at && name == wanted);
             found.map(|(id, _)| *id)
         })
+    }
+}
+
+/// The files of a period, for a scan that learns only at its end where each of them stands.
+pub struct Search<'a> {
+    period: &'a Period,
+    newest: Newest<Spot>,
+    /// Those that lie below the period's directory, or elsewhere.
+    undecided: Vec<(i64, Spot)>,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(period: &'a Period) -> Self {
+        Self { period, newest: Newest::new(period), undecided: Vec::new() }
+    }
+
+    pub fn offer(&mut self, modified: i64, parent: DirId, name: &str) {
+        if self.period.under.is_empty() {
+            self.newest.offer(modified, || (parent, name.to_owned()));
+        } else if (self.period.from..self.period.to).contains(&modified) {
+            self.undecided.push((modified, (parent, name.to_owned())));
+        }
+    }
+
+    /// Newest first, by their paths.
+    pub fn done(self, directories: &Directories) -> Vec<(i64, String)> {
+        let Self { period, mut newest, undecided } = self;
+        for (modified, spot) in undecided {
+            if is_within(&directories.path(spot.0), &period.under) {
+                newest.offer(modified, || spot);
+            }
+        }
+        newest.done().into_iter().map(|(modified, spot)| (modified, directories.path_of(&spot))).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use rowdrive::table::{Guarded, Row, RowKey, RowRange, Tables};
 
 use super::full_path::FullPath;
 use super::newest::Newest;
-use super::rows::{Rows, Stored, modified};
+use super::rows::{self, Rows, Stored, modified};
 use super::{Child, Layout, Node, Period, Verdict, split};
 
 const DIRECTORIES: &str = "dirid_directories";
@@ -32,6 +32,11 @@ fn prefix(id: DirId) -> [u8; 8] {
 
 fn key(directory: DirId, name: &str) -> Vec<u8> {
     [&prefix(directory)[..], name.as_bytes()].concat()
+}
+
+/// The name in a file's key.
+fn name(key: &RowKey) -> Result<&str> {
+    Ok(std::str::from_utf8(key.get(8..).unwrap_or_default())?)
 }
 
 impl DirIdName {
@@ -84,6 +89,22 @@ impl DirIdName {
         found.extend(self.directories.directories_below(path).await?);
         Ok(found)
     }
+
+    /// What `child` takes of directories, and then of files.
+    async fn children<T: Send>(
+        &self,
+        path: &str,
+        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
+    ) -> Result<Option<Vec<T>>> {
+        let Some(id) = self.directory(path).await? else { return Ok(None) };
+        let mut children = self.directories.children(path, "", usize::MAX, &child).await?.unwrap_or_default();
+        let each = |key: &RowKey, row: &Row| {
+            children.extend(child(name(key)?, row)?);
+            Ok(())
+        };
+        self.files.scan(RowRange::prefix(&prefix(id)), each).await?;
+        Ok(Some(children))
+    }
 }
 
 impl Layout for DirIdName {
@@ -119,26 +140,11 @@ impl Layout for DirIdName {
     }
 
     async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let mut names = self.directories.list(path).await?.unwrap_or_default();
-        let see = |key: &RowKey, _: &Row| {
-            names.push(std::str::from_utf8(key.get(8..).unwrap_or_default())?.to_owned());
-            Ok(())
-        };
-        self.files.scan(RowRange::prefix(&prefix(id)), see).await?;
-        Ok(Some(names))
+        self.children(path, rows::name).await
     }
 
     async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let mut children = self.directories.list_attributes(path).await?.unwrap_or_default();
-        let see = |key: &RowKey, row: &Row| {
-            let name = std::str::from_utf8(key.get(8..).unwrap_or_default())?.to_owned();
-            children.extend(Stored::of(row)?.map(|stored| Child { name, node: stored.node() }));
-            Ok(())
-        };
-        self.files.scan(RowRange::prefix(&prefix(id)), see).await?;
-        Ok(Some(children))
+        self.children(path, rows::child).await
     }
 
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
@@ -184,7 +190,7 @@ impl Layout for DirIdName {
         for (id, path) in self.below(&period.under).await? {
             let see = |key: &RowKey, row: &Row| {
                 if let Some(time) = modified(row)? {
-                    let name = std::str::from_utf8(key.get(8..).unwrap_or_default())?;
+                    let name = name(key)?;
                     newest.offer(time, || format!("{path}/{name}"));
                 }
                 Ok(())

@@ -9,7 +9,7 @@ use rowdrive::schema::file::Attributes;
 use rowdrive::table::{Guarded, Row, RowKey, RowRange, Tables};
 
 use super::newest::Newest;
-use super::rows::{Rows, Stored, is_directory, modified};
+use super::rows::{self, Rows, Stored, is_directory, modified};
 use super::{Child, Layout, Node, Period, Verdict, split};
 
 const TABLE: &str = "full_path";
@@ -98,25 +98,27 @@ impl FullPath {
         Ok(directory.is_empty() || is_directory(&self.0.get(directory.as_bytes()).await?))
     }
 
-    /// Shows the children whose names follow `after`, in the order of their names, until it has seen enough.
-    async fn children(
+    /// What `child` takes of the children whose names follow `after`, in the order of their names, until there are
+    /// `limit` of it; none if there is no such directory.
+    pub async fn children<T: Send>(
         &self,
         path: &str,
         after: &str,
         limit: usize,
-        mut see: impl FnMut(&str, &Row) -> Result<bool> + Send,
-    ) -> Result<bool> {
+        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
+    ) -> Result<Option<Vec<T>>> {
         if !self.is_there(path).await? {
-            return Ok(false);
+            return Ok(None);
         }
         let prefix = format!("{path}/");
         let mut range = below(path);
         if !after.is_empty() {
             range.from = Bound::Excluded(format!("{prefix}{after}").into());
         }
-        loop {
+        let mut children = Vec::new();
+        while children.len() < limit {
             let rows = self.0.some(&range, limit.min(LIST)).await?;
-            let Some((last, _)) = rows.last() else { return Ok(true) };
+            let Some((last, _)) = rows.last() else { break };
             range.from = Bound::Excluded(last.clone());
             for (key, row) in &rows {
                 let name = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default())?;
@@ -125,11 +127,11 @@ impl FullPath {
                     range.from = Bound::Included(format!("{prefix}{folder}0").into());
                     break;
                 }
-                if !see(name, row)? {
-                    return Ok(true);
-                }
+                children.extend(child(name, row)?);
             }
         }
+        children.truncate(limit);
+        Ok(Some(children))
     }
 }
 
@@ -164,35 +166,15 @@ impl Layout for FullPath {
     }
 
     async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        let mut names = Vec::new();
-        let see = |name: &str, _: &Row| {
-            names.push(name.to_owned());
-            Ok(true)
-        };
-        let there = self.children(path, "", LIST, see).await?;
-        Ok(there.then_some(names))
+        self.children(path, "", usize::MAX, rows::name).await
     }
 
     async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let mut children = Vec::new();
-        let see = |name: &str, row: &Row| {
-            children.extend(Stored::of(row)?.map(|stored| Child { name: name.to_owned(), node: stored.node() }));
-            Ok(true)
-        };
-        let there = self.children(path, "", LIST, see).await?;
-        Ok(there.then_some(children))
+        self.children(path, "", usize::MAX, rows::child).await
     }
 
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let mut children = Vec::new();
-        let see = |name: &str, row: &Row| {
-            if let Some(stored @ Stored::File(_)) = Stored::of(row)? {
-                children.push(Child { name: name.to_owned(), node: stored.node() });
-            }
-            Ok(children.len() < limit)
-        };
-        let there = self.children(path, after, limit, see).await?;
-        Ok(there.then_some(children))
+        self.children(path, after, limit, rows::file).await
     }
 
     async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {

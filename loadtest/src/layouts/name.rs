@@ -7,7 +7,7 @@ use rowdrive::schema::{CF, DirId};
 use rowdrive::table::{Change, Check, Column, Guarded, Row, RowKey, RowRange, Tables};
 
 use super::newest::Newest;
-use super::rows::{Rows, Stored, is_directory, modified};
+use super::rows::{self, Rows, Stored, is_directory, modified};
 use super::{Child, Layout, Node, Period, Verdict, is_within, split};
 
 const TABLE: &str = "name";
@@ -95,16 +95,24 @@ impl Name {
         self.0.commit(guarded).await
     }
 
-    /// Shows the children of a directory, in the order of their names.
-    async fn children(&self, path: &str, mut see: impl FnMut(&str, &Row) -> Result<()> + Send) -> Result<bool> {
+    /// What `child` takes of the children of a directory, in the order of their names.
+    async fn children<T: Send>(
+        &self,
+        path: &str,
+        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
+    ) -> Result<Option<Vec<T>>> {
         if !self.is_there(path).await? {
-            return Ok(false);
+            return Ok(None);
         }
+        let mut children = Vec::new();
         let each = |key: &RowKey, row: &Row| {
-            if parent(row)? == path { see(std::str::from_utf8(key)?, row) } else { Ok(()) }
+            if parent(row)? == path {
+                children.extend(child(std::str::from_utf8(key)?, row)?);
+            }
+            Ok(())
         };
         self.0.scan(RowRange::all(), each).await?;
-        Ok(true)
+        Ok(Some(children))
     }
 }
 
@@ -135,35 +143,18 @@ impl Layout for Name {
     }
 
     async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        let mut names = Vec::new();
-        let see = |name: &str, _: &Row| {
-            names.push(name.to_owned());
-            Ok(())
-        };
-        let there = self.children(path, see).await?;
-        Ok(there.then_some(names))
+        self.children(path, rows::name).await
     }
 
     async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let mut children = Vec::new();
-        let see = |name: &str, row: &Row| {
-            children.extend(Stored::of(row)?.map(|stored| Child { name: name.to_owned(), node: stored.node() }));
-            Ok(())
-        };
-        let there = self.children(path, see).await?;
-        Ok(there.then_some(children))
+        self.children(path, rows::child).await
     }
 
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let mut files = Vec::new();
-        let see = |name: &str, row: &Row| {
-            if name > after && files.len() < limit && !is_directory(row) {
-                files.extend(Stored::of(row)?.map(|stored| Child { name: name.to_owned(), node: stored.node() }));
-            }
-            Ok(())
-        };
-        let there = self.children(path, see).await?;
-        Ok(there.then_some(files))
+        let following = |name: &str, row: &Row| if name > after { rows::file(name, row) } else { Ok(None) };
+        let mut files = self.children(path, following).await?;
+        files.iter_mut().for_each(|files| files.truncate(limit));
+        Ok(files)
     }
 
     async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {

@@ -13,10 +13,9 @@ use rowdrive::schema::file::Attributes;
 use rowdrive::schema::{CF, DirId};
 use rowdrive::table::{Change, Row, RowKey, RowRange, Tables};
 
-use super::directories::Directories;
-use super::newest::Newest;
-use super::rows::{Rows, Stored, modified};
-use super::{Changing, Child, Layout, Node, Period, Verdict, count, is_within, split};
+use super::directories::{Directories, Search};
+use super::rows::{self, Rows, Stored, is_directory, modified};
+use super::{Changing, Child, Layout, Node, Period, Verdict, count, split};
 
 const TABLE: &str = "row_id";
 const PARENT: &[u8] = b"p";
@@ -123,7 +122,7 @@ impl RowId {
     async fn children<T: Send>(
         &self,
         path: &str,
-        mut child: impl FnMut(&str, &Row) -> Result<Option<T>> + Send,
+        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
     ) -> Result<Option<Vec<T>>> {
         let Some(id) = self.survey(|_, _, _, _| Ok(())).await?.find(path) else { return Ok(None) };
         let mut children = Vec::new();
@@ -168,25 +167,17 @@ impl Layout for RowId {
     }
 
     async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        self.children(path, |name, _| Ok(Some(name.to_owned()))).await
+        self.children(path, rows::name).await
     }
 
     async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let child = |name: &str, row: &Row| {
-            Ok(Stored::of(row)?.map(|stored| Child { name: name.to_owned(), node: stored.node() }))
-        };
-        self.children(path, child).await
+        self.children(path, rows::child).await
     }
 
     /// There is no order by name: the whole folder is read and sorted for each page.
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let child = |name: &str, row: &Row| match Stored::of(row)? {
-            Some(file @ Stored::File(_)) if name > after => {
-                Ok(Some(Child { name: name.to_owned(), node: file.node() }))
-            }
-            _ => Ok(None),
-        };
-        let mut files = self.children(path, child).await?;
+        let following = |name: &str, row: &Row| if name > after { rows::file(name, row) } else { Ok(None) };
+        let mut files = self.children(path, following).await?;
         if let Some(files) = &mut files {
             files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             files.truncate(limit);
@@ -216,36 +207,25 @@ impl Layout for RowId {
     }
 
     async fn find(&self, wanted: &str) -> Result<Vec<String>> {
-        let mut parents = Vec::new();
+        let mut found = Vec::new();
         let see = |_: &RowKey, row: &Row, parent: DirId, name: &str| {
-            if name == wanted && modified(row)?.is_some() {
-                parents.push(parent);
+            if name == wanted && !is_directory(row) {
+                found.push((parent, name.to_owned()));
             }
             Ok(())
         };
         let directories = self.survey(see).await?;
-        Ok(parents.into_iter().map(|parent| format!("{}/{wanted}", directories.path(parent))).collect())
+        Ok(found.iter().map(|spot| directories.path_of(spot)).collect())
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let whole = period.under.is_empty();
-        let (mut newest, mut all) = (Newest::new(period), Vec::new());
+        let mut search = Search::new(period);
         let see = |_: &RowKey, row: &Row, parent: DirId, name: &str| {
-            match modified(row)? {
-                Some(time) if whole => newest.offer(time, || (parent, name.to_owned())),
-                Some(time) if (period.from..period.to).contains(&time) => all.push((time, (parent, name.to_owned()))),
-                _ => {}
-            }
+            modified(row)?.into_iter().for_each(|modified| search.offer(modified, parent, name));
             Ok(())
         };
         let directories = self.survey(see).await?;
-        for (time, (parent, name)) in all {
-            if is_within(&directories.path(parent), &period.under) {
-                newest.offer(time, || (parent, name));
-            }
-        }
-        let named = |(time, (parent, name))| (time, format!("{}/{name}", directories.path(parent)));
-        Ok(newest.done().into_iter().map(named).collect())
+        Ok(search.done(&directories))
     }
 
     async fn load_directory(&self, path: &str) -> Result<Verdict> {

@@ -70,6 +70,21 @@ pub fn is_directory(row: &Row) -> bool {
     row.get(CF, DIRECTORY).is_some()
 }
 
+/// What a list takes of the row of a child: its name.
+pub fn name(name: &str, _: &Row) -> Result<Option<String>> {
+    Ok(Some(name.to_owned()))
+}
+
+/// What a list with attributes takes.
+pub fn child(name: &str, row: &Row) -> Result<Option<Child>> {
+    Ok(Stored::of(row)?.map(|stored| Child { name: name.to_owned(), node: stored.node() }))
+}
+
+/// What a page of files takes.
+pub fn file(name: &str, row: &Row) -> Result<Option<Child>> {
+    if is_directory(row) { Ok(None) } else { child(name, row) }
+}
+
 /// When the file of a row was modified, in milliseconds; none for a directory.
 pub fn modified(row: &Row) -> Result<Option<i64>> {
     let Some(value) = row.get(CF, FILE) else { return Ok(None) };
@@ -128,10 +143,7 @@ impl Rows {
             let Some((last, _)) = rows.last() else { break };
             range.from = Bound::Excluded(last.clone());
             for (key, row) in &rows {
-                if let Some(file @ Stored::File(_)) = Stored::of(row)? {
-                    let name = std::str::from_utf8(key.get(start.len()..).unwrap_or_default())?.to_owned();
-                    files.push(Child { name, node: file.node() });
-                }
+                files.extend(file(std::str::from_utf8(key.get(start.len()..).unwrap_or_default())?, row)?);
             }
         }
         Ok(files)

@@ -6,10 +6,9 @@ use rowdrive::schema::DirId;
 use rowdrive::schema::file::Attributes;
 use rowdrive::table::{Row, RowKey, RowRange, Tables};
 
-use super::directories::Directories;
-use super::newest::Newest;
-use super::rows::{Rows, Stored, is_directory, modified};
-use super::{Child, Layout, Node, Period, Verdict, is_within, split};
+use super::directories::{Directories, Search};
+use super::rows::{self, Rows, Stored, is_directory, modified};
+use super::{Child, Layout, Node, Period, Verdict, split};
 
 const TABLE: &str = "tree";
 const ID: usize = 16;
@@ -72,19 +71,36 @@ impl Tree {
     }
 
     /// Shows all files, and returns all directories.
-    async fn survey(&self, mut see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<Directories> {
+    async fn survey(&self, mut see: impl FnMut(&Row, DirId, &str) -> Result<()> + Send) -> Result<Directories> {
         let mut all = Directories::default();
         let each = |key: &RowKey, row: &Row| {
+            let (parent, name) = parts(key)?;
             if !is_directory(row) {
-                return see(key, row);
+                return see(row, parent, name);
             }
-            if let (Some(Stored::Directory(entry)), (parent, name)) = (Stored::of(row)?, parts(key)?) {
+            if let Some(Stored::Directory(entry)) = Stored::of(row)? {
                 all.add(entry.id, parent, name);
             }
             Ok(())
         };
         self.0.scan(RowRange::all(), each).await?;
         Ok(all)
+    }
+
+    /// What `child` takes of the children of a directory, in the order of their names.
+    async fn children<T: Send>(
+        &self,
+        path: &str,
+        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
+    ) -> Result<Option<Vec<T>>> {
+        let Some(id) = self.directory(path).await? else { return Ok(None) };
+        let mut children = Vec::new();
+        let each = |key: &RowKey, row: &Row| {
+            children.extend(child(parts(key)?.1, row)?);
+            Ok(())
+        };
+        self.0.scan(RowRange::prefix(id.0.as_bytes()), each).await?;
+        Ok(Some(children))
     }
 }
 
@@ -111,28 +127,11 @@ impl Layout for Tree {
     }
 
     async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let mut names = Vec::new();
-        self.0
-            .scan(RowRange::prefix(id.0.as_bytes()), |key, _| {
-                names.push(parts(key)?.1.to_owned());
-                Ok(())
-            })
-            .await?;
-        Ok(Some(names))
+        self.children(path, rows::name).await
     }
 
     async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let mut children = Vec::new();
-        self.0
-            .scan(RowRange::prefix(id.0.as_bytes()), |key, row| {
-                let name = parts(key)?.1.to_owned();
-                children.extend(Stored::of(row)?.map(|stored| Child { name, node: stored.node() }));
-                Ok(())
-            })
-            .await?;
-        Ok(Some(children))
+        self.children(path, rows::child).await
     }
 
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
@@ -161,39 +160,25 @@ impl Layout for Tree {
         }
     }
 
-    async fn find(&self, name: &str) -> Result<Vec<String>> {
-        let mut parents = Vec::new();
-        let see = |key: &RowKey, _: &Row| {
-            let (parent, found) = parts(key)?;
-            if found == name {
-                parents.push(parent);
+    async fn find(&self, wanted: &str) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        let see = |_: &Row, parent: DirId, name: &str| {
+            if name == wanted {
+                found.push((parent, name.to_owned()));
             }
             Ok(())
         };
         let directories = self.survey(see).await?;
-        Ok(parents.into_iter().map(|parent| format!("{}/{name}", directories.path(parent))).collect())
+        Ok(found.iter().map(|spot| directories.path_of(spot)).collect())
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        // What lies below a directory is known when all directories are: the files have to wait until then.
-        let whole = period.under.is_empty();
-        let mut newest = Newest::new(period);
-        let mut all = Vec::new();
-        let see = |key: &RowKey, row: &Row| {
-            match modified(row)? {
-                Some(time) if whole => newest.offer(time, || key.clone()),
-                Some(time) if (period.from..period.to).contains(&time) => all.push((time, key.clone())),
-                _ => {}
-            }
+        let mut search = Search::new(period);
+        let see = |row: &Row, parent: DirId, name: &str| {
+            modified(row)?.into_iter().for_each(|modified| search.offer(modified, parent, name));
             Ok(())
         };
         let directories = self.survey(see).await?;
-        let path = |key: &[u8]| parts(key).map(|(parent, name)| format!("{}/{name}", directories.path(parent)));
-        for (time, key) in all {
-            if is_within(&path(&key)?, &period.under) {
-                newest.offer(time, || key);
-            }
-        }
-        newest.done().into_iter().map(|(time, key)| Ok((time, path(&key)?))).collect()
+        Ok(search.done(&directories))
     }
 }

@@ -45,7 +45,7 @@ impl Uuid {
     async fn some(&self, path: &str, ask: &ListAsk) -> Result<Option<Listing>> {
         match self.0.list(&at(path)?, ask).await {
             Ok(listing) => Ok(Some(listing)),
-            Err(error) => verdict(Err::<(), _>(error), Verdict::Missing).map(|_| None),
+            Err(error) => absent(error),
         }
     }
 
@@ -94,6 +94,11 @@ fn verdict<T>(result: Result<T, DriveError>, in_the_way: Verdict) -> Result<Verd
     }
 }
 
+/// Nothing, if that is all that an error says.
+fn absent<T>(error: DriveError) -> Result<Option<T>> {
+    verdict(Err::<(), _>(error), Verdict::Missing).map(|_| None)
+}
+
 impl Layout for Uuid {
     const NAME: &'static str = "uuid";
 
@@ -117,7 +122,7 @@ impl Layout for Uuid {
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
         match self.0.stat(&at(path)?).await {
             Ok(found) => Ok(Some(node(found))),
-            Err(error) => verdict(Err::<(), _>(error), Verdict::Missing).map(|_| None),
+            Err(error) => absent(error),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use procfs::process::Process;
 
-use super::loops::{Loop, Pace};
+use super::loops::{Loop, Speed};
 use super::server::{Asked, Commits};
 
 /// A server on a folder; it ends when this is dropped.
@@ -42,7 +42,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    pub async fn looped(&self, which: Loop, asked: Asked) -> Result<Pace> {
+    pub async fn looped(&self, which: Loop, asked: Asked) -> Result<Speed> {
         let Asked { tasks, ms, bytes } = asked;
         let url = self.url(&format!("/limits/loop/{}?tasks={tasks}&ms={ms}&bytes={bytes}", which.name()));
         let answer = self.client.post(url).send().await?;

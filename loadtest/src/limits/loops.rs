@@ -59,7 +59,7 @@ impl Loop {
 
 /// How fast something went.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Pace {
+pub struct Speed {
     pub per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -70,7 +70,7 @@ pub fn small(n: u64) -> String {
     format!("/limits/small/{}.bin", n % SMALLS)
 }
 
-pub async fn run(drive: &Drive, data: &Path, which: Loop, asked: Asked) -> Result<Pace> {
+pub async fn run(drive: &Drive, data: &Path, which: Loop, asked: Asked) -> Result<Speed> {
     let data = data.to_owned();
     match which {
         Loop::Sync => tokio::task::spawn_blocking(move || sync(&data, asked)).await?,
@@ -80,7 +80,7 @@ pub async fn run(drive: &Drive, data: &Path, which: Loop, asked: Asked) -> Resul
     }
 }
 
-async fn repeat(drive: &Drive, which: Loop, asked: Asked) -> Result<Pace> {
+async fn repeat(drive: &Drive, which: Loop, asked: Asked) -> Result<Speed> {
     // Where an earlier loop has put its files, this one puts its own over them.
     let numbers = Arc::new(AtomicU64::new(0));
     let end = Instant::now() + Duration::from_millis(asked.ms);
@@ -102,7 +102,7 @@ async fn repeat(drive: &Drive, which: Loop, asked: Asked) -> Result<Pace> {
     while let Some(done) = tasks.join_next().await {
         all.add(done??)?;
     }
-    Ok(pace(&all, start.elapsed()))
+    Ok(speed(&all, start.elapsed()))
 }
 
 /// In nanoseconds, up to a minute.
@@ -110,9 +110,9 @@ fn latencies() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(100, 60_000_000_000, 3)?)
 }
 
-fn pace(all: &Histogram<u64>, took: Duration) -> Pace {
+fn speed(all: &Histogram<u64>, took: Duration) -> Speed {
     let us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
-    Pace { per_second: all.len() as f64 / took.as_secs_f64(), p50_us: us(0.5), p99_us: us(0.99) }
+    Speed { per_second: all.len() as f64 / took.as_secs_f64(), p50_us: us(0.5), p99_us: us(0.99) }
 }
 
 async fn call(drive: &Drive, which: Loop, n: u64) -> Result<()> {
@@ -174,7 +174,7 @@ fn period(n: u64) -> FilesAsk {
 }
 
 /// A small write and a sync, one after the other.
-fn sync(data: &Path, asked: Asked) -> Result<Pace> {
+fn sync(data: &Path, asked: Asked) -> Result<Speed> {
     let path = data.join("sync.bin");
     let file = File::create(&path)?;
     let (start, end) = (Instant::now(), Instant::now() + Duration::from_millis(asked.ms));
@@ -190,11 +190,11 @@ fn sync(data: &Path, asked: Asked) -> Result<Pace> {
     }
     let took = start.elapsed();
     std::fs::remove_file(path)?;
-    Ok(pace(&all, took))
+    Ok(speed(&all, took))
 }
 
 /// So many bytes past the page cache, and a sync: bytes a second.
-fn direct_write(data: &Path, bytes: u64) -> Result<Pace> {
+fn direct_write(data: &Path, bytes: u64) -> Result<Speed> {
     let path = data.join("direct.bin");
     let mut options = File::options();
     options.write(true).create(true).truncate(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
@@ -209,11 +209,11 @@ fn direct_write(data: &Path, bytes: u64) -> Result<Pace> {
     file.sync_data()?;
     let took = start.elapsed().as_secs_f64();
     std::fs::remove_file(path)?;
-    Ok(Pace { per_second: bytes as f64 / took, ..Pace::default() })
+    Ok(Speed { per_second: bytes as f64 / took, ..Speed::default() })
 }
 
 /// So many bytes out of the page cache: bytes a second.
-fn pread(data: &Path, bytes: u64) -> Result<Pace> {
+fn pread(data: &Path, bytes: u64) -> Result<Speed> {
     let path = data.join("pread.bin");
     if !path.exists() {
         let file = File::create(&path)?;
@@ -227,5 +227,5 @@ fn pread(data: &Path, bytes: u64) -> Result<Pace> {
     read(&mut block)?;
     let start = Instant::now();
     read(&mut block)?;
-    Ok(Pace { per_second: bytes as f64 / start.elapsed().as_secs_f64(), ..Pace::default() })
+    Ok(Speed { per_second: bytes as f64 / start.elapsed().as_secs_f64(), ..Speed::default() })
 }

@@ -14,20 +14,23 @@ pub mod server;
 mod small;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Result;
 use rowdrive::drive::Drive;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
-use std::sync::Arc;
 
-use crate::data::{CAMERA, Tree, attributes};
+use crate::data::{CAMERA, Tree};
 use crate::http::Base;
+use crate::layouts::Layout;
 use crate::layouts::uuid::Uuid;
-use crate::layouts::{LOAD, Layout};
+use crate::load::load;
 use crate::measure::{Pace, bar};
 use crate::report::model::Limit;
+use crate::settled::settle;
 pub use child::Server;
 use rounds::Rounds;
 
@@ -87,35 +90,25 @@ pub async fn all(
 
 /// Fills a drive with a tree, and says what that has cost.
 async fn fill(tree: &Tree, data: &Path, options: &Options, pace: &Pace) -> Result<Vec<Limit>> {
-    let title = bar("limits: filling a drive")?;
-    let db = data.join("db");
+    let (db, content) = (data.join("db"), data.join("content"));
     let open =
         || -> Result<Tables> { Ok(Tables::new(Arc::new(Rocks::open(&db, RocksOptions { memory: options.memory })?))) };
-    let layout = Uuid::create(open()?, data.join("content")).await?;
-    for directory in &tree.dirs {
-        layout.load_directory(directory).await?;
-    }
-    for files in tree.files.chunks(LOAD) {
-        pace.go_on()?;
-        let files: Vec<_> = files.iter().map(|file| (tree.path(file), attributes(file.modified))).collect();
-        layout.load(&files, pace.at_a_time).await?;
-        title.inc(files.len() as u64);
-    }
+    let layout = Uuid::create(open()?, content.clone()).await?;
+    load("limits: filling a drive", &layout, tree, pace).await?;
     layout.close().await?;
     drop(layout);
-    title.set_message("limits: compacting");
+    let title = bar("limits: compacting")?;
     let at = db.clone();
-    let settled = tokio::task::spawn_blocking(move || crate::settled::settle(&at)).await??;
-    let known = big::of_store(tree, &settled, &open, &data.join("content")).await?;
-    let drive = {
-        let tables = open()?;
-        migrate::up(&tables).await?;
-        Drive::open(tables, &data.join("content")).await?
-    };
+    let settled = tokio::task::spawn_blocking(move || settle(&at)).await??;
+    title.finish_and_clear();
+    let start = Instant::now();
+    let tables = open()?;
+    migrate::up(&tables).await?;
+    let drive = Drive::open(tables, &content).await?;
+    let opened = start.elapsed();
     for n in 0..loops::SMALLS {
         loops::put(&drive, &loops::small(n), n).await?;
     }
     drive.close().await;
-    title.finish_and_clear();
-    Ok(known)
+    Ok(big::of_store(tree, &settled, opened))
 }

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::Request;
 
 use super::child::Server;
-use super::loops::{Loop, Pace};
+use super::loops::{Loop, Speed};
 use super::server::Asked;
 use crate::http::closed_loop;
 use crate::measure;
@@ -41,26 +41,26 @@ pub struct Rounds {
 /// What one measurement gave, by round.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    pub paces: Vec<Pace>,
+    pub speeds: Vec<Speed>,
     /// Whether the generator had no time left in any of them.
     pub generator_bound: bool,
 }
 
 impl Series {
     pub fn per_second(&self) -> f64 {
-        median(&self.each(|pace| pace.per_second))
+        median(&self.each(|speed| speed.per_second))
     }
 
     pub fn p50_us(&self) -> f64 {
-        median(&self.each(|pace| pace.p50_us))
+        median(&self.each(|speed| speed.p50_us))
     }
 
     pub fn p99_us(&self) -> f64 {
-        median(&self.each(|pace| pace.p99_us))
+        median(&self.each(|speed| speed.p99_us))
     }
 
-    fn each(&self, of: impl Fn(&Pace) -> f64) -> Vec<f64> {
-        self.paces.iter().map(of).collect()
+    fn each(&self, of: impl Fn(&Speed) -> f64) -> Vec<f64> {
+        self.speeds.iter().map(of).collect()
     }
 }
 
@@ -78,9 +78,9 @@ impl Rounds {
             let ms = if round == 0 { self.ms / 4 } else { self.ms };
             for (measure, series) in measures.iter().zip(&mut found) {
                 self.pace.go_on()?;
-                let (pace, bound) = one(server, measure, ms.max(50)).await?;
+                let (speed, bound) = one(server, measure, ms.max(50)).await?;
                 if round > 0 {
-                    series.paces.push(pace);
+                    series.speeds.push(speed);
                     series.generator_bound |= bound;
                 }
                 bar.inc(1);
@@ -91,7 +91,7 @@ impl Rounds {
     }
 }
 
-async fn one(server: &Server, measure: &Measure, ms: u64) -> Result<(Pace, bool)> {
+async fn one(server: &Server, measure: &Measure, ms: u64) -> Result<(Speed, bool)> {
     match measure {
         Measure::Loop { which, tasks } => {
             Ok((server.looped(*which, Asked { tasks: *tasks, ms, bytes: 0 }).await?, false))
@@ -102,8 +102,8 @@ async fn one(server: &Server, measure: &Measure, ms: u64) -> Result<(Pace, bool)
                 closed_loop(server.address, *connections, 1, Duration::from_millis(ms), move |n| make(n)).await?;
             ensure!(done.errors() == 0, "requests failed: {:?}", done.failures.by_name());
             let us = |quantile| done.histogram.value_at_quantile(quantile) as f64;
-            let pace = Pace { per_second: done.per_second(), p50_us: us(0.5), p99_us: us(0.99) };
-            Ok((pace, done.generator_bound()))
+            let speed = Speed { per_second: done.per_second(), p50_us: us(0.5), p99_us: us(0.99) };
+            Ok((speed, done.generator_bound()))
         }
     }
 }
@@ -115,13 +115,13 @@ pub fn composed(http: f64, store: f64) -> f64 {
 
 /// The median over rounds of one pace through another.
 pub fn ratio(ours: &Series, limit: impl Fn(usize) -> Option<f64>) -> f64 {
-    let each = ours.paces.iter().enumerate().filter_map(|(round, pace)| Some(pace.per_second / limit(round)?));
+    let each = ours.speeds.iter().enumerate().filter_map(|(round, speed)| Some(speed.per_second / limit(round)?));
     median(&each.collect::<Vec<_>>())
 }
 
 /// The pace of a series in a round.
 pub fn at(series: &Series, round: usize) -> Option<f64> {
-    series.paces.get(round).map(|pace| pace.per_second)
+    series.speeds.get(round).map(|speed| speed.per_second)
 }
 
 #[cfg(test)]
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
 
     fn series(all: &[f64]) -> Series {
-        let paces = all.iter().map(|per_second| Pace { per_second: *per_second, ..Pace::default() }).collect();
-        Series { paces, generator_bound: false }
+        let speeds = all.iter().map(|per_second| Speed { per_second: *per_second, ..Speed::default() }).collect();
+        Series { speeds, generator_bound: false }
     }
 
     #[test]

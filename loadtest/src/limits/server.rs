@@ -2,7 +2,7 @@
 //! can be: handlers that answer from memory, and loops over the same store without HTTP.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -26,16 +26,6 @@ use super::loops::{self, Loop};
 
 /// Bytes of a piece of a stream.
 const PIECE: usize = 256 << 10;
-
-#[derive(clap::Args, Clone, Debug)]
-pub struct Serve {
-    /// The folder that holds everything.
-    #[arg(long)]
-    data: PathBuf,
-    /// Bytes of memory for caches and write buffers.
-    #[arg(long)]
-    memory: usize,
-}
 
 /// What the commit thread has done.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -62,19 +52,19 @@ struct Bare {
     bytes: Bytes,
 }
 
-/// Serves on a free port of this machine, which is printed, until its input ends.
-pub async fn serve(asked: &Serve) -> Result<()> {
-    let rocks = Arc::new(Rocks::open(&asked.data.join("db"), RocksOptions { memory: asked.memory })?);
+/// Serves what is in a folder, with so many bytes of memory for its store, on a free port of this machine, which is
+/// printed, until its input ends.
+pub async fn serve(data: &Path, memory: usize) -> Result<()> {
+    let rocks = Arc::new(Rocks::open(&data.join("db"), RocksOptions { memory })?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await?;
-    let drive = Drive::open(tables, &asked.data.join("content")).await?;
+    let drive = Drive::open(tables, &data.join("content")).await?;
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let mut out = std::io::stdout();
     writeln!(out, "{}", listener.local_addr()?)?;
     out.flush()?;
     let bytes: Vec<u8> = (0..PIECE).map(|i| ((i * 2_654_435_761) >> 7) as u8).collect();
-    let bare =
-        Bare { drive: drive.clone(), rocks: rocks.clone(), data: asked.data.as_path().into(), bytes: bytes.into() };
+    let bare = Bare { drive: drive.clone(), rocks: rocks.clone(), data: data.into(), bytes: bytes.into() };
     let mut registry = Registry::default();
     rocks.register(&mut registry);
     drive.register(&mut registry);
@@ -128,7 +118,7 @@ async fn run(
     State(bare): State<Bare>,
     Segment(which): Segment<Loop>,
     Query(asked): Query<Asked>,
-) -> Result<Json<loops::Pace>, (StatusCode, String)> {
+) -> Result<Json<loops::Speed>, (StatusCode, String)> {
     let told = |error: anyhow::Error| (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}"));
     let done = loops::run(&bare.drive, &bare.data, which, asked).await;
     done.with_context(|| format!("the loop {which:?}")).map(Json).map_err(told)

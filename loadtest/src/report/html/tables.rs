@@ -11,6 +11,7 @@ use crate::report::order;
 use crate::report::phrases::{loop_of, renamed};
 
 /// A column's header.
+#[derive(Clone, Copy)]
 enum Column {
     Text(&'static str),
     /// Stands to the right, as its numbers do.
@@ -85,6 +86,16 @@ pub fn operations(report: &Report) -> Markup {
     table("Operations per second, and latency in microseconds", &header, &rows)
 }
 
+/// Columns of what [`spread`] tells.
+const SPREAD: [Column; 6] = [
+    Number("hottest / mean"),
+    Number("by chance"),
+    Number("Gini"),
+    Number("hottest's share"),
+    Number("idle regions"),
+    Number("load achieved"),
+];
+
 fn spread(spread: &Spread) -> Markup {
     html! {
         (number(&figure(spread.hottest_over_mean)))
@@ -106,16 +117,7 @@ pub fn regions(report: &Report) -> Markup {
             }
         }
     };
-    let header = [
-        Text("layout"),
-        Text("table"),
-        Number("hottest / mean"),
-        Number("by chance"),
-        Number("Gini"),
-        Number("hottest's share"),
-        Number("idle regions"),
-        Number("load achieved"),
-    ];
+    let header = [&[Text("layout"), Text("table")][..], &SPREAD].concat();
     html! {
         @if !report.regions.is_empty() {
             (table("One import over regions split at the quantiles of their keys; 1 and 0 are even", &header, &rows))
@@ -144,18 +146,7 @@ pub fn hot_spots(report: &Report) -> Markup {
             } }
         }
     };
-    let header = [
-        Text("load"),
-        Text("table"),
-        Text("remedy"),
-        Text("splits"),
-        Number("hottest / mean"),
-        Number("by chance"),
-        Number("Gini"),
-        Number("hottest's share"),
-        Number("idle regions"),
-        Number("load achieved"),
-    ];
+    let header = [&[Text("load"), Text("table"), Text("remedy"), Text("splits")][..], &SPREAD].concat();
     html! {
         h3 { "Hot spots and remedies" }
         (remedies(report))
