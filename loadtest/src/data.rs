@@ -97,7 +97,8 @@ impl Tree {
     }
 }
 
-/// Files without content: what lies in content files costs all layouts the same.
+/// Files without content: what lies in content files costs all layouts the same. Digests compress no better than those
+/// of any content.
 pub fn attributes(modified: i64) -> Attributes {
     Attributes {
         size: 0,
@@ -105,7 +106,7 @@ pub fn attributes(modified: i64) -> Attributes {
         creator: "loadtest".into(),
         modified: Timestamp::from_ms(modified),
         added: Timestamp::from_ms(modified),
-        digest: Digest(std::array::from_fn(|i| (modified >> (i % 8)) as u8)),
+        digest: Digest(StdRng::seed_from_u64(modified as u64).random()),
         location: Location::Inline,
     }
 }

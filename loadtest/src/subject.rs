@@ -13,6 +13,7 @@ use rowdrive::table::Tables;
 
 use crate::data::{CAMERA, Tree};
 use crate::layouts::dirid_name::DirIdName;
+use crate::layouts::drive::Whole;
 use crate::layouts::full_path::FullPath;
 use crate::layouts::name::Name;
 use crate::layouts::postgres::Postgres;
@@ -41,6 +42,7 @@ pub enum Kind {
     #[value(name = "dirid-name")]
     DirIdName,
     Uuid,
+    Drive,
     Tree,
 }
 
@@ -64,8 +66,16 @@ pub struct Found {
 }
 
 impl Kind {
-    pub const ALL: [Self; 7] =
-        [Self::Relational, Self::RowId, Self::Name, Self::FullPath, Self::DirIdName, Self::Uuid, Self::Tree];
+    pub const ALL: [Self; 8] = [
+        Self::Relational,
+        Self::RowId,
+        Self::Name,
+        Self::FullPath,
+        Self::DirIdName,
+        Self::Uuid,
+        Self::Drive,
+        Self::Tree,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -76,6 +86,7 @@ impl Kind {
             Self::FullPath => FullPath::NAME,
             Self::DirIdName => DirIdName::NAME,
             Self::Uuid => Uuid::NAME,
+            Self::Drive => Whole::NAME,
             Self::Tree => tree::Tree::NAME,
         }
     }
@@ -95,7 +106,8 @@ impl Kind {
             Self::Name => stored(stage, Name::create).await,
             Self::FullPath => stored(stage, FullPath::create).await,
             Self::DirIdName => stored(stage, DirIdName::create).await,
-            Self::Uuid => stored(stage, |tables| Uuid::create(tables, content.clone())).await,
+            Self::Uuid => stored(stage, Uuid::create).await,
+            Self::Drive => stored(stage, |tables| Whole::create(tables, content.clone())).await,
             Self::Tree => stored(stage, tree::Tree::create).await,
         }
     }

@@ -8,7 +8,8 @@
 //! | [`name`] | name; the parent's path is a cell |
 //! | [`full_path`] | full path, of files and directories alike |
 //! | [`dirid_name`] | directories by full path, files by directory id and name |
-//! | [`uuid`] | the drive: directories by full path, files by random UUID, and its indexes |
+//! | [`uuid`] | directories by full path, files by random UUID, and indexes: the drive's tables |
+//! | [`drive`] | the same, with all that the drive does around them |
 //! | [`tree`] | parent's random id and name, as inodes have it: the control |
 //!
 //! A path is `/a/b`; the root's is empty. Those made by hand keep no content, take no care of two writers that
@@ -16,6 +17,7 @@
 
 mod directories;
 pub mod dirid_name;
+pub mod drive;
 pub mod full_path;
 pub mod name;
 mod newest;
@@ -33,6 +35,7 @@ use std::future::Future;
 use anyhow::Result;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use rowdrive::schema::DrivePath;
 use rowdrive::schema::file::Attributes;
 
 /// What became of a change.
@@ -125,6 +128,11 @@ type Changing<'a> = BoxFuture<'a, Result<Verdict>>;
 async fn count(changes: Vec<Changing<'_>>, at_a_time: usize) -> Result<u64> {
     let verdicts = stream::iter(changes).buffer_unordered(at_a_time);
     verdicts.try_fold(0, async |sum, verdict| Ok(sum + u64::from(verdict == Verdict::Done))).await
+}
+
+/// A path as the drive writes it.
+fn at(path: &str) -> Result<DrivePath> {
+    Ok(if path.is_empty() { DrivePath::root() } else { DrivePath::parse(path)? })
 }
 
 /// A path's parent directory and the name in it.

@@ -20,7 +20,7 @@ use super::{Child, Node, Verdict};
 const FILE: &[u8] = b"f";
 const DIRECTORY: &[u8] = b"d";
 /// Rows of a scan that are read at a time.
-const SCAN: usize = 5_000;
+const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
 /// Rows that one commit of a rename changes, and commits of it at a time.
 const BATCH: usize = 100;
 const AT_A_TIME: usize = 16;
@@ -187,27 +187,38 @@ impl Rows {
         kept
     }
 
-    /// At one instant, or not at all.
+    /// As [`commit`].
     pub async fn commit(&self, guarded: Vec<Guarded>) -> Result<Verdict> {
-        match self.tables.commit(Plan { guarded, ..Plan::default() }).await? {
-            Outcome::Committed => Ok(Verdict::Done),
-            Outcome::Refused(refusal) if matches!(refusal.check, Check::Absent(_)) => Ok(Verdict::Exists),
-            Outcome::Refused(_) => Ok(Verdict::Missing),
-        }
+        commit(&self.tables, Plan { guarded, ..Plan::default() }).await
     }
 
-    /// Each group at one instant, several groups at a time: what is too much for one commit. There is an instant at
-    /// which some have happened and others have not.
+    /// As [`commit_groups`].
     pub async fn commit_groups(&self, groups: Vec<Vec<Guarded>>) -> Result<Verdict> {
-        let mut batches: Vec<Vec<Guarded>> = Vec::new();
-        for group in groups {
-            match batches.last_mut() {
-                Some(batch) if batch.len() + group.len() <= BATCH => batch.extend(group),
-                _ => batches.push(group),
-            }
-        }
-        let commits = stream::iter(batches).map(|batch| self.commit(batch)).buffer_unordered(AT_A_TIME);
-        let refused = commits.try_filter(|verdict| ready(*verdict != Verdict::Done)).try_collect::<Vec<_>>().await?;
-        Ok(refused.first().copied().unwrap_or(Verdict::Done))
+        commit_groups(&self.tables, groups).await
     }
+}
+
+/// At one instant, or not at all.
+pub async fn commit(tables: &Tables, plan: Plan) -> Result<Verdict> {
+    match tables.commit(plan).await? {
+        Outcome::Committed => Ok(Verdict::Done),
+        Outcome::Refused(refusal) if matches!(refusal.check, Check::Absent(_)) => Ok(Verdict::Exists),
+        Outcome::Refused(_) => Ok(Verdict::Missing),
+    }
+}
+
+/// Each group at one instant, several groups at a time: what is too much for one commit. There is an instant at which
+/// some have happened and others have not.
+pub async fn commit_groups(tables: &Tables, groups: Vec<Vec<Guarded>>) -> Result<Verdict> {
+    let mut batches: Vec<Vec<Guarded>> = Vec::new();
+    for group in groups {
+        match batches.last_mut() {
+            Some(batch) if batch.len() + group.len() <= BATCH => batch.extend(group),
+            _ => batches.push(group),
+        }
+    }
+    let plans = batches.into_iter().map(|guarded| Plan { guarded, ..Plan::default() });
+    let commits = stream::iter(plans).map(|plan| commit(tables, plan)).buffer_unordered(AT_A_TIME);
+    let refused = commits.try_filter(|verdict| ready(*verdict != Verdict::Done)).try_collect::<Vec<_>>().await?;
+    Ok(refused.first().copied().unwrap_or(Verdict::Done))
 }

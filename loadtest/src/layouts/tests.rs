@@ -12,6 +12,7 @@ use rowdrive::table::Tables;
 use tempfile::TempDir;
 
 use super::dirid_name::DirIdName;
+use super::drive::Whole;
 use super::full_path::FullPath;
 use super::name::Name;
 use super::postgres::Postgres;
@@ -255,8 +256,14 @@ async fn dirid_name_conforms() {
 
 #[tokio::test]
 async fn uuid_conforms() {
+    let (_dir, tables) = tables();
+    conforms(Uuid::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn drive_conforms() {
     let (dir, tables) = tables();
-    conforms(Uuid::create(tables, dir.path().join("content")).await.unwrap()).await;
+    conforms(Whole::create(tables, dir.path().join("content")).await.unwrap()).await;
 }
 
 #[tokio::test]

@@ -1,204 +1,369 @@
-//! The drive itself: directories keyed by full path with a cell for each child, files keyed by random UUID, and
-//! indexes by time, creator and name. What it answers has been settled against the tables that it came from, its
-//! renames happen at one instant, and its uploads are hashed: it is measured with all of that.
+//! The two tables: directories keyed by full path with a cell for each child, files keyed by random UUID, and the
+//! indexes by time, creator and name that go with them. Keys, cells and values are the drive's own; they are written
+//! as those of the other layouts are, each change at one instant but for renames.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::ops::Bound;
 
-use anyhow::Result;
-use rowdrive::drive::{
-    Condition, Drive, DriveError, FilesAsk, FindAsk, Kind, ListAsk, Listing, Made, Node as Found, PutOptions, Versions,
-};
+use anyhow::{Context, Result};
+use bytes::Bytes;
 use rowdrive::migrate;
-use rowdrive::schema::dir;
-use rowdrive::schema::file::Attributes;
-use rowdrive::schema::time::Clock;
-use rowdrive::schema::{DrivePath, Name, Timestamp};
-use rowdrive::table::Tables;
+use rowdrive::schema::dir::{self, DirEntry, Entry};
+use rowdrive::schema::dirid::{self, DirLink};
+use rowdrive::schema::file::{self, Attributes, Standing};
+use rowdrive::schema::index::Indexed;
+use rowdrive::schema::name::{self, NameHint};
+use rowdrive::schema::time::{self, Clock, TimeHint};
+use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, Place, Timestamp};
+use rowdrive::table::{Ask, CellCursor, Change, Check, Column, Guarded, PageAsk, Plan, RowChange, RowCursor, Tables};
 
-use super::{Child, Layout, Node, Period, Verdict};
+use super::rows::{commit, commit_groups};
+use super::{Child, Layout, Node, Period, Verdict, at, is_within};
 
-/// Children of a page of a list.
-const LIST: usize = 1_000;
+/// Cells or rows that are read at a time.
+const PAGE: usize = if cfg!(test) { 2 } else { 1_000 };
 const CREATOR: &str = "loadtest";
 
 #[derive(Clone)]
-pub struct Uuid(Drive);
+pub struct Uuid(Tables);
+
+/// A name in a directory that is there, and what stands at it.
+struct Spot {
+    parent: DrivePath,
+    id: DirId,
+    name: Name,
+    directory: Option<DirEntry>,
+    file: Option<Entry>,
+}
+
+impl Spot {
+    fn is_taken(&self) -> bool {
+        self.directory.is_some() || self.file.is_some()
+    }
+
+    fn standing(&self, place: Place) -> Standing {
+        Standing { dir: self.id, name: self.name.clone(), place }
+    }
+
+    fn link(&self) -> DirLink {
+        DirLink { parent: self.id, name: self.name.clone(), operation: dir::NO_OPERATION }
+    }
+
+    /// Changes of the directory's row, if it is still the same directory and these hold.
+    fn row(&self, mut checks: Vec<Check>, changes: Vec<Change>) -> Guarded {
+        checks.push(Check::Equals(dir::id_column(), dir::encode_id(self.id)));
+        Guarded { table: dir::TABLE, row: self.parent.key(), checks, changes }
+    }
+
+    fn no_directory(&self) -> Check {
+        Check::Absent(Column::new(dir::SUB, dir::directory_qualifier(&self.name)))
+    }
+
+    /// Nothing stands here, or just this file.
+    fn file_is(&self, file: Option<&Entry>) -> Check {
+        let column = Column::new(dir::SUB, dir::file_qualifier(&self.name));
+        file.map_or(Check::Absent(column.clone()), |file| Check::Equals(column, file.encode()))
+    }
+
+    fn put_file(&self, file: &Entry) -> Guarded {
+        let put = Change::put(dir::SUB, dir::file_qualifier(&self.name), file.encode());
+        self.row(vec![self.no_directory(), self.file_is(self.file.as_ref())], vec![put])
+    }
+
+    fn take_file(&self, file: &Entry) -> Guarded {
+        let take = Change::delete(dir::SUB, dir::file_qualifier(&self.name));
+        self.row(vec![self.file_is(Some(file))], vec![take])
+    }
+
+    fn put_directory(&self, directory: &DirEntry) -> Guarded {
+        let put = Change::put(dir::SUB, dir::directory_qualifier(&self.name), directory.encode());
+        self.row(vec![self.no_directory(), self.file_is(None)], vec![put])
+    }
+
+    fn take_directory(&self, directory: &DirEntry) -> Guarded {
+        let column = Column::new(dir::SUB, dir::directory_qualifier(&self.name));
+        let take = Change::delete(dir::SUB, column.qualifier.clone());
+        self.row(vec![Check::Equals(column, directory.encode())], vec![take])
+    }
+
+    /// The rows of a file that stands here no more.
+    fn dropped(&self, file: &Entry) -> Vec<RowChange> {
+        let mut rows = indexed(file, &self.standing(file.place)).remove();
+        let changes = file::removal(file.attributes.location);
+        rows.push(RowChange { table: file::TABLE, row: file.id.key(), changes });
+        rows
+    }
+}
+
+fn indexed<'a>(file: &'a Entry, standing: &'a Standing) -> Indexed<'a> {
+    Indexed { id: file.id, attributes: &file.attributes, standing }
+}
+
+/// A plan names a row once.
+fn both(one: Guarded, other: Guarded) -> Vec<Guarded> {
+    if one.row != other.row {
+        return vec![one, other];
+    }
+    let (checks, changes) = ([one.checks, other.checks].concat(), [one.changes, other.changes].concat());
+    vec![Guarded { table: one.table, row: one.row, checks, changes }]
+}
 
 impl Uuid {
-    pub async fn create(tables: Tables, content: PathBuf) -> Result<Self> {
+    pub async fn create(tables: Tables) -> Result<Self> {
         migrate::up(&tables).await?;
-        Ok(Self(Drive::open(tables, &content).await?))
+        Ok(Self(tables))
     }
 
-    async fn put(&self, path: &str, attributes: &Attributes, condition: Condition) -> Result<Result<Made, DriveError>> {
-        let staged = self.0.upload().finish().await?;
-        let options = PutOptions {
-            mime: attributes.mime.clone(),
-            creator: attributes.creator.clone(),
-            modified: Some(attributes.modified),
-            parents: false,
-            condition,
-        };
-        Ok(self.0.put(&at(path)?, staged, options).await)
+    /// What the parent's row says of a path; none if there is no such row.
+    async fn spot(&self, path: &str) -> Result<Option<Spot>> {
+        let Some((parent, name)) = at(path)?.split() else { return Ok(None) };
+        let [file, directory] = [dir::file_qualifier(&name), dir::directory_qualifier(&name)];
+        let asked = [file.clone(), directory.clone()].map(|qualifier| Column::new(dir::SUB, qualifier));
+        let ask = Ask::cells(asked.into_iter().chain([dir::id_column()]).collect());
+        let row = self.0.get(dir::TABLE, &parent.key(), &ask).await?;
+        let Some(id) = row.get(CF, dir::ID) else { return Ok(None) };
+        Ok(Some(Spot {
+            id: dir::decode_id(id)?,
+            file: row.get(dir::SUB, &file).map(|value| Entry::decode(value)).transpose()?,
+            directory: row.get(dir::SUB, &directory).map(|value| DirEntry::decode(value)).transpose()?,
+            parent,
+            name,
+        }))
     }
 
-    async fn some(&self, path: &str, ask: &ListAsk) -> Result<Option<Listing>> {
-        match self.0.list(&at(path)?, ask).await {
-            Ok(listing) => Ok(Some(listing)),
-            Err(error) => absent(error),
-        }
+    /// Stores a file where there is none, or over the one that is there.
+    async fn put(&self, spot: &Spot, attributes: &Attributes) -> Result<Verdict> {
+        let file = Entry { id: FileId::random(), place: Place::CREATED, attributes: attributes.clone() };
+        let standing = spot.standing(file.place);
+        let mut prepare = indexed(&file, &standing).put();
+        let changes = file::row(attributes, &standing);
+        prepare.push(RowChange { table: file::TABLE, row: file.id.key(), changes });
+        let finish = spot.file.as_ref().map(|old| spot.dropped(old)).unwrap_or_default();
+        commit(&self.0, Plan { prepare, guarded: vec![spot.put_file(&file)], finish, ..Plan::default() }).await
     }
 
-    async fn children<T>(&self, path: &str, child: impl Fn(Found) -> T) -> Result<Option<Vec<T>>> {
-        let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: LIST };
+    /// What `child` takes of cells of a directory's row; none if there is no such directory.
+    async fn children<T>(
+        &self,
+        path: &str,
+        (from, to): (Bound<Bytes>, Bound<Bytes>),
+        limit: usize,
+        child: impl Fn(&[u8], Name, &[u8]) -> Result<T>,
+    ) -> Result<Option<Vec<T>>> {
+        let (table, family, fence) = (dir::TABLE, dir::SUB, vec![dir::id_column()]);
+        let mut ask = PageAsk { table, row: at(path)?.key(), family, from, to, limit: limit.min(PAGE), fence };
         let mut children = Vec::new();
         loop {
-            let Some(page) = self.some(path, &ask).await? else { return Ok(None) };
-            children.extend(page.nodes.into_iter().map(&child));
-            match page.next {
-                Some(next) => ask.after = Some(next),
-                None => return Ok(Some(children)),
+            let page = self.0.page(&ask).await?;
+            if page.fence.iter().any(Option::is_none) {
+                return Ok(None);
+            }
+            for cell in &page.cells {
+                let (kind, name) = dir::child(&cell.qualifier)?;
+                children.push(child(kind, name, &cell.value)?);
+            }
+            match page.cells.last() {
+                Some(last) if page.more && children.len() < limit => {
+                    ask.from = Bound::Excluded(last.qualifier.clone());
+                }
+                _ => return Ok(Some(children)),
             }
         }
     }
-}
 
-fn at(path: &str) -> Result<DrivePath> {
-    Ok(if path.is_empty() { DrivePath::root() } else { DrivePath::parse(path)? })
-}
-
-fn name(found: &Found) -> String {
-    found.path().last().to_owned()
-}
-
-fn node(found: Found) -> Node {
-    match found {
-        Found::File { entry, .. } => Node::File(entry.attributes),
-        Found::Directory { .. } => Node::Directory,
-    }
-}
-
-fn child(found: Found) -> Child {
-    Child { name: name(&found), node: node(found) }
-}
-
-/// What a change became; `in_the_way` if something else stands where it would have happened.
-fn verdict<T>(result: Result<T, DriveError>, in_the_way: Verdict) -> Result<Verdict> {
-    match result {
-        Ok(_) => Ok(Verdict::Done),
-        Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => Ok(Verdict::Missing),
-        Err(DriveError::Exists | DriveError::IsFile | DriveError::IsDirectory | DriveError::Precondition) => {
-            Ok(in_the_way)
+    /// The path of a directory, by the links from it up to the root.
+    async fn path(&self, id: DirId, known: &mut HashMap<DirId, DirLink>) -> Result<String> {
+        let (mut names, mut at) = (Vec::new(), id);
+        while at != DirId::ROOT {
+            let link = match known.entry(at) {
+                Slot::Occupied(known) => known.into_mut(),
+                Slot::Vacant(new) => {
+                    let link = self.0.cell(dirid::TABLE, &at.key(), CF, dirid::LINK).await?;
+                    new.insert(DirLink::decode(&link.context("a directory has no link")?)?)
+                }
+            };
+            names.push(link.name.clone());
+            at = link.parent;
         }
-        Err(error) => Err(error.into()),
+        Ok(names.iter().rev().flat_map(|name| ["/", name.as_str()]).collect())
+    }
+
+    /// Moves the rows of a directory and of all below it, page by page.
+    async fn carry(&self, from: &DrivePath, to: &DrivePath) -> Result<Verdict> {
+        let mut groups = Vec::new();
+        self.carry_row(from, to, Vec::new(), &mut groups).await?;
+        let mut rows = RowCursor::new(dir::TABLE, from.below(), Ask::families(&[CF]), PAGE);
+        while let Some(some) = rows.next(&self.0).await? {
+            for (key, row) in some {
+                let old = DrivePath::from_key(&key)?;
+                let new = old.as_str().get(from.as_str().len()..).unwrap_or_default();
+                let new = DrivePath::parse(&format!("{to}{new}"))?;
+                let own = row.family(CF).map(|cell| Change::put(CF, cell.qualifier.clone(), cell.value.clone()));
+                self.carry_row(&old, &new, own.collect(), &mut groups).await?;
+            }
+        }
+        commit_groups(&self.0, groups).await
+    }
+
+    /// `own` is what the new row needs beside the children.
+    async fn carry_row(
+        &self,
+        old: &DrivePath,
+        new: &DrivePath,
+        own: Vec<Change>,
+        groups: &mut Vec<Vec<Guarded>>,
+    ) -> Result<()> {
+        // There is no condition that a row of this layout does not meet.
+        let any = || vec![Check::Absent(dir::state_column())];
+        let row = |path: &DrivePath, changes| Guarded { table: dir::TABLE, row: path.key(), checks: any(), changes };
+        let (mut puts, mut takes) = (own, dir::removal());
+        let (table, family, from, to) = (dir::TABLE, dir::SUB, Bound::Unbounded, Bound::Unbounded);
+        let ask = PageAsk { table, row: old.key(), family, from, to, limit: PAGE, fence: vec![] };
+        let mut pages = CellCursor::new(ask);
+        while let Some(cells) = pages.next(&self.0).await? {
+            for cell in cells {
+                takes.push(Change::delete(dir::SUB, cell.qualifier.clone()));
+                puts.push(Change::put(dir::SUB, cell.qualifier, cell.value));
+            }
+            let (puts, takes) = (std::mem::take(&mut puts), std::mem::take(&mut takes));
+            groups.push([(new, puts), (old, takes)].map(|(path, changes)| row(path, changes)).into());
+        }
+        Ok(())
     }
 }
 
-/// Nothing, if that is all that an error says.
-fn absent<T>(error: DriveError) -> Result<Option<T>> {
-    verdict(Err::<(), _>(error), Verdict::Missing).map(|_| None)
+fn child(kind: &[u8], name: Name, value: &[u8]) -> Result<Child> {
+    let node = if kind == dir::FILE { Node::File(Entry::decode(value)?.attributes) } else { Node::Directory };
+    Ok(Child { name: name.as_str().to_owned(), node })
 }
 
 impl Layout for Uuid {
     const NAME: &'static str = "uuid";
 
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
-        match self.0.mkdir(&at(path)?, CREATOR, false).await {
-            Ok(made) if !made.new => Ok(Verdict::Exists),
-            made => verdict(made, Verdict::Exists),
-        }
+        let Some(spot) = self.spot(path).await? else { return Ok(Verdict::Missing) };
+        let entry = DirEntry { id: DirId::random(), creator: CREATOR.into(), created: Timestamp::from_ms(0) };
+        let link = spot.link();
+        let prepare = vec![RowChange { table: dirid::TABLE, row: entry.id.key(), changes: link.row() }];
+        let checks = vec![Check::Absent(dir::id_column())];
+        let row = Guarded { table: dir::TABLE, row: at(path)?.key(), checks, changes: entry.row() };
+        commit(&self.0, Plan { prepare, guarded: vec![spot.put_directory(&entry), row], ..Plan::default() }).await
     }
 
     async fn create(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let condition = Condition { if_none_match: Some(Versions::Any), ..Condition::default() };
-        verdict(self.put(path, attributes, condition).await?, Verdict::Exists)
+        match self.spot(path).await? {
+            None => Ok(Verdict::Missing),
+            Some(spot) if spot.is_taken() => Ok(Verdict::Exists),
+            Some(spot) => self.put(&spot, attributes).await,
+        }
     }
 
     async fn overwrite(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let condition = Condition { if_match: Some(Versions::Any), ..Condition::default() };
-        verdict(self.put(path, attributes, condition).await?, Verdict::Missing)
+        match self.spot(path).await? {
+            Some(spot) if spot.file.is_some() => self.put(&spot, attributes).await,
+            _ => Ok(Verdict::Missing),
+        }
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
-        match self.0.stat(&at(path)?).await {
-            Ok(found) => Ok(Some(node(found))),
-            Err(error) => absent(error),
-        }
+        let Some(spot) = self.spot(path).await? else { return Ok(None) };
+        let file = spot.file.map(|file| Node::File(file.attributes));
+        Ok(file.or_else(|| spot.directory.map(|_| Node::Directory)))
     }
 
-    /// A page has the attributes in any case.
     async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        self.children(path, |found| name(&found)).await
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        self.children(path, all, usize::MAX, |_, name, _| Ok(name.as_str().to_owned())).await
     }
 
     async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        self.children(path, child).await
+        self.children(path, (Bound::Unbounded, Bound::Unbounded), usize::MAX, child).await
     }
 
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let after = if after.is_empty() { None } else { Some(dir::file_qualifier(&Name::parse(after)?)) };
-        let ask = ListAsk { kind: Some(Kind::File), prefix: String::new(), after, limit };
-        let page = self.some(path, &ask).await?;
-        Ok(page.map(|page| page.nodes.into_iter().map(child).collect()))
+        let (first, end) = dir::range(dir::FILE, "");
+        let from = if after.is_empty() { first } else { Bound::Excluded(dir::file_qualifier(&Name::parse(after)?)) };
+        self.children(path, (from, end), limit, child).await
     }
 
     async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {
-        verdict(self.0.move_node(&at(from)?, &at(to)?, false).await, Verdict::Exists)
+        let (Some(source), Some(target)) = (self.spot(from).await?, self.spot(to).await?) else {
+            return Ok(Verdict::Missing);
+        };
+        let Some(entry) = &source.directory else { return Ok(Verdict::Missing) };
+        let (from, to) = (at(from)?, at(to)?);
+        let mut guarded = both(source.take_directory(entry), target.put_directory(entry));
+        let checks = vec![Check::Absent(dir::id_column())];
+        guarded.push(Guarded { table: dir::TABLE, row: to.key(), checks, changes: entry.row() });
+        let [old, new] = [source.link(), target.link()];
+        let checks = vec![Check::Equals(dirid::column(), old.encode())];
+        guarded.push(Guarded { table: dirid::TABLE, row: entry.id.key(), checks, changes: new.row() });
+        match commit(&self.0, Plan { guarded, ..Plan::default() }).await? {
+            Verdict::Done => self.carry(&from, &to).await,
+            refused => Ok(refused),
+        }
     }
 
     async fn move_file(&self, from: &str, to: &str) -> Result<Verdict> {
-        verdict(self.0.move_node(&at(from)?, &at(to)?, false).await, Verdict::Exists)
+        let (Some(source), Some(target)) = (self.spot(from).await?, self.spot(to).await?) else {
+            return Ok(Verdict::Missing);
+        };
+        let Some(file) = &source.file else { return Ok(Verdict::Missing) };
+        if target.is_taken() {
+            return Ok(Verdict::Exists);
+        }
+        let moved = Entry { place: Place::random(), ..file.clone() };
+        let (old, new) = (source.standing(file.place), target.standing(moved.place));
+        let mut guarded = both(source.take_file(file), target.put_file(&moved));
+        let place = Check::Equals(Column::new(CF, file::PLACE), file::encode_place(&old.place));
+        guarded.push(Guarded { table: file::TABLE, row: file.id.key(), checks: vec![place], changes: new.row() });
+        let (prepare, finish) = (indexed(file, &new).put(), indexed(file, &old).remove());
+        commit(&self.0, Plan { prepare, guarded, finish, ..Plan::default() }).await
     }
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
-        verdict(self.0.delete(&at(path)?, &Condition::default()).await, Verdict::Missing)
+        let Some(spot) = self.spot(path).await? else { return Ok(Verdict::Missing) };
+        let Some(file) = &spot.file else { return Ok(Verdict::Missing) };
+        let (guarded, finish) = (vec![spot.take_file(file)], spot.dropped(file));
+        commit(&self.0, Plan { guarded, finish, ..Plan::default() }).await
     }
 
-    async fn find(&self, name: &str) -> Result<Vec<String>> {
-        let mut ask = FindAsk { name: name.to_owned(), prefix: false, under: None, after: None, limit: LIST };
-        let mut paths = Vec::new();
-        loop {
-            let page = self.0.find(&ask).await?;
-            // Upper and lower case are one to the drive.
-            let same = page.nodes.iter().map(|found| found.path()).filter(|path| path.last() == name);
-            paths.extend(same.map(|path| path.as_str().to_owned()));
-            match page.next {
-                Some(next) => ask.after = Some(next),
-                None => return Ok(paths),
+    async fn find(&self, wanted: &str) -> Result<Vec<String>> {
+        let (mut found, mut known) = (Vec::new(), HashMap::new());
+        let range = name::exact(&Name::parse(wanted)?.folded());
+        let mut rows = RowCursor::new(name::TABLE, range, Ask::families(&[CF]), PAGE);
+        while let Some(some) = rows.next(&self.0).await? {
+            for hint in some.iter().flat_map(|(_, row)| row.family(CF)) {
+                let hint = NameHint::decode(&hint.value)?;
+                if hint.name.as_str() == wanted {
+                    found.push(format!("{}/{wanted}", self.path(hint.dir, &mut known).await?));
+                }
             }
         }
+        Ok(found)
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let mut ask = FilesAsk {
-            clock: Clock::Modified,
-            from: Some(Timestamp::from_ms(period.from)),
-            to: Some(Timestamp::from_ms(period.to)),
-            under: if period.under.is_empty() { None } else { Some(at(&period.under)?) },
-            creator: None,
-            mime: None,
-            ascending: false,
-            after: None,
-            limit: period.limit,
-        };
-        let mut files = Vec::new();
-        loop {
-            let page = self.0.files(&ask).await?;
-            for found in page.nodes {
-                if let Found::File { path, entry } = found {
-                    files.push((entry.attributes.modified.ms(), path.as_str().to_owned()));
+        let (mut found, mut known) = (Vec::new(), HashMap::new());
+        let [from, to] = [period.from, period.to].map(Timestamp::from_ms);
+        let range = time::range(Clock::Modified, Some(from), Some(to));
+        let mut rows = RowCursor::new(time::TABLE, range, Ask::families(&[CF]), period.limit);
+        while let Some(some) = rows.next(&self.0).await? {
+            for (key, row) in &some {
+                let (modified, _) = time::decode_key(key)?;
+                for hint in row.family(CF) {
+                    let hint = TimeHint::decode(&hint.value)?;
+                    let directory = self.path(hint.dir, &mut known).await?;
+                    if found.len() < period.limit && is_within(&directory, &period.under) {
+                        found.push((modified.ms(), format!("{directory}/{}", hint.name)));
+                    }
                 }
             }
-            ask.limit = period.limit - files.len();
-            match page.next {
-                Some(next) if ask.limit > 0 => ask.after = Some(next),
-                _ => return Ok(files),
+            if found.len() == period.limit {
+                break;
             }
         }
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.0.close().await;
-        Ok(())
+        Ok(found)
     }
 }

@@ -26,7 +26,7 @@ use rowdrive::table::Tables;
 use crate::data::{CAMERA, Tree};
 use crate::http::Base;
 use crate::layouts::Layout;
-use crate::layouts::uuid::Uuid;
+use crate::layouts::drive::Whole;
 use crate::load::load;
 use crate::measure::{Pace, bar};
 use crate::report::model::Limit;
@@ -93,7 +93,7 @@ async fn fill(tree: &Tree, data: &Path, options: &Options, pace: &Pace) -> Resul
     let (db, content) = (data.join("db"), data.join("content"));
     let open =
         || -> Result<Tables> { Ok(Tables::new(Arc::new(Rocks::open(&db, RocksOptions { memory: options.memory })?))) };
-    let layout = Uuid::create(open()?, content.clone()).await?;
+    let layout = Whole::create(open()?, content.clone()).await?;
     load("limits: filling a drive", &layout, tree, pace).await?;
     layout.close().await?;
     drop(layout);
