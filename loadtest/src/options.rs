@@ -137,6 +137,7 @@ impl Options {
             ms: if self.quick { 100 } else { 1_000 },
             large: if self.quick { 64 << 20 } else { 1 << 30 },
             moved: if self.quick { 2_000 } else { 100_000 },
+            profiles: (!self.quick).then(|| self.out.clone()),
         })
     }
 

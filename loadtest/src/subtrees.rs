@@ -71,17 +71,33 @@ pub struct Moved {
     pub plain: f64,
 }
 
-/// Moves one directory of so many files, again and again.
-pub async fn moved(files: u32, runs: u32, folder: &Path) -> anyhow::Result<Vec<Moved>> {
-    let mut subject = Subject::wide(files, folder).await?;
-    for run in 0..runs {
-        subject.run_move(run).await?;
+/// Moves a folder of many files to and fro.
+pub struct Mover {
+    subject: Subject,
+    runs: u32,
+}
+
+impl Mover {
+    pub async fn new(files: u32, folder: &Path) -> anyhow::Result<Self> {
+        Ok(Self { subject: Subject::wide(files, folder).await?, runs: 0 })
     }
-    subject.drive.close().await;
-    let Times { answered, plain_batches, .. } = &subject.moved;
-    let seconds =
-        |(ours, plain): (&Duration, &Duration)| Moved { ours: ours.as_secs_f64(), plain: plain.as_secs_f64() };
-    Ok(answered.iter().zip(plain_batches).map(seconds).collect())
+
+    /// What the next moves take.
+    pub async fn times(&mut self, runs: u32) -> anyhow::Result<Vec<Moved>> {
+        let (first, before) = (self.runs, self.subject.moved.answered.len());
+        self.runs += runs;
+        for run in first..self.runs {
+            self.subject.run_move(run).await?;
+        }
+        let Times { answered, plain_batches, .. } = &self.subject.moved;
+        let seconds =
+            |(ours, plain): (&Duration, &Duration)| Moved { ours: ours.as_secs_f64(), plain: plain.as_secs_f64() };
+        Ok(answered.iter().zip(plain_batches).skip(before).map(seconds).collect())
+    }
+
+    pub async fn close(self) {
+        self.subject.drive.close().await;
+    }
 }
 
 pub async fn run(options: &Options, scratch: &TempDir) -> anyhow::Result<String> {

@@ -186,6 +186,20 @@ async fn look_everywhere(layout: &impl Layout, model: &Model) {
     }
 }
 
+/// A folder moves with more children than are read at a time, and with a folder of as many in it.
+async fn move_a_full_folder(layout: &impl Layout, model: &mut Model) {
+    for folder in ["/full", "/full/below"] {
+        assert_eq!(layout.mkdir(folder).await.unwrap(), model.add(folder, None));
+        for n in 0..7 {
+            // Of a name that no other has.
+            let file = format!("{folder}/{n}-{}", folder.len());
+            assert_eq!(layout.create(&file, &attributes(n)).await.unwrap(), model.add(&file, Some(n)));
+        }
+    }
+    assert_eq!(layout.rename_folder("/full", "/moved").await.unwrap(), model.rename("/full", "/moved"));
+    assert_eq!(model.children("/moved/below").len(), 7);
+}
+
 async fn conforms<L: Layout>(layout: L) {
     let mut random = StdRng::seed_from_u64(3);
     let mut model = Model { nodes: BTreeMap::new(), names_repeat: L::NAMES_REPEAT };
@@ -199,6 +213,7 @@ async fn conforms<L: Layout>(layout: L) {
     let stored = files.iter().filter(|(path, file)| model.add(path, Some(file.modified.ms())) == Verdict::Done);
     let expected = stored.count() as u64;
     assert_eq!(layout.load(&files, 1).await.unwrap(), expected);
+    move_a_full_folder(&layout, &mut model).await;
     look_everywhere(&layout, &model).await;
     for step in 0..STEPS {
         change(&layout, &mut model, &mut random, step as i64 + 100).await;

@@ -8,6 +8,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 
 use super::loops::Loop;
+use super::profile::Profiles;
 use super::rounds::Rounds;
 use super::server::Asked;
 use super::{Options, Subject, large};
@@ -16,7 +17,7 @@ use crate::measure::{Pace, bar};
 use crate::report::model::Limit;
 use crate::settled::Settled;
 use crate::stats::median;
-use crate::subtrees;
+use crate::subtrees::{Moved, Mover};
 
 const MIB: f64 = 1_048_576.0;
 /// Transfers at a time, to see what each takes of memory.
@@ -102,11 +103,12 @@ async fn upload(subject: &Subject, bytes: u64, keep: &mut impl FnMut(Limit) -> R
         all.disk.push(server.looped(Loop::DirectWrite, asked).await?.per_second);
         title.inc(1);
     }
-    keep(all.limit(format!("upload {} MiB, durable", bytes >> 20), ["a sink without a store", "an O_DIRECT loop"]))?;
-    keep(at_most("upload, device bytes for each of the user's", "x", median(&device), 1.02))?;
-    keep(at_most("upload, memory for a stream", "MiB", median(&memory), 8.0))?;
+    let speed =
+        all.limit(format!("upload {} MiB, durable", bytes >> 20), ["a sink without a store", "an O_DIRECT loop"]);
     title.finish_and_clear();
-    Ok(())
+    keep(profiled(subject, speed, large::send(server, FILE, bytes)).await?)?;
+    keep(at_most("upload, device bytes for each of the user's", "x", median(&device), 1.02))?;
+    keep(at_most("upload, memory for a stream", "MiB", median(&memory), 8.0))
 }
 
 async fn download(subject: &Subject, bytes: u64, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
@@ -128,19 +130,27 @@ async fn download(subject: &Subject, bytes: u64, keep: &mut impl FnMut(Limit) ->
         memory.push(most.saturating_sub(resident) as f64 / MIB / STREAMS as f64);
         title.inc(1);
     }
-    keep(all.limit(format!("download {} MiB", bytes >> 20), ["a stream from memory", "a pread loop"]))?;
-    keep(at_most("download, memory for a stream", "MiB", median(&memory), 4.0))?;
     title.finish_and_clear();
-    Ok(())
+    let speed = all.limit(format!("download {} MiB", bytes >> 20), ["a stream from memory", "a pread loop"]);
+    keep(profiled(subject, speed, large::receive(server, FILE, bytes)).await?)?;
+    keep(at_most("download, memory for a stream", "MiB", median(&memory), 4.0))
+}
+
+async fn profiled(subject: &Subject, limit: Limit, work: impl Future<Output = Result<f64>>) -> Result<Limit> {
+    let mut limits = [limit];
+    subject.profiles.add(&mut limits, subject.server.id(), work).await?;
+    let [limit] = limits;
+    Ok(limit)
 }
 
 /// The move of a large folder, beside the same rows in a RocksDB of their own.
-pub async fn moved(options: &Options, scratch: &Path, pace: &Pace) -> Result<Limit> {
+pub async fn moved(options: &Options, scratch: &Path, pace: &Pace, profiles: &Profiles) -> Result<Limit> {
     pace.go_on()?;
-    let times = subtrees::moved(options.moved, options.rounds as u32, &scratch.join("moved")).await?;
-    let ms = |of: fn(&subtrees::Moved) -> f64| median(&times.iter().map(of).collect::<Vec<_>>());
+    let mut mover = Mover::new(options.moved, &scratch.join("moved")).await?;
+    let times = mover.times(options.rounds as u32).await?;
+    let ms = |of: fn(&Moved) -> f64| median(&times.iter().map(of).collect::<Vec<_>>());
     let ratio = ms(|moved| moved.ours / moved.plain);
-    Ok(Limit {
+    let mut limits = [Limit {
         operation: format!("move a folder of {}", options.moved),
         unit: "ms".into(),
         ours: ms(|moved| moved.ours) * 1e3,
@@ -150,5 +160,9 @@ pub async fn moved(options: &Options, scratch: &Path, pace: &Pace) -> Result<Lim
         goal: "<= 1.25".into(),
         met: ratio <= 1.25,
         ..Limit::default()
-    })
+    }];
+    profiles.add(&mut limits, std::process::id(), mover.times(1)).await?;
+    mover.close().await;
+    let [limit] = limits;
+    Ok(limit)
 }

@@ -3,17 +3,20 @@
 //!
 //! - `server`: a drive with bare handlers beside it, in a process of its own; `child`: that process
 //! - `loops`: calls without HTTP; `rounds`: measurements in turns; `large`: bodies of a gibibyte
+//! - `beside`: tools that look into a process; `profile`: flame graphs of what misses its goal
 //! - `small`: goals of small requests; `big`: goals of large files, folders and stores
 
+mod beside;
 mod big;
 mod child;
 mod large;
 mod loops;
+mod profile;
 mod rounds;
 pub mod server;
 mod small;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,6 +35,7 @@ use crate::measure::{Pace, bar};
 use crate::report::model::Limit;
 use crate::settled::settle;
 pub use child::Server;
+use profile::Profiles;
 use rounds::Rounds;
 
 /// How thoroughly limits are measured.
@@ -50,6 +54,8 @@ pub struct Options {
     pub large: u64,
     /// Files of the folder that is moved.
     pub moved: u32,
+    /// The folder of the report, if profiles of what misses its goal are to be there.
+    pub profiles: Option<PathBuf>,
 }
 
 /// A drive that is full of files, and who measures it.
@@ -57,6 +63,7 @@ struct Subject {
     server: Server,
     base: Base,
     rounds: Rounds,
+    profiles: Profiles,
     /// Files of the largest folder.
     files: usize,
     /// A folder of the usual size.
@@ -80,12 +87,13 @@ pub async fn all(
     let server = Server::start(&data, options.memory)?;
     let base = Base::find(&server.url("/")).await?;
     let rounds = Rounds { rounds: options.rounds, ms: options.ms, pace: pace.clone() };
-    let subject = Subject { server, base, rounds, files, folder };
+    let profiles = Profiles::new(options.profiles.clone());
+    let subject = Subject { server, base, rounds, profiles, files, folder };
     small::goals(&subject, &mut keep).await?;
     big::goals(&subject, options, &mut keep).await?;
-    drop(subject);
+    let Subject { profiles, .. } = subject;
     std::fs::remove_dir_all(&data)?;
-    keep(big::moved(options, scratch, pace).await?)
+    keep(big::moved(options, scratch, pace, &profiles).await?)
 }
 
 /// Fills a drive with a tree, and says what that has cost.

@@ -78,7 +78,7 @@ impl Rounds {
             let ms = if round == 0 { self.ms / 4 } else { self.ms };
             for (measure, series) in measures.iter().zip(&mut found) {
                 self.pace.go_on()?;
-                let (speed, bound) = one(server, measure, ms.max(50)).await?;
+                let (speed, bound) = once(server, measure, ms.max(50)).await?;
                 if round > 0 {
                     series.speeds.push(speed);
                     series.generator_bound |= bound;
@@ -91,7 +91,8 @@ impl Rounds {
     }
 }
 
-async fn one(server: &Server, measure: &Measure, ms: u64) -> Result<(Speed, bool)> {
+/// One measurement, of so many milliseconds, and whether the generator had no time left.
+pub async fn once(server: &Server, measure: &Measure, ms: u64) -> Result<(Speed, bool)> {
     match measure {
         Measure::Loop { which, tasks } => {
             Ok((server.looped(*which, Asked { tasks: *tasks, ms, bytes: 0 }).await?, false))

@@ -1,7 +1,7 @@
 //! The goals of small requests.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use hyper::{Method, Request};
 use jiff::Timestamp;
 
 use super::Subject;
+use super::beside::beside;
 use super::loops::{Loop, PAGE, SMALL, small};
-use super::rounds::{Measure, Series, at, composed, ratio};
+use super::rounds::{Measure, Series, at, composed, once, ratio};
 use crate::data::{CAMERA, DAY, FIRST_DAY};
 use crate::http::{Base, closed_loop};
 use crate::report::model::Limit;
@@ -22,6 +23,8 @@ use crate::report::model::Limit;
 /// Requests at a time, and in the loops without HTTP.
 const CLIENTS: usize = 32;
 const MANY: usize = 128;
+/// How long what misses a goal is sampled, in milliseconds.
+const PROFILED: u64 = 2_000;
 /// Entries of the largest page that the server gives.
 const LARGEST_PAGE: usize = 10_000;
 
@@ -54,6 +57,17 @@ impl Subject {
             let n = PUT.fetch_add(1, Ordering::Relaxed);
             base.request(Method::PUT, format!("/v1/fs/limits/put/{}/{n}.bin", n / 10_000), body(n))
         })
+    }
+
+    /// Keeps what was found out by a measurement, with a profile of it for those goals that it misses.
+    async fn told(
+        &self,
+        mut limits: Vec<Limit>,
+        of: &Measure,
+        keep: &mut impl FnMut(Limit) -> Result<()>,
+    ) -> Result<()> {
+        self.profiles.add(&mut limits, self.server.id(), once(&self.server, of, PROFILED)).await?;
+        limits.into_iter().try_for_each(keep)
     }
 
     /// The bytes of the answer to a request.
@@ -105,19 +119,21 @@ fn noted(series: [&Series; 2]) -> Option<String> {
 async fn upload(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
     let base = subject.base();
     let discard = Measure::requests(CLIENTS, move |n| base.request(Method::PUT, "/limits/discard".into(), body(n)));
-    let measures = [subject.put(CLIENTS), discard, Measure::Loop { which: Loop::Put, tasks: CLIENTS }];
+    let put = subject.put(CLIENTS);
+    let measures = [put.clone(), discard, Measure::Loop { which: Loop::Put, tasks: CLIENTS }];
     let found = subject.rounds.all("upload", &subject.server, measures).await?;
     let mut limit = against_composed("upload 4 KiB, durable, 32 clients", 0.8, &found);
     let [syncs] = subject.rounds.all("sync", &subject.server, [Measure::Loop { which: Loop::Sync, tasks: 1 }]).await?;
     limit.raw.insert("fdatasync of 4 KiB".into(), syncs.per_second());
-    let mut grouped = Vec::new();
+    subject.told(vec![limit], &put, keep).await?;
     for (clients, goal) in [(CLIENTS, 8.0), (MANY, 40.0)] {
         let before = subject.server.commits().await?;
-        subject.rounds.all("commits per sync", &subject.server, [subject.put(clients)]).await?;
+        let put = subject.put(clients);
+        subject.rounds.all("commits per sync", &subject.server, [put.clone()]).await?;
         let after = subject.server.commits().await?;
         let (plans, syncs) = (after.plans - before.plans, after.syncs - before.syncs);
         let ours = plans as f64 / syncs.max(1) as f64;
-        grouped.push(Limit {
+        let limit = Limit {
             operation: format!("commits per sync, {clients} clients"),
             unit: "commits".into(),
             ours,
@@ -127,20 +143,21 @@ async fn upload(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -
             goal: ">= 1".into(),
             met: ours >= goal,
             ..Limit::default()
-        });
+        };
+        subject.told(vec![limit], &put, keep).await?;
     }
-    keep(limit)?;
-    grouped.into_iter().try_for_each(keep)
+    Ok(())
 }
 
 /// What one client waits for, through what a sync and a request take.
 async fn upload_of_one(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
     let get = subject.get(1, |_| "/limits/bytes/16".into());
-    let measures = [subject.put(1), get, Measure::Loop { which: Loop::Sync, tasks: 1 }];
+    let put = subject.put(1);
+    let measures = [put.clone(), get, Measure::Loop { which: Loop::Sync, tasks: 1 }];
     let [ours, get, sync] = subject.rounds.all("upload, 1 client", &subject.server, measures).await?;
     let limit = sync.p50_us() + get.p50_us();
     let ratio = ours.p50_us() / limit;
-    keep(Limit {
+    let limit = Limit {
         operation: "upload 4 KiB, durable, 1 client, p50".into(),
         unit: "us".into(),
         ours: ours.p50_us(),
@@ -151,14 +168,15 @@ async fn upload_of_one(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result
         met: ratio <= 1.5,
         raw: BTreeMap::from([("fdatasync".to_owned(), sync.p50_us()), ("static handler".to_owned(), get.p50_us())]),
         ..Limit::default()
-    })
+    };
+    subject.told(vec![limit], &put, keep).await
 }
 
 async fn stat(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
     let length = subject.length(&format!("/v1/stat{}", small(0))).await?;
-    let ours = subject.get(CLIENTS, |n| format!("/v1/stat{}", small(n)));
+    let request = subject.get(CLIENTS, |n| format!("/v1/stat{}", small(n)));
     let plain = subject.get(CLIENTS, move |_| format!("/limits/bytes/{length}"));
-    let measures = [ours, plain, Measure::Loop { which: Loop::Stat, tasks: CLIENTS }];
+    let measures = [request.clone(), plain, Measure::Loop { which: Loop::Stat, tasks: CLIENTS }];
     let found = subject.rounds.all("stat", &subject.server, measures).await?;
     let mut limit = against_composed("stat, 32 clients", 0.85, &found);
     let [ours, plain, _] = &found;
@@ -166,8 +184,8 @@ async fn stat(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -> 
     if let Some(calls) = calls {
         limit.also.insert("system calls per request".into(), calls);
     }
-    keep(limit)?;
-    keep(against_static("stat, 32 clients, against a static GET", 0.65, ours, plain))?;
+    let limits = vec![limit, against_static("stat, 32 clients, against a static GET", 0.65, ours, plain)];
+    subject.told(limits, &request, keep).await?;
     let Some(calls) = calls else { return Ok(()) };
     keep(Limit {
         operation: "stat, system calls".into(),
@@ -187,13 +205,10 @@ async fn system_calls(subject: &Subject) -> Result<Option<f64>> {
     const LENGTH: Duration = Duration::from_millis(1_000);
     let mut strace = Command::new("strace");
     strace.args(["--follow-forks", "--summary-only", "--attach", &subject.server.id().to_string()]);
-    let Ok(child) = strace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() else { return Ok(None) };
-    tokio::time::sleep(Duration::from_millis(300)).await;
     let base = subject.base();
     let make = move |n| base.request(Method::GET, format!("/v1/stat{}", small(n)), Bytes::new());
-    let done = closed_loop(subject.server.address, CLIENTS, 1, LENGTH, make).await?;
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)?;
-    let told = tokio::task::spawn_blocking(move || child.wait_with_output()).await??;
+    let work = closed_loop(subject.server.address, CLIENTS, 1, LENGTH, make);
+    let Some((told, done)) = beside(&mut strace, work).await? else { return Ok(None) };
     let calls = total(&String::from_utf8_lossy(&told.stderr));
     Ok(calls.map(|calls| calls as f64 / done.requests.max(1) as f64))
 }
@@ -207,11 +222,11 @@ fn total(summary: &str) -> Option<u64> {
 async fn list(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
     let page = format!("/v1/fs{CAMERA}/?limit={PAGE}");
     let length = subject.length(&page).await?;
-    let ours = subject.get(CLIENTS, move |_| page.clone());
+    let request = subject.get(CLIENTS, move |_| page.clone());
     let plain = subject.get(CLIENTS, move |_| format!("/limits/bytes/{length}"));
-    let measures = [ours, plain, Measure::Loop { which: Loop::List, tasks: CLIENTS }];
+    let measures = [request.clone(), plain, Measure::Loop { which: Loop::List, tasks: CLIENTS }];
     let found = subject.rounds.all("list", &subject.server, measures).await?;
-    keep(against_composed("list, page of 100 with attributes", 0.75, &found))
+    subject.told(vec![against_composed("list, page of 100 with attributes", 0.75, &found)], &request, keep).await
 }
 
 /// A deep page against the first, and attributes against names.
@@ -226,9 +241,11 @@ async fn pages(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) ->
     let (base, folder) = (subject.base(), format!("/v1/fs{}/", subject.folder));
     let whole = format!("{folder}?limit={LARGEST_PAGE}");
     let names = move |_| as_text(base.request(Method::GET, folder.clone(), Bytes::new()));
-    let measures = [subject.get(CLIENTS, move |_| whole.clone()), Measure::requests(CLIENTS, names)];
+    let request = subject.get(CLIENTS, move |_| whole.clone());
+    let measures = [request.clone(), Measure::requests(CLIENTS, names)];
     let [attributes, names] = subject.rounds.all("attributes", &subject.server, measures).await?;
-    keep(no_dearer("list a folder with attributes".into(), &attributes, &names, "names as text"))
+    let limit = no_dearer("list a folder with attributes".into(), &attributes, &names, "names as text");
+    subject.told(vec![limit], &request, keep).await
 }
 
 /// What two kinds of request take, each.
@@ -275,24 +292,25 @@ async fn period(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -
         let told = |ms| Timestamp::from_millisecond(ms).map(|at| at.to_string()).unwrap_or_default();
         format!("/v1/files?from={}&to={}&limit={PAGE}", told(from), told(from + 30 * DAY))
     };
-    let measures = [subject.get(CLIENTS, target), Measure::Loop { which: Loop::Period, tasks: CLIENTS }];
+    let request = subject.get(CLIENTS, target);
+    let measures = [request.clone(), Measure::Loop { which: Loop::Period, tasks: CLIENTS }];
     let [ours, store] = subject.rounds.all("time page", &subject.server, measures).await?;
     let found = ours.per_second();
     let mut limit = at_least("time page of 100", 1.0, found, 5_000.0, found / 5_000.0);
     limit.limit_is = "goal".into();
     limit.raw = BTreeMap::from([("store call".to_owned(), store.per_second())]);
     limit.also = BTreeMap::from([("p50 us".to_owned(), ours.p50_us()), ("p99 us".to_owned(), ours.p99_us())]);
-    keep(limit)
+    subject.told(vec![limit], &request, keep).await
 }
 
 async fn download(subject: &Subject, keep: &mut impl FnMut(Limit) -> Result<()>) -> Result<()> {
-    let ours = subject.get(CLIENTS, |n| format!("/v1/fs{}", small(n)));
+    let request = subject.get(CLIENTS, |n| format!("/v1/fs{}", small(n)));
     let plain = subject.get(CLIENTS, |_| format!("/limits/bytes/{SMALL}"));
-    let measures = [ours, plain, Measure::Loop { which: Loop::Read, tasks: CLIENTS }];
+    let measures = [request.clone(), plain, Measure::Loop { which: Loop::Read, tasks: CLIENTS }];
     let [ours, plain, store] = subject.rounds.all("download", &subject.server, measures).await?;
     let mut limit = against_static("download 4 KiB, 32 clients", 0.65, &ours, &plain);
     limit.raw = BTreeMap::from([("store call".to_owned(), store.per_second())]);
-    keep(limit)
+    subject.told(vec![limit], &request, keep).await
 }
 
 #[cfg(test)]

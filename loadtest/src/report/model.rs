@@ -214,4 +214,7 @@ pub struct Limit {
     pub also: BTreeMap<String, f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// A flame graph of where the time goes, if the goal is missed: a file beside the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }

@@ -130,11 +130,11 @@ fn http(report: &Report) -> impl Iterator<Item = impl Serialize> {
     })
 }
 
-const LIMITS: &[&str] = &["operation", "unit", "ours", "limit", "limit_is", "ratio", "goal", "met", "note"];
+const LIMITS: &[&str] = &["operation", "unit", "ours", "limit", "limit_is", "ratio", "goal", "met", "note", "profile"];
 
 fn limit(limit: &Limit) -> impl Serialize {
     let ours = (&limit.operation, &limit.unit, limit.ours, limit.limit, &limit.limit_is);
-    (ours, limit.ratio, &limit.goal, limit.met, limit.note.as_deref())
+    (ours, limit.ratio, &limit.goal, limit.met, limit.note.as_deref(), limit.profile.as_deref())
 }
 
 #[cfg(test)]

@@ -251,6 +251,7 @@ pub fn limits(report: &Report) -> Markup {
                     @for (name, value) in &limit.raw { br; span.soft { (name) ": " (figure(*value)) } }
                     @for (name, value) in &limit.also { br; (name) ": " (figure(*value)) }
                     @if let Some(note) = &limit.note { br; (note) }
+                    @if let Some(profile) = &limit.profile { br; a href=(profile) { "where its time goes" } }
                 }
             }
         }
