@@ -211,9 +211,12 @@ pub async fn commit(tables: &Tables, plan: Plan) -> Result<Verdict> {
 /// some have happened and others have not.
 pub async fn commit_groups(tables: &Tables, groups: Vec<Vec<Guarded>>) -> Result<Verdict> {
     let mut batches: Vec<Vec<Guarded>> = Vec::new();
+    // A plan names a row once.
+    let apart =
+        |batch: &[Guarded], group: &[Guarded]| !batch.iter().any(|old| group.iter().any(|new| old.row == new.row));
     for group in groups {
         match batches.last_mut() {
-            Some(batch) if batch.len() + group.len() <= BATCH => batch.extend(group),
+            Some(batch) if batch.len() + group.len() <= BATCH && apart(batch, &group) => batch.extend(group),
             _ => batches.push(group),
         }
     }
