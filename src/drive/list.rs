@@ -30,6 +30,7 @@ impl Drive {
                 fence,
             };
             let page = self.page(&page).await?;
+            nodes.reserve_exact(page.cells.len());
             for cell in &page.cells {
                 nodes.push(node(path, cell)?);
             }

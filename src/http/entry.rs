@@ -1,6 +1,6 @@
 //! The JSON of a file or directory.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::headers;
@@ -74,10 +74,20 @@ pub struct Page<'a> {
     /// The directory, if the page lists one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<&'a str>,
-    pub entries: Vec<View<'a>>,
+    #[schema(value_type = Vec<View<'a>>)]
+    pub entries: Entries<'a>,
     /// The `cursor` of the next page. Only null ends a walk: a page may hold fewer entries than its limit.
     #[schema(required)]
     pub next: Option<String>,
+}
+
+/// Each is made when it is written.
+pub struct Entries<'a>(pub &'a [Node]);
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(view))
+    }
 }
 
 pub fn view(node: &Node) -> View<'_> {

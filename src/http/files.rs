@@ -50,11 +50,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let scope = scope(&ask);
     ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let found = app.drive.files(&ask).await.map_err(under_missing)?;
-    respond::json(&entry::Page {
-        path: None,
-        entries: found.nodes.iter().map(entry::view).collect(),
-        next: found.next.map(|(time, id)| scope.seal(&encode(time, id))),
-    })
+    respond::page(None, &found.nodes, found.next.map(|(time, id)| scope.seal(&encode(time, id))))
 }
 
 /// What a cursor is bound to: all that decides which files are passed, and in which order.

@@ -43,11 +43,8 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
         .filter(under.as_ref().map(|path| path.as_str()));
     let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
-    respond::json(&entry::Page {
-        path: None,
-        entries: found.nodes.iter().map(entry::view).collect(),
-        next: found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat())),
-    })
+    let next = found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
+    respond::page(None, &found.nodes, next)
 }
 
 /// 16 bytes of the id, then the folded name, which is at most twice as long as a name.

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use uuid::Uuid;
 
 use super::extract::digest::REPR_DIGEST;
 use super::http_date::HttpDate;
@@ -17,12 +18,20 @@ use crate::schema::file::Digest;
 
 /// A version's entity tag: strong, and new with every version.
 pub fn etag(id: FileId) -> String {
-    format!("\"{id}\"")
+    let mut buffer = Uuid::encode_buffer();
+    let id: &str = id.0.as_hyphenated().encode_lower(&mut buffer);
+    ["\"", id, "\""].concat()
 }
 
 /// As RFC 9530 writes it.
 pub fn repr_digest(digest: &Digest) -> String {
-    format!("sha-256=:{}:", STANDARD.encode(digest.0))
+    const START: &str = "sha-256=:";
+    // 32 bytes are 44 characters.
+    let mut text = String::with_capacity(START.len() + 44 + 1);
+    text.push_str(START);
+    STANDARD.encode_string(digest.0, &mut text);
+    text.push(':');
+    text
 }
 
 /// What a cache needs: of a 304 this is all.

@@ -111,11 +111,7 @@ async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<
     });
     ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
     let listing = drive.list(path, &ask).await.map_err(Problem::reading)?;
-    respond::json(&entry::Page {
-        path: Some(path.as_str()),
-        entries: listing.nodes.iter().map(entry::view).collect(),
-        next: listing.next.map(|at| scope.seal(&at)),
-    })
+    respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)))
 }
 
 /// A position is a kind and a name.

@@ -38,7 +38,8 @@ pub enum PathError {
 
 /// The canonical composition of a text (Unicode NFC), so that twins cannot exist.
 pub fn nfc(text: &str) -> Cow<'_, str> {
-    ComposingNormalizer::new_nfc().normalize(text)
+    // ASCII is composed as it is, and most names are.
+    if text.is_ascii() { Cow::Borrowed(text) } else { ComposingNormalizer::new_nfc().normalize(text) }
 }
 
 /// The form under which names are found: the NFC of the full case folding, without a locale.
@@ -128,7 +129,7 @@ impl DrivePath {
     /// The path of a child of this directory.
     pub fn join(&self, name: &Name) -> Result<Self, PathError> {
         let base = if self.is_root() { "" } else { &self.0 };
-        let path = format!("{base}/{name}");
+        let path = [base, "/", name.as_str()].concat();
         let levels = self.levels() + 1;
         match path.len() {
             bytes if bytes > PATH_BYTES => Err(PathError::TooLong(bytes)),

@@ -187,19 +187,18 @@ impl Rocks {
     }
 
     async fn read_page(&self, ask: &PageAsk) -> Result<Page> {
-        if ask.limit <= read::CELLS_CACHED {
-            match read_page(&self.db, Tier::Cached, ask) {
-                Ok(page) => {
-                    self.reads.memory(1);
-                    return Ok(page);
-                }
-                Err(Fault::Store(error)) => return Err(error),
-                Err(Fault::Incomplete) => {}
+        match read_page(&self.db, Tier::Cached, ask) {
+            Ok(page) => {
+                self.reads.memory(1);
+                Ok(page)
+            }
+            Err(Fault::Store(error)) => Err(error),
+            Err(Fault::Incomplete) => {
+                self.reads.pool(1);
+                let ask = ask.clone();
+                self.pool.run(move |db| Ok(read_page(db, Tier::Disk, &ask)?)).await
             }
         }
-        self.reads.pool(1);
-        let ask = ask.clone();
-        self.pool.run(move |db| Ok(read_page(db, Tier::Disk, &ask)?)).await
     }
 
     async fn read_rows(&self, table: &'static str, asks: &[(RowKey, Ask)]) -> Result<Vec<Row>> {

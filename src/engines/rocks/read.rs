@@ -10,7 +10,7 @@ use crate::table::rules::PAGE_CELLS;
 use crate::table::{Ask, Cell, Page, PageAsk, Row, StoreError};
 
 /// Cells that are read on a thread that serves requests; more go to the pool.
-pub(super) const CELLS_CACHED: usize = 100;
+pub(super) const CELLS_CACHED: usize = 128;
 
 /// Whether an answer needs several reads, which must then see the same instant.
 pub(super) fn needs_one_instant(ask: &Ask) -> bool {
@@ -42,11 +42,16 @@ pub(super) fn row(view: View<'_>, table: &'static str, row: &[u8], ask: &Ask) ->
     Ok(Row::new(cells))
 }
 
-fn whole_family(view: View<'_>, table: &str, row: &[u8], family: &str) -> Read<Vec<Cell>> {
-    let most = match view.tier() {
+/// Cells of a row that a read at this tier may pass.
+fn most(tier: Tier) -> usize {
+    match tier {
         Tier::Cached => CELLS_CACHED,
         Tier::Disk => PAGE_CELLS,
-    };
+    }
+}
+
+fn whole_family(view: View<'_>, table: &str, row: &[u8], family: &str) -> Read<Vec<Cell>> {
+    let most = most(view.tier());
     let range = KeyRange::row(row);
     let start = range.from.len();
     let mut cells = view.cells(&view.family(table, family)?, range, None);
@@ -80,8 +85,13 @@ pub(super) fn page(view: View<'_>, ask: &PageAsk) -> Read<Page> {
     let start = keys::row_start(&ask.row).len();
     let mut cells = view.cells(&view.family(ask.table, ask.family)?, range, None);
     cells.seek_to_first();
-    let found = up_to(ask.limit, start, &mut cells)?;
-    Ok(Page { cells: found, fence, more: cells.valid() })
+    // Most pages are asked for with more room than there are cells: that is found out here.
+    let most = most(view.tier());
+    let found = up_to(ask.limit.min(most), start, &mut cells)?;
+    match (cells.valid(), view.tier()) {
+        (true, Tier::Cached) if ask.limit > most => Err(Fault::Incomplete),
+        (more, _) => Ok(Page { cells: found, fence, more }),
+    }
 }
 
 /// The next cells, up to `most`; the iterator is left at the one that follows. `start`: length of `row_start`.
@@ -90,7 +100,11 @@ fn up_to(most: usize, start: usize, cells: &mut Cells<'_>) -> Read<Vec<Cell>> {
     while gathered.len() < most
         && let Some((key, value)) = cells.item()
     {
-        gathered.push(key.get(start..).unwrap_or_default(), value);
+        let qualifier = key.get(start..).unwrap_or_default();
+        if gathered.len() == 0 {
+            gathered.reserve(most, qualifier.len() + value.len());
+        }
+        gathered.push(qualifier, value);
         cells.next();
     }
     if !cells.valid() {
@@ -110,6 +124,15 @@ pub(super) struct Gathered {
 impl Gathered {
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Makes room for so many cells, if all are about as long; for a hundred or so at most, since most rows have less.
+    fn reserve(&mut self, cells: usize, length: usize) {
+        const CELLS: usize = 128;
+        const BYTES: usize = 32 << 10;
+        let cells = cells.min(CELLS);
+        self.ends.reserve_exact(cells);
+        self.bytes.reserve_exact((cells * length * 9 / 8).min(BYTES));
     }
 
     pub fn push(&mut self, qualifier: &[u8], value: &[u8]) {

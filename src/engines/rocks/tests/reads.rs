@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::*;
 use crate::engines::rocks::db::Fault;
+use crate::engines::rocks::read::CELLS_CACHED;
 use crate::engines::rocks::tier::Tier;
 use crate::engines::rocks::{read_page, read_row};
 use crate::table::rules::PAGE_CELLS;
@@ -43,6 +44,25 @@ async fn a_thread_that_serves_requests_reads_no_disk() {
     // The pool has left it in memory.
     assert_eq!(cached(&ask).unwrap().len(), 1);
     assert_eq!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)).unwrap().cells.len(), 10);
+}
+
+#[tokio::test]
+async fn a_page_is_read_where_it_is_asked_for_if_its_row_is_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    fill(&rocks, "short", "a", CELLS_CACHED).await;
+    fill(&rocks, "long", "a", CELLS_CACHED + 1).await;
+    let cached = |row: &str, limit| read_page(&rocks.db, Tier::Cached, &page_of(row, limit));
+    for limit in [CELLS_CACHED, CELLS_CACHED + 1, PAGE_CELLS] {
+        let page = cached("short", limit).unwrap();
+        assert_eq!((page.cells.len(), page.more), (CELLS_CACHED, false));
+    }
+    let first = cached("long", CELLS_CACHED).unwrap();
+    assert_eq!((first.cells.len(), first.more), (CELLS_CACHED, true));
+    // What is longer goes to the pool, whole.
+    assert!(matches!(cached("long", CELLS_CACHED + 1), Err(Fault::Incomplete)));
+    let page = rocks.page(&page_of("long", PAGE_CELLS)).await.unwrap();
+    assert_eq!((page.cells.len(), page.more), (CELLS_CACHED + 1, false));
 }
 
 #[tokio::test]
