@@ -35,6 +35,10 @@ use tokio::sync::watch;
 use options::{Instead, Options};
 use run::Run;
 
+/// As the program itself has it, since limits are measured in a process of this one.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     match ended(Options::parse()).await {
