@@ -14,6 +14,7 @@ mod export;
 mod find;
 mod import;
 mod local;
+mod log;
 mod ls;
 mod man;
 mod migrate;
@@ -34,7 +35,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::{ConfigError, Settings, Told};
-use tracing_subscriber::EnvFilter;
 
 /// A cloud drive of your own: one program, one data folder.
 #[derive(Parser)]
@@ -101,20 +101,26 @@ pub fn run() -> ExitCode {
         Ok(Told::Run(matches, settings)) => {
             (Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()), settings)
         }
-        Ok(Told::Print(settings)) => return ended(print(&settings)),
+        Ok(Told::Print(settings)) => {
+            return print(&settings).map_or_else(|error| refused(&*error, COULD_NOT_RUN), |()| ExitCode::SUCCESS);
+        }
         Err(error @ ConfigError::Wrong { .. }) => return refused(&error, WRONG_USAGE),
         Err(error @ ConfigError::Unreadable(..)) => return refused(&error, COULD_NOT_RUN),
     };
-    log_to_stderr();
+    if let Err(error) = log::start() {
+        return refused(&error, COULD_NOT_RUN);
+    }
     ended(cli.command.run(&settings))
 }
 
 fn ended(how: Result<Ended, Box<dyn Error>>) -> ExitCode {
-    match how {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::WithFailures) => ExitCode::from(WITH_FAILURES),
-        Err(error) => refused(error.as_ref(), COULD_NOT_RUN),
-    }
+    let (code, error) = match how {
+        Ok(Ended::Done) => (ExitCode::SUCCESS, None),
+        Ok(Ended::WithFailures) => (ExitCode::from(WITH_FAILURES), None),
+        Err(error) => (ExitCode::from(COULD_NOT_RUN), Some(format!("rowdrive: {error}"))),
+    };
+    log::end(error);
+    code
 }
 
 fn refused(error: &dyn Error, code: u8) -> ExitCode {
@@ -122,15 +128,8 @@ fn refused(error: &dyn Error, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn print(settings: &Settings) -> Result<Ended, Box<dyn Error>> {
+fn print(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     out.write_all(settings.file()?.as_bytes())?;
-    out.flush()?;
-    Ok(Ended::Done)
-}
-
-/// JSON lines, so that nothing a client names can look like a line of its own. `RUST_LOG` says how much.
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
+    Ok(out.flush()?)
 }

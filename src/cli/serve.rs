@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::config::{Configuration, Settings};
 use super::period::Period;
 use super::stop::Stop;
-use super::{Ended, process, size};
+use super::{Ended, log, process, size};
 
 /// Serve a data folder over HTTP.
 ///
@@ -144,6 +144,7 @@ impl Serve {
         rocks.register(&mut registry);
         drive.register(&mut registry);
         process::register(&mut registry);
+        log::register(&mut registry);
         http::serve(listener, drive.clone(), options, registry, shutdown).await?;
         drive.close().await;
         rocks.close().await;

@@ -34,7 +34,13 @@ impl Server {
 
     /// Starts a command that ends up being a server, and waits for the line that tells its address.
     pub fn wait_for(mut command: Command, data: &Path) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command.stderr(Stdio::null());
+        Self::wait_for_with_log(command, data)
+    }
+
+    /// As [`wait_for`](Self::wait_for), with the standard error that the command has.
+    pub fn wait_for_with_log(mut command: Command, data: &Path) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
             let at = line.find("http://")?;
@@ -64,6 +70,11 @@ impl Server {
     /// SIGTERM, and the exit code.
     pub fn terminate(mut self) -> Option<i32> {
         terminate(self.child.id());
+        self.child.wait().unwrap().code()
+    }
+
+    /// The exit code, once it ends.
+    pub fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 

@@ -8,6 +8,7 @@ mod exporting;
 mod fake;
 mod faking;
 mod importing;
+mod logging;
 mod restarting;
 mod tree;
 
