@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -114,7 +115,11 @@ impl Serve {
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
-        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.serve(settings))
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let ended = runtime.block_on(self.serve(settings));
+        // Dropping it would wait for whatever still runs on its threads.
+        runtime.shutdown_background();
+        ended
     }
 
     async fn serve(self, settings: &Settings) -> Result<Ended> {
@@ -129,16 +134,16 @@ impl Serve {
         migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
         let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
         // Before the address is printed: whoever reads it may send a signal at once.
-        let mut stop = Stop::new()?;
+        let signals = Stop::new()?.count();
         announce(&listener)?;
         let limits = self.limits();
         let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
+        let again = signals.clone().reached(2);
         #[expect(clippy::async_yields_async, reason = "being asked again is a matter of its own")]
-        let shutdown = async move {
-            stop.asked().await;
+        let shutdown = async {
+            signals.clone().reached(1).await;
             tracing::info!("finishing the requests in flight");
-            // Asked again: at once.
-            async move { stop.asked().await }
+            signals.clone().reached(2)
         };
         let mut registry = Registry::default();
         rocks.register(&mut registry);
@@ -146,9 +151,15 @@ impl Serve {
         process::register(&mut registry);
         log::register(&mut registry);
         http::serve(listener, drive.clone(), options, registry, shutdown).await?;
-        drive.close().await;
-        rocks.close().await;
-        tracing::info!("stopped");
+        // A task of its own: were it dropped half-way, this thread would wait for the database after all.
+        let closed = tokio::spawn(close(drive, rocks));
+        tokio::select! {
+            _ = closed => tracing::info!("stopped"),
+            () = again => tracing::warn!("told again to stop: the store is left as it is; nothing acknowledged is lost"),
+            () = tokio::time::sleep(CLOSE) => tracing::warn!(
+                "the store is not closed after {} s and is left as it is; nothing acknowledged is lost", CLOSE.as_secs()
+            ),
+        }
         Ok(Ended::Done)
     }
 }
@@ -164,6 +175,21 @@ impl Serve {
             body_grace: times.body_grace.0,
             write_idle: times.write_idle_timeout.0,
         }
+    }
+}
+
+/// How long closing may take. What is acknowledged is synced: leaving the store open costs only what a crash does,
+/// the replay of its log and of unfinished clean-up by the next start.
+const CLOSE: Duration = Duration::from_secs(20);
+
+/// Waits for changes that are under way, then closes the store.
+async fn close(drive: Drive, rocks: Arc<Rocks>) {
+    drive.close().await;
+    rocks.close().await;
+    drop(drive);
+    // The last handle closes the database, which blocks.
+    if let Err(error) = tokio::task::spawn_blocking(move || drop(rocks)).await {
+        tracing::error!(%error, "the store was not closed");
     }
 }
 
@@ -193,8 +219,6 @@ fn announce(listener: &TcpListener) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use clap::Parser;
 
     use super::*;

@@ -3,6 +3,7 @@
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 /// From when it is made on, the signals do not end the process by themselves.
 pub struct Stop {
@@ -20,6 +21,33 @@ impl Stop {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Counts the signals from now on.
+    pub fn count(mut self) -> Signals {
+        let (count, counted) = watch::channel(0);
+        // It ends with the runtime.
+        tokio::spawn(async move {
+            loop {
+                self.asked().await;
+                count.send_modify(|signals| *signals += 1);
+            }
+        });
+        Signals(counted)
+    }
+}
+
+/// How often an end was asked for. All clones see the same signals, whenever they look.
+#[derive(Clone)]
+pub struct Signals(watch::Receiver<u32>);
+
+impl Signals {
+    /// Ends when an end has been asked for so often.
+    pub async fn reached(mut self, times: u32) {
+        if self.0.wait_for(|signals| *signals >= times).await.is_err() {
+            // Whoever counts is gone: no more signals come.
+            std::future::pending().await
         }
     }
 }

@@ -10,6 +10,7 @@ mod faking;
 mod importing;
 mod logging;
 mod restarting;
+mod stopping;
 mod tree;
 
 use std::ffi::{OsStr, OsString};
