@@ -19,9 +19,11 @@ mod tree;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use finding::{Finding, Kind, Summary};
 
+use crate::content::disk::{Disk, Local};
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, Entry};
 use crate::schema::{DirId, DrivePath, FileId, Name};
@@ -67,7 +69,18 @@ pub async fn check(
     options: &Options,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<Summary> {
-    let (content, staged) = Content::open(&data.join("content")).await?;
+    check_on(Arc::new(Local), tables, data, options, tell).await
+}
+
+/// As [`check`], with the content files on another disk.
+pub async fn check_on(
+    disk: Arc<dyn Disk>,
+    tables: &Tables,
+    data: &Path,
+    options: &Options,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<Summary> {
+    let (content, staged) = Content::open_on(disk, &data.join("content")).await?;
     let left = Left::read(tables, &staged).await?;
     let summary = Summary { unsettled: left.count(), looked_for_strays: true, ..Summary::default() };
     let mut checker = Checker {

@@ -1,32 +1,33 @@
-//! Where content files lie. Everything here blocks.
+//! Where content files lie. Everything here runs in jobs of the [disk](super::disk).
 //!
 //! `<dir>/new/<uuid>` holds what was uploaded and is not settled yet, `<dir>/<xx>/<uuid>` the rest, where `xx`
 //! are the first two digits of the id. No name that a user chose ever reaches the file system.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::disk::{Disk, DiskFile};
 use crate::schema::FileId;
 
 #[derive(Debug)]
 pub struct Folders {
+    pub disk: Arc<dyn Disk>,
     dir: PathBuf,
 }
 
 impl Folders {
     /// Makes what is missing of `dir` and `dir/new`. The parent of `dir` must be there.
-    pub fn make(dir: &Path) -> io::Result<Self> {
-        let folders = Self { dir: std::path::absolute(dir)? };
-        make_one(&folders.dir)?;
-        make_one(&folders.new_dir())?;
+    pub async fn make(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
+        let folders = Self { disk, dir: std::path::absolute(dir)? };
+        folders.disk.make_folder(&folders.dir).await?;
+        folders.disk.make_folder(&folders.new_dir()).await?;
         // Always: who made them before may have lost power before he came to this.
-        sync(&folders.dir)?;
-        sync(folders.dir.parent().unwrap_or(&folders.dir))?;
+        folders.disk.sync_folder(&folders.dir).await?;
+        folders.disk.sync_folder(folders.dir.parent().unwrap_or(&folders.dir)).await?;
         Ok(folders)
     }
 
@@ -48,36 +49,37 @@ impl Folders {
     }
 
     /// The ids of the files in `new/`. What bears another name is none of ours: it is logged and left.
-    pub fn list_new(&self) -> io::Result<Vec<FileId>> {
+    pub async fn list_new(&self) -> io::Result<Vec<FileId>> {
         let mut found = Vec::new();
-        for file in fs::read_dir(self.new_dir())? {
-            let file = file?;
-            let name = file.file_name();
-            let id = name.to_str().and_then(|name| Uuid::parse_str(name).ok()).map(FileId);
+        for file in self.disk.list(&self.new_dir()).await? {
+            let id = file.name.to_str().and_then(|name| Uuid::parse_str(name).ok()).map(FileId);
             match id {
                 // Other spellings of a UUID are not the names that uploads have.
-                Some(id) if name == *id.to_string() && file.file_type()?.is_file() => found.push(id),
-                _ => tracing::warn!(path = %file.path().display(), "not a content file: left where it is"),
+                Some(id) if file.name == *id.to_string() && file.is_file => found.push(id),
+                _ => {
+                    let path = self.new_dir().join(file.name);
+                    tracing::warn!(path = %path.display(), "not a content file: left where it is");
+                }
             }
         }
         Ok(found)
     }
 
     /// The first bytes of ids for which there are folders, in order.
-    pub fn list_folders(&self) -> io::Result<Vec<u8>> {
-        let names = fs::read_dir(&self.dir)?.map(|folder| Ok(folder?.file_name()));
-        let names: Vec<_> = names.collect::<io::Result<_>>()?;
+    pub async fn list_folders(&self) -> io::Result<Vec<u8>> {
+        let listed = self.disk.list(&self.dir).await?;
         let first = |name: &str| u8::from_str_radix(name, 16).ok().filter(|first| *name == *format!("{first:02x}"));
-        let mut found: Vec<u8> = names.iter().filter_map(|name| first(name.to_str()?)).collect();
+        let mut found: Vec<u8> = listed.iter().filter_map(|folder| first(folder.name.to_str()?)).collect();
         found.sort_unstable();
         Ok(found)
     }
 
     /// The ids of the settled files whose ids start with this byte, and the paths of what bears another name.
-    pub fn list_settled(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
+    pub async fn list_settled(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
         let (mut found, mut foreign) = (Vec::new(), Vec::new());
-        for file in fs::read_dir(self.dir.join(format!("{first:02x}")))? {
-            let path = file?.path();
+        let folder = self.dir.join(format!("{first:02x}"));
+        for file in self.disk.list(&folder).await? {
+            let path = folder.join(file.name);
             let id = path.file_name().and_then(|name| Uuid::parse_str(name.to_str()?).ok()).map(FileId);
             match id.filter(|id| self.settled(*id) == path) {
                 Some(id) => found.push(id),
@@ -89,36 +91,40 @@ impl Folders {
 
     /// Nothing here is synced: a file that is in `new/` after a crash is settled again. A file that is not in
     /// `new/` was settled already.
-    pub fn settle(&self, id: FileId) -> io::Result<()> {
+    pub async fn settle(&self, id: FileId) -> io::Result<()> {
         let (from, to) = (self.staged(id), self.settled(id));
-        if missing_is_fine(fs::rename(&from, &to))? || !from.exists() {
+        if missing_is_fine(self.disk.rename(&from, &to).await)? || !self.disk.exists(&from).await? {
             return Ok(());
         }
-        make_one(&self.settled_dir(id))?; // the first file whose id starts so
-        missing_is_fine(fs::rename(from, to)).map(drop)
+        self.disk.make_folder(&self.settled_dir(id)).await?; // the first file whose id starts so
+        missing_is_fine(self.disk.rename(&from, &to).await).map(drop)
     }
 
     /// Removes the files and syncs every folder where one was, or may have been.
-    pub fn remove(&self, ids: &[FileId]) -> io::Result<()> {
+    pub async fn remove(&self, ids: &[FileId]) -> io::Result<()> {
         let mut touched = BTreeSet::new();
         for &id in ids {
-            if missing_is_fine(fs::remove_file(self.staged(id)))? {
+            let (staged, settled) = (self.staged(id), self.settled(id));
+            if missing_is_fine(self.disk.remove(&staged).await)? {
                 touched.insert(self.new_dir());
-            } else if missing_is_fine(fs::remove_file(self.settled(id)))? {
+            } else if missing_is_fine(self.disk.remove(&settled).await)? {
                 touched.insert(self.settled_dir(id));
             } else {
-                missing_is_fine(fs::remove_file(self.staged(id)))?;
+                missing_is_fine(self.disk.remove(&staged).await)?;
                 // It may have been removed by one who did not live to sync the folder.
                 touched.extend([self.new_dir(), self.settled_dir(id)]);
             }
         }
-        touched.iter().try_for_each(|dir| missing_is_fine(sync(dir)).map(drop))
+        for folder in &touched {
+            missing_is_fine(self.disk.sync_folder(folder).await)?;
+        }
+        Ok(())
     }
 
     /// Opens the file where it is, also while it is being settled; `None` if it is nowhere.
-    pub fn open(&self, id: FileId) -> io::Result<Option<(File, PathBuf)>> {
+    pub async fn open(&self, id: FileId) -> io::Result<Option<(Arc<dyn DiskFile>, PathBuf)>> {
         for path in [self.settled(id), self.staged(id), self.settled(id)] {
-            match File::open(&path) {
+            match self.disk.open(&path).await {
                 Ok(file) => return Ok(Some((file, path))),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => (),
                 Err(e) => return Err(e),
@@ -128,20 +134,13 @@ impl Folders {
     }
 
     /// Makes the file in `new/`.
-    pub fn create(&self, id: FileId) -> io::Result<File> {
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.staged(id))
+    pub async fn create(&self, id: FileId) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(&self.staged(id)).await
     }
-}
 
-/// Makes names in this folder, and removals from it, durable.
-pub fn sync(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-fn make_one(dir: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        made => made,
+    /// Makes names in `new/`, and removals from it, durable.
+    pub async fn sync_new(&self) -> io::Result<()> {
+        self.disk.sync_folder(&self.new_dir()).await
     }
 }
 

@@ -13,6 +13,7 @@
 //! Nothing here knows of tables, plans or HTTP.
 
 mod body;
+pub mod disk;
 mod error;
 mod folders;
 mod format;
@@ -25,6 +26,7 @@ mod upload;
 mod verify;
 mod writer;
 
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +38,7 @@ pub use staged::Staged;
 pub use upload::Upload;
 
 use crate::schema::FileId;
+use disk::{Disk, Local};
 use folders::Folders;
 
 /// Up to so many bytes, content is a cell of the file row.
@@ -54,13 +57,18 @@ impl Content {
     /// `dir` must be there. Returns the ids of the files in `new/` too: of uploads that an earlier process did
     /// not get to settle or remove. What has another name there is logged and left.
     pub async fn open(dir: &Path) -> Result<(Self, Vec<FileId>), ContentError> {
-        let dir = dir.to_owned();
-        run(move || {
-            let folders = Folders::make(&dir)?;
-            let found = folders.list_new()?;
+        Self::open_on(Arc::new(Local), dir).await
+    }
+
+    /// As [`open`](Self::open), on another disk.
+    pub async fn open_on(disk: Arc<dyn Disk>, dir: &Path) -> Result<(Self, Vec<FileId>), ContentError> {
+        let (dir, calls) = (dir.to_owned(), disk.clone());
+        let open = async move {
+            let folders = Folders::make(calls, &dir).await?;
+            let found = folders.list_new().await?;
             Ok((Self { folders: Arc::new(folders) }, found))
-        })
-        .await
+        };
+        run(&*disk, open).await
     }
 
     pub fn upload(&self) -> Upload {
@@ -70,25 +78,25 @@ impl Content {
     /// Moves the file from `new/` to where it stays, not synced. Missing in `new/` is fine: it was done before.
     pub async fn settle(&self, id: FileId) -> Result<(), ContentError> {
         let folders = self.folders.clone();
-        run(move || Ok(folders.settle(id)?)).await
+        run(&*self.folders.disk, async move { Ok(folders.settle(id).await?) }).await
     }
 
     /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left.
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
         let (folders, ids) = (self.folders.clone(), ids.to_vec());
-        run(move || Ok(folders.remove(&ids)?)).await
+        run(&*self.folders.disk, async move { Ok(folders.remove(&ids).await?) }).await
     }
 
     /// The first bytes of the ids of settled files, at least; in order.
     pub async fn folders(&self) -> Result<Vec<u8>, ContentError> {
         let folders = self.folders.clone();
-        run(move || Ok(folders.list_folders()?)).await
+        run(&*self.folders.disk, async move { Ok(folders.list_folders().await?) }).await
     }
 
     /// The ids of the settled files whose ids start with this byte, and the paths of what is none of ours there.
     pub async fn settled(&self, first: u8) -> Result<(Vec<FileId>, Vec<PathBuf>), ContentError> {
         let folders = self.folders.clone();
-        run(move || Ok(folders.list_settled(first)?)).await
+        run(&*self.folders.disk, async move { Ok(folders.list_settled(first).await?) }).await
     }
 
     /// Opens a content file of `size` bytes of content and checks all but the data:
@@ -96,13 +104,14 @@ impl Content {
     /// written.
     pub async fn open_large(&self, id: FileId, size: u64) -> Result<Large, ContentError> {
         let folders = self.folders.clone();
-        run(move || Large::open(&folders, id, size)).await
+        run(&*self.folders.disk, async move { Large::open(&folders, id, size).await }).await
     }
 }
 
-/// Runs what blocks where it may.
+/// Runs a job of a disk.
 async fn run<T: Send + 'static>(
-    job: impl FnOnce() -> Result<T, ContentError> + Send + 'static,
+    disk: &dyn Disk,
+    job: impl Future<Output = Result<T, ContentError>> + Send + 'static,
 ) -> Result<T, ContentError> {
-    tokio::task::spawn_blocking(job).await.map_err(io::Error::other)?
+    disk.start(job).await.map_err(io::Error::other)?
 }

@@ -1,11 +1,9 @@
 //! Reads content files. Every block is checked before any of it is sent.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
 use super::folders::Folders;
 use super::format::{self, BLOCK};
@@ -19,22 +17,23 @@ pub struct Large(pub(super) Arc<Opened>);
 pub struct Opened {
     id: FileId,
     path: PathBuf,
-    file: File,
+    pub disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
     size: u64,
     /// The checksums of the blocks.
     sums: Vec<u32>,
 }
 
 impl Large {
-    /// Opens it wherever it lies, and checks all but the data. Blocks.
-    pub(super) fn open(folders: &Folders, id: FileId, size: u64) -> Result<Self, ContentError> {
-        let (file, path) = folders.open(id)?.ok_or(ContentError::Gone(id))?;
-        let mut opened = Opened { id, path, file, size, sums: Vec::new() };
-        if format::file_len(size) != Some(opened.file.metadata()?.len()) {
+    /// Opens it wherever it lies, and checks all but the data. Part of a job.
+    pub(super) async fn open(folders: &Folders, id: FileId, size: u64) -> Result<Self, ContentError> {
+        let (file, path) = folders.open(id).await?.ok_or(ContentError::Gone(id))?;
+        let mut opened = Opened { id, path, disk: folders.disk.clone(), file, size, sums: Vec::new() };
+        if format::file_len(size) != Some(opened.file.size().await?) {
             return Err(opened.damaged("it is not of the length it should be"));
         }
         let mut end = vec![0; format::table_len(size) as usize + format::TRAILER];
-        let (_, failed) = opened.fill(&mut end, size);
+        let (_, failed) = opened.fill(&mut end, size).await;
         if let Some(failed) = failed {
             return Err(failed);
         }
@@ -51,9 +50,9 @@ impl Large {
 impl Opened {
     /// Reads data and checks it: how many bytes of `buffer` are whole good blocks, and what is wrong behind them.
     ///
-    /// The data starts at `at` and ends where a block does. Blocks.
-    pub fn read(&self, buffer: &mut [u8], at: u64) -> (usize, Option<ContentError>) {
-        let (filled, failed) = self.fill(buffer, at);
+    /// The data starts at `at` and ends where a block does. Part of a job.
+    pub async fn read(&self, buffer: &mut [u8], at: u64) -> (usize, Option<ContentError>) {
+        let (filled, failed) = self.fill(buffer, at).await;
         let mut good = 0;
         for (data, number) in buffer.chunks(BLOCK).zip(at / BLOCK as u64..) {
             if good + data.len() > filled {
@@ -68,13 +67,12 @@ impl Opened {
     }
 
     /// How many bytes could be read, and what stopped it.
-    fn fill(&self, buffer: &mut [u8], at: u64) -> (usize, Option<ContentError>) {
+    async fn fill(&self, buffer: &mut [u8], at: u64) -> (usize, Option<ContentError>) {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, at + filled as u64) {
+            match self.file.read_at(rest, at + filled as u64).await {
                 Ok(0) => return (filled, Some(self.damaged("it was cut off"))),
                 Ok(read) => filled += read,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
                 Err(e) => return (filled, Some(e.into())),
             }
         }

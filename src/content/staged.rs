@@ -1,15 +1,16 @@
 //! A file in `new/` that nobody links to yet, and what an upload hands to its caller.
 
-use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
+use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
-use super::folders::{self, Folders};
+use super::folders::Folders;
 use super::run;
 use crate::schema::FileId;
 use crate::schema::file::{Digest, Location};
@@ -20,7 +21,7 @@ use crate::schema::file::{Digest, Location};
 /// removal comes after the last write or rename.
 pub struct NewFile {
     /// Open for writing.
-    pub file: Arc<File>,
+    pub file: Arc<dyn DiskFile>,
     pub folders: Arc<Folders>,
     name: Mutex<Named>,
 }
@@ -32,19 +33,19 @@ struct Named {
 }
 
 impl NewFile {
-    /// Blocks.
-    pub fn create(folders: Arc<Folders>) -> io::Result<Self> {
+    /// Part of a job.
+    pub async fn create(folders: Arc<Folders>) -> io::Result<Self> {
         let id = FileId::random();
-        let file = Arc::new(folders.create(id)?);
+        let file = folders.create(id).await?;
         Ok(Self { file, folders, name: Mutex::new(Named { id, kept: false }) })
     }
 
-    /// Blocks.
-    fn rename(&self, id: FileId) -> io::Result<()> {
-        let mut name = self.name();
-        fs::rename(self.folders.staged(name.id), self.folders.staged(id))?;
-        name.id = id;
-        folders::sync(&self.folders.new_dir())
+    /// Part of a job, which holds the file: nothing else looks at its name meanwhile.
+    async fn rename(&self, id: FileId) -> io::Result<()> {
+        let before = self.name().id;
+        self.folders.disk.rename(&self.folders.staged(before), &self.folders.staged(id)).await?;
+        self.name().id = id;
+        self.folders.sync_new().await
     }
 
     fn name(&self) -> MutexGuard<'_, Named> {
@@ -58,25 +59,43 @@ impl Drop for NewFile {
         if kept {
             return;
         }
-        let doomed = Doomed { path: self.folders.staged(id), _file: self.file.clone() };
+        let disk = self.folders.disk.clone();
+        let doomed = Doomed { path: self.folders.staged(id), disk: disk.clone(), _file: self.file.clone() };
         // Freeing a large file takes a while. A runtime that is shutting down drops the job, and so the file.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn_blocking(move || drop(doomed));
+        if Handle::try_current().is_ok() {
+            disk.start(doomed.remove());
         }
     }
 }
 
-/// A path that is removed on drop, and the file open there, which is closed after that.
+/// A path that is removed, on drop if not before, and the file open there, which is closed after that.
 struct Doomed {
     path: PathBuf,
-    _file: Arc<File>,
+    disk: Arc<dyn Disk>,
+    _file: Arc<dyn DiskFile>,
+}
+
+impl Doomed {
+    /// A job.
+    async fn remove(mut self) {
+        let path = std::mem::take(&mut self.path);
+        told(&path, self.disk.remove(&path).await);
+    }
 }
 
 impl Drop for Doomed {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "an unfinished upload could not be removed");
+        if !self.path.as_os_str().is_empty()
+            && let Some(removed) = self.disk.remove(&self.path).now_or_never()
+        {
+            told(&self.path, removed);
         }
+    }
+}
+
+fn told(path: &Path, removed: io::Result<()>) {
+    if let Err(error) = removed {
+        tracing::warn!(path = %path.display(), %error, "an unfinished upload could not be removed");
     }
 }
 
@@ -128,8 +147,8 @@ impl Staged {
                 Ok(())
             }
             Held::Large(file) => {
-                let file = file.clone();
-                run(move || Ok(file.rename(id)?)).await
+                let (file, disk) = (file.clone(), file.folders.disk.clone());
+                run(&*disk, async move { Ok(file.rename(id).await?) }).await
             }
         }
     }

@@ -76,17 +76,18 @@ impl Reading {
             let piece = self.left.start..end;
             self.left.start = end;
             let (file, pool) = (self.file.clone(), self.pool.clone());
-            self.ahead.push_back(tokio::task::spawn_blocking(move || read(&file, &pool, piece)));
+            let disk = self.file.0.disk.clone();
+            self.ahead.push_back(disk.start(async move { read(&file, &pool, piece).await }));
         }
     }
 }
 
-/// Reads all blocks in which the piece lies, and gives what is good of the piece. Blocks.
-fn read(file: &Large, pool: &Arc<Pool>, piece: Range<u64>) -> Piece {
+/// Reads all blocks in which the piece lies, and gives what is good of the piece. A job.
+async fn read(file: &Large, pool: &Arc<Pool>, piece: Range<u64>) -> Piece {
     let start = piece.start - piece.start % BLOCK as u64;
     let end = piece.end.next_multiple_of(BLOCK as u64).min(file.size());
     let mut buffer = pool.take((end - start) as usize);
-    let (good, end) = file.0.read(&mut buffer.bytes, start);
+    let (good, end) = file.0.read(&mut buffer.bytes, start).await;
     let good = Bytes::from_owner(buffer).slice(..good.min((piece.end - start) as usize));
     let before = (piece.start - start) as usize;
     Piece { good: good.slice(before.min(good.len())..), end }

@@ -67,7 +67,7 @@ impl Upload {
                 let digest = if data.len() <= HASH_HERE {
                     format::digest(&data)
                 } else {
-                    run(move || Ok(format::digest(&data))).await?
+                    run(&*self.folders.disk, async move { Ok(format::digest(&data)) }).await?
                 };
                 Ok(Staged { size, digest, held: Held::Inline(FileId::random(), cell) })
             }

@@ -1,19 +1,22 @@
 //! Content held to what is known of it, and content that is saved because nothing is known of it.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
 use sha2::{Digest as _, Sha256};
 
 use super::body::Body;
+use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
-use super::{Content, folders, format, run};
+use super::{Content, format, run};
 use crate::schema::FileId;
 use crate::schema::file::Digest;
+
+/// Bytes saved at a time.
+const PIECE: usize = 1 << 20;
 
 impl Body {
     /// Reads every byte: [`Damaged`](ContentError::Damaged) unless it is of this size and digest.
@@ -38,28 +41,62 @@ impl Content {
     /// such file. One that has no whole trailer is saved as it is.
     pub async fn save(&self, id: FileId, folder: &Path, name: &str) -> Result<bool, ContentError> {
         let (folders, folder, name) = (self.folders.clone(), folder.to_owned(), name.to_owned());
-        let save = move || {
-            let Some((file, _)) = folders.open(id)? else { return Ok(false) };
-            let len = file.metadata()?.len();
-            write(&mut file.take(format::data_len(len).unwrap_or(len)), &folder, &name)?;
+        let save = async move {
+            let Some((file, _)) = folders.open(id).await? else { return Ok(false) };
+            let len = file.size().await?;
+            let len = format::data_len(len).unwrap_or(len);
+            let copy = create(&*folders.disk, &folder, &name).await?;
+            let (mut buffer, mut at) = (vec![0; PIECE], 0);
+            while at < len {
+                let wanted = usize::try_from(len - at).unwrap_or(PIECE).min(PIECE);
+                let piece = buffer.get_mut(..wanted).unwrap_or_default();
+                let read = file.read_at(piece, at).await?;
+                let Some(read) = piece.get(..read).filter(|read| !read.is_empty()) else { break };
+                copy.write(read, at).await?;
+                at += read.len() as u64;
+            }
+            sync(&*folders.disk, &folder, &*copy).await?;
             Ok(true)
         };
-        run(save).await
+        run(&*self.folders.disk, save).await
     }
 
     /// Saves content that is no file of its own as `folder/name`, durably.
     pub async fn save_bytes(&self, bytes: Bytes, folder: &Path, name: &str) -> Result<(), ContentError> {
-        let (folder, name) = (folder.to_owned(), name.to_owned());
-        run(move || Ok(write(&mut bytes.as_ref(), &folder, &name)?)).await
+        let (disk, folder, name) = (self.folders.disk.clone(), folder.to_owned(), name.to_owned());
+        let save = async move {
+            let copy = create(&*disk, &folder, &name).await?;
+            copy.write(&bytes, 0).await?;
+            Ok(sync(&*disk, &folder, &*copy).await?)
+        };
+        run(&*self.folders.disk, save).await
     }
 }
 
-/// Writes a file, and the folder that it is in, durably. What one wrote who did not come to the end is replaced.
-fn write(from: &mut impl Read, folder: &Path, name: &str) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(folder.join(name))?;
-    io::copy(from, &mut file)?;
-    file.sync_all()?;
+/// Makes a file, and the folder that it is to be in. Overwrites what an interrupted run left there.
+async fn create(disk: &dyn Disk, folder: &Path, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+    let mut missing = vec![folder];
+    while let Some(&folder) = missing.last() {
+        match (disk.make_folder(folder).await, folder.parent()) {
+            (Err(e), Some(parent)) if e.kind() == io::ErrorKind::NotFound => missing.push(parent),
+            (made, _) => {
+                made?;
+                missing.pop();
+            }
+        }
+    }
+    match disk.remove(&folder.join(name)).await {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => disk.create(&folder.join(name)).await,
+    }
+}
+
+/// Makes a file and its name durable.
+async fn sync(disk: &dyn Disk, folder: &Path, file: &dyn DiskFile) -> io::Result<()> {
+    file.sync().await?;
     // The folder, the one that all such folders are in, and the one where that may be new.
-    folder.ancestors().take(3).try_for_each(folders::sync)
+    for folder in folder.ancestors().take(3) {
+        disk.sync_folder(folder).await?;
+    }
+    Ok(())
 }

@@ -2,20 +2,16 @@
 //! while it is written, and the next piece collected meanwhile.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::mem;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::error::ContentError;
-use super::folders::{self, Folders};
+use super::folders::Folders;
 use super::format::{BLOCK, Sums};
 use super::staged::NewFile;
 use super::{LARGEST, run};
@@ -82,11 +78,8 @@ pub struct Writer {
 
 impl Writer {
     pub async fn create(folders: Arc<Folders>) -> Result<Self, ContentError> {
-        let new = run(move || {
-            let new = NewFile::create(folders)?;
-            set_direct(&new.file)?;
-            Ok(new)
-        });
+        let disk = folders.disk.clone();
+        let new = run(&*disk, async move { Ok(NewFile::create(folders).await?) });
         Ok(Self::over(new.await?))
     }
 
@@ -129,11 +122,12 @@ impl Writer {
         let before = mem::replace(&mut self.sums, sums);
         let (new, at) = (self.new.clone(), self.at);
         self.at += piece.len as u64;
-        self.jobs.push_back(tokio::task::spawn_blocking(move || {
-            let mut sums = before.blocking_recv().map_err(io::Error::other)?;
+        let disk = self.new.folders.disk.clone();
+        self.jobs.push_back(disk.start(async move {
+            let mut sums = before.await.map_err(io::Error::other)?;
             sums.add(piece.data());
             let _ = pass.send(sums);
-            write_at(&new.file, piece.split().0, at)?;
+            new.file.write_direct(piece.split().0, at).await?;
             Ok(piece)
         }));
     }
@@ -146,44 +140,19 @@ impl Writer {
             self.oldest().await?;
         }
         let sums = self.sums.await.map_err(io::Error::other)?;
-        let new = self.new;
-        run(move || {
+        let (new, disk) = (self.new.clone(), self.new.folders.disk.clone());
+        let finish = async move {
             let (size, digest, end) = sums.done();
             let at = size - rest.len() as u64;
             // It is neither aligned nor large.
-            clear_direct(&new.file)?;
-            new.file.write_all_at(&[rest, end].concat(), at)?;
+            new.file.write(&[rest, end].concat(), at).await?;
             // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
             // without the bytes, the bytes alone without the name.
-            new.file.sync_data()?;
-            folders::sync(&new.folders.new_dir())?;
+            new.file.sync().await?;
+            new.folders.sync_new().await?;
             Ok((new, size, digest))
-        })
-        .await
-    }
-}
-
-/// Lets writes bypass the page cache, where the file system knows how to.
-fn set_direct(file: &File) -> io::Result<()> {
-    match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
-        Err(Errno::INVAL) => Ok(()),
-        set => Ok(set?),
-    }
-}
-
-fn clear_direct(file: &File) -> io::Result<()> {
-    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
-}
-
-fn write_at(file: &File, data: &[u8], at: u64) -> io::Result<()> {
-    match file.write_all_at(data, at) {
-        // The file system wants other alignment, or the rest of a write that was cut short has none. Another
-        // piece may have found out first, so the flag may be cleared already.
-        Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => {
-            clear_direct(file)?;
-            file.write_all_at(data, at)
-        }
-        written => written,
+        };
+        run(&*disk, finish).await
     }
 }
 
@@ -191,16 +160,17 @@ fn write_at(file: &File, data: &[u8], at: u64) -> io::Result<()> {
 mod tests {
     use std::fs::{self, OpenOptions};
 
+    use super::super::disk::Local;
     use super::*;
 
     #[tokio::test]
     async fn a_full_disk_ends_the_upload_and_its_file() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Arc::new(Folders::make(dir.path()).unwrap());
+        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
         let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
         // In mid-stream, and in the bytes at the end.
         for len in [3 * PIECE, 1000] {
-            let mut new = NewFile::create(folders.clone()).unwrap();
+            let mut new = NewFile::create(folders.clone()).await.unwrap();
             new.file = Arc::new(full());
             assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 1);
             let failed = match Writer::over(new).write(vec![1; len].into()).await {
@@ -221,7 +191,8 @@ mod tests {
     #[tokio::test]
     async fn a_piece_that_was_not_written_is_not_forgotten() {
         let dir = tempfile::tempdir().unwrap();
-        let mut new = NewFile::create(Arc::new(Folders::make(dir.path()).unwrap())).unwrap();
+        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
+        let mut new = NewFile::create(folders).await.unwrap();
         new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let mut writer = Writer::over(new).write(vec![1; PIECE].into()).await.unwrap();
         assert!(matches!(writer.oldest().await, Err(ContentError::Full(_))));
@@ -230,21 +201,11 @@ mod tests {
     #[tokio::test]
     async fn there_is_a_largest_file() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Arc::new(Folders::make(dir.path()).unwrap());
+        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
         let mut writer = Writer::create(folders).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
         assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));
-    }
-
-    #[test]
-    fn what_cannot_be_written_directly_is_written_plainly() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        let file = File::create(&path).unwrap();
-        set_direct(&file).unwrap();
-        write_at(&file, b"odd", 5).unwrap();
-        assert_eq!(fs::read(path).unwrap(), b"\0\0\0\0\0odd");
     }
 
     #[test]

@@ -50,6 +50,7 @@ use held::Running;
 use metrics::Metrics;
 use walk::{Moves, Walks};
 
+use crate::content::disk::{Disk, Local};
 use crate::content::{Content, Upload};
 use crate::schema::{DrivePath, Timestamp};
 use crate::table::{Change, Plan, RowChange, Tables};
@@ -104,7 +105,12 @@ impl Drive {
 
     /// As [`open`](Self::open), with settings of the caller's.
     pub async fn open_with(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
-        let (content, unsettled) = Content::open(content_dir).await?;
+        Self::open_on(Arc::new(Local), tables, content_dir, settings).await
+    }
+
+    /// As [`open_with`](Self::open_with), with its content on another disk.
+    pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
+        let (content, unsettled) = Content::open_on(disk, content_dir).await?;
         let dropped = cleanup::dropped(&tables).await?;
         let metrics = Metrics::default();
         let unlinker = Arc::new(Unlinker::start(tables.clone(), content.clone(), metrics.cleanup.clone()));
