@@ -12,7 +12,7 @@
 //! 4. A directory outside the scope skips a hint early only by a proved walk, and only if the row has no other
 //!    hint: an old one may wait for its removal beside the one that counts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::ask::Node;
@@ -65,7 +65,7 @@ impl Drive {
     /// file (any more), or it lies outside the scope.
     pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId) -> Result<Vec<Option<Node>>> {
         let mark = self.inner.walks.moves.mark();
-        let dirs: HashSet<DirId> = candidates.iter().map(|c| c.dir).collect();
+        let dirs: BTreeSet<DirId> = candidates.iter().map(|c| c.dir).collect();
         let dirs: Vec<DirId> = dirs.into_iter().collect();
         let walks = self.inner.walks.many(&dirs).await?;
         let quiet = self.inner.walks.moves.quiet_since(mark);
@@ -100,7 +100,7 @@ impl Drive {
 
     /// The rows of the candidates' directories, with the entries that the hints name: one `get_many`.
     async fn rows(&self, inside: &[&Candidate], walks: &HashMap<DirId, Arc<Walk>>) -> Result<HashMap<DirId, Row>> {
-        let mut asks: BTreeMap<DirId, HashSet<&Name>> = BTreeMap::new();
+        let mut asks: BTreeMap<DirId, BTreeSet<&Name>> = BTreeMap::new();
         for candidate in inside {
             asks.entry(candidate.dir).or_default().insert(&candidate.name);
         }

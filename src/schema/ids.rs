@@ -3,7 +3,9 @@
 use std::fmt;
 
 use bytes::Bytes;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
+
+pub use self::seeded::seed;
 
 /// The id of one version of a file: a random UUID (RFC 9562, version 4), never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,7 +17,7 @@ pub struct DirId(pub Uuid);
 
 impl FileId {
     pub fn random() -> Self {
-        Self(Uuid::new_v4())
+        Self(random())
     }
 
     /// The row key in the file table: 16 bytes.
@@ -28,7 +30,7 @@ impl DirId {
     pub const ROOT: Self = Self(Uuid::nil());
 
     pub fn random() -> Self {
-        Self(Uuid::new_v4())
+        Self(random())
     }
 
     /// The row key in the `dirid` table: 16 bytes.
@@ -43,13 +45,19 @@ pub struct OpId(pub Uuid);
 
 impl OpId {
     pub fn now() -> Self {
-        Self(Uuid::now_v7())
+        let made = |(ms, bytes)| Builder::from_unix_timestamp_millis(ms, &bytes).into_uuid();
+        Self(seeded::now().map_or_else(Uuid::now_v7, made))
     }
 
     /// The row key in the `op` table: 16 bytes.
     pub fn key(self) -> Bytes {
         Bytes::copy_from_slice(self.0.as_bytes())
     }
+}
+
+/// A UUID version 4.
+fn random() -> Uuid {
+    seeded::bytes().map_or_else(Uuid::new_v4, |bytes| Builder::from_random_bytes(bytes).into_uuid())
 }
 
 impl fmt::Display for OpId {
@@ -86,7 +94,7 @@ impl Place {
 
     pub fn random() -> Self {
         // Bytes 0 to 5 and 10 to 15 of a version 4 UUID are all random.
-        let [a, b, c, d, e, f, .., g, h] = *Uuid::new_v4().as_bytes();
+        let [a, b, c, d, e, f, .., g, h] = *random().as_bytes();
         Self { bytes: [a, b, c, d, e, f, g, h], len: 8 }
     }
 
@@ -112,9 +120,63 @@ impl Place {
     }
 }
 
+/// Ids that follow from a seed.
+mod seeded {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+        /// Milliseconds: how many times were asked for.
+        static TIMES: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// From now on all ids that are made on this thread follow from `seed`, so that a simulated run can be replayed;
+    /// `None` makes them random again.
+    pub fn seed(seed: Option<u64>) {
+        STATE.set(seed);
+        TIMES.set(0);
+    }
+
+    /// The next 64 bits (splitmix64), if there is a seed.
+    fn next() -> Option<u64> {
+        let state = STATE.get()?.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        STATE.set(Some(state));
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some(mixed ^ (mixed >> 31))
+    }
+
+    pub fn bytes() -> Option<[u8; 16]> {
+        let (high, low) = (u128::from(next()?), u128::from(next()?));
+        Some((high << 64 | low).to_be_bytes())
+    }
+
+    /// A time that is later with every call, and random bytes.
+    pub fn now() -> Option<(u64, [u8; 10])> {
+        let [a, b, c, d, e, f, g, h, i, j, ..] = bytes()?;
+        TIMES.set(TIMES.get() + 1);
+        Some((TIMES.get(), [a, b, c, d, e, f, g, h, i, j]))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seeded_ids_are_the_same_again_and_later_operations_are_greater() {
+        let make = || {
+            seed(Some(7));
+            (FileId::random(), DirId::random(), Place::random(), OpId::now(), OpId::now())
+        };
+        let (first, again) = (make(), make());
+        assert_eq!(first, again);
+        assert_ne!(first.0.0, first.1.0);
+        assert!(first.3 < first.4);
+        seed(None);
+        assert_ne!(FileId::random(), make().0);
+        seed(None);
+    }
 
     #[test]
     fn places_differ_and_keep_their_bytes() {
