@@ -11,6 +11,7 @@
 //! - [`big_trees`]: the largest trees of the promises, moved, copied and deleted under the eyes of watchers
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
+//! - [`faults`]: a disk that fails below a running server: kills at any call, power cuts
 //! - [`tidy`]: the rules of the house that no compiler knows
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
@@ -23,6 +24,7 @@ mod contract;
 mod crash;
 mod drive;
 mod durability;
+mod faults;
 mod full_disk;
 mod http;
 mod migrate;

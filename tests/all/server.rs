@@ -1,8 +1,11 @@
 //! A real server process on a port and a data folder of its own.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -14,6 +17,23 @@ pub struct Server {
     pub data: PathBuf,
     _scratch: Option<tempfile::TempDir>,
 }
+
+/// A program that ended before it served.
+pub struct Refused {
+    /// None if a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to the standard error.
+    pub said: String,
+}
+
+impl std::fmt::Debug for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit code {:?}: {}", self.code, self.said)
+    }
+}
+
+/// Far more than a start or a stop takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Starts a server on an empty data folder.
@@ -33,23 +53,32 @@ impl Server {
     }
 
     /// Starts a command that ends up being a server, and waits for the line that tells its address.
-    pub fn wait_for(mut command: Command, data: &Path) -> Self {
-        command.stderr(Stdio::null());
-        Self::wait_for_with_log(command, data)
+    pub fn wait_for(command: Command, data: &Path) -> Self {
+        Self::try_wait_for(command, data).unwrap_or_else(|refused| panic!("the server does not serve: {refused:?}"))
     }
 
     /// As [`wait_for`](Self::wait_for), with the standard error that the command has.
     pub fn wait_for_with_log(mut command: Command, data: &Path) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            let at = line.find("http://")?;
-            Some(line[at + 7..].trim_end_matches('/').to_owned())
-        });
-        // Whatever it still prints must not block it.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        let address = address.expect("the server says where it listens");
+        let address = address(&mut child).expect("the server says where it listens");
         Self { child, address, data: data.to_owned(), _scratch: None }
+    }
+
+    /// Like [`wait_for`](Self::wait_for), of a command that may end instead.
+    pub fn try_wait_for(mut command: Command, data: &Path) -> Result<Self, Refused> {
+        let said = tempfile::tempfile().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(said.try_clone().unwrap()).spawn().unwrap();
+        match address(&mut child) {
+            Ok(address) => Ok(Self { child, address, data: data.to_owned(), _scratch: None }),
+            Err(RecvTimeoutError::Disconnected) => {
+                let code = child.wait().unwrap().code();
+                Err(Refused { code, said: text(said) })
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill().unwrap();
+                panic!("the server neither serves nor ends: {}", text(said))
+            }
+        }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -78,6 +107,19 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
+    /// SIGTERM, and the exit code; a server that does not end is a failure.
+    pub fn terminate_in_time(mut self) -> Option<i32> {
+        terminate(self.child.id());
+        let asked = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(asked.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// SIGTERM to the process that the command began, and the command's exit code.
     pub fn terminate_child(mut self) -> Option<i32> {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
@@ -87,10 +129,39 @@ impl Server {
     }
 }
 
+/// What the server says its address is; `Disconnected` if it ends before it says it.
+fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (tell, address) = channel();
+    std::thread::spawn(move || {
+        let found = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let at = line.find("http://")?;
+            Some(line[at + 7..].trim_end_matches('/').to_owned())
+        });
+        // Without an address the channel is closed here.
+        let _told = found.map(|address| tell.send(address));
+        drop(tell);
+        // Whatever it still prints must not block it.
+        lines.map_while(Result::ok).for_each(drop);
+    });
+    address.recv_timeout(PATIENCE)
+}
+
 /// Sends SIGTERM.
 pub fn terminate(pid: u32) {
+    signal(pid, Signal::TERM);
+}
+
+pub fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::TERM).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+fn text(mut file: File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl Drop for Server {

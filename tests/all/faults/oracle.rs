@@ -1,0 +1,117 @@
+//! What a drive may hold after everything that was answered, and everything that was not.
+
+use reqwest::StatusCode;
+
+use crate::drive::model::{No, Op, View};
+
+/// What is known of a drive, or of a folder that one client has to itself.
+pub struct Oracle {
+    /// One view; several while the outcome of an operation is not known.
+    views: Vec<View>,
+    pub acknowledged: usize,
+    /// Operations without an answer, or with one that leaves the outcome open.
+    pub unknown: usize,
+}
+
+impl Oracle {
+    pub fn new(view: View) -> Self {
+        Self { views: vec![view], acknowledged: 0, unknown: 0 }
+    }
+
+    /// Takes note of an operation and its answer; `None`: there was no whole answer.
+    pub fn record(&mut self, op: Op, answer: Option<StatusCode>) {
+        let before = std::mem::take(&mut self.views);
+        let done = before.iter().filter_map(|view| view.after(op).ok());
+        let mut after: Vec<View> = match answer {
+            Some(status) if status.is_success() => {
+                self.acknowledged += 1;
+                done.collect()
+            }
+            // A refused write for want of room leaves nothing.
+            Some(StatusCode::INSUFFICIENT_STORAGE) => before.clone(),
+            Some(status) if !status.is_server_error() => {
+                let refuses = |view: &&View| view.after(op).err().is_some_and(|no| refusal(no) == status);
+                before.iter().filter(refuses).cloned().collect()
+            }
+            Some(_) | None => {
+                self.unknown += 1;
+                before.iter().cloned().chain(done).collect()
+            }
+        };
+        assert!(!after.is_empty(), "{op:?} answers {answer:?} on {before:#?}");
+        let all = std::mem::take(&mut after);
+        all.into_iter().for_each(|view| {
+            if !after.contains(&view) {
+                after.push(view);
+            }
+        });
+        self.views = after;
+    }
+
+    /// One of the views that are possible.
+    pub fn view(&self) -> &View {
+        &self.views[0]
+    }
+
+    /// Errors: what was seen is none of what is possible.
+    pub fn allows(&self, seen: &View) -> Result<(), String> {
+        if self.views.contains(seen) {
+            return Ok(());
+        }
+        let all: Vec<String> = self.views.iter().map(|view| difference(view, seen)).collect();
+        Err(format!("the drive is none of {} possible ones: {}", all.len(), all.join("; or ")))
+    }
+
+    /// Like [`allows`](Self::allows); what was seen is what is known from now on. Only right after a restart: before
+    /// it, an operation of unknown outcome may still be done.
+    pub fn settle(&mut self, seen: View) -> Result<(), String> {
+        self.allows(&seen)?;
+        self.views = vec![seen];
+        Ok(())
+    }
+}
+
+fn refusal(no: No) -> StatusCode {
+    match no {
+        No::NotFound => StatusCode::NOT_FOUND,
+        No::Conflict => StatusCode::CONFLICT,
+        No::Precondition => StatusCode::PRECONDITION_FAILED,
+        other => panic!("{other:?} is no answer of the model"),
+    }
+}
+
+/// What is lost and what is too much in `seen`.
+pub fn difference(known: &View, seen: &View) -> String {
+    let files = |of: &View, other: &View| -> Vec<String> {
+        let differs = of.files.iter().filter(|(path, size)| other.files.get(*path) != Some(size));
+        differs.map(|(path, size)| format!("{path} of {size} bytes")).collect()
+    };
+    let (lost, more) = (files(known, seen), files(seen, known));
+    let lost_dirs: Vec<_> = known.dirs.difference(&seen.dirs).collect();
+    let more_dirs: Vec<_> = seen.dirs.difference(&known.dirs).collect();
+    format!("missing {lost:?} {lost_dirs:?}, too much {more:?} {more_dirs:?}")
+}
+
+/// What of a view lies in this folder, itself included.
+pub fn within(view: &View, folder: &str) -> View {
+    let inside = |path: &str| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    View {
+        dirs: view.dirs.iter().filter(|path| inside(path)).cloned().collect(),
+        files: view.files.iter().filter(|(path, _)| inside(path)).map(|(path, size)| (path.clone(), *size)).collect(),
+    }
+}
+
+#[test]
+fn an_oracle_keeps_every_outcome_until_it_is_seen() {
+    let (put, gone) = (Op::Put("/f", 1), Op::Delete("/f"));
+    let mut oracle = Oracle::new(View::default());
+    oracle.record(put, Some(StatusCode::CREATED));
+    oracle.record(gone, None);
+    oracle.record(Op::Put("/g", 2), Some(StatusCode::SERVICE_UNAVAILABLE));
+    assert_eq!((oracle.views.len(), oracle.acknowledged, oracle.unknown), (4, 1, 2));
+    let both = View::default().after(put).unwrap().after(Op::Put("/g", 2)).unwrap();
+    assert_eq!(oracle.settle(both.clone()), Ok(()));
+    assert!(oracle.allows(&View::default()).unwrap_err().contains("missing [\"/f of 1 bytes\", \"/g of 2 bytes\"]"));
+    assert_eq!(within(&both, "/f").files.len(), 1);
+    assert_eq!(within(&both, "/").files.len(), 0);
+}

@@ -1,0 +1,110 @@
+//! A client that works in a folder of its own until the server is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reqwest::{Client, StatusCode};
+
+use super::oracle::{Oracle, within};
+use super::site::send;
+use crate::drive::model::{Op, View};
+
+/// Somebody with a folder of his own, so that he knows what must be in it.
+pub struct Writer {
+    pub folder: &'static str,
+    /// Paths in the folder; the first ones are those of directories.
+    paths: Vec<&'static str>,
+    dice: StdRng,
+    pub oracle: Oracle,
+    /// When the operation was sent that had no answer.
+    pub unanswered: Option<Instant>,
+    sizes: usize,
+}
+
+/// What writers who work together share.
+#[derive(Clone, Default)]
+pub struct Answers {
+    number: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+}
+
+impl Answers {
+    /// From now on the server may fail: it ends, or its disk does.
+    pub fn over(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until there are so many.
+    pub async fn reach(&self, number: u64) {
+        for _ in 0..60_000 {
+            if self.number.load(Ordering::Relaxed) >= number {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("the server does not answer");
+    }
+}
+
+/// Directories among [`Writer::paths`].
+const DIRECTORIES: usize = 4;
+
+impl Writer {
+    pub fn new(number: usize, seed: u64) -> Self {
+        let folder = format!("/c{number}");
+        let below = ["a", "b", "a/x", "b/a", "f", "a/f", "b/f", "a/x/f", "b/a/f"];
+        // The model's paths live as long as the program.
+        let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        Self {
+            paths: below.iter().map(|path| leak(format!("{folder}/{path}"))).collect(),
+            folder: leak(folder),
+            dice: StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64)),
+            oracle: Oracle::new(View::default()),
+            unanswered: None,
+            sizes: 1_000 * number,
+        }
+    }
+
+    fn draw(&mut self) -> Op {
+        let (directories, files) = self.paths.split_at(DIRECTORIES);
+        let mut one = |of: &[&'static str]| of[self.dice.random_range(0..of.len())];
+        let (directory, file, other) = (one(directories), one(files), one(files));
+        let target = one(directories);
+        self.sizes += 1;
+        match self.dice.random_range(0..100) {
+            0..40 => Op::Put(file, self.sizes),
+            40..55 => Op::Put(file, 300_000 + self.sizes),
+            55..65 => Op::Delete(file),
+            65..75 if file != other => Op::Move(file, other, true),
+            75..88 if !target.starts_with(directory) => Op::Move(directory, target, false),
+            88..93 => Op::Remove(directory),
+            _ => Op::Mkdir(directory),
+        }
+    }
+
+    /// Works until the server does not answer any more.
+    pub async fn work(mut self, client: Client, server: String, answers: Answers) -> Self {
+        loop {
+            let op = self.draw();
+            let sent = Instant::now();
+            let answer = send(&client, &server, op).await;
+            self.oracle.record(op, answer);
+            // Nobody else works in this folder: nothing is in the way of any operation.
+            let failed = answer.filter(StatusCode::is_server_error);
+            assert!(failed.is_none() || answers.over.load(Ordering::SeqCst), "{op:?} answers {failed:?}");
+            if answer.is_none() || failed.is_some() {
+                self.unanswered = Some(sent);
+                return self;
+            }
+            answers.number.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Holds what the drive has in the folder against what was answered.
+    pub fn settle(&mut self, seen: &View) -> Result<(), String> {
+        self.oracle.settle(within(seen, self.folder))
+    }
+}
