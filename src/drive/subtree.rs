@@ -13,14 +13,11 @@
 
 mod batch;
 mod close;
+mod closed;
 mod finish;
 mod keys;
 mod stage;
 mod undo;
-
-use std::ops::Bound;
-
-use bytes::Bytes;
 
 use super::ask::{Made, Node};
 use super::held::Patience;
@@ -31,7 +28,7 @@ use crate::schema::dir::{self, DirEntry};
 use crate::schema::dirid::{self, DirLink};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DirId, DrivePath, Name, OpId};
-use crate::table::{Change, Check, Column, Guarded, Outcome, Page, PageAsk, Plan, RowChange, StoreError};
+use crate::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange, StoreError};
 use batch::Batch;
 pub(super) use keys::Keys;
 
@@ -267,14 +264,6 @@ impl Operation<'_> {
             }
         }
         Err(DriveError::Contended)
-    }
-}
-
-impl Drive {
-    /// A page of the children of a row that is held: nothing changes it meanwhile.
-    async fn children(&self, path: &DrivePath, (from, to): (Bound<Bytes>, Bound<Bytes>), limit: usize) -> Result<Page> {
-        let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
-        Ok(self.inner.tables.page(&PageAsk { table, row, family, from, to, limit, fence: vec![] }).await?)
     }
 }
 

@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use super::Operation;
 use super::batch::Batch;
+use super::closed::Closed;
 use super::finish::BEFORE_ANSWER;
-use crate::drive::{Drive, Result};
+use crate::drive::{DriveError, Result};
 use crate::schema::dir::{self, DirEntry, State};
-use crate::schema::{CF, DirId, DrivePath};
+use crate::schema::CF;
 use crate::table::{Change, Check, Guarded};
 
 /// Children of a directory that are listed at a time.
@@ -20,50 +21,50 @@ const TOGETHER: usize = 32;
 
 /// A closed directory whose children are being closed.
 struct Level {
-    path: DrivePath,
+    row: Closed,
     after: Option<Bytes>,
 }
 
 impl Operation<'_> {
     pub(super) async fn close(&mut self) -> Result<()> {
-        let from = self.what.from.clone();
-        self.close_rows(&[(from.clone(), self.what.root)]).await?;
+        let root = Closed { op: self.id, path: self.what.from.clone(), id: self.what.root };
+        self.close_rows(std::slice::from_ref(&root)).await?;
         // Depth first, a page of children at a time: what is kept in memory hardly grows with the subtree. The
         // children of several directories are closed together, so that they share a sync.
-        let mut levels = vec![Level { path: from, after: None }];
+        let mut levels = vec![Level { row: root, after: None }];
         while !levels.is_empty() {
             let mut met = Vec::new();
-            for Level { path, after } in levels.split_off(levels.len().saturating_sub(TOGETHER)) {
+            for Level { row, after } in levels.split_off(levels.len().saturating_sub(TOGETHER)) {
                 if after.is_none() {
-                    self.count_files(&path).await?;
+                    self.count_files(&row).await?;
                 }
-                let (children, last) = self.drive.directories(&path, after).await?;
-                levels.extend(last.map(|last| Level { path, after: Some(last) }));
+                let (children, last) = self.directories(&row, after).await?;
+                levels.extend(last.map(|last| Level { row, after: Some(last) }));
                 met.extend(children);
             }
             self.cells += met.len();
             self.close_rows(&met).await?;
-            levels.extend(met.into_iter().map(|(path, _)| Level { path, after: None }));
+            levels.extend(met.into_iter().map(|row| Level { row, after: None }));
         }
         Ok(())
     }
 
     /// Counts the files of a directory, as far as it matters: what the finish will cost.
-    async fn count_files(&mut self, path: &DrivePath) -> Result<()> {
+    async fn count_files(&mut self, row: &Closed) -> Result<()> {
         if self.cells > BEFORE_ANSWER {
             return Ok(());
         }
-        let files = self.drive.children(path, dir::range(dir::FILE, ""), BEFORE_ANSWER + 1).await?;
-        self.cells += files.cells.len();
+        let files = row.page(self.drive, dir::range(dir::FILE, ""), BEFORE_ANSWER + 1).await?;
+        self.cells += files.ok_or(DriveError::Contended)?.cells.len();
         Ok(())
     }
 
-    async fn close_rows(&mut self, rows: &[(DrivePath, DirId)]) -> Result<()> {
+    async fn close_rows(&mut self, rows: &[Closed]) -> Result<()> {
         let closed = State::Closed(self.id).encode();
-        let close = |(path, id): &(DrivePath, DirId)| Guarded {
+        let close = |row: &Closed| Guarded {
             table: dir::TABLE,
-            row: path.key(),
-            checks: vec![Check::Equals(dir::id_column(), dir::encode_id(*id)), Check::Absent(dir::state_column())],
+            row: row.path.key(),
+            checks: vec![Check::Equals(dir::id_column(), dir::encode_id(row.id)), Check::Absent(dir::state_column())],
             changes: vec![Change::put(CF, dir::STATE, closed.clone())],
         };
         let mut batch = Batch::with_reserve(self.what.makes_room());
@@ -75,21 +76,18 @@ impl Operation<'_> {
         }
         self.commit_all(&mut batch).await
     }
-}
 
-impl Drive {
-    /// A page of the directories in a closed one, and the last qualifier seen if more may follow.
-    async fn directories(
-        &self,
-        path: &DrivePath,
-        after: Option<Bytes>,
-    ) -> Result<(Vec<(DrivePath, DirId)>, Option<Bytes>)> {
+    /// A page of the directories in a closed one, and the last qualifier seen if more may follow. An operation that
+    /// somebody aborted meanwhile no longer holds the row, and begins anew.
+    async fn directories(&self, row: &Closed, after: Option<Bytes>) -> Result<(Vec<Closed>, Option<Bytes>)> {
         let (first, to) = dir::range(dir::DIRECTORY, "");
-        let page = self.children(path, (after.map_or(first, Bound::Excluded), to), CHILDREN).await?;
+        let page = row.page(self.drive, (after.map_or(first, Bound::Excluded), to), CHILDREN).await?;
+        let page = page.ok_or(DriveError::Contended)?;
         let mut children = Vec::with_capacity(page.cells.len());
         for cell in &page.cells {
             let (_, name) = dir::child(&cell.qualifier)?;
-            children.push((path.join(&name)?, DirEntry::decode(&cell.value)?.id));
+            let id = DirEntry::decode(&cell.value)?.id;
+            children.push(Closed { op: self.id, path: row.path.join(&name)?, id });
         }
         let last = page.cells.last().map(|cell| cell.qualifier.clone()).filter(|_| page.more);
         Ok((children, last))

@@ -4,6 +4,7 @@
 use std::ops::Bound;
 
 use super::batch::Batch;
+use super::closed::Closed;
 use super::{Keys, forget, rebased};
 use crate::drive::held::Patience;
 use crate::drive::put::drop_version;
@@ -11,8 +12,8 @@ use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, Entry, State};
 use crate::schema::file::Location;
 use crate::schema::op::{Kind, What};
-use crate::schema::{CF, DirId, DrivePath, FileId, OpId, dirid};
-use crate::table::{Ask, CellCursor, PageAsk, Plan, RowChange};
+use crate::schema::{CF, DrivePath, FileId, OpId, dirid};
+use crate::table::{Ask, Plan, RowChange};
 
 /// Cells up to which the finish runs before the operation is answered.
 pub(super) const BEFORE_ANSWER: usize = 1_000;
@@ -59,7 +60,7 @@ impl Drive {
             let mut mine = Vec::with_capacity(rows.len());
             for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
                 if let Some(dir) = row.get(CF, dir::ID) {
-                    mine.push((DrivePath::from_key(key)?, dir::decode_id(dir)?));
+                    mine.push(Closed { op: id, path: DrivePath::from_key(key)?, id: dir::decode_id(dir)? });
                 }
             }
             self.finish_rows(id, what, &mine).await?;
@@ -69,25 +70,28 @@ impl Drive {
         Ok(())
     }
 
-    async fn finish_rows(&self, id: OpId, what: &What, rows: &[(DrivePath, DirId)]) -> Result<()> {
+    /// Settles rows that this committed operation had closed when they were read; others may settle them meanwhile.
+    async fn finish_rows(&self, id: OpId, what: &What, rows: &[Closed]) -> Result<()> {
         match &what.kind {
             Kind::Move { to } => {
                 let mut batch = Batch::default();
-                for (path, _) in rows {
-                    batch.add(State::Staged(id).unmark(&rebased(path, &what.from, to)?));
+                for row in rows {
+                    batch.add(State::Staged(id).unmark(&rebased(&row.path, &what.from, to)?));
                 }
                 // Refused: somebody was here before.
                 batch.commit(self).await?;
             }
             Kind::Delete => {
                 let mut dropped = Dropped::default();
-                for (path, dir) in rows {
-                    self.drop_files(path, *dir, &mut dropped).await?;
+                for row in rows {
+                    self.drop_files(row, &mut dropped).await?;
                 }
                 self.drop_now(&mut dropped).await?;
-                let links = rows.iter().map(|(_, dir)| RowChange {
+                // Without a check: id and mark were read at one instant, so this directory was deleted, and no
+                // other will have its id.
+                let links = rows.iter().map(|row| RowChange {
                     table: dirid::TABLE,
-                    row: dir.key(),
+                    row: row.id.key(),
                     changes: dirid::removal(),
                 });
                 let finish: Vec<_> = links.collect();
@@ -97,28 +101,32 @@ impl Drive {
             }
         }
         let mut batch = Batch::default();
-        rows.iter().for_each(|(path, _)| batch.add(State::Closed(id).remove(path)));
+        rows.iter().for_each(|row| batch.add(State::Closed(id).remove(&row.path)));
         batch.commit(self).await?;
         Ok(())
     }
 
     /// Hints, rows and content of all files in a deleted directory. They wait until they are worth a plan, over
     /// many small directories.
-    async fn drop_files(&self, path: &DrivePath, dir: DirId, dropped: &mut Dropped) -> Result<()> {
-        let (from, to) = dir::range(dir::FILE, "");
-        let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
-        let mut files = CellCursor::new(PageAsk { table, row, family, from, to, limit: FILES, fence: vec![] });
-        while let Some(cells) = files.next(&self.inner.tables).await? {
-            for cell in &cells {
+    ///
+    /// The plan has no check: every page is fenced instead (see [`Closed`]), so each file in it was deleted with its
+    /// directory. A row that is no longer closed was settled by a writer who wants the path, with all its files:
+    /// what stands there now is none of this operation's.
+    async fn drop_files(&self, row: &Closed, dropped: &mut Dropped) -> Result<()> {
+        let (mut from, to) = dir::range(dir::FILE, "");
+        while let Some(page) = row.page(self, (from, to.clone()), FILES).await? {
+            for cell in &page.cells {
                 let entry = Entry::decode(&cell.value)?;
                 let (_, name) = dir::child(&cell.qualifier)?;
-                dropped.rows.extend(drop_version(&entry, dir, &name));
+                dropped.rows.extend(drop_version(&entry, row.id, &name));
                 dropped.large.extend(Some(entry.id).filter(|_| entry.attributes.location == Location::Large));
                 dropped.files += 1;
                 if dropped.files >= FILES {
                     self.drop_now(dropped).await?;
                 }
             }
+            let Some(last) = page.cells.last().filter(|_| page.more) else { break };
+            from = Bound::Excluded(last.qualifier.clone());
         }
         Ok(())
     }
@@ -151,13 +159,14 @@ impl Drive {
         if *mark != state.encode() {
             return Ok(());
         }
-        if what.kind == Kind::Delete && self.is_wide(path).await? {
-            return patience.wait().await;
+        let row = Closed { op: id, path: path.clone(), id: dir::decode_id(dir)? };
+        if what.kind == Kind::Delete {
+            match row.page(self, (Bound::Unbounded, Bound::Unbounded), IN_THE_WAY).await? {
+                None => return Ok(()),
+                Some(page) if page.more => return patience.wait().await,
+                Some(_) => {}
+            }
         }
-        self.finish_rows(id, what, &[(path.clone(), dir::decode_id(dir)?)]).await
-    }
-
-    async fn is_wide(&self, path: &DrivePath) -> Result<bool> {
-        Ok(self.children(path, (Bound::Unbounded, Bound::Unbounded), IN_THE_WAY).await?.more)
+        self.finish_rows(id, what, &[row]).await
     }
 }

@@ -4,6 +4,7 @@
 use std::ops::Bound;
 
 use super::batch::Batch;
+use super::closed::Closed;
 use super::{Keys, Operation, rebased};
 use crate::drive::{DriveError, Result};
 use crate::schema::dir::{self, State};
@@ -22,8 +23,9 @@ impl Operation<'_> {
         while let Some(rows) = keys.next(self.drive).await? {
             // Rows with another mark, or with none, belong to no directory of this subtree.
             for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
-                let old = DrivePath::from_key(key)?;
-                let new = rebased(&old, &from, to)?;
+                let Some(id) = row.get(CF, dir::ID) else { continue };
+                let old = Closed { op: self.id, path: DrivePath::from_key(key)?, id: dir::decode_id(id)? };
+                let new = rebased(&old.path, &from, to)?;
                 self.stage_row(&old, &new, row, &mut batch).await?;
             }
         }
@@ -31,7 +33,7 @@ impl Operation<'_> {
     }
 
     /// One row, page by page.
-    async fn stage_row(&mut self, old: &DrivePath, new: &DrivePath, row: &Row, batch: &mut Batch) -> Result<()> {
+    async fn stage_row(&mut self, old: &Closed, new: &DrivePath, row: &Row, batch: &mut Batch) -> Result<()> {
         let staged = State::Staged(self.id).encode();
         let mut checks = vec![Check::Absent(dir::id_column())];
         let kept = row.family(CF).filter(|cell| cell.qualifier != dir::STATE);
@@ -40,7 +42,9 @@ impl Operation<'_> {
         changes.push(Change::put(CF, dir::STATE, staged.clone()));
         let mut from = Bound::Unbounded;
         loop {
-            let page = self.drive.children(old, (from, Bound::Unbounded), CHILDREN).await?;
+            let page = old.page(self.drive, (from, Bound::Unbounded), CHILDREN).await?;
+            // Somebody aborted the operation meanwhile: it begins anew.
+            let page = page.ok_or(DriveError::Contended)?;
             for cell in &page.cells {
                 fits(new, cell)?;
                 changes.push(Change::put(dir::SUB, cell.qualifier.clone(), cell.value.clone()));
