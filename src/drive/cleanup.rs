@@ -7,16 +7,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use super::Result;
+use super::{Result, Thresholds};
 use crate::content::Content;
 use crate::schema::file::{self, Location};
 use crate::schema::{CF, FileId, unlink};
 use crate::table::{Ask, Plan, RowCursor, RowRange, Tables};
-
-/// Content files removed at a time, so that they share the syncs of their folders.
-const AT_A_TIME: usize = 500;
-/// Rows listed at a time.
-const LISTED: usize = 10_000;
 
 enum Job {
     /// A committed plan has put its `unlink` row.
@@ -34,9 +29,9 @@ pub(super) struct Unlinker {
 
 impl Unlinker {
     /// `waiting` shows how many content files are still to be looked at.
-    pub fn start(tables: Tables, content: Content, waiting: Gauge) -> Self {
+    pub fn start(tables: Tables, content: Content, waiting: Gauge, limits: Thresholds) -> Self {
         let (jobs, queue) = unbounded_channel();
-        let task = tokio::spawn(run(tables, content, queue, waiting.clone()));
+        let task = tokio::spawn(run(tables, content, queue, waiting.clone(), limits.unlinks_at_a_time));
         Self { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)), waiting }
     }
 
@@ -74,14 +69,14 @@ impl Unlinker {
 }
 
 /// The files whose content is to be removed, as the `unlink` rows say.
-pub(super) async fn dropped(tables: &Tables) -> Result<Vec<FileId>> {
-    let rows = RowCursor::new(unlink::TABLE, RowRange::all(), Ask::families(&[CF]), LISTED).rest(tables).await?;
+pub(super) async fn dropped(tables: &Tables, listed: usize) -> Result<Vec<FileId>> {
+    let rows = RowCursor::new(unlink::TABLE, RowRange::all(), Ask::families(&[CF]), listed).rest(tables).await?;
     rows.iter().map(|(key, _)| Ok(unlink::decode_key(key)?)).collect()
 }
 
-async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>, waiting: Gauge) {
+async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>, waiting: Gauge, at_a_time: usize) {
     let mut jobs = Vec::new();
-    while queue.recv_many(&mut jobs, AT_A_TIME).await > 0 {
+    while queue.recv_many(&mut jobs, at_a_time).await > 0 {
         let mut gone = Vec::new();
         let taken = jobs.len();
         for job in jobs.drain(..) {

@@ -10,11 +10,6 @@ use crate::content::{ContentError, Staged};
 use crate::schema::dir::Entry;
 use crate::schema::{DrivePath, file};
 
-/// Children of a directory that are listed at a time.
-const CHILDREN: usize = 1_000;
-/// Files of a directory that are copied at a time: those that come together share a sync.
-const AT_A_TIME: usize = 16;
-
 impl Drive {
     /// Copies a file, or a directory with all that it holds; of a directory it tells what was made.
     ///
@@ -53,7 +48,7 @@ impl Drive {
         // What is left to be copied, deepest first: of each directory the place up to which it was listed.
         let mut levels = vec![(from.clone(), to.clone(), None)];
         while let Some((from, to, after)) = levels.pop() {
-            let ask = ListAsk { kind: None, prefix: String::new(), after, limit: CHILDREN };
+            let ask = ListAsk { kind: None, prefix: String::new(), after, limit: self.limits().children_copied };
             let page = self.list(&from, &ask).await?;
             levels.extend(page.next.map(|next| (from, to.clone(), Some(next))));
             let mut files = Vec::with_capacity(page.nodes.len());
@@ -75,7 +70,7 @@ impl Drive {
                 }
                 self.copy_file(&path, &target, overwrite, creator).await.map(Some)
             });
-            let copies = stream::iter(copies).buffer_unordered(AT_A_TIME);
+            let copies = stream::iter(copies).buffer_unordered(self.limits().copies_at_a_time);
             pin_mut!(copies);
             while let Some(done) = copies.try_next().await? {
                 if let Some(Made { node: Node::File { entry, .. }, .. }) = done {

@@ -11,6 +11,7 @@
 //! - `subtree`: moving and deleting whole directories; `held`: the rows that such an operation holds
 //! - `list`, `open`: reading; `query`: files by time and by name, over `settle` and `walk`
 //! - `cleanup`: content files that no name reaches; what an earlier process left
+//! - `settings`: how long it waits, and how much it does at a time
 //! - `metrics`: what operators see of all this
 
 pub mod ask;
@@ -27,6 +28,7 @@ mod put;
 mod query;
 mod relocate;
 mod remove;
+mod settings;
 mod settle;
 mod spot;
 mod subtree;
@@ -35,7 +37,6 @@ mod walk;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use ask::{
     Condition, Copied, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions,
@@ -48,11 +49,12 @@ use cleanup::Unlinker;
 pub use error::{DriveError, Result, StoreError};
 use held::Running;
 use metrics::Metrics;
+pub use settings::{Settings, Thresholds};
 use walk::{Moves, Walks};
 
 use crate::content::disk::{Disk, Local};
 use crate::content::{Content, Upload};
-use crate::schema::{DrivePath, Timestamp};
+use crate::schema::DrivePath;
 use crate::table::{Change, Plan, RowChange, Tables};
 
 /// How often an operation decides anew before it gives up.
@@ -62,24 +64,6 @@ const TRIES: usize = 8;
 #[derive(Clone)]
 pub struct Drive {
     inner: Arc<Inner>,
-}
-
-/// What a drive does in its own way, in tests.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub clock: fn() -> Timestamp,
-    /// How long a writer waits for operations that hold its rows.
-    pub patience: Duration,
-    /// Index rows that a query reads at a time, at least: some are skipped.
-    pub turn: usize,
-    /// Cells that a query reads at most; past it the page is short, and has a next one.
-    pub work: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { clock: Timestamp::now, patience: Duration::from_secs(2), turn: 64, work: 150_000 }
-    }
 }
 
 struct Inner {
@@ -111,10 +95,11 @@ impl Drive {
     /// As [`open_with`](Self::open_with), with its content on another disk.
     pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, unsettled) = Content::open_on(disk, content_dir).await?;
-        let dropped = cleanup::dropped(&tables).await?;
+        let dropped = cleanup::dropped(&tables, settings.limits.unlinks_listed).await?;
         let metrics = Metrics::default();
-        let unlinker = Arc::new(Unlinker::start(tables.clone(), content.clone(), metrics.cleanup.clone()));
-        let walks = Walks::new(tables.clone());
+        let unlinker =
+            Arc::new(Unlinker::start(tables.clone(), content.clone(), metrics.cleanup.clone(), settings.limits));
+        let walks = Walks::new(tables.clone(), settings.limits.walks_kept);
         let inner = Arc::new(Inner {
             tables,
             content,
@@ -136,7 +121,7 @@ impl Drive {
     pub fn beside(&self, tables: Tables) -> Self {
         let Inner { content, walks, file_moves, unlinker, running, metrics, settings, .. } = &*self.inner;
         let inner = Inner {
-            walks: Walks::sharing(tables.clone(), walks.moves.clone(), walks.seen.clone()),
+            walks: walks.sharing(tables.clone(), settings.limits.walks_kept),
             file_moves: file_moves.clone(),
             tables,
             content: content.clone(),
@@ -147,6 +132,10 @@ impl Drive {
             open: RwLock::new(true),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    fn limits(&self) -> &Thresholds {
+        &self.inner.settings.limits
     }
 
     /// Adds what operators see of the drive, under `rowdrive_drive_`.

@@ -80,8 +80,14 @@ impl Drive {
             // An operation that has no record yet waits like any writer.
             while self.make_way_at(from, &mut patience).await? {}
             let root = self.root_of(from).await?;
-            if let Kind::Move { to } = kind {
-                self.free_target(to).await?;
+            if let Kind::Move { to } = kind
+                && let Err(error) = self.free_target(to).await
+            {
+                // Source and target were read at two instants: perhaps this very directory has just moved there.
+                if self.root_of(from).await?.entry.bytes != root.entry.bytes {
+                    continue;
+                }
+                return Err(error);
             }
             let what = What { from: from.clone(), root: root.entry.value.id, kind: kind.clone() };
             match self.attempt(&root, what).await {
@@ -252,9 +258,9 @@ impl Operation<'_> {
 
 impl Operation<'_> {
     /// Commits a batch; what others hold is got out of its way.
-    async fn commit_all(&mut self, batch: &mut Batch) -> Result<()> {
+    async fn commit_all(&mut self, batch: &mut Batch<'_>) -> Result<()> {
         for _ in 0..TRIES {
-            let refused = batch.commit(self.drive).await?;
+            let refused = batch.commit().await?;
             if refused.is_empty() {
                 return Ok(());
             }

@@ -13,9 +13,6 @@ use crate::schema::path::LEVELS;
 use crate::schema::{CF, DirId, DrivePath, Name};
 use crate::table::{Ask, Tables};
 
-/// How many walks are kept.
-const KEPT: usize = 50_000;
-
 /// The links from a directory up, as they were read. Two equal walks with a read between them prove that
 /// the path was this one when the read was made: operation ids tell a directory that moved away and back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +80,14 @@ pub(super) struct Seen {
 }
 
 impl Walks {
-    pub fn new(tables: Tables) -> Self {
-        Self::sharing(tables, Arc::default(), Seen::default())
+    /// Keeps so many walks.
+    pub fn new(tables: Tables, kept: usize) -> Self {
+        Self { tables, moves: Arc::default(), kept: Cache::new(kept), seen: Seen::default() }
     }
 
-    pub fn sharing(tables: Tables, moves: Arc<Moves>, seen: Seen) -> Self {
-        Self { tables, moves, kept: Cache::new(KEPT), seen }
+    /// Walks through another handle of the store, with the same counts but none of the walks that are kept.
+    pub fn sharing(&self, tables: Tables, kept: usize) -> Self {
+        Self { tables, moves: self.moves.clone(), kept: Cache::new(kept), seen: self.seen.clone() }
     }
 
     /// A walk by the store's rows as they are now.

@@ -16,9 +16,6 @@ use crate::schema::time::{self, Clock};
 use crate::schema::{DrivePath, FileId, Timestamp};
 use crate::table::{Ask, RowRange};
 
-/// Files of a directory that are read at a time, at most.
-const FILES: usize = 1_000;
-
 /// How far the reading of a folder is.
 pub(super) struct Tree<'a> {
     drive: &'a Drive,
@@ -45,7 +42,7 @@ pub(super) enum Progress {
 impl<'a> Tree<'a> {
     pub fn new(drive: &'a Drive, ask: &'a FilesAsk, under: &DrivePath) -> Self {
         let marks = (drive.inner.walks.moves.mark(), drive.inner.file_moves.mark());
-        let keys = Keys::of(under, Ask::cells(vec![dir::id_column()]));
+        let keys = drive.keys(under, Ask::cells(vec![dir::id_column()]));
         let (range, waiting, best) = (time_range(ask), VecDeque::new(), BTreeMap::new());
         Self { drive, ask, range, marks, keys, waiting, best, work: 0 }
     }
@@ -79,7 +76,8 @@ impl<'a> Tree<'a> {
             }
             return Ok(false);
         };
-        let ask = ListAsk { kind: Some(Kind::File), prefix: String::new(), after, limit: room.clamp(1, FILES) };
+        let limit = room.clamp(1, self.drive.limits().files_queried);
+        let ask = ListAsk { kind: Some(Kind::File), prefix: String::new(), after, limit };
         let listing = match self.drive.list(&path, &ask).await {
             Ok(listing) => listing,
             // Held by an operation, or removed meanwhile.

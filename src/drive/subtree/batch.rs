@@ -3,15 +3,9 @@
 use crate::drive::{Drive, Result};
 use crate::table::{Change, Guarded, Outcome, Plan, Refusal};
 
-/// Rows of a plan.
-const ROWS: usize = 100;
-/// Changes, and bytes of keys and values, of a plan: what the commit thread is held for.
-const CHANGES: usize = 2_000;
-const BYTES: usize = 512 << 10;
-
 /// Changes that belong together only because they share a sync.
-#[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct Batch<'a> {
+    drive: &'a Drive,
     /// See [`Plan::reserve`].
     reserve: bool,
     rows: Vec<Guarded>,
@@ -19,9 +13,13 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
-impl Batch {
-    pub fn with_reserve(reserve: bool) -> Self {
-        Self { reserve, ..Self::default() }
+impl<'a> Batch<'a> {
+    pub fn new(drive: &'a Drive) -> Self {
+        Self { drive, reserve: false, rows: Vec::new(), changes: 0, bytes: 0 }
+    }
+
+    pub fn with_reserve(drive: &'a Drive, reserve: bool) -> Self {
+        Self { reserve, ..Self::new(drive) }
     }
 
     pub fn add(&mut self, row: Guarded) {
@@ -31,13 +29,14 @@ impl Batch {
     }
 
     pub fn is_full(&self) -> bool {
-        self.rows.len() >= ROWS || self.changes >= CHANGES || self.bytes >= BYTES
+        let limits = self.drive.limits();
+        self.rows.len() >= limits.batch_rows || self.changes >= limits.batch_changes || self.bytes >= limits.batch_bytes
     }
 
     /// Commits what was added. Rows that were refused are told; the others are changed.
-    pub async fn commit(&mut self, drive: &Drive) -> Result<Vec<(Guarded, Refusal)>> {
-        let reserve = self.reserve;
-        let Self { rows, .. } = std::mem::replace(self, Self::with_reserve(reserve));
+    pub async fn commit(&mut self) -> Result<Vec<(Guarded, Refusal)>> {
+        let (drive, reserve) = (self.drive, self.reserve);
+        let Self { rows, .. } = std::mem::replace(self, Self::with_reserve(drive, reserve));
         if rows.is_empty() {
             return Ok(Vec::new());
         }

@@ -8,16 +8,10 @@ use bytes::Bytes;
 use super::Operation;
 use super::batch::Batch;
 use super::closed::Closed;
-use super::finish::BEFORE_ANSWER;
 use crate::drive::{DriveError, Result};
-use crate::schema::dir::{self, DirEntry, State};
 use crate::schema::CF;
+use crate::schema::dir::{self, DirEntry, State};
 use crate::table::{Change, Check, Guarded};
-
-/// Children of a directory that are listed at a time.
-const CHILDREN: usize = 100;
-/// Directories whose children are closed together.
-const TOGETHER: usize = 32;
 
 /// A closed directory whose children are being closed.
 struct Level {
@@ -31,10 +25,11 @@ impl Operation<'_> {
         self.close_rows(std::slice::from_ref(&root)).await?;
         // Depth first, a page of children at a time: what is kept in memory hardly grows with the subtree. The
         // children of several directories are closed together, so that they share a sync.
+        let together = self.drive.limits().directories_together;
         let mut levels = vec![Level { row: root, after: None }];
         while !levels.is_empty() {
             let mut met = Vec::new();
-            for Level { row, after } in levels.split_off(levels.len().saturating_sub(TOGETHER)) {
+            for Level { row, after } in levels.split_off(levels.len().saturating_sub(together)) {
                 if after.is_none() {
                     self.count_files(&row).await?;
                 }
@@ -51,10 +46,11 @@ impl Operation<'_> {
 
     /// Counts the files of a directory, as far as it matters: what the finish will cost.
     async fn count_files(&mut self, row: &Closed) -> Result<()> {
-        if self.cells > BEFORE_ANSWER {
+        let limit = self.drive.limits().cells_before_answer;
+        if self.cells > limit {
             return Ok(());
         }
-        let files = row.page(self.drive, dir::range(dir::FILE, ""), BEFORE_ANSWER + 1).await?;
+        let files = row.page(self.drive, dir::range(dir::FILE, ""), limit + 1).await?;
         self.cells += files.ok_or(DriveError::Contended)?.cells.len();
         Ok(())
     }
@@ -67,7 +63,7 @@ impl Operation<'_> {
             checks: vec![Check::Equals(dir::id_column(), dir::encode_id(row.id)), Check::Absent(dir::state_column())],
             changes: vec![Change::put(CF, dir::STATE, closed.clone())],
         };
-        let mut batch = Batch::with_reserve(self.what.makes_room());
+        let mut batch = Batch::with_reserve(self.drive, self.what.makes_room());
         for row in rows {
             batch.add(close(row));
             if batch.is_full() {
@@ -81,7 +77,8 @@ impl Operation<'_> {
     /// somebody aborted meanwhile no longer holds the row, and begins anew.
     async fn directories(&self, row: &Closed, after: Option<Bytes>) -> Result<(Vec<Closed>, Option<Bytes>)> {
         let (first, to) = dir::range(dir::DIRECTORY, "");
-        let page = row.page(self.drive, (after.map_or(first, Bound::Excluded), to), CHILDREN).await?;
+        let range = (after.map_or(first, Bound::Excluded), to);
+        let page = row.page(self.drive, range, self.drive.limits().children_closed).await?;
         let page = page.ok_or(DriveError::Contended)?;
         let mut children = Vec::with_capacity(page.cells.len());
         for cell in &page.cells {

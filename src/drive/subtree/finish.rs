@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::batch::Batch;
 use super::closed::Closed;
-use super::{Keys, forget, rebased};
+use super::{forget, rebased};
 use crate::drive::held::Patience;
 use crate::drive::put::drop_version;
 use crate::drive::{Drive, Result};
@@ -14,13 +14,6 @@ use crate::schema::file::Location;
 use crate::schema::op::{Kind, What};
 use crate::schema::{CF, DrivePath, FileId, OpId, dirid};
 use crate::table::{Ask, Plan, RowChange};
-
-/// Cells up to which the finish runs before the operation is answered.
-pub(super) const BEFORE_ANSWER: usize = 1_000;
-/// Files of deleted directories that are dropped by one plan: each has 17 cells in its row, hints and content.
-const FILES: usize = 100;
-/// Children up to which a writer settles a deleted directory's row that is in its way.
-const IN_THE_WAY: usize = 1_000;
 
 /// Files that are to be dropped by the next plan.
 #[derive(Default)]
@@ -39,7 +32,7 @@ impl Drive {
                 tracing::error!(operation = %id, %cause, "it is finished by the next start");
             }
         };
-        if cells <= BEFORE_ANSWER {
+        if cells <= self.limits().cells_before_answer {
             return finish.await;
         }
         let drive = self.clone();
@@ -55,7 +48,7 @@ impl Drive {
     pub(in crate::drive) async fn finish_operation(&self, id: OpId, what: &What) -> Result<()> {
         let _finishing = self.inner.metrics.finishing();
         let closed = State::Closed(id).encode();
-        let mut keys = Keys::of(&what.from, Ask::cells(vec![dir::id_column(), dir::state_column()]));
+        let mut keys = self.keys(&what.from, Ask::cells(vec![dir::id_column(), dir::state_column()]));
         while let Some(rows) = keys.next(self).await? {
             let mut mine = Vec::with_capacity(rows.len());
             for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
@@ -74,12 +67,12 @@ impl Drive {
     async fn finish_rows(&self, id: OpId, what: &What, rows: &[Closed]) -> Result<()> {
         match &what.kind {
             Kind::Move { to } => {
-                let mut batch = Batch::default();
+                let mut batch = Batch::new(self);
                 for row in rows {
                     batch.add(State::Staged(id).unmark(&rebased(&row.path, &what.from, to)?));
                 }
                 // Refused: somebody was here before.
-                batch.commit(self).await?;
+                batch.commit().await?;
             }
             Kind::Delete => {
                 let mut dropped = Dropped::default();
@@ -100,9 +93,9 @@ impl Drive {
                 }
             }
         }
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(self);
         rows.iter().for_each(|row| batch.add(State::Closed(id).remove(&row.path)));
-        batch.commit(self).await?;
+        batch.commit().await?;
         Ok(())
     }
 
@@ -114,14 +107,14 @@ impl Drive {
     /// what stands there now is none of this operation's.
     async fn drop_files(&self, row: &Closed, dropped: &mut Dropped) -> Result<()> {
         let (mut from, to) = dir::range(dir::FILE, "");
-        while let Some(page) = row.page(self, (from, to.clone()), FILES).await? {
+        while let Some(page) = row.page(self, (from, to.clone()), self.limits().files_dropped).await? {
             for cell in &page.cells {
                 let entry = Entry::decode(&cell.value)?;
                 let (_, name) = dir::child(&cell.qualifier)?;
                 dropped.rows.extend(drop_version(&entry, row.id, &name));
                 dropped.large.extend(Some(entry.id).filter(|_| entry.attributes.location == Location::Large));
                 dropped.files += 1;
-                if dropped.files >= FILES {
+                if dropped.files >= self.limits().files_dropped {
                     self.drop_now(dropped).await?;
                 }
             }
@@ -149,9 +142,9 @@ impl Drive {
         patience: &mut Patience,
     ) -> Result<()> {
         let State::Closed(id) = state else {
-            let mut batch = Batch::default();
+            let mut batch = Batch::new(self);
             batch.add(state.unmark(path));
-            return batch.commit(self).await.map(|_| ());
+            return batch.commit().await.map(|_| ());
         };
         let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
         let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
@@ -161,7 +154,7 @@ impl Drive {
         }
         let row = Closed { op: id, path: path.clone(), id: dir::decode_id(dir)? };
         if what.kind == Kind::Delete {
-            match row.page(self, (Bound::Unbounded, Bound::Unbounded), IN_THE_WAY).await? {
+            match row.page(self, (Bound::Unbounded, Bound::Unbounded), self.limits().children_in_the_way).await? {
                 None => return Ok(()),
                 Some(page) if page.more => return patience.wait().await,
                 Some(_) => {}

@@ -6,23 +6,22 @@ use crate::drive::{Drive, Result};
 use crate::schema::{DrivePath, dir};
 use crate::table::{Ask, Row, RowCursor, RowKey, RowRange};
 
-/// Rows scanned at a time.
-const ROWS: usize = 100;
-
 /// A cursor over the keys of a subtree, its root first.
 pub(in crate::drive) struct Keys {
     /// What is left, the next one last.
     ranges: Vec<RowCursor>,
 }
 
-impl Keys {
-    pub fn of(root: &DrivePath, ask: Ask) -> Self {
+impl Drive {
+    pub(in crate::drive) fn keys(&self, root: &DrivePath, ask: Ask) -> Keys {
         let key = root.key();
         let own = RowRange { from: Bound::Included(key.clone()), to: Bound::Included(key) };
-        let over = |range| RowCursor::new(dir::TABLE, range, ask.clone(), ROWS);
-        Self { ranges: [root.below(), own].map(over).into() }
+        let over = |range| RowCursor::new(dir::TABLE, range, ask.clone(), self.limits().keys_a_page);
+        Keys { ranges: [root.below(), own].map(over).into() }
     }
+}
 
+impl Keys {
     /// The next rows; none at the end.
     pub async fn next(&mut self, drive: &Drive) -> Result<Option<Vec<(RowKey, Row)>>> {
         while let Some(range) = self.ranges.last_mut() {

@@ -5,21 +5,18 @@ use std::ops::Bound;
 
 use super::batch::Batch;
 use super::closed::Closed;
-use super::{Keys, Operation, rebased};
+use super::{Operation, rebased};
 use crate::drive::{DriveError, Result};
 use crate::schema::dir::{self, State};
 use crate::schema::{CF, DrivePath};
 use crate::table::{Ask, Cell, Change, Check, Guarded, Row};
 
-/// Children that are copied by one plan.
-const CHILDREN: usize = 1_000;
-
 impl Operation<'_> {
     pub(super) async fn stage(&mut self, to: &DrivePath) -> Result<()> {
         let from = self.what.from.clone();
         let closed = State::Closed(self.id).encode();
-        let mut keys = Keys::of(&from, Ask::families(&[CF]));
-        let mut batch = Batch::default();
+        let mut keys = self.drive.keys(&from, Ask::families(&[CF]));
+        let mut batch = Batch::new(self.drive);
         while let Some(rows) = keys.next(self.drive).await? {
             // Rows with another mark, or with none, belong to no directory of this subtree.
             for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::STATE) == Some(&closed)) {
@@ -33,7 +30,7 @@ impl Operation<'_> {
     }
 
     /// One row, page by page.
-    async fn stage_row(&mut self, old: &Closed, new: &DrivePath, row: &Row, batch: &mut Batch) -> Result<()> {
+    async fn stage_row(&mut self, old: &Closed, new: &DrivePath, row: &Row, batch: &mut Batch<'_>) -> Result<()> {
         let staged = State::Staged(self.id).encode();
         let mut checks = vec![Check::Absent(dir::id_column())];
         let kept = row.family(CF).filter(|cell| cell.qualifier != dir::STATE);
@@ -42,7 +39,7 @@ impl Operation<'_> {
         changes.push(Change::put(CF, dir::STATE, staged.clone()));
         let mut from = Bound::Unbounded;
         loop {
-            let page = old.page(self.drive, (from, Bound::Unbounded), CHILDREN).await?;
+            let page = old.page(self.drive, (from, Bound::Unbounded), self.drive.limits().children_staged).await?;
             // Somebody aborted the operation meanwhile: it begins anew.
             let page = page.ok_or(DriveError::Contended)?;
             for cell in &page.cells {

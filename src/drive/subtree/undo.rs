@@ -1,15 +1,12 @@
 //! What is not committed and never will be: aborted first, then its marks go, then its record.
 
 use super::batch::Batch;
-use super::{Keys, forget};
+use super::forget;
 use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, State};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DrivePath, OpId};
 use crate::table::{Ask, Outcome, Plan, RowCursor, RowRange};
-
-/// Records listed at a time.
-const RECORDS: usize = 10_000;
 
 impl Drive {
     /// Prepared to aborted. What it is then: the record may have been committed meanwhile, or be gone.
@@ -23,9 +20,9 @@ impl Drive {
 
     /// Takes the mark off one row of an operation that is aborted or gone, or removes the row if it was staged.
     pub(in crate::drive) async fn clear(&self, path: &DrivePath, state: State) -> Result<()> {
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(self);
         batch.add(state.clear(path));
-        batch.commit(self).await.map(|_| ())
+        batch.commit().await.map(|_| ())
     }
 
     pub(in crate::drive) async fn undo_operation(&self, id: OpId, what: &What) -> Result<()> {
@@ -38,16 +35,16 @@ impl Drive {
         }
         let marks = [State::Closed(id), State::Staged(id)].map(|state| (state.encode(), state));
         for root in roots {
-            let mut keys = Keys::of(root, Ask::cells(vec![dir::state_column()]));
+            let mut keys = self.keys(root, Ask::cells(vec![dir::state_column()]));
             while let Some(rows) = keys.next(self).await? {
-                let mut batch = Batch::default();
+                let mut batch = Batch::new(self);
                 for (key, row) in &rows {
                     let mine = marks.iter().find(|(mark, _)| row.get(CF, dir::STATE) == Some(mark));
                     if let Some((_, state)) = mine {
                         batch.add(state.clear(&DrivePath::from_key(key)?));
                     }
                 }
-                batch.commit(self).await?;
+                batch.commit().await?;
             }
         }
         self.inner.tables.commit(forget(id)).await?;
@@ -58,7 +55,8 @@ impl Drive {
     /// The operations that an earlier process left, as their records say. To be called before the first request.
     pub(in crate::drive) async fn left_over(&self) -> Result<Vec<(OpId, Phase, What)>> {
         let mut found = Vec::new();
-        let records = RowCursor::new(op::TABLE, RowRange::all(), Ask::cells(op::columns()), RECORDS);
+        let records =
+            RowCursor::new(op::TABLE, RowRange::all(), Ask::cells(op::columns()), self.limits().records_listed);
         for (key, row) in records.rest(&self.inner.tables).await? {
             if let Some((phase, what)) = op::record(&row)? {
                 found.push((op::decode_key(&key)?, phase, what));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
 use rowdrive::check::{Finding, Options, Summary, Told, check};
 use rowdrive::drive::{
-    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Settings, Versions,
+    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Settings, Thresholds, Versions,
 };
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
@@ -35,6 +35,12 @@ pub fn path(text: &str) -> DrivePath {
     DrivePath::parse(text).unwrap()
 }
 
+/// A folder that costs no syncs where there is one.
+fn in_memory() -> TempDir {
+    let shared = std::path::Path::new("/dev/shm");
+    if shared.is_dir() { tempfile::tempdir_in(shared).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
 /// The content of a version: its size tells it from others.
 pub fn bytes(size: usize) -> Bytes {
     (0..size).map(|i| (i ^ size) as u8).collect::<Vec<u8>>().into()
@@ -48,7 +54,8 @@ fn clock() -> rowdrive::schema::Timestamp {
 }
 
 /// Those who wait for an operation that is paused wait in vain: not for long.
-const SETTINGS: Settings = Settings { clock, patience: Duration::from_millis(20), turn: 64, work: 150_000 };
+pub const SETTINGS: Settings =
+    Settings { clock, patience: Duration::from_millis(20), turn: 64, work: 150_000, limits: Thresholds::DEFAULT };
 
 impl World {
     pub async fn new(set_up: &[Op]) -> Self {
@@ -70,9 +77,9 @@ impl World {
         Self::with(Settings { turn, work, ..SETTINGS }, &[]).await
     }
 
-    async fn with(settings: Settings, set_up: &[Op]) -> Self {
+    pub async fn with(settings: Settings, set_up: &[Op]) -> Self {
         let store = Stepwise::new(Arc::new(Memory::default()));
-        let data = tempfile::tempdir().unwrap();
+        let data = in_memory();
         let through = Tables::new(store.clone());
         migrate::up(&through).await.unwrap();
         let tables = Tables::new(store.inner());
@@ -145,6 +152,12 @@ impl World {
         assert_eq!((summary.directories, summary.files), (seen.dirs.len() as u64 + 1, files as u64));
     }
 
+    /// Waits for the clean-up in the background.
+    pub async fn idle(&self) {
+        self.settled().await;
+        self.drive.close().await;
+    }
+
     /// What a check of the store behind finds.
     pub async fn check(&self, repair: bool) -> (Summary, Vec<Finding>) {
         let mut findings = Vec::new();
@@ -212,7 +225,12 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
         Op::Move(from, to, overwrite) => drive.move_node(&path(from), &path(to), overwrite).await.map(|_| ()),
         Op::Copy(from, to, overwrite) => drive.copy_node(&path(from), &path(to), overwrite, "eva").await.map(|_| ()),
     };
-    done.map_err(|error| match error {
+    done.map_err(|error| refused(format!("{op:?}"), error))
+}
+
+/// Why something was not done, as far as the model tells.
+pub fn refused(what: String, error: DriveError) -> No {
+    match error {
         DriveError::NotFound => No::NotFound,
         DriveError::Precondition => No::Precondition,
         DriveError::Store(StoreError::Full(_)) => No::Full,
@@ -223,8 +241,8 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
         | DriveError::IsFile
         | DriveError::Exists
         | DriveError::NotEmpty => No::Conflict,
-        other => panic!("{op:?}: {other:?}"),
-    })
+        other => panic!("{what}: {other:?}"),
+    }
 }
 
 pub async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> rowdrive::drive::Result<()> {

@@ -1,0 +1,120 @@
+//! What a drive does in its own way: its clock, how long it waits, and how much it does at a time.
+
+use std::time::Duration;
+
+use crate::schema::Timestamp;
+
+/// What a drive does in its own way, in tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub clock: fn() -> Timestamp,
+    /// How long a writer waits for operations that hold its rows.
+    pub patience: Duration,
+    /// Index rows that a query reads at a time, at least: some are skipped.
+    pub turn: usize,
+    /// Cells that a query reads at most; past it the page is short, and has a next one.
+    pub work: usize,
+    pub limits: Thresholds,
+}
+
+/// How much is done at a time. None changes what an operation does, only how many calls it makes of the store: tests
+/// set them to 1, 2 or 3, so that rivals and faults come between all of these calls. All are at least 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds {
+    /// Files of deleted directories that are dropped by one plan: each has 17 cells in its row, hints and content.
+    pub files_dropped: usize,
+    /// Cells up to which an operation on a subtree is finished before it is answered.
+    pub cells_before_answer: usize,
+    /// Children up to which a writer settles a deleted directory's row that is in its way.
+    pub children_in_the_way: usize,
+    /// Rows of a plan that changes many rows, each under its own check.
+    pub batch_rows: usize,
+    /// Changes, and bytes of keys and values, of such a plan: what the commit thread is held for.
+    pub batch_changes: usize,
+    pub batch_bytes: usize,
+    /// Rows of a subtree that are scanned at a time.
+    pub keys_a_page: usize,
+    /// Children of a directory that are listed at a time when they are closed.
+    pub children_closed: usize,
+    /// Directories whose children are closed together.
+    pub directories_together: usize,
+    /// Children that are copied to a directory's new row by one plan.
+    pub children_staged: usize,
+    /// Children of a directory that are listed at a time when it is copied.
+    pub children_copied: usize,
+    /// Files of a directory that are copied at a time: those that come together share a sync.
+    pub copies_at_a_time: usize,
+    /// Content files removed at a time, so that they share the syncs of their folders.
+    pub unlinks_at_a_time: usize,
+    /// Rows of content files to be removed that are listed at a time.
+    pub unlinks_listed: usize,
+    /// Records of operations that are listed at a time.
+    pub records_listed: usize,
+    /// Files of a directory that a query reads at a time, at most.
+    pub files_queried: usize,
+    /// Walks from a directory to the root that are kept in memory.
+    pub walks_kept: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clock: Timestamp::now,
+            patience: Duration::from_secs(2),
+            turn: 64,
+            work: 150_000,
+            limits: Thresholds::DEFAULT,
+        }
+    }
+}
+
+impl Thresholds {
+    pub const DEFAULT: Self = Self {
+        files_dropped: 100,
+        cells_before_answer: 1_000,
+        children_in_the_way: 1_000,
+        batch_rows: 100,
+        batch_changes: 2_000,
+        batch_bytes: 512 << 10,
+        keys_a_page: 100,
+        children_closed: 100,
+        directories_together: 32,
+        children_staged: 1_000,
+        children_copied: 1_000,
+        copies_at_a_time: 16,
+        unlinks_at_a_time: 500,
+        unlinks_listed: 10_000,
+        records_listed: 10_000,
+        files_queried: 1_000,
+        walks_kept: 50_000,
+    };
+
+    /// Every threshold this small.
+    pub const fn all(n: usize) -> Self {
+        Self {
+            files_dropped: n,
+            cells_before_answer: n,
+            children_in_the_way: n,
+            batch_rows: n,
+            batch_changes: n,
+            batch_bytes: n,
+            keys_a_page: n,
+            children_closed: n,
+            directories_together: n,
+            children_staged: n,
+            children_copied: n,
+            copies_at_a_time: n,
+            unlinks_at_a_time: n,
+            unlinks_listed: n,
+            records_listed: n,
+            files_queried: n,
+            walks_kept: n,
+        }
+    }
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
