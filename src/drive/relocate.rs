@@ -39,7 +39,19 @@ impl Drive {
                 return Err(DriveError::NotFound);
             };
             let target = self.spot(&to_parent, &to_name).await?;
-            let target_live = self.target(&target, &to_parent, overwrite).await?;
+            let target_live = match self.target(&target, &to_parent, overwrite).await {
+                Ok(live) if target.file.as_ref().is_none_or(|there| there.value.id != file.value.id) => live,
+                // The two were read at two instants. The file itself stands at the target: somebody has just moved it
+                // there, and what was read of the source is no more. The same may be why the target is refused.
+                Ok(_) => continue,
+                Err(error) => {
+                    let again = self.spot(&from_parent, &from_name).await?;
+                    if again.file.is_none_or(|there| there.bytes != file.bytes) {
+                        continue;
+                    }
+                    return Err(error);
+                }
+            };
             let source_end = End { parent: &from_parent, name: &from_name, live: source_live, spot: &source };
             let target_end = End { parent: &to_parent, name: &to_name, live: target_live, spot: &target };
             // IMPORTANT: every try draws a new place, so that removing the hints of a refused one can never
