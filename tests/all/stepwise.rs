@@ -22,7 +22,7 @@ mod state;
 mod step;
 mod tests;
 
-use state::{Held, Run, State, stopped, unknown};
+use state::{Begun, Held, Run, State, stopped, unknown};
 pub use step::{Fault, Finish, Part, Read, Step};
 
 /// A store that does the plans of another step by step. Without a fault or a hook it keeps the whole
@@ -58,6 +58,31 @@ impl Stepwise {
     /// Plans a fault at the step of this number, which must be greater than [`Stepwise::steps`].
     pub fn at(&self, step: usize, fault: Fault) {
         self.lock().faults.insert(step, fault);
+    }
+
+    /// Calls begun so far: steps, and rows read.
+    pub fn calls(&self) -> usize {
+        self.lock().calls
+    }
+
+    /// Plans a fault at the call of this number, a step or a read.
+    pub fn at_call(&self, call: usize, fault: Fault) {
+        self.lock().call_faults.insert(call, fault);
+    }
+
+    /// Runs `hook` once, before the call of this number, a step or a read: the place to let another operation in
+    /// between what one read and what it writes upon it.
+    pub fn once_before_call<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        call: usize,
+        hook: impl FnOnce() -> F + Send + 'static,
+    ) {
+        self.lock().once_call.insert(call, Box::new(move || Box::pin(hook())));
+    }
+
+    /// From now on every row of a scan is a call of its own: rows of a scan share no instant.
+    pub fn scan_row_by_row(&self) {
+        self.lock().by_row = true;
     }
 
     /// From this step on the disk is full: plans that need room are refused before their first step.
@@ -191,14 +216,15 @@ impl Stepwise {
 
     /// Does one step of a plan, or what its fault says instead.
     async fn step(&self, run: &mut Run, part: Part, write: Plan) -> Result<Outcome> {
-        let (step, before, once) = self.lock().begin(run, part, &write)?;
+        let Begun { step, before, once, call } = self.lock().begin(run, part, &write)?;
         if let Some(before) = before {
             before(step.clone()).await;
         }
         if let Some(once) = once {
             once(step.clone()).await;
         }
-        let fault = self.lock().fault(run, &step)?;
+        let called = call.begin().await;
+        let fault = self.lock().fault(run, &step, called)?;
         let answer = match fault {
             Some(Fault::Stop | Fault::Lose) => {
                 self.lock().note(&step, "lost");
@@ -211,7 +237,7 @@ impl Stepwise {
                 self.lock().held.push(again);
                 answer
             }
-            Some(Fault::StopAfter | Fault::LoseAnswer) | None => self.apply(&step, write, None).await,
+            Some(Fault::StopAfter | Fault::LoseAnswer | Fault::Delay) | None => self.apply(&step, write, None).await,
         };
         let mut state = self.lock();
         match fault {
@@ -267,12 +293,20 @@ impl Stepwise {
 
     /// A read, unless the store is stopped before or during it.
     async fn read<'a, T>(&self, read: Read, ask: impl FnOnce() -> BoxFuture<'a, Result<T>>) -> Result<T> {
-        let (life, hook) = {
-            let state = self.lock();
-            (state.life()?, state.reading.clone())
+        let (life, call, hook) = {
+            let mut state = self.lock();
+            (state.life()?, state.call(), state.reading.clone())
         };
+        let fault = call.begin().await;
         if let Some(hook) = hook {
-            hook(read).await;
+            hook(read.clone()).await;
+        }
+        match fault {
+            Some(Fault::Stop | Fault::StopAfter | Fault::HoldAndStop) => self.stop(),
+            Some(Fault::Lose | Fault::LoseAnswer | Fault::Hold) => {
+                return Err(StoreError::Failed(format!("lost: {read:?}")));
+            }
+            Some(Fault::Twice | Fault::Delay) | None => {}
         }
         let answer = ask().await;
         if self.lock().life()? == life { answer } else { Err(stopped()) }
@@ -331,7 +365,10 @@ impl Store for Stepwise {
 
     fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
-            let by_row = self.lock().reading.is_some();
+            let by_row = {
+                let state = self.lock();
+                state.by_row || state.reading.is_some()
+            };
             if by_row {
                 return self.scan_by_row(ask).await;
             }

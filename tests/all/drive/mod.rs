@@ -3,6 +3,7 @@
 //! - `world`: a drive to work with, one to watch it with, and what a watcher sees
 //! - `model`: what each operation does, in the plainest terms
 //! - `steps`: every step of every operation stopped, lost, held and doubled
+//! - `rivals`: every operation before every call of every other, reads included
 //! - `races`: every operation in the middle of every other
 //! - `crossing`: two operations, both half done at once
 //! - `queries`: changes in the middle of listings, time queries and finds
@@ -17,5 +18,6 @@ pub mod model;
 mod periods;
 mod queries;
 mod races;
+mod rivals;
 mod steps;
 pub mod world;

@@ -84,6 +84,21 @@ impl View {
         self.files.get(path).copied().ok_or(No::NotFound)
     }
 
+    fn copied(&self, from: &str, to: &str, overwrite: bool) -> Result<Self, No> {
+        let mut next = self.clone();
+        if !self.dirs.contains(from) {
+            let size = self.file(from)?;
+            self.target(to, overwrite)?;
+            next.files.insert(to.into(), size);
+            return Ok(next);
+        }
+        self.target(to, false)?;
+        next.dirs.extend(self.dirs.iter().filter_map(|path| Some(format!("{to}{}", below(path, from)?))));
+        let copies = self.files.iter().filter_map(|(path, size)| Some((format!("{to}{}", below(path, from)?), *size)));
+        next.files.extend(copies);
+        Ok(next)
+    }
+
     /// The view after an operation.
     pub fn after(&self, op: Op) -> Result<Self, No> {
         let mut next = self.clone();
@@ -144,11 +159,7 @@ impl View {
                 next.files.remove(from);
                 next.files.insert(to.into(), size);
             }
-            Op::Copy(from, to, overwrite) => {
-                let size = self.file(from)?;
-                self.target(to, overwrite)?;
-                next.files.insert(to.into(), size);
-            }
+            Op::Copy(from, to, overwrite) => return self.copied(from, to, overwrite),
         }
         Ok(next)
     }

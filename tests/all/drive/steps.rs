@@ -111,23 +111,36 @@ async fn steps_of(set_up: &[Op], op: Op) -> usize {
     steps.load(Ordering::SeqCst)
 }
 
-/// Runs a case with a fault at each of its steps in turn; `check` gets the world, what the operation
+/// Where a fault is: at a step, or at a call of either kind, a read or a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Step,
+    Call,
+}
+
+/// Runs a case with a fault at each of its steps or calls in turn; `check` gets the world, what the operation
 /// answered, and the views before and after. Returns how many faults there were.
-async fn with_faults(faults: &[Fault]) -> usize {
+async fn with_faults(at: At, faults: &[Fault]) -> usize {
     let mut count = 0;
     for (set_up, op) in CASES {
         let (before, after) = views(set_up, *op).await;
         let clean = World::new(set_up).await;
-        let begun = clean.store.steps();
+        clean.store.scan_row_by_row();
+        let count_of = |world: &World| if at == At::Step { world.store.steps() } else { world.store.calls() };
+        let begun = count_of(&clean);
         clean.run(*op).await.unwrap();
         // Clean-up in the background has steps too.
         clean.drive.close().await;
-        let steps = clean.store.steps() - begun;
+        let steps = count_of(&clean) - begun;
         for fault in faults {
             for step in 1..=steps {
                 let mut world = World::new(set_up).await;
-                let title = format!("{op:?}, {fault:?} at step {step} of {steps}");
-                world.store.at(world.store.steps() + step, *fault);
+                let title = format!("{op:?}, {fault:?} at {at:?} {step} of {steps}");
+                world.store.scan_row_by_row();
+                match at {
+                    At::Step => world.store.at(world.store.steps() + step, *fault),
+                    At::Call => world.store.at_call(world.store.calls() + step, *fault),
+                }
                 let done = world.run(*op).await;
                 let seen = world.view().await;
                 assert!(seen == before || seen == after, "{title}: half done: {seen:?}");
@@ -167,19 +180,25 @@ async fn with_faults(faults: &[Fault]) -> usize {
 
 #[tokio::test]
 async fn a_stop_at_any_step_leaves_before_or_after() {
-    let count = with_faults(&[Fault::Stop, Fault::StopAfter]).await;
+    let count = with_faults(At::Step, &[Fault::Stop, Fault::StopAfter]).await;
     assert!(count > 100, "only {count} faults");
 }
 
 #[tokio::test]
 async fn a_lost_step_or_answer_leaves_before_or_after() {
-    let count = with_faults(&[Fault::Lose, Fault::LoseAnswer]).await;
+    let count = with_faults(At::Step, &[Fault::Lose, Fault::LoseAnswer]).await;
     assert!(count > 100, "only {count} faults");
 }
 
 #[tokio::test]
+async fn a_stop_at_any_call_or_a_lost_read_leaves_before_or_after() {
+    let count = with_faults(At::Call, &[Fault::Stop, Fault::Lose]).await;
+    assert!(count > 400, "only {count} faults");
+}
+
+#[tokio::test]
 async fn a_late_or_doubled_step_harms_nothing() {
-    let count = with_faults(&[Fault::Hold, Fault::HoldAndStop, Fault::Twice]).await;
+    let count = with_faults(At::Step, &[Fault::Hold, Fault::HoldAndStop, Fault::Twice]).await;
     assert!(count > 100, "only {count} faults");
 }
 

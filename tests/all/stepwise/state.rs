@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -12,8 +13,12 @@ use super::step::{self, Fault, Finish, Part, Read, Step};
 
 pub type Hook<T> = Arc<dyn Fn(T) -> BoxFuture<'static, ()> + Send + Sync>;
 pub type Once = Box<dyn FnOnce(Step) -> BoxFuture<'static, ()> + Send>;
+pub type OnceCall = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 /// A write-once cell, or the whole family of a row, that is removed for ever.
 pub type Removed = (&'static str, RowKey, &'static str, Option<Bytes>);
+
+/// Long enough for others to go on.
+const DELAY: Duration = Duration::from_millis(3);
 
 /// A step that was not done, or is done once more, when a test says so.
 pub struct Held {
@@ -30,10 +35,16 @@ pub struct State {
     pub lives: usize,
     pub stopped: bool,
     pub steps: usize,
+    /// Steps and rows read, counted together.
+    pub calls: usize,
     pub plans: usize,
     pub finish: Finish,
     pub faults: HashMap<usize, Fault>,
     pub once: HashMap<usize, Once>,
+    /// By the number of the call.
+    pub call_faults: HashMap<usize, Fault>,
+    pub once_call: HashMap<usize, OnceCall>,
+    pub by_row: bool,
     pub before: Option<Hook<Step>>,
     pub after: Option<Hook<Step>>,
     pub reading: Option<Hook<Read>>,
@@ -43,6 +54,34 @@ pub struct State {
     pub written: HashMap<(&'static str, RowKey), usize>,
     pub held: Vec<Held>,
     pub log: Vec<String>,
+}
+
+/// A call that was numbered: what comes before it, and what goes wrong at it.
+#[derive(Default)]
+pub struct Call {
+    pub once: Option<OnceCall>,
+    pub fault: Option<Fault>,
+}
+
+impl Call {
+    /// Does what comes before the call. The fault that is left is the call's own.
+    pub async fn begin(self) -> Option<Fault> {
+        if let Some(once) = self.once {
+            once().await;
+        }
+        if self.fault == Some(Fault::Delay) {
+            tokio::time::sleep(DELAY).await;
+        }
+        self.fault.filter(|fault| *fault != Fault::Delay)
+    }
+}
+
+/// A step that was numbered, and what comes before it.
+pub struct Begun {
+    pub step: Step,
+    pub before: Option<Hook<Step>>,
+    pub once: Option<Once>,
+    pub call: Call,
 }
 
 /// One call of `commit` on its way.
@@ -74,6 +113,12 @@ impl State {
         Ok(Run { life, plan: self.plans, begun: false })
     }
 
+    /// Numbers a call.
+    pub fn call(&mut self) -> Call {
+        self.calls += 1;
+        Call { once: self.once_call.remove(&self.calls), fault: self.call_faults.remove(&self.calls) }
+    }
+
     pub fn note(&mut self, step: &Step, fate: &str) {
         self.log.push(format!("{step}: {fate}"));
     }
@@ -102,23 +147,23 @@ impl State {
     }
 
     /// Numbers a step, unless its plan's life is over.
-    pub fn begin(&mut self, run: &Run, part: Part, write: &Plan) -> Result<(Step, Option<Hook<Step>>, Option<Once>)> {
+    pub fn begin(&mut self, run: &Run, part: Part, write: &Plan) -> Result<Begun> {
         if self.stopped || run.life != self.lives {
             return Err(unknown("the store stopped"));
         }
         self.steps += 1;
         let (rows, what) = step::described(write);
         let step = Step { number: self.steps, plan: run.plan, part, rows, what, late: false };
-        Ok((step, self.before.clone(), self.once.remove(&self.steps)))
+        Ok(Begun { step, before: self.before.clone(), once: self.once.remove(&self.steps), call: self.call() })
     }
 
     /// The fault of a step whose hooks have run, unless its plan's life is over.
-    pub fn fault(&mut self, run: &Run, step: &Step) -> Result<Option<Fault>> {
+    pub fn fault(&mut self, run: &Run, step: &Step, call: Option<Fault>) -> Result<Option<Fault>> {
         if self.stopped || run.life != self.lives {
             self.note(step, "lost");
             return Err(unknown(&format!("the store stopped before {step}")));
         }
-        let fault = self.faults.remove(&step.number).or(match self.finish {
+        let fault = self.faults.remove(&step.number).or(call).or(match self.finish {
             Finish::Twice if step.part == Part::Finish => Some(Fault::Twice),
             Finish::Held if step.part == Part::Finish => Some(Fault::Hold),
             _ => None,

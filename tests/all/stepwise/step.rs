@@ -56,7 +56,10 @@ pub struct Read {
 /// | `LoseAnswer` | is done | `Unknown` | lives |
 /// | `Hold` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `finish`: nothing; else `Unknown` | lives |
 /// | `HoldAndStop` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `Unknown` | stops |
+/// | `Delay` | is done a little later | nothing | lives |
 /// | `Twice` | is done, and again at [`Stepwise::deliver`](super::Stepwise::deliver) | nothing | lives |
+///
+/// A read can be stopped, lost (it fails) and delayed; the other faults do to it what these do.
 ///
 /// A held step of `prepare` in a table that is not write-once, and held `guarded` rows, arrive only if none
 /// of their rows was written meanwhile: engines compare and set. For the same reason they never come twice:
@@ -71,6 +74,7 @@ pub enum Fault {
     Hold,
     HoldAndStop,
     Twice,
+    Delay,
 }
 
 /// When the steps of `finish` that have no fault of their own are done.

@@ -389,3 +389,36 @@ async fn a_read_that_the_stop_overtakes_fails() {
     });
     assert!(matches!(tables.cell("dir", b"a", "cf", b"q").await, Err(StoreError::Failed(_))));
 }
+
+#[tokio::test]
+async fn steps_and_reads_are_calls_and_each_can_be_lost_delayed_or_preceded() {
+    let (stepwise, tables) = store().await;
+    stepwise.scan_row_by_row();
+    for row in ["a", "b"] {
+        tables.commit(guarded(absent(row, vec![put("q")]))).await.unwrap();
+    }
+    assert_eq!((stepwise.steps(), stepwise.calls()), (2, 2));
+    let scan = ScanAsk { table: "dir", range: RowRange::all(), ask: Ask::families(&["cf"]), limit: 10, reverse: false };
+    let found = tables.scan(&scan).await.unwrap();
+    assert_eq!((found.len(), stepwise.calls()), (2, 5), "a call for each row, and one that finds no more");
+    for (fault, answers) in [(Fault::Delay, true), (Fault::Lose, false)] {
+        stepwise.at_call(stepwise.calls() + 2, fault);
+        assert!(tables.cell("dir", b"a", "cf", b"q").await.is_ok());
+        assert_eq!(tables.cell("dir", b"a", "cf", b"q").await.is_ok(), answers, "{fault:?}");
+        stepwise.at_call(stepwise.calls() + 1, fault);
+        let done = tables.commit(guarded(absent("c", vec![delete("q")]))).await;
+        assert_eq!(done.is_ok(), answers, "{fault:?}");
+    }
+    // What a rival writes just before a read is seen by it.
+    let rival = tables.clone();
+    stepwise.once_before_call(stepwise.calls() + 2, move || async move {
+        rival.commit(guarded(absent("d", vec![put("q")]))).await.unwrap();
+    });
+    assert!(tables.cell("dir", b"d", "cf", b"q").await.unwrap().is_none());
+    assert!(tables.cell("dir", b"d", "cf", b"q").await.unwrap().is_some());
+    stepwise.at_call(stepwise.calls() + 1, Fault::Stop);
+    assert!(matches!(tables.cell("dir", b"a", "cf", b"q").await, Err(StoreError::Failed(_))));
+    assert!(tables.cell("dir", b"a", "cf", b"q").await.is_err());
+    stepwise.revive();
+    assert!(tables.cell("dir", b"a", "cf", b"q").await.is_ok());
+}
