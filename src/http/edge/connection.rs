@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::pending;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -43,11 +44,18 @@ pub async fn serve(
     mut ended: watch::Receiver<bool>,
 ) -> Option<&'static str> {
     let (framing, slot) = (Watched::default(), Arc::new(slot));
-    let socket = Socket::new(stream, framing.clone(), limits.write_idle);
+    let socket = Socket::new(stream, framing.clone(), slot.clone(), limits.write_idle);
     let (watched, held) = (framing.clone(), slot.clone());
     let service = service_fn(move |request| {
         let framed = watched.lock().next();
-        answer(request, framed, app.clone(), limits, AtWork::new(held.clone()))
+        let (app, at_work) = (app.clone(), AtWork::begin(held.clone()));
+        async move {
+            match at_work {
+                Some(at_work) => answer(request, framed, app, limits, at_work).await,
+                // The connection is about to be dropped: its client is told that nothing was done.
+                None => pending().await,
+            }
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_header_size(HEAD_BYTES).max_headers(100);
@@ -57,8 +65,9 @@ pub async fn serve(
         let mut evicted = pin!(slot.evicted());
         loop {
             tokio::select! {
-                done = &mut connection => break Some(done),
+                biased;
                 () = &mut evicted => break None,
+                done = &mut connection => break Some(done),
                 _ = ended.wait_for(|ended| *ended), if !ending => {
                     ending = true;
                     Pin::new(&mut connection).graceful_shutdown();
@@ -67,9 +76,11 @@ pub async fn serve(
         }
     };
     let socket = connection.into_parts().io.into_inner();
+    // IMPORTANT: a last word may stand only behind a whole answer, never in place of the rest of one.
+    let may_speak = !socket.is_unsent();
     match done {
         Some(Ok(())) => None,
-        Some(Err(error)) if error.is_timeout() && framing.lock().is_in_head() => {
+        Some(Err(error)) if error.is_timeout() && may_speak && framing.lock().is_in_head() => {
             last_word(socket.stream, Kind::SlowClient, "The request's head took too long: send it at once.").await;
             Some("slow-head")
         }
@@ -79,6 +90,7 @@ pub async fn serve(
             tracing::debug!(%error, "a connection ended");
             None
         }
+        None if !may_speak => Some("slow-reader"),
         None => {
             last_word(socket.stream, Kind::Busy, "Too many connections are open: close some, or try again.").await;
             Some("made-room")
@@ -128,6 +140,7 @@ async fn answer(
         request.extensions_mut().insert(Ambiguous);
     }
     let mut response = app.call(request).await?;
+    at_work.0.answered();
     if framed != Framed::Plain {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -138,23 +151,23 @@ async fn answer(
 #[derive(Clone, Copy, Debug)]
 pub struct Ambiguous;
 
-/// A request is at work on the connection, until this is dropped.
+/// A request is at work on the connection, until this is dropped and what came of it is flushed.
 struct AtWork(Arc<Slot>);
 
 impl AtWork {
-    fn new(slot: Arc<Slot>) -> Self {
-        slot.set_at_work(true);
-        Self(slot)
+    /// None if the connection is evicted.
+    fn begin(slot: Arc<Slot>) -> Option<Self> {
+        slot.begin().then(|| Self(slot))
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        self.0.set_at_work(false);
+        self.0.ended();
     }
 }
 
-/// The body of an answer; the request is at work until it is sent.
+/// The body of an answer.
 struct Sent {
     body: Body,
     _at_work: AtWork,
@@ -174,5 +187,46 @@ impl http_body::Body for Sent {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::net::TcpListener;
+
+    use super::super::slots::Slots;
+    use super::*;
+
+    /// The request lies in the socket when the place is given away.
+    #[tokio::test]
+    async fn a_request_of_an_evicted_connection_is_not_carried_out() {
+        let called = Arc::new(AtomicUsize::new(0));
+        let count = called.clone();
+        let app = Router::new().fallback(move || async move {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_ending, ended) = watch::channel(false);
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        for evicted in [true; 20].into_iter().chain([false]) {
+            let slots = Slots::new(1, 1);
+            let slot = slots.take(here).unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            client.write_all(b"PUT /f HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.readable().await.unwrap();
+            let _other = evicted.then(|| slots.take(here).unwrap());
+            let serving = tokio::spawn(serve(stream, app.clone(), slot, Limits::default(), ended.clone()));
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            drop(client);
+            let status = if evicted { "HTTP/1.1 503 " } else { "HTTP/1.1 200 " };
+            assert!(answer.starts_with(status), "{answer}");
+            assert_eq!(called.load(Ordering::Relaxed), usize::from(!evicted));
+            assert_eq!(serving.await.unwrap(), evicted.then_some("made-room"));
+        }
     }
 }

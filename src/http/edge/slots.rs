@@ -1,12 +1,20 @@
 //! How many connections there may be. When there is no room for another, the one goes that has been waiting longest
-//! for its client to send a request: slow clients, however many, do not keep others out.
+//! for its client to send a request: slow clients, however many, do not keep others out. If none waits, the one goes
+//! whose client has taken nothing of its answer for longest.
+//!
+//! ```text
+//! Waiting -> AtWork -> Answering -> Waiting      a request comes, the service answers, the last byte is flushed
+//! ```
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+
+/// How long a client must have taken nothing of its answer before it can be evicted.
+const STALLED: Duration = Duration::from_secs(5);
 
 /// The connections that there are.
 pub struct Slots {
@@ -24,9 +32,32 @@ struct Taken {
 
 struct Held {
     address: IpAddr,
-    /// Since when its client has had nothing to wait for; none while a request of his is at work.
-    waiting: Option<Instant>,
+    state: State,
+    /// Since when its client takes nothing of what is sent.
+    stalled: Option<Instant>,
     evicted: Arc<Notify>,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Since then its client has had nothing to wait for: all of its answers lie in the socket.
+    Waiting(Instant),
+    /// The service has a request.
+    AtWork,
+    /// The service has answered. `ended`: no more is to come of the answer, but some may not be in the socket yet.
+    Answering { ended: bool },
+}
+
+impl Held {
+    /// Whether it may be evicted, and which goes first: the waiting ones, then the stalled ones, each by age.
+    fn rank(&self) -> Option<(bool, Instant)> {
+        match (self.state, self.stalled) {
+            (State::Waiting(since), _) => Some((false, since)),
+            // Its request is carried out, whatever becomes of the answer.
+            (State::Answering { .. }, Some(since)) if since.elapsed() >= STALLED => Some((true, since)),
+            _ => None,
+        }
+    }
 }
 
 /// A connection's place, until it is dropped.
@@ -41,21 +72,18 @@ impl Slots {
         Arc::new(Self { most, most_of_address, taken: Mutex::default() })
     }
 
-    /// None if all places, or all of this address, are taken by connections that are at work.
+    /// None if all places, or all of this address, are taken by connections that cannot be evicted.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         let mut taken = self.lock();
         let crowded = taken.of_address.get(&address).is_some_and(|many| *many >= self.most_of_address);
         if crowded || taken.slots.len() >= self.most {
-            // Who has all that is his makes room for himself.
-            let asked = taken.slots.iter().filter(|(_, held)| !crowded || held.address == address);
-            let waiting = asked.filter_map(|(number, held)| Some((held.waiting?, *number)));
-            let (_, longest) = waiting.min()?;
-            // Its place is free at once; its task hears of it and ends.
-            taken.remove(longest)?.evicted.notify_one();
+            // An address at its own limit evicts one of its own connections.
+            taken.evict(crowded.then_some(address))?;
         }
         let (number, evicted) = (taken.next, Arc::new(Notify::new()));
         taken.next += 1;
-        taken.slots.insert(number, Held { address, waiting: Some(Instant::now()), evicted: evicted.clone() });
+        let state = State::Waiting(Instant::now());
+        taken.slots.insert(number, Held { address, state, stalled: None, evicted: evicted.clone() });
         *taken.of_address.entry(address).or_default() += 1;
         Some(Slot { slots: self.clone(), number, evicted })
     }
@@ -66,6 +94,15 @@ impl Slots {
 }
 
 impl Taken {
+    /// Evicts the first one in rank, of this address if one is named. Its place is free at once; its task hears of it
+    /// and ends.
+    fn evict(&mut self, address: Option<IpAddr>) -> Option<()> {
+        let asked = self.slots.iter().filter(|(_, held)| address.is_none_or(|address| held.address == address));
+        let (_, first) = asked.filter_map(|(number, held)| Some((held.rank()?, *number))).min()?;
+        self.remove(first)?.evicted.notify_one();
+        Some(())
+    }
+
     fn remove(&mut self, number: u64) -> Option<Held> {
         let held = self.slots.remove(&number)?;
         if let Some(many) = self.of_address.get_mut(&held.address) {
@@ -79,11 +116,39 @@ impl Taken {
 }
 
 impl Slot {
-    /// Whether a request is at work on the connection, from its head to the end of its answer.
-    pub fn set_at_work(&self, at_work: bool) {
-        if let Some(held) = self.slots.lock().slots.get_mut(&self.number) {
-            held.waiting = (!at_work).then(Instant::now);
-        }
+    /// The service is about to get a request. False if the place was given to another: the request must not be
+    /// carried out then.
+    pub fn begin(&self) -> bool {
+        self.change(|held| held.state = State::AtWork)
+    }
+
+    /// The service has answered.
+    pub fn answered(&self) {
+        self.change(|held| held.state = State::Answering { ended: false });
+    }
+
+    /// The HTTP library has all of the answer.
+    pub fn ended(&self) {
+        self.change(|held| held.state = State::Answering { ended: true });
+    }
+
+    /// The socket has all that the HTTP library had.
+    pub fn flushed(&self) {
+        self.change(|held| {
+            if matches!(held.state, State::Answering { ended: true }) {
+                held.state = State::Waiting(Instant::now());
+            }
+        });
+    }
+
+    /// Whether the client takes nothing of what is sent.
+    pub fn set_stalled(&self, stalled: bool) {
+        self.change(|held| held.stalled = stalled.then(|| held.stalled.unwrap_or_else(Instant::now)));
+    }
+
+    /// False if it is evicted.
+    fn change(&self, how: impl FnOnce(&mut Held)) -> bool {
+        self.slots.lock().slots.get_mut(&self.number).map(how).is_some()
     }
 
     /// Ends when the place is given to another.
@@ -115,12 +180,11 @@ mod tests {
         let e = slots.take(HERE).unwrap();
         assert!(c.evicted().now_or_never().is_some(), "there was room, but not for this address");
         assert!([&a, &b, &d].iter().all(|slot| slot.evicted().now_or_never().is_none()));
-        d.set_at_work(true);
-        e.set_at_work(true);
+        assert!(d.begin() && e.begin());
         assert!(slots.take(HERE).is_none());
         drop((c, e));
         let f = slots.take(HERE).unwrap();
-        f.set_at_work(true);
+        assert!(f.begin());
         assert!(slots.take(HERE).is_none());
         drop((a, b, d, f));
         assert!(slots.lock().slots.is_empty() && slots.lock().of_address.is_empty());
@@ -130,20 +194,72 @@ mod tests {
     fn the_one_that_waits_longest_makes_room_and_none_that_is_at_work() {
         let slots = Slots::new(3, 3);
         let [a, b, c] = [(); 3].map(|()| slots.take(HERE).unwrap());
-        a.set_at_work(true);
+        assert!(a.begin());
         let d = slots.take(HERE).unwrap();
         assert!(b.evicted().now_or_never().is_some());
         assert!(a.evicted().now_or_never().is_none() && c.evicted().now_or_never().is_none());
-        c.set_at_work(true);
-        d.set_at_work(true);
+        assert!(c.begin() && d.begin());
         assert!(slots.take(HERE).is_none());
         // What was evicted takes nobody's place with it when it ends.
         drop(b);
         assert!(slots.take(HERE).is_none());
-        a.set_at_work(false);
+        a.answered();
+        a.ended();
+        a.flushed();
         let e = slots.take(HERE).unwrap();
         assert!(a.evicted().now_or_never().is_some());
         drop(e);
         assert!(slots.take(HERE).is_some());
+    }
+
+    #[test]
+    fn an_answer_is_at_work_until_its_last_byte_is_flushed() {
+        let slots = Slots::new(1, 1);
+        let a = slots.take(HERE).unwrap();
+        let is_at_work = || slots.take(HERE).is_none();
+        assert!(a.begin() && is_at_work());
+        // As `100 Continue` is.
+        a.flushed();
+        assert!(is_at_work());
+        a.answered();
+        a.flushed();
+        assert!(is_at_work(), "the head was flushed, the body was not");
+        a.ended();
+        assert!(is_at_work());
+        a.flushed();
+        assert!(!is_at_work());
+    }
+
+    #[test]
+    fn an_evicted_connection_begins_nothing() {
+        let slots = Slots::new(1, 1);
+        let a = slots.take(HERE).unwrap();
+        let _b = slots.take(HERE).unwrap();
+        assert!(!a.begin());
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_of_its_answer_makes_room_after_a_while() {
+        let slots = Slots::new(2, 2);
+        let [a, b] = [(); 2].map(|()| slots.take(HERE).unwrap());
+        assert!(a.begin() && b.begin());
+        let long_ago = Instant::now().checked_sub(STALLED).unwrap();
+        let stall = |slot: &Slot| assert!(slot.change(|held| held.stalled = Some(long_ago)));
+        stall(&a);
+        assert!(slots.take(HERE).is_none(), "its request may not be carried out yet");
+        a.answered();
+        b.answered();
+        // It goes on taking, then stalls for a moment.
+        a.set_stalled(false);
+        a.set_stalled(true);
+        assert!(slots.take(HERE).is_none());
+        stall(&a);
+        a.set_stalled(true);
+        let c = slots.take(HERE).unwrap();
+        assert!(a.evicted().now_or_never().is_some());
+        // One that waits goes before one that is stalled.
+        stall(&b);
+        let _d = slots.take(HERE).unwrap();
+        assert!(c.evicted().now_or_never().is_some() && b.evicted().now_or_never().is_none());
     }
 }

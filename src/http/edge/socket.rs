@@ -1,4 +1,5 @@
-//! A client's socket: its framing is watched, and a client that does not read what it asked for is let go.
+//! A client's socket: its framing is watched, it says when all of an answer was handed to the system, and a client
+//! that does not read what it asked for is let go.
 
 use std::io;
 use std::pin::Pin;
@@ -11,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use super::framing::Framing;
+use super::slots::Slot;
 
 /// The framing of a connection, shared by its socket and its requests.
 #[derive(Clone, Default)]
@@ -25,6 +27,9 @@ impl Watched {
 pub struct Socket {
     pub stream: TcpStream,
     framing: Watched,
+    slot: Arc<Slot>,
+    /// Something was to be written since the last flush that came to its end.
+    unsent: bool,
     /// How long a client may take nothing of what is sent.
     patience: Duration,
     /// Runs while it takes nothing.
@@ -32,18 +37,30 @@ pub struct Socket {
 }
 
 impl Socket {
-    pub fn new(stream: TcpStream, framing: Watched, patience: Duration) -> Self {
-        Self { stream, framing, patience, stalled: None }
+    pub fn new(stream: TcpStream, framing: Watched, slot: Arc<Slot>, patience: Duration) -> Self {
+        Self { stream, framing, slot, unsent: false, patience, stalled: None }
+    }
+
+    /// Whether the HTTP library may have bytes left that the system has not got: whatever is written behind its back
+    /// would stand in their place.
+    pub fn is_unsent(&self) -> bool {
+        self.unsent
     }
 
     /// Ends a write that goes on too long without a byte.
     fn hurry<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.unsent = true;
         if written.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.slot.set_stalled(false);
+            }
             return written;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let Self { patience, slot, .. } = self;
+        let stalled = self.stalled.get_or_insert_with(|| {
+            slot.set_stalled(true);
+            Box::pin(tokio::time::sleep(*patience))
+        });
         ready!(stalled.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
@@ -67,7 +84,13 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        // The HTTP library flushes the socket only when it has written all it had.
+        if matches!(flushed, Poll::Ready(Ok(()))) && self.unsent {
+            self.unsent = false;
+            self.slot.flushed();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

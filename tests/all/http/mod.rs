@@ -7,6 +7,7 @@ mod described;
 mod directories;
 mod edge;
 mod errors;
+mod evicting;
 mod metrics;
 mod paths;
 mod process;

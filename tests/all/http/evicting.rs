@@ -1,0 +1,60 @@
+//! Connections that make room for others: no answer is spoilt.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rowdrive::http::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use super::site::bytes;
+use super::socket::{Live, live_with, read_until};
+
+async fn one_connection() -> Live {
+    live_with(Limits { connections: 1, ..Limits::default() }).await
+}
+
+/// A client whose system takes little at a time.
+async fn narrow(live: &Live) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(live.address).await.unwrap()
+}
+
+/// All that comes until the server closes or falls silent.
+async fn all(socket: &mut TcpStream, silence: Duration) -> Vec<u8> {
+    let (mut got, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while let Ok(Ok(read @ 1..)) = timeout(silence, socket.read(&mut buffer)).await {
+        got.extend_from_slice(&buffer[..read]);
+    }
+    got
+}
+
+/// At every size, some of the answer may lie in the buffers of the HTTP library when another connection comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_sent_to_its_end_is_not_spoilt_by_an_eviction() {
+    let spoilt = |size: usize| async move {
+        let live = one_connection().await;
+        let content = bytes(size);
+        live.site.put("/v1/fs/f", content.clone()).await.is(201);
+        let mut reader = narrow(&live).await;
+        reader.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let mut other = live.connect().await;
+        // Whether it is served or refused depends on how much the system took of the answer.
+        assert!(read_until_answered(&mut other).await.starts_with("HTTP/1.1 "));
+        let got = all(&mut reader, Duration::from_secs(1)).await;
+        let body = got.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+        let body = &got[body..(body + size).min(got.len())];
+        (body != &content[..body.len()]).then_some(size)
+    };
+    let found = join_all((400_000..4_000_000).step_by(200_000).map(spoilt)).await;
+    let found: Vec<usize> = found.into_iter().flatten().collect();
+    assert!(found.is_empty(), "wrong bytes in answers of {found:?} bytes");
+}
+
+async fn read_until_answered(socket: &mut TcpStream) -> String {
+    socket.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    read_until(socket, "\r\n\r\n").await
+}
