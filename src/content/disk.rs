@@ -7,7 +7,7 @@ mod local;
 
 use std::ffi::OsString;
 use std::fmt::Debug;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use futures_util::future::BoxFuture;
 pub use local::Local;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+
+pub use super::room::Space;
 
 /// A call on its way.
 pub type Call<'a, T> = BoxFuture<'a, io::Result<T>>;
@@ -54,6 +56,12 @@ pub trait Disk: Debug + Send + Sync + 'static {
 
     /// Removes a file. Who has it open reads on.
     fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()>;
+
+    /// What is free on the file system of a folder. It takes no time to speak of, and need not be part of a job.
+    fn space<'a>(&'a self, folder: &'a Path) -> Call<'a, Space> {
+        let _ = folder;
+        Box::pin(ready(Err(io::ErrorKind::Unsupported.into())))
+    }
 }
 
 /// A file that is open.

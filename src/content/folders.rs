@@ -11,6 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::disk::{Disk, DiskFile};
+use super::room::Space;
 use crate::schema::FileId;
 
 #[derive(Debug)]
@@ -33,6 +34,11 @@ impl Folders {
 
     pub fn new_dir(&self) -> PathBuf {
         self.dir.join("new")
+    }
+
+    /// None if the file system does not say.
+    pub async fn space(&self) -> Option<Space> {
+        self.disk.space(&self.dir).await.ok()
     }
 
     pub fn staged(&self, id: FileId) -> PathBuf {

@@ -3,7 +3,8 @@
 //! Up to [`INLINE`] bytes, content is a cell of the file row, and this module only makes and reads its value.
 //! Beyond, it is a [content file](format) under the file's id:
 //!
-//! 1. An [`Upload`] streams into `new/<id>`; file and name are durable when it is [`Staged`].
+//! 1. An [`Upload`] streams into `new/<id>`, if it leaves the reserve of the file system alone; file and name are
+//!    durable when it is [`Staged`].
 //! 2. Whoever committed the rows that link to it [holds](Staged::hold) it and [settles](Content::settle) it:
 //!    it moves to `<xx>/<id>`. This is not synced: readers look in both places, and at start-up whoever knows
 //!    the rows settles or removes what is left in `new/`.
@@ -18,6 +19,7 @@ mod error;
 mod folders;
 mod format;
 mod reader;
+mod room;
 mod staged;
 mod stream;
 #[cfg(test)]
@@ -34,12 +36,14 @@ use std::sync::Arc;
 pub use body::Body;
 pub use error::ContentError;
 pub use reader::Large;
+pub use room::RESERVE;
 pub use staged::Staged;
 pub use upload::Upload;
 
 use crate::schema::FileId;
 use disk::{Disk, Local};
 use folders::Folders;
+use room::Room;
 
 /// Up to so many bytes, content is a cell of the file row.
 pub const INLINE: usize = 256 << 10;
@@ -50,6 +54,7 @@ pub const LARGEST: u64 = 1 << 40;
 #[derive(Clone, Debug)]
 pub struct Content {
     folders: Arc<Folders>,
+    room: Arc<Room>,
 }
 
 impl Content {
@@ -66,13 +71,18 @@ impl Content {
         let open = async move {
             let folders = Folders::make(calls, &dir).await?;
             let found = folders.list_new().await?;
-            Ok((Self { folders: Arc::new(folders) }, found))
+            Ok((Self { folders: Arc::new(folders), room: Room::new(RESERVE) }, found))
         };
         run(&*disk, open).await
     }
 
+    /// The same content; uploads leave so many bytes of the file system alone, or an eighth of it if that is less.
+    pub fn with_reserve(self, bytes: u64) -> Self {
+        Self { room: Room::new(bytes), ..self }
+    }
+
     pub fn upload(&self) -> Upload {
-        Upload::new(self.folders.clone())
+        Upload::new(self.folders.clone(), self.room.clone())
     }
 
     /// Moves the file from `new/` to where it stays, not synced. Missing in `new/` is fine: it was done before.

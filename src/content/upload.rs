@@ -8,9 +8,10 @@ use bytes::Bytes;
 use super::error::ContentError;
 use super::folders::Folders;
 use super::format;
+use super::room::{Promise, Room};
 use super::staged::{Held, Staged};
 use super::writer::Writer;
-use super::{INLINE, run};
+use super::{INLINE, LARGEST, run};
 use crate::schema::FileId;
 use crate::schema::file::DATA_VERSION;
 
@@ -24,6 +25,9 @@ const HASH_HERE: usize = 32 << 10;
 /// [`write`](Self::write) that was cancelled.
 pub struct Upload {
     folders: Arc<Folders>,
+    room: Arc<Room>,
+    /// What [`reserve`](Self::reserve) was given, until a file of its own takes it.
+    promise: Option<Promise>,
     /// `None` after an error.
     state: Option<State>,
 }
@@ -35,8 +39,19 @@ enum State {
 }
 
 impl Upload {
-    pub(super) fn new(folders: Arc<Folders>) -> Self {
-        Self { folders, state: Some(State::Small(vec![DATA_VERSION])) }
+    pub(super) fn new(folders: Arc<Folders>, room: Arc<Room>) -> Self {
+        Self { folders, room, promise: None, state: Some(State::Small(vec![DATA_VERSION])) }
+    }
+
+    /// Asks for room, before the first byte comes, for content of this length, or of an unknown one.
+    pub async fn reserve(&mut self, length: Option<u64>) -> Result<(), ContentError> {
+        if length.is_some_and(|length| length > LARGEST) {
+            return Err(ContentError::TooLarge);
+        }
+        // What becomes a cell takes no room here, and the store asks for its own.
+        let length = length.filter(|length| *length > INLINE as u64).unwrap_or(0);
+        self.promise = Some(self.room.promise(length, self.folders.space().await)?);
+        Ok(())
     }
 
     /// Takes the next bytes; waits while the disk is behind.
@@ -47,7 +62,11 @@ impl Upload {
                 State::Small(cell)
             }
             State::Small(cell) => {
-                let writer = Writer::create(self.folders.clone()).await?;
+                let promise = match self.promise.take() {
+                    Some(promise) => promise,
+                    None => self.room.promise(0, self.folders.space().await)?,
+                };
+                let writer = Writer::create(self.folders.clone(), promise).await?;
                 let writer = writer.write(Bytes::from(cell).slice(1..)).await?;
                 State::Large(Box::new(writer.write(bytes).await?))
             }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::error::ContentError;
 use super::folders::Folders;
 use super::format::{BLOCK, Sums};
+use super::room::Promise;
 use super::staged::NewFile;
 use super::{LARGEST, run};
 use crate::schema::file::Digest;
@@ -67,6 +68,7 @@ type Job = JoinHandle<Result<Buffer, ContentError>>;
 /// file of which some part was lost.
 pub struct Writer {
     new: Arc<NewFile>,
+    promise: Promise,
     filling: Buffer,
     /// Where in the file `filling` will stand.
     at: u64,
@@ -77,16 +79,16 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub async fn create(folders: Arc<Folders>) -> Result<Self, ContentError> {
+    pub async fn create(folders: Arc<Folders>, promise: Promise) -> Result<Self, ContentError> {
         let disk = folders.disk.clone();
         let new = run(&*disk, async move { Ok(NewFile::create(folders).await?) });
-        Ok(Self::over(new.await?))
+        Ok(Self::over(new.await?, promise))
     }
 
-    fn over(new: NewFile) -> Self {
+    fn over(new: NewFile, promise: Promise) -> Self {
         let (first, sums) = oneshot::channel();
         let _ = first.send(Sums::new());
-        Self { new: Arc::new(new), filling: Buffer::new(), at: 0, jobs: VecDeque::new(), sums }
+        Self { new: Arc::new(new), promise, filling: Buffer::new(), at: 0, jobs: VecDeque::new(), sums }
     }
 
     pub async fn write(mut self, mut data: Bytes) -> Result<Self, ContentError> {
@@ -98,7 +100,7 @@ impl Writer {
             if self.filling.len == PIECE {
                 let wait = self.jobs.len() == JOBS || self.jobs.front().is_some_and(Job::is_finished);
                 let next = if wait { self.oldest().await? } else { Buffer::new() };
-                self.send_off(next);
+                self.send_off(next).await?;
             }
         }
         Ok(self)
@@ -116,7 +118,10 @@ impl Writer {
     /// Sends what is collected on its way and goes on with the next buffer.
     ///
     /// Checksums are computed in the order of the pieces. While one piece is written, those of the next are.
-    fn send_off(&mut self, next: Buffer) {
+    async fn send_off(&mut self, next: Buffer) -> Result<(), ContentError> {
+        // Asked for every piece: others may have taken what was promised.
+        let space = self.new.folders.space().await;
+        let on_the_way = self.promise.write(self.filling.len as u64, space)?;
         let piece = mem::replace(&mut self.filling, next);
         let (pass, sums) = oneshot::channel();
         let before = mem::replace(&mut self.sums, sums);
@@ -128,14 +133,16 @@ impl Writer {
             sums.add(piece.data());
             let _ = pass.send(sums);
             new.file.write_direct(piece.split().0, at).await?;
+            drop(on_the_way);
             Ok(piece)
         }));
+        Ok(())
     }
 
     /// Writes the rest, the table and the trailer. File and name are durable when it returns.
     pub async fn finish(mut self) -> Result<(Arc<NewFile>, u64, Digest), ContentError> {
         let rest = self.filling.split().1.to_vec();
-        self.send_off(Buffer::new());
+        self.send_off(Buffer::new()).await?;
         while !self.jobs.is_empty() {
             self.oldest().await?;
         }
@@ -161,7 +168,12 @@ mod tests {
     use std::fs::{self, OpenOptions};
 
     use super::super::disk::Local;
+    use super::super::room::{RESERVE, Room};
     use super::*;
+
+    fn promise() -> Promise {
+        Room::new(RESERVE).promise(0, None).unwrap()
+    }
 
     #[tokio::test]
     async fn a_full_disk_ends_the_upload_and_its_file() {
@@ -173,7 +185,7 @@ mod tests {
             let mut new = NewFile::create(folders.clone()).await.unwrap();
             new.file = Arc::new(full());
             assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 1);
-            let failed = match Writer::over(new).write(vec![1; len].into()).await {
+            let failed = match Writer::over(new, promise()).write(vec![1; len].into()).await {
                 Ok(writer) => writer.finish().await.err(),
                 Err(e) => Some(e),
             };
@@ -194,7 +206,7 @@ mod tests {
         let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
         let mut new = NewFile::create(folders).await.unwrap();
         new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let mut writer = Writer::over(new).write(vec![1; PIECE].into()).await.unwrap();
+        let mut writer = Writer::over(new, promise()).write(vec![1; PIECE].into()).await.unwrap();
         assert!(matches!(writer.oldest().await, Err(ContentError::Full(_))));
     }
 
@@ -202,7 +214,7 @@ mod tests {
     async fn there_is_a_largest_file() {
         let dir = tempfile::tempdir().unwrap();
         let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
-        let mut writer = Writer::create(folders).await.unwrap();
+        let mut writer = Writer::create(folders, promise()).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
         assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));

@@ -123,6 +123,7 @@ impl Drive {
             let opened = self.open_file(from).await?;
             let attributes = opened.entry.attributes;
             let mut upload = self.upload();
+            upload.reserve(Some(attributes.size)).await?;
             let stream = opened.body.stream(0, attributes.size);
             pin_mut!(stream);
             let mut gone = false;

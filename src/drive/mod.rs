@@ -95,6 +95,7 @@ impl Drive {
     /// As [`open_with`](Self::open_with), with its content on another disk.
     pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, unsettled) = Content::open_on(disk, content_dir).await?;
+        let content = content.with_reserve(settings.reserve);
         let dropped = cleanup::dropped(&tables, settings.limits.unlinks_listed).await?;
         let metrics = Metrics::default();
         let unlinker =

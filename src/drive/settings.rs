@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::content::RESERVE;
 use crate::schema::Timestamp;
 
 /// What a drive does in its own way, in tests.
@@ -14,6 +15,8 @@ pub struct Settings {
     pub turn: usize,
     /// Cells that a query reads at most; past it the page is short, and has a next one.
     pub work: usize,
+    /// Bytes of the file system that content leaves alone, of a small one an eighth at most.
+    pub reserve: u64,
     pub limits: Thresholds,
 }
 
@@ -63,6 +66,7 @@ impl Default for Settings {
             patience: Duration::from_secs(2),
             turn: 64,
             work: 150_000,
+            reserve: RESERVE,
             limits: Thresholds::DEFAULT,
         }
     }

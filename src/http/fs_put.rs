@@ -55,7 +55,9 @@ pub async fn put(
     // IMPORTANT: all that can be refused is, before the body is polled: that is when the client is told to
     // send it (`100 Continue`).
     app.drive.check_put(&target.path, asked.parents, &condition).await?;
-    let staged = receive(body, app.drive.upload(), asked.length, app.options.max_body).await?;
+    let mut upload = app.drive.upload();
+    upload.reserve(asked.length).await?;
+    let staged = receive(body, upload, asked.length, app.options.max_body).await?;
     if asked.digest.is_some_and(|digest| digest != staged.digest) {
         return Err(Problem::new(
             Kind::DigestMismatch,

@@ -10,7 +10,7 @@ use reqwest::{Client, StatusCode};
 use crate::server::Server;
 
 /// A server whose data folder is a small file system, mounted in a name space of its own.
-fn serve_on_small_disk(data: &Path) -> Server {
+pub fn serve_on_small_disk(data: &Path) -> Server {
     std::fs::create_dir(data).unwrap();
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {

@@ -7,10 +7,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{OFlags, StatVfs, fcntl_getfl, fcntl_setfl, statvfs};
 use rustix::io::Errno;
 
-use super::{Call, Disk, DiskFile, Listed};
+use super::{Call, Disk, DiskFile, Listed, Space};
 
 /// Every call is done, and has blocked, when its future is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,6 +67,14 @@ impl Disk for Local {
 
     fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
         done(fs::remove_file(path))
+    }
+
+    fn space<'a>(&'a self, folder: &'a Path) -> Call<'a, Space> {
+        let space = |stat: StatVfs| {
+            let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+            Space { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks) }
+        };
+        done(statvfs(folder).map(space).map_err(io::Error::from))
     }
 }
 

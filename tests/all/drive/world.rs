@@ -54,8 +54,14 @@ fn clock() -> rowdrive::schema::Timestamp {
 }
 
 /// Those who wait for an operation that is paused wait in vain: not for long.
-pub const SETTINGS: Settings =
-    Settings { clock, patience: Duration::from_millis(20), turn: 64, work: 150_000, limits: Thresholds::DEFAULT };
+pub const SETTINGS: Settings = Settings {
+    clock,
+    patience: Duration::from_millis(20),
+    turn: 64,
+    work: 150_000,
+    reserve: 64 << 20,
+    limits: Thresholds::DEFAULT,
+};
 
 impl World {
     pub async fn new(set_up: &[Op]) -> Self {

@@ -13,6 +13,7 @@ mod paths;
 mod process;
 mod queries;
 mod relocating;
+mod reserve;
 mod site;
 mod socket;
 mod uploads;

@@ -1,0 +1,140 @@
+//! What is kept in reserve of a small disk is not for uploads, however they come: deletes go on.
+
+use std::time::Duration;
+
+use rustix::fs::statvfs;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::socket::read_until;
+use crate::full_disk::serve_on_small_disk;
+use crate::server::Server;
+
+/// An eighth of the disk of 96 MiB.
+const RESERVE: u64 = 12 << 20;
+
+struct Small {
+    server: Server,
+    _scratch: tempfile::TempDir,
+}
+
+impl Small {
+    fn start() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let server = serve_on_small_disk(&scratch.path().join("data"));
+        Self { server, _scratch: scratch }
+    }
+
+    /// Bytes free on the disk of the server, which nobody else sees.
+    fn free(&self) -> u64 {
+        let seen = format!("/proc/{}/root{}", self.server.id(), self.server.data.display());
+        let stat = statvfs(seen).unwrap();
+        stat.f_bavail * stat.f_frsize
+    }
+
+    /// Sends a head, and returns the connection.
+    async fn begin(&self, name: &str, headers: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(&self.server.address).await.unwrap();
+        let head = format!("PUT /v1/fs/{name} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.unwrap();
+        socket
+    }
+
+    /// The status of an upload that waits to be told to go on.
+    async fn asked(&self, name: &str, length: u64) -> (String, TcpStream) {
+        let mut socket = self.begin(name, &format!("Expect: 100-continue\r\nContent-Length: {length}")).await;
+        let answer = read_until(&mut socket, "\r\n\r\n").await;
+        (answer.split(' ').nth(1).unwrap_or_default().to_owned(), socket)
+    }
+
+    async fn delete_all(&self, names: std::ops::Range<usize>) {
+        let client = reqwest::Client::new();
+        for name in names {
+            let deleted = client.delete(self.server.url(&format!("/v1/fs/d/{name}"))).send().await.unwrap();
+            assert_eq!(deleted.status(), 204, "{name}, {} KiB free", self.free() >> 10);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_does_not_fit_is_refused_before_it_is_sent() {
+    let small = Small::start();
+    let room = small.free() - RESERVE;
+    assert_eq!(small.asked("much", room + (4 << 20)).await.0, "507");
+    // What was promised to one is not promised to another, until it leaves.
+    let (status, first) = small.asked("half", room / 2).await;
+    assert_eq!(status, "100");
+    assert_eq!(small.asked("other-half", room * 5 / 8).await.0, "507");
+    // A small file is none of its business.
+    let put = reqwest::Client::new().put(small.server.url("/v1/fs/small")).body("x").send().await.unwrap();
+    assert_eq!(put.status(), 201);
+    drop(first);
+    for _ in 0..400 {
+        let (status, _socket) = small.asked("other-half", room * 5 / 8).await;
+        if status == "100" {
+            return;
+        }
+        assert_eq!(status, "507");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the room of an upload that was cut is not given to others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_of_unknown_length_stops_before_the_reserve() {
+    let small = Small::start();
+    let client = reqwest::Client::new();
+    for name in 0..60 {
+        let put = client.put(small.server.url(&format!("/v1/fs/d/{name}"))).body(vec![b'x'; 100]).send().await.unwrap();
+        assert_eq!(put.status(), 201);
+    }
+    let socket = small.begin("endless", "Transfer-Encoding: chunked").await;
+    let (mut answer, mut body) = socket.into_split();
+    let sender = tokio::spawn(async move {
+        let piece = [format!("{:x}\r\n", 1 << 16).into_bytes(), vec![7; 1 << 16], b"\r\n".to_vec()].concat();
+        while body.write_all(&piece).await.is_ok() {}
+        body
+    });
+    let mut told = vec![0; 20];
+    let mut least = small.free();
+    let mut told_at_last = Box::pin(timeout(Duration::from_secs(60), answer.read_exact(&mut told)));
+    while timeout(Duration::from_millis(1), &mut told_at_last).await.is_err() {
+        least = least.min(small.free());
+    }
+    drop(told_at_last);
+    // The tables' own log grows a little meanwhile.
+    assert!(least > RESERVE - (1 << 20), "{} KiB were free", least >> 10);
+    assert!(told.starts_with(b"HTTP/1.1 507 "), "{}", String::from_utf8_lossy(&told));
+    small.delete_all(0..30).await;
+    drop(answer);
+    drop(sender.await.unwrap());
+    small.delete_all(30..60).await;
+    assert_eq!(small.asked("after", 1 << 20).await.0, "100");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_stalls_has_not_taken_the_reserve() {
+    let small = Small::start();
+    let client = reqwest::Client::new();
+    for name in 0..40 {
+        let put = client.put(small.server.url(&format!("/v1/fs/d/{name}"))).body(vec![b'x'; 100]).send().await.unwrap();
+        assert_eq!(put.status(), 201);
+    }
+    // It was promised all there is, and sends all but the last bytes.
+    let length = small.free() - RESERVE - (3 << 20);
+    let mut upload = small.begin("big", &format!("Content-Length: {length}")).await;
+    let piece = vec![7; 1 << 16];
+    for _ in 0..(length >> 16) - 1 {
+        upload.write_all(&piece).await.unwrap();
+    }
+    for _ in 0..200 {
+        if small.free() < RESERVE + (6 << 20) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(small.free() > RESERVE && small.free() < RESERVE + (6 << 20), "{} KiB free", small.free() >> 10);
+    assert_eq!(small.asked("more", 4 << 20).await.0, "507");
+    small.delete_all(0..40).await;
+}
