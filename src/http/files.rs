@@ -30,7 +30,8 @@ const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "or
            ("order" = Option<String>, Query, pattern = "^(desc|asc)$", description = "`desc` unless told: newest first"),
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
-    responses((status = 200, description = "A page of files", body = entry::Page<'static>)))]
+    responses((status = 200, description = "A page of files", body = entry::Page<'static>,
+        headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &KNOWN)?;
     let mut ask = FilesAsk {
@@ -50,7 +51,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let scope = scope(&ask);
     ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let found = app.drive.files(&ask).await.map_err(under_missing)?;
-    respond::page(None, &found.nodes, found.next.map(|(time, id)| scope.seal(&encode(time, id))))
+    respond::page(None, &found.nodes, found.next.map(|(time, id)| scope.seal(&encode(time, id))), &uri)
 }
 
 /// What a cursor is bound to: all that decides which files are passed, and in which order.

@@ -23,7 +23,8 @@ use crate::schema::{FileId, Name};
            ("under" = Option<String>, Query, description = "Only below this directory, as `/photos`"),
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
-    responses((status = 200, description = "A page of files", body = entry::Page<'static>)))]
+    responses((status = 200, description = "A page of files", body = entry::Page<'static>,
+        headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["name", "under", "limit", "cursor"])?;
     let text = params
@@ -44,7 +45,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
     let next = found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
-    respond::page(None, &found.nodes, next)
+    respond::page(None, &found.nodes, next, &uri)
 }
 
 /// 16 bytes of the id, then the folded name, which is at most twice as long as a name.

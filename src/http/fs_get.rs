@@ -57,7 +57,7 @@ pub async fn get(
     headers: HeaderMap,
 ) -> Result<Response> {
     if target.directory {
-        return listing::get(&app, &target.path, uri.query(), &headers).await;
+        return listing::get(&app, &target.path, &uri, &headers).await;
     }
     for _ in 0..TRIES {
         let entry = match app.drive.stat(&target.path).await {

@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
@@ -80,9 +80,10 @@ fn media_range(text: &str) -> Option<(&str, u32)> {
            ("prefix" = Option<String>, Query, description = "Only names that start so"),
            ("kind" = Option<String>, Query, pattern = "^(file|directory)$", description = "Only these")),
     responses((status = 200, description = "A page of entries, or all of them, by `Accept`",
-        content((entry::Page<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")))))]
-pub async fn get(app: &App, path: &DrivePath, query: Option<&str>, headers: &HeaderMap) -> Result<Response> {
-    let params = Params::parse(query, &["limit", "cursor", "prefix", "kind"])?;
+        content((entry::Page<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")),
+        headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
+pub async fn get(app: &App, path: &DrivePath, uri: &Uri, headers: &HeaderMap) -> Result<Response> {
+    let params = Params::parse(uri.query(), &["limit", "cursor", "prefix", "kind"])?;
     let format = Format::wanted(headers);
     let ask = ListAsk {
         kind: params.choice("kind", &[("file", Kind::File), ("directory", Kind::Directory)])?,
@@ -91,7 +92,7 @@ pub async fn get(app: &App, path: &DrivePath, query: Option<&str>, headers: &Hea
         limit: params.limit()?,
     };
     let mut response = if format == Format::Json {
-        page(&app.drive, path, ask, params.text("cursor")).await?
+        page(&app.drive, path, ask, params.text("cursor"), uri).await?
     } else if params.has("limit") || params.has("cursor") {
         return Err(Problem::malformed(
             "This format lists the whole directory: send neither `limit` nor `cursor`, or ask for application/json.",
@@ -103,7 +104,7 @@ pub async fn get(app: &App, path: &DrivePath, query: Option<&str>, headers: &Hea
     Ok(response)
 }
 
-async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>) -> Result<Response> {
+async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>, uri: &Uri) -> Result<Response> {
     let scope = Scope::new("listing").filter(Some(path.as_str())).filter(Some(&ask.prefix)).filter(match ask.kind {
         None => None,
         Some(Kind::File) => Some("file"),
@@ -111,7 +112,7 @@ async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<
     });
     ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
     let listing = drive.list(path, &ask).await.map_err(Problem::reading)?;
-    respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)))
+    respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)), uri)
 }
 
 /// A position is a kind and a name.

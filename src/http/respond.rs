@@ -1,11 +1,13 @@
 //! JSON answers.
 
-use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LINK};
+use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 
 use super::entry::{Entries, Page};
+use super::headers;
 use super::problem::{Problem, Result};
 use crate::drive::Node;
 use crate::schema::DrivePath;
@@ -17,11 +19,30 @@ pub fn json(value: &impl Serialize) -> Result<Response> {
     json_of(value, ENTRY)
 }
 
-/// A page of entries; `path` is the directory's, if it lists one.
-pub fn page(path: Option<&DrivePath>, nodes: &[Node], next: Option<String>) -> Result<Response> {
+/// A page of entries; `path` is the directory's, if it lists one. `uri` asked for it.
+pub fn page(path: Option<&DrivePath>, nodes: &[Node], next: Option<String>, uri: &Uri) -> Result<Response> {
+    let link = next.as_ref().map(|cursor| headers::value(next_link(uri, cursor))).transpose()?;
     // The path is there whole, and its last name once more.
     let bytes: usize = nodes.iter().map(|node| ENTRY + 2 * node.path().as_str().len()).sum();
-    json_of(&Page { path: path.map(DrivePath::as_str), entries: Entries(nodes), next }, ENTRY + bytes)
+    let page = Page { path: path.map(DrivePath::as_str), entries: Entries(nodes), next };
+    let mut response = json_of(&page, ENTRY + bytes)?;
+    if let Some(link) = link {
+        response.headers_mut().insert(LINK, link);
+    }
+    Ok(response)
+}
+
+/// What would end a target in a `Link` early, or is no part of a URI at all.
+const LINKED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
+
+/// Where the next page is (RFC 8288): this request, path-absolute, with another cursor.
+fn next_link(uri: &Uri, cursor: &str) -> String {
+    let is_cursor = |part: &&str| percent_decode_str(part.split('=').next().unwrap_or_default()).eq(*b"cursor");
+    let kept = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty() && !is_cursor(part));
+    let cursor = ["cursor=", cursor].concat();
+    let query = kept.chain([cursor.as_str()]).collect::<Vec<_>>().join("&");
+    let [path, query] = [uri.path(), &query].map(|part| utf8_percent_encode(part, LINKED));
+    format!("<{path}?{query}>; rel=\"next\"")
 }
 
 /// `bytes` is about how long it gets: a buffer that grows is copied again and again.
@@ -33,4 +54,25 @@ fn json_of(value: &impl Serialize, bytes: usize) -> Result<Response> {
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
     Ok((headers, body).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_is_this_request_with_another_cursor() {
+        for (asked, link) in [
+            ("/v1/files", "</v1/files?cursor=N>; rel=\"next\""),
+            ("/v1/files?", "</v1/files?cursor=N>; rel=\"next\""),
+            ("/v1/files?cursor=old&limit=2", "</v1/files?limit=2&cursor=N>; rel=\"next\""),
+            (
+                "/v1/fs/%C3%BC%3E/?limit=2&c%75rsor=old&&kind=file",
+                "</v1/fs/%C3%BC%3E/?limit=2&kind=file&cursor=N>; rel=\"next\"",
+            ),
+            ("http://localhost/v1/find?name=a%26cursor", "</v1/find?name=a%26cursor&cursor=N>; rel=\"next\""),
+        ] {
+            assert_eq!(next_link(&asked.parse().unwrap(), "N"), link, "{asked}");
+        }
+    }
 }

@@ -211,3 +211,43 @@ async fn a_page_is_filled_however_many_files_are_passed_on_the_way() {
     let page = site.get("/v1/files?type=image/*&limit=1").await.is(200);
     assert_eq!((page.names(), page.next()), (vec!["old.png".to_owned()], None));
 }
+
+/// The target of `Link: <...>; rel="next"` (RFC 8288).
+fn linked(page: &super::site::Answer) -> Option<String> {
+    let link = page.header("link")?;
+    let target = link.strip_prefix('<').and_then(|rest| rest.strip_suffix(">; rel=\"next\""));
+    Some(target.unwrap_or_else(|| panic!("{link}")).to_owned())
+}
+
+#[tokio::test]
+async fn the_link_of_a_page_leads_where_its_cursor_does() {
+    let site = Site::new().await;
+    for n in 0..7 {
+        site.files(&[&format!("/v1/fs/%C3%BC%3E%22/x/cat%20{n}.jpg")]).await;
+    }
+    for first in [
+        "/v1/fs/%C3%BC%3E%22/x/?limit=2",
+        "/v1/fs/%C3%BC%3E%22/x/?kind=file&limit=3&prefix=cat%20",
+        "/v1/files?limit=2&under=/%C3%BC%3E%22&order=asc",
+        "/v1/find?name=cat*&limit=3&under=%2F%C3%BC%3E%22/x",
+    ] {
+        let all = site.get(&first.replace("limit=2", "limit=100").replace("limit=3", "limit=100")).await.is(200);
+        assert_eq!((all.names().len(), all.header("link")), (7, None), "{first}");
+        let (mut by_link, mut by_cursor, mut pages) = (Vec::new(), Vec::new(), 0);
+        let mut at = Some(first.to_owned());
+        let mut cursor = String::new();
+        while let Some(target) = at {
+            let page = site.get(&target).await.is(200);
+            by_link.extend(page.names());
+            let same = site.get(&format!("{first}{cursor}")).await.is(200);
+            by_cursor.extend(same.names());
+            assert_eq!(linked(&page).is_some(), page.next().is_some(), "{target}");
+            cursor = same.next().map(|next| format!("&cursor={next}")).unwrap_or_default();
+            at = linked(&page);
+            pages += 1;
+        }
+        assert!(pages >= 3, "{first}: {pages} pages");
+        assert_eq!(by_link, by_cursor, "{first}");
+        assert_eq!(by_link, all.names(), "{first}");
+    }
+}
