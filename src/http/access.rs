@@ -24,6 +24,7 @@ use super::router::label;
 use super::{App, host, linger};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Runs a request under an id of its own, renders the problem that came of it, and logs it when its body is
 /// sent or its client has left.
@@ -68,6 +69,8 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
     line.status = Some(response.status().as_u16());
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is.
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     if let Ok(id) = HeaderValue::try_from(id.to_string()) {
         headers.insert(REQUEST_ID, id);
     }

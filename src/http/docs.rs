@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
 use axum::response::{IntoResponse, Redirect, Response};
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
@@ -23,7 +23,9 @@ const PAGE: &str = r#"<!DOCTYPE html>
 /// Without `validatorUrl` it would ask a server of its makers whether the description is valid.
 const START: &str = r##"SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", validatorUrl: null, tryItOutEnabled: true });
 "##;
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+/// It sends requests at a click, so that no page elsewhere may lay a frame of it under the pointer.
+const POLICY: &str =
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
 /// `/docs`.
 pub async fn to_page() -> Redirect {
@@ -49,6 +51,8 @@ fn served(mime: &'static str, body: Bytes) -> Response {
         (CONTENT_TYPE, HeaderValue::from_static(mime)),
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        // For browsers that know no `frame-ancestors`.
+        (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     ];
     (headers, body).into_response()
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::cursor::Scope;
 use super::extract::Params;
 use super::extract::identity::user;
-use super::fs_put::is_media_type;
+use super::extract::media_type;
 use super::problem::{Kind, Problem, Result};
 use super::{App, entry, respond};
 use crate::drive::{DriveError, FilesAsk, MimeFilter};
@@ -88,8 +88,8 @@ fn decode(position: &[u8]) -> Result<(Timestamp, FileId)> {
 
 /// `image/*`, or a whole type; without case and parameters.
 fn mime_filter(text: &str) -> Result<MimeFilter> {
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if !is_media_type(&essence) || essence.starts_with('*') {
+    let essence = media_type::essence(text.trim()).unwrap_or_default().to_ascii_lowercase();
+    if essence.is_empty() || essence.starts_with('*') {
         return Err(Problem::malformed(
             "`type` is a whole media type, as in image/jpeg, or image/* for all of its kind.",
         ));
@@ -119,7 +119,7 @@ mod tests {
     fn types_are_whole_or_all_of_a_kind() {
         assert_eq!(mime_filter("image/*").unwrap(), MimeFilter::Top("image/".into()));
         assert_eq!(mime_filter("Text/Plain; charset=utf-8").unwrap(), MimeFilter::Exact("text/plain".into()));
-        for bad in ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c"] {
+        for bad in ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c", "image/png;, text/html"] {
             assert!(mime_filter(bad).is_err(), "{bad}");
         }
     }

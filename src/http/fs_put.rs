@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::extract::body::{declared, receive, refuse_any};
 use super::extract::digest::repr_digest;
+use super::extract::media_type;
 use super::extract::path::location;
 use super::extract::{Creator, Params, Preconditions, Target, single};
 use super::problem::{Kind, Problem, Result};
@@ -107,7 +108,7 @@ impl Upload {
             single(headers, &OC_MTIME)?.map(|t| Timestamp::parse_unix(t.trim()).map_err(bad_mtime)).transpose()?;
         let modified = params.time("modified", Timestamp::parse)?;
         Ok(Self {
-            mime: media_type(path, headers)?,
+            mime: type_of(path, headers)?,
             modified: modified.or(mtime),
             mtime_accepted: mtime.is_some() && modified.is_none(),
             parents: params.flag("parents", true)?,
@@ -118,26 +119,20 @@ impl Upload {
 }
 
 /// `Content-Type` if it is specific, else what the name suggests.
-fn media_type(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
+fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
     let sent = single(headers, &CONTENT_TYPE)?.map(str::trim).filter(|t| !t.is_empty());
-    let essence = sent.and_then(|t| t.split(';').next()).unwrap_or_default().trim();
+    let essence = sent.map_or(Some(""), media_type::essence);
     let vague = ["", "application/octet-stream", "application/x-www-form-urlencoded"];
-    if vague.iter().any(|v| essence.eq_ignore_ascii_case(v)) {
+    if essence.is_some_and(|essence| vague.iter().any(|v| essence.eq_ignore_ascii_case(v))) {
         return Ok(mime_guess::from_path(path.last()).first_or_octet_stream().essence_str().to_owned());
     }
     match sent {
-        Some(mime) if mime.len() <= TYPE_BYTES && is_media_type(essence) => Ok(mime.to_owned()),
+        Some(mime) if mime.len() <= TYPE_BYTES && essence.is_some() => Ok(mime.to_owned()),
         _ => Err(Problem::malformed(format!(
-            "Content-Type is a type and a subtype, as in image/jpeg, in at most {TYPE_BYTES} bytes."
+            "Content-Type is one type and subtype, as in image/jpeg, with parameters as RFC 9110 has them, in at most \
+             {TYPE_BYTES} bytes."
         ))),
     }
-}
-
-/// Two tokens and a slash (RFC 9110 section 8.3.1).
-pub fn is_media_type(essence: &str) -> bool {
-    let token =
-        |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-    essence.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype))
 }
 
 /// `If-Unmodified-Since` names a version by its date. Dates are coarse and no condition of a commit: the
@@ -229,7 +224,7 @@ mod tests {
     fn a_type_is_kept_if_specific_else_guessed() {
         let of = |name: &str, sent: Option<&'static str>| {
             let headers = sent.map(|s| (CONTENT_TYPE, HeaderValue::from_static(s)));
-            media_type(&DrivePath::parse(name).unwrap(), &HeaderMap::from_iter(headers)).ok()
+            type_of(&DrivePath::parse(name).unwrap(), &HeaderMap::from_iter(headers)).ok()
         };
         for (name, sent, mime) in [
             ("/a.jpg", None, "image/jpeg"),
@@ -241,7 +236,8 @@ mod tests {
         ] {
             assert_eq!(of(name, sent).as_deref(), Some(mime), "{name} {sent:?}");
         }
-        for bad in ["image", "/jpeg", "image/", "a b/c", "image/jpeg/x"] {
+        for bad in ["image", "/jpeg", "image/", "a b/c", "image/jpeg/x", "image/png;, text/html", "text/plain; charset"]
+        {
             assert_eq!(of("/a", Some(bad)), None, "{bad}");
         }
     }

@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use uuid::Uuid;
 
 use super::extract::digest::REPR_DIGEST;
+use super::extract::media_type;
 use super::http_date::HttpDate;
 use super::problem::{Problem, Result};
 use crate::schema::FileId;
@@ -63,7 +64,8 @@ pub fn value(text: String) -> Result<HeaderValue> {
 
 /// Types that a browser may show in place: pictures except SVG, PDF, plain text, audio and video.
 fn is_inline(mime: &str) -> bool {
-    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // What older versions let pass, a browser might take for several types, of which it heeds the last.
+    let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
         Some(("image", subtype)) => !subtype.contains("svg") && !subtype.contains("xml"),
         Some(("audio" | "video", _)) => true,
@@ -116,6 +118,7 @@ mod tests {
             "application/octet-stream",
             "text/javascript",
             "text/plainx",
+            "image/png;, text/html",
             "image",
             "",
         ] {

@@ -6,7 +6,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
-use super::single;
+use super::{media_type, single};
 use crate::content::{Staged, Upload};
 use crate::http::edge::pace::Slow;
 use crate::http::problem::{Kind, Problem, Result};
@@ -63,8 +63,8 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
 
 /// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
 pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T> {
-    let essence = single(headers, &CONTENT_TYPE)?.and_then(|t| t.split(';').next()).unwrap_or_default();
-    if !essence.trim().eq_ignore_ascii_case("application/json") {
+    let essence = single(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
+    if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
         return Err(Problem::new(Kind::MediaType, "Send the body as Content-Type: application/json."));
     }
     declared(headers, Some(JSON_BYTES))?;

@@ -3,7 +3,7 @@
 //! - [`path`]: which file or directory a request names
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
 //! - [`condition`]: what must hold (RFC 9110 section 13)
-//! - [`digest`] reads `Repr-Digest` (RFC 9530)
+//! - [`digest`] reads `Repr-Digest` (RFC 9530); [`media_type`] what is said to be a type
 //! - [`identity`]: who it is
 //! - [`body`]: JSON bodies and uploads
 
@@ -11,6 +11,7 @@ pub mod body;
 pub mod condition;
 pub mod digest;
 pub mod identity;
+pub mod media_type;
 pub mod path;
 pub mod query;
 

@@ -27,6 +27,7 @@ async fn head_has_the_headers_of_get() {
         ("repr-digest", "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:"),
         ("content-disposition", "inline; filename=\"f.txt\"; filename*=UTF-8''f.txt"),
         ("x-content-type-options", "nosniff"),
+        ("cross-origin-resource-policy", "same-origin"),
         ("content-security-policy", "sandbox; default-src 'none'"),
     ] {
         assert_eq!(get.header(name), Some(value), "{name}");
@@ -34,7 +35,8 @@ async fn head_has_the_headers_of_get() {
     assert!(get.header("access-control-allow-origin").is_none());
     for target in ["/v1/fs/nothing", "/v1/fs/f.txt/", "/v1/fs/f.txt/x", "/v1/stat/nothing", "/v1/fs/no/thing/"] {
         site.send("HEAD", target, &[], "").await.is(404);
-        site.get(target).await.problem(404, "not-found");
+        let missing = site.get(target).await.problem(404, "not-found");
+        assert_eq!(missing.header("cross-origin-resource-policy"), Some("same-origin"));
     }
     site.get("/v1/fs/f.txt?limit=1").await.problem(400, "malformed");
     site.get("/v1/fs/f.txt?download=maybe").await.problem(400, "malformed");

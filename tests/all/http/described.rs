@@ -211,6 +211,8 @@ async fn the_page_loads_nothing_from_elsewhere() {
     let site = Site::new().await;
     assert_eq!(site.send("GET", "/docs", &[], "").await.headers["location"], "/docs/");
     let page = site.send("GET", "/docs/", &[], "").await;
+    assert_eq!(page.header("x-frame-options"), Some("DENY"));
+    assert!(page.header("content-security-policy").unwrap().contains("frame-ancestors 'none'"), "{page:?}");
     let text = String::from_utf8(page.body.to_vec()).unwrap();
     assert!(!text.contains("//"), "{text}");
     for part in text.split(['"']).filter(|part| part.ends_with(".js") || part.ends_with(".css")) {

@@ -137,7 +137,14 @@ async fn types_are_kept_or_guessed() {
         assert_eq!(made.json()["type"], stored, "{name} {sent:?}");
         assert_eq!(site.get(&format!("/v1/fs/{name}")).await.header("content-type"), Some(stored));
     }
-    site.send("PUT", "/v1/fs/a", &[("content-type", "jpeg")], "x").await.problem(400, "malformed");
+    for bad in ["jpeg", "image/png;, text/html", "image/png, text/html", "image/png; a=\"b"] {
+        site.send("PUT", "/v1/fs/a", &[("content-type", bad)], "x").await.problem(400, "malformed");
+        let posted = site.send("POST", "/v1/copy", &[("content-type", bad)], "{}").await;
+        posted.problem(415, "media-type");
+    }
+    let list = "application/json;, text/html";
+    site.send("POST", "/v1/copy", &[("content-type", list)], "{}").await.problem(415, "media-type");
+    site.get("/v1/fs/a").await.is(404);
 }
 
 #[tokio::test]
