@@ -9,14 +9,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::extract::body::{declared, receive, refuse_any};
-use super::extract::digest::repr_digest;
+use super::extract::digest::Digests;
 use super::extract::media_type;
 use super::extract::path::location;
 use super::extract::{Creator, Params, Preconditions, Target, single};
 use super::problem::{Kind, Problem, Result};
 use super::{App, entry, headers, respond};
 use crate::drive::{Condition, DriveError, Made, Node, PutOptions, Versions};
-use crate::schema::file::Digest;
 use crate::schema::{DrivePath, Timestamp};
 
 pub const OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
@@ -32,6 +31,7 @@ const TYPE_BYTES: usize = 255;
            ("modified" = Option<String>, Query, format = DateTime, description = "When the content was made: RFC 3339, with a zone"),
            ("X-OC-Mtime" = Option<String>, Header, description = "The same, in unix seconds"),
            ("Repr-Digest" = Option<String>, Header, description = "`sha-256=:<base64>:`, verified"),
+           ("Content-Digest" = Option<String>, Header, description = "The same: a body has no coding here"),
            ("If-Match" = Option<String>, Header, description = "Replace only this version"),
            ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
            ("If-Unmodified-Since" = Option<String>, Header, description = "Replace only a version that is not newer")),
@@ -59,12 +59,7 @@ pub async fn put(
     let mut upload = app.drive.upload();
     upload.reserve(asked.length).await?;
     let staged = receive(body, upload, asked.length, app.options.max_body).await?;
-    if asked.digest.is_some_and(|digest| digest != staged.digest) {
-        return Err(Problem::new(
-            Kind::DigestMismatch,
-            "The body has another SHA-256 than Repr-Digest says, so nothing is stored: send it again.",
-        ));
-    }
+    asked.digests.check(staged.digest)?;
     let options = PutOptions {
         mime: asked.mime,
         creator: creator.0,
@@ -86,7 +81,7 @@ struct Upload {
     modified: Option<Timestamp>,
     mtime_accepted: bool,
     parents: bool,
-    digest: Option<Digest>,
+    digests: Digests,
     length: Option<u64>,
 }
 
@@ -112,7 +107,7 @@ impl Upload {
             modified: modified.or(mtime),
             mtime_accepted: mtime.is_some() && modified.is_none(),
             parents: params.flag("parents", true)?,
-            digest: repr_digest(headers)?,
+            digests: Digests::read(headers)?,
             length: declared(headers, limit)?,
         })
     }

@@ -5,11 +5,14 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 
+use super::digest::Digests;
 use super::{media_type, single};
 use crate::content::{Staged, Upload};
 use crate::http::edge::pace::Slow;
 use crate::http::problem::{Kind, Problem, Result};
+use crate::schema::file::Digest;
 
 /// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
 const JSON_BYTES: u64 = 64 * 1024;
@@ -68,6 +71,7 @@ pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Resul
         return Err(Problem::new(Kind::MediaType, "Send the body as Content-Type: application/json."));
     }
     declared(headers, Some(JSON_BYTES))?;
+    let digests = Digests::read(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();
     while let Some(piece) = pieces.next().await {
@@ -76,6 +80,9 @@ pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Resul
             return Err(Problem::too_large(JSON_BYTES));
         }
         text.extend_from_slice(&piece);
+    }
+    if !digests.is_empty() {
+        digests.check(Digest(Sha256::digest(&text).into()))?;
     }
     serde_json::from_slice(&text).map_err(|error| {
         let what: String = error.to_string().chars().take(200).collect();

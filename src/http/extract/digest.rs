@@ -1,14 +1,16 @@
-//! `Repr-Digest` (RFC 9530): a dictionary of structured fields (RFC 9651) whose values are byte sequences.
+//! `Repr-Digest` and `Content-Digest` (RFC 9530): dictionaries of structured fields (RFC 9651) whose values are byte
+//! sequences. A body is taken without a coding, so that both are of the same bytes.
 
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use crate::http::problem::{Problem, Result};
+use crate::http::problem::{Kind, Problem, Result};
 use crate::schema::file::Digest;
 
 pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 
 /// RFC 9651 section 4.2.7: missing padding is forgiven.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -16,10 +18,39 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The SHA-256 that a body is said to have. Other algorithms do not count; what is malformed is refused.
-pub fn repr_digest(headers: &HeaderMap) -> Result<Option<Digest>> {
+/// What a body is said to be, by one header or both.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Digests([Option<Digest>; 2]);
+
+impl Digests {
+    /// The SHA-256 of each header. Other algorithms do not count; what is malformed is refused.
+    pub fn read(headers: &HeaderMap) -> Result<Self> {
+        Ok(Self([read(headers, &REPR_DIGEST)?, read(headers, &CONTENT_DIGEST)?]))
+    }
+
+    /// Whether there is one to check.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    pub fn check(&self, found: Digest) -> Result<()> {
+        for (said, name) in self.0.iter().zip(["Repr-Digest", "Content-Digest"]) {
+            if said.is_some_and(|said| said != found) {
+                return Err(Problem::new(
+                    Kind::DigestMismatch,
+                    format!("The body has another SHA-256 than {name} says, so nothing was done: send it again."),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Digest>> {
+    let malformed =
+        || Problem::malformed(format!("{name} is written sha-256=:<base64 of 32 bytes>: as RFC 9530 says."));
     let mut found = None;
-    for value in headers.get_all(REPR_DIGEST) {
+    for value in headers.get_all(name) {
         let members = value.to_str().ok().and_then(dictionary);
         for (key, bytes) in members.ok_or_else(malformed)? {
             if key == "sha-256" {
@@ -29,10 +60,6 @@ pub fn repr_digest(headers: &HeaderMap) -> Result<Option<Digest>> {
         }
     }
     Ok(found)
-}
-
-fn malformed() -> Problem {
-    Problem::malformed("Repr-Digest is written sha-256=:<base64 of 32 bytes>: as RFC 9530 says.")
 }
 
 /// The members of one field line. A line that is empty or ends with a comma is malformed.
@@ -87,7 +114,7 @@ mod tests {
         for line in lines {
             headers.append(REPR_DIGEST, HeaderValue::from_str(line).unwrap());
         }
-        repr_digest(&headers).map_err(|_| ())
+        super::read(&headers, &REPR_DIGEST).map_err(|_| ())
     }
 
     #[test]

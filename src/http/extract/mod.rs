@@ -3,7 +3,7 @@
 //! - [`path`]: which file or directory a request names
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
 //! - [`condition`]: what must hold (RFC 9110 section 13)
-//! - [`digest`] reads `Repr-Digest` (RFC 9530); [`media_type`] what is said to be a type
+//! - [`digest`]: what the bytes of a body are said to be (RFC 9530); [`media_type`] what is said to be a type
 //! - [`identity`]: who it is
 //! - [`body`]: JSON bodies and uploads
 

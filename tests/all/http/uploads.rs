@@ -163,7 +163,22 @@ async fn digests_are_verified_before_anything_is_made() {
         assert!(!read.load(Ordering::Relaxed), "{bad}");
     }
     let large = bytes(400_000);
-    site.send("PUT", "/v1/fs/p/f", &[("repr-digest", &good)], large).await.problem(400, "digest-mismatch");
+    for header in ["repr-digest", "content-digest"] {
+        site.send("PUT", "/v1/fs/p/f", &[(header, &good)], large.clone()).await.problem(400, "digest-mismatch");
+        site.send("PUT", "/v1/fs/f", &[(header, "sha-256=:AAAA:")], "hello").await.problem(400, "malformed");
+        let json = [("content-type", "application/json"), (header, good.as_str())];
+        let copy = site.send("POST", "/v1/copy", &json, r#"{"from":"/f","to":"/p"}"#).await;
+        copy.problem(400, "digest-mismatch");
+    }
+    // Both are checked, whichever is right.
+    let other = digest(b"other");
+    for headers in
+        [[("repr-digest", &good), ("content-digest", &other)], [("repr-digest", &other), ("content-digest", &good)]]
+    {
+        let headers = headers.map(|(name, value)| (name, value.as_str()));
+        site.send("PUT", "/v1/fs/p/f", &headers, "hello").await.problem(400, "digest-mismatch");
+    }
+    site.send("PUT", "/v1/fs/f", &[("repr-digest", &good), ("content-digest", &good)], "hello").await.is(200);
     assert_eq!(site.names("/v1/fs/").await, ["f"]);
     assert_eq!(site.get("/v1/fs/f").await.text(), "hello");
     assert_eq!(site.content_files(0).await.len(), 0);
