@@ -160,10 +160,7 @@ fn whole(
     Body::from_stream(stream::once(async { Ok(first) }).chain(rest))
 }
 
-/// An error that is about this very file names it in the log.
+/// What is logged of an error stands within a span that names the file.
 fn failed(error: DriveError, path: &DrivePath) -> Problem {
-    if let DriveError::Content(cause) = &error {
-        tracing::error!(path = ?path.as_str(), ?cause, "content cannot be read");
-    }
-    Problem::reading(error)
+    tracing::error_span!("file", path = ?path.as_str()).in_scope(|| Problem::reading(error))
 }

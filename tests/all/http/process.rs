@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,13 +168,12 @@ async fn a_newer_store_is_refused_with_both_versions() {
     assert!(versions.iter().all(|version| said.contains(version)), "{said}");
 }
 
-#[test]
-fn the_log_is_lines_of_json_whatever_is_asked() {
-    let scratch = tempfile::tempdir().unwrap();
-    let log = scratch.path().join("log");
+/// A server whose log goes to a file, and its address.
+fn serve_with_log(scratch: &Path) -> (Child, PathBuf, String) {
+    let log = scratch.join("log");
     let mut child = Command::new(env!("CARGO_BIN_EXE_rowdrive"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-        .arg(scratch.path().join("data"))
+        .arg(scratch.join("data"))
         .env_remove("RUST_LOG")
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(&log).unwrap())
@@ -183,15 +182,50 @@ fn the_log_is_lines_of_json_whatever_is_asked() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
     let address = line.trim().split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    (child, log, address)
+}
+
+/// A log, and each of its lines.
+fn lines_of(log: &Path) -> (String, Vec<Value>) {
+    let log = std::fs::read_to_string(log).unwrap();
+    let lines = log.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect();
+    (log, lines)
+}
+
+#[test]
+fn damage_is_logged_once_with_the_path_of_its_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    assert!(put(&address, "/v1/fs/d/photo.jpg", &"x".repeat(600_000)).starts_with("HTTP/1.1 201 "));
+    let content = scratch.path().join("data/content");
+    let folders = std::fs::read_dir(content).unwrap().map(|folder| folder.unwrap().path());
+    let files: Vec<_> =
+        folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|f| f.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+    assert!(get(&address, "/v1/fs/d/photo.jpg").starts_with("HTTP/1.1 5"));
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
+    assert_eq!(errors.len(), 1, "{log}");
+    let told = errors[0].to_string();
+    assert!(told.contains("/d/photo.jpg") && told.contains("block 0 does not match"), "{told}");
+}
+
+#[test]
+fn the_log_is_lines_of_json_whatever_is_asked() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
     let asked = ["/v1/fs/%0A%1B[31m\"x\\", "/v1/fs/\u{202e}照", "/healthz?secret=1"];
     for path in asked {
         get(&address, path);
     }
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    let log = std::fs::read_to_string(log).unwrap();
-    let lines: Vec<Value> =
-        log.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect();
+    let (log, lines) = lines_of(&log);
     let access: Vec<_> = lines.iter().filter(|l| l["target"] == "access").map(|l| &l["fields"]).collect();
     assert_eq!(access.len(), asked.len(), "{log}");
     for (fields, status) in access.iter().zip([400, 404, 200]) {
