@@ -7,13 +7,17 @@ use bytes::Bytes;
 use crate::schema::dir::State;
 use crate::schema::op::{self, Phase};
 use crate::schema::{CF, DirId, FileId, OpId, ValueError, unlink};
-use crate::table::{Ask, RowCursor, RowRange, StoreError, Tables};
+use crate::table::{Ask, RowCursor, RowKey, RowRange, StoreError, Tables};
 
 /// Rows listed at a time.
 const LISTED: usize = 10_000;
 
 pub struct Left {
     operations: HashMap<OpId, Phase>,
+    /// Operations whose records cannot be read: nobody knows how their rows read.
+    unknown: HashSet<OpId>,
+    /// Rows that cannot be read: table, key and why.
+    pub unreadable: Vec<(&'static str, RowKey, ValueError)>,
     /// Content files that are to be removed.
     pub dropped: HashSet<FileId>,
     /// Content files that are where uploads are staged.
@@ -33,17 +37,28 @@ pub enum Reading {
 
 impl Left {
     pub async fn read(tables: &Tables, staged: &[FileId]) -> Result<Self, StoreError> {
-        let mut operations = HashMap::new();
+        let (mut operations, mut unknown, mut unreadable) = (HashMap::new(), HashSet::new(), Vec::new());
         let all = |table, ask| RowCursor::new(table, RowRange::all(), ask, LISTED).rest(tables);
         for (key, row) in all(op::TABLE, Ask::cells(op::columns())).await? {
-            // A record that cannot be read is none: its marks will be told.
-            if let (Ok(id), Ok(Some((phase, _)))) = (op::decode_key(&key), op::record(&row)) {
-                operations.insert(id, phase);
+            let id = op::decode_key(&key);
+            match id.clone().and_then(|id| Ok((id, op::record(&row)?))) {
+                Ok((id, Some((phase, _)))) => drop(operations.insert(id, phase)),
+                Ok((_, None)) => {}
+                Err(error) => {
+                    unknown.extend(id);
+                    unreadable.push((op::TABLE, key, error));
+                }
             }
         }
-        let dropped = all(unlink::TABLE, Ask::families(&[CF])).await?;
-        let dropped = dropped.iter().filter_map(|(key, _)| unlink::decode_key(key).ok()).collect();
-        Ok(Self { operations, dropped, staged: staged.iter().copied().collect(), going: HashSet::new() })
+        let mut dropped = HashSet::new();
+        for (key, _) in all(unlink::TABLE, Ask::families(&[CF])).await? {
+            match unlink::decode_key(&key) {
+                Ok(id) => drop(dropped.insert(id)),
+                Err(error) => unreadable.push((unlink::TABLE, key, error)),
+            }
+        }
+        let staged = staged.iter().copied().collect();
+        Ok(Self { operations, unknown, unreadable, dropped, staged, going: HashSet::new() })
     }
 
     pub fn count(&self) -> u64 {
@@ -54,6 +69,9 @@ impl Left {
     pub fn reading(&self, mark: Option<&Bytes>) -> Result<Reading, ValueError> {
         let Some(mark) = mark else { return Ok(Reading::Live) };
         let state = State::decode(mark)?;
+        if self.unknown.contains(&state.op()) {
+            return Err(ValueError::Damaged { what: "record of the operation that holds it" });
+        }
         Ok(match self.operations.get(&state.op()) {
             None => Reading::Dead(state),
             Some(phase) if state.is_live(*phase) => Reading::Live,

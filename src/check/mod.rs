@@ -118,6 +118,10 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     async fn all(&mut self) -> Result<()> {
+        for (table, key, error) in std::mem::take(&mut self.left.unreadable) {
+            self.sound = false;
+            self.find(Kind::Unreadable, table, printed(&key), None, error.to_string());
+        }
         (self.tell)(Told::Stage("directories"));
         let whole = match self.tree().await {
             Ok(strays) => self.stray_directories(strays).await.map(|()| true),

@@ -1,64 +1,157 @@
 //! What no name reaches any more: content files of dropped versions, and what an earlier process left.
+//!
+//! The rows of the `unlink` table are the queue: a row is put with the very plan that drops a version, and goes when
+//! the content is gone. What is kept in memory only saves reading them: it is bounded, and whatever overflows, fails
+//! or was left by an earlier process is listed from the store. A file that cannot be removed holds up no other; it is
+//! tried again, with longer and longer pauses.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use super::{Result, Thresholds};
+use super::background::Pauses;
+use super::metrics::Metrics;
+use super::{Result, Settings};
 use crate::content::Content;
 use crate::schema::file::{self, Location};
 use crate::schema::{CF, FileId, unlink};
 use crate::table::{Ask, Plan, RowCursor, RowRange, Tables};
 
-enum Job {
-    /// A committed plan has put its `unlink` row.
-    Unlink(FileId),
-    /// Found where uploads are staged when the process began.
-    Unsettled(FileId),
-}
-
 /// Removes content files in the background.
 pub(super) struct Unlinker {
-    jobs: Mutex<Option<UnboundedSender<Job>>>,
+    shared: Arc<Shared>,
     task: Mutex<Option<JoinHandle<()>>>,
-    waiting: Gauge,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// Nothing is to be done, now or later.
+    at_rest: watch::Sender<bool>,
+    metrics: Metrics,
+    settings: Settings,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Committed plans have put their `unlink` rows.
+    dropped: VecDeque<FileId>,
+    /// Found where uploads are staged when the process began.
+    unsettled: Vec<FileId>,
+    /// There are rows in the store that are not in `dropped`.
+    list: bool,
+    /// Files that were tried last and are to be tried again.
+    failed: usize,
+    /// What failed is tried again at this time.
+    again: Option<Instant>,
+    closed: bool,
+}
+
+enum Job {
+    Unlink(Vec<FileId>),
+    Settle(Vec<FileId>),
+    List,
+    /// Nothing now, but perhaps at this time.
+    Wait(Option<Instant>),
+    End,
+}
+
+impl Shared {
+    fn with<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = change(&mut queue);
+        let waiting = queue.dropped.len() + queue.unsettled.len() + queue.failed;
+        self.metrics.cleanup.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        done
+    }
+
+    /// What is to be done next.
+    fn next(&self) -> Job {
+        let now = Instant::now();
+        self.with(|queue| {
+            if queue.closed {
+                return Job::End;
+            }
+            if queue.again.is_some_and(|at| at <= now) {
+                queue.again = None;
+                queue.list = true;
+            }
+            if !queue.dropped.is_empty() {
+                let count = self.settings.limits.unlinks_at_a_time.min(queue.dropped.len());
+                return Job::Unlink(queue.dropped.drain(..count).collect());
+            }
+            if mem::take(&mut queue.list) {
+                queue.failed = 0;
+                return if queue.unsettled.is_empty() {
+                    Job::List
+                } else {
+                    // The rows after them.
+                    queue.list = true;
+                    Job::Settle(mem::take(&mut queue.unsettled))
+                };
+            }
+            self.at_rest.send_replace(queue.again.is_none());
+            Job::Wait(queue.again)
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.with(|queue| queue.closed)
+    }
+
+    /// So many files, or rows, are to be tried again.
+    fn failed(&self, count: usize, pauses: &mut Pauses) {
+        self.with(|queue| {
+            queue.failed += count;
+            if queue.again.is_none() {
+                queue.again = Some(Instant::now() + pauses.longer());
+            }
+        });
+    }
 }
 
 impl Unlinker {
-    /// `waiting` shows how many content files are still to be looked at.
-    pub fn start(tables: Tables, content: Content, waiting: Gauge, limits: Thresholds) -> Self {
-        let (jobs, queue) = unbounded_channel();
-        let task = tokio::spawn(run(tables, content, queue, waiting.clone(), limits.unlinks_at_a_time));
-        Self { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)), waiting }
-    }
-
-    fn send(&self, job: Job) {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closed queue loses nothing: the `unlink` row is there, and the next start reads it.
-        if let Some(jobs) = jobs.as_ref()
-            && jobs.send(job).is_ok()
-        {
-            self.waiting.inc();
-        }
+    /// Takes over what an earlier process left, too: `unsettled` was listed before the first request, so that nothing
+    /// of this process is among it.
+    pub fn start(
+        tables: Tables,
+        content: Content,
+        unsettled: Vec<FileId>,
+        metrics: Metrics,
+        settings: Settings,
+    ) -> Self {
+        let queue = Queue { unsettled, list: true, ..Queue::default() };
+        let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), watch::Sender::new(false));
+        let shared = Arc::new(Shared { queue, wake, at_rest, metrics, settings });
+        let task = tokio::spawn(Worker { tables, content, shared: shared.clone() }.run());
+        Self { shared, task: Mutex::new(Some(task)) }
     }
 
     pub fn unlink(&self, id: FileId) {
-        self.send(Job::Unlink(id));
+        self.shared.with(|queue| {
+            self.shared.at_rest.send_replace(false);
+            if queue.dropped.len() < self.shared.settings.limits.unlinks_listed {
+                queue.dropped.push_back(id);
+            } else {
+                queue.list = true;
+            }
+        });
+        self.shared.wake.notify_one();
     }
 
-    /// Takes over what an earlier process left: listed before the first request, so that nothing of this
-    /// process is among it.
-    pub fn settle(&self, unsettled: Vec<FileId>, dropped: Vec<FileId>) {
-        unsettled.into_iter().for_each(|id| self.send(Job::Unsettled(id)));
-        dropped.into_iter().for_each(|id| self.send(Job::Unlink(id)));
+    /// Waits until nothing is to be done, what failed included.
+    pub async fn at_rest(&self) {
+        // It fails if the sender is gone only, and it is here.
+        let _ = self.shared.at_rest.subscribe().wait_for(|at_rest| *at_rest).await;
     }
 
-    /// Does what is queued, then ends.
+    /// Ends after the files at hand. What is left is in the rows, and the next start reads them.
     pub async fn close(&self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.end();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task
             && let Err(error) = task.await
@@ -66,33 +159,119 @@ impl Unlinker {
             tracing::error!(%error, "clean-up ended early");
         }
     }
+
+    fn end(&self) {
+        self.shared.with(|queue| queue.closed = true);
+        self.shared.wake.notify_one();
+    }
 }
 
-/// The files whose content is to be removed, as the `unlink` rows say.
-pub(super) async fn dropped(tables: &Tables, listed: usize) -> Result<Vec<FileId>> {
-    let rows = RowCursor::new(unlink::TABLE, RowRange::all(), Ask::families(&[CF]), listed).rest(tables).await?;
-    rows.iter().map(|(key, _)| Ok(unlink::decode_key(key)?)).collect()
+impl Drop for Unlinker {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
-async fn run(tables: Tables, content: Content, mut queue: UnboundedReceiver<Job>, waiting: Gauge, at_a_time: usize) {
-    let mut jobs = Vec::new();
-    while queue.recv_many(&mut jobs, at_a_time).await > 0 {
-        let mut gone = Vec::new();
-        let taken = jobs.len();
-        for job in jobs.drain(..) {
-            match job {
-                Job::Unlink(id) => gone.push(id),
-                Job::Unsettled(id) => {
-                    if let Err(error) = unsettled(&tables, &content, id).await {
-                        tracing::warn!(%error, file = %id, "staged content could not be settled");
+struct Worker {
+    tables: Tables,
+    content: Content,
+    shared: Arc<Shared>,
+}
+
+impl Worker {
+    async fn run(self) {
+        let mut pauses = Pauses::new(self.shared.settings.retry);
+        loop {
+            match self.shared.next() {
+                Job::End => return,
+                Job::Unlink(ids) => self.unlink(&ids, &mut pauses).await,
+                Job::Settle(ids) => self.settle(ids, &mut pauses).await,
+                Job::List => self.list(&mut pauses).await,
+                Job::Wait(None) => self.shared.wake.notified().await,
+                Job::Wait(Some(at)) => drop(tokio::time::timeout_at(at, self.shared.wake.notified()).await),
+            }
+        }
+    }
+
+    /// Removes what all rows name, page by page.
+    async fn list(&self, pauses: &mut Pauses) {
+        let limits = &self.shared.settings.limits;
+        let mut rows = RowCursor::new(unlink::TABLE, RowRange::all(), Ask::families(&[CF]), limits.unlinks_listed);
+        let (mut unreadable, mut failed) = (0, 0);
+        loop {
+            let page = match rows.next(&self.tables).await {
+                Ok(Some(page)) => page,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "content files to be removed cannot be listed: tried again");
+                    return self.shared.failed(1, pauses);
+                }
+            };
+            let mut ids = Vec::with_capacity(page.len());
+            for (key, _) in &page {
+                match unlink::decode_key(key) {
+                    Ok(id) => ids.push(id),
+                    Err(error) => {
+                        unreadable += 1;
+                        tracing::error!(row = %key.escape_ascii(), %error, "a row of content to be removed cannot be read: it is passed by");
                     }
                 }
             }
+            for ids in ids.chunks(limits.unlinks_at_a_time) {
+                if self.shared.is_closed() {
+                    return;
+                }
+                failed += self.remove(ids).await;
+            }
         }
-        if let Err(error) = remove(&tables, &content, &gone).await {
-            tracing::warn!(%error, files = gone.len(), "content of dropped files stays until the next start");
+        self.shared.metrics.unreadable(unlink::TABLE, unreadable);
+        match failed {
+            0 => pauses.reset(),
+            failed => self.shared.failed(failed, pauses),
         }
-        waiting.dec_by(i64::try_from(taken).unwrap_or(i64::MAX));
+    }
+
+    async fn unlink(&self, ids: &[FileId], pauses: &mut Pauses) {
+        let failed = self.remove(ids).await;
+        if failed > 0 {
+            self.shared.failed(failed, pauses);
+        }
+    }
+
+    async fn settle(&self, ids: Vec<FileId>, pauses: &mut Pauses) {
+        let mut left = Vec::new();
+        for id in ids {
+            if self.shared.is_closed() {
+                return;
+            }
+            if let Err(error) = unsettled(&self.tables, &self.content, id).await {
+                tracing::warn!(%error, file = %id, "staged content could not be settled: tried again");
+                left.push(id);
+            }
+        }
+        if !left.is_empty() {
+            self.shared.with(|queue| queue.unsettled = left);
+            self.shared.failed(0, pauses);
+        }
+    }
+
+    /// Removes these files together, so that they share the syncs of their folders; if that fails, each alone. How
+    /// many are still to be removed.
+    async fn remove(&self, ids: &[FileId]) -> usize {
+        if remove(&self.tables, &self.content, ids).await.is_ok() {
+            return 0;
+        }
+        let mut failed = 0;
+        for id in ids {
+            if self.shared.is_closed() {
+                return failed;
+            }
+            if let Err(error) = remove(&self.tables, &self.content, &[*id]).await {
+                tracing::warn!(%error, file = %id, "content of a dropped file could not be removed: tried again");
+                failed += 1;
+            }
+        }
+        failed
     }
 }
 
@@ -107,9 +286,6 @@ async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()>
 
 /// First the files, durably, then the rows that name them.
 async fn remove(tables: &Tables, content: &Content, ids: &[FileId]) -> Result<()> {
-    if ids.is_empty() {
-        return Ok(());
-    }
     content.remove(ids).await?;
     let finish = ids.iter().map(|id| unlink::removal(*id)).collect();
     tables.commit(Plan { finish, ..Plan::default() }).await?;

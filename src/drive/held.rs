@@ -12,7 +12,7 @@
 //! and take the mark off the one row they want otherwise.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,26 +27,30 @@ use crate::table::{Ask, Refusal, Row, RowKey};
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 /// The operations that are at work in this process: only their owners undo them and remove their records.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Running(Mutex<HashSet<OpId>>);
 
 /// Says that an operation is at work, until it is dropped.
-pub(super) struct Owner<'a>(&'a Running, OpId);
+#[derive(Debug)]
+pub(super) struct Owner {
+    running: Arc<Running>,
+    pub op: OpId,
+}
 
 impl Running {
-    pub fn own(&self, op: OpId) -> Owner<'_> {
+    pub fn own(self: &Arc<Self>, op: OpId) -> Owner {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(op);
-        Owner(self, op)
+        Owner { running: self.clone(), op }
     }
 
-    fn has(&self, op: OpId) -> bool {
+    pub fn has(&self, op: OpId) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&op)
     }
 }
 
-impl Drop for Owner<'_> {
+impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        self.running.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.op);
     }
 }
 

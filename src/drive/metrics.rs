@@ -19,6 +19,12 @@ pub(super) struct Metrics {
     stored_bytes: Family<Held, Counter>,
     /// Content files of dropped versions that are still to be removed.
     pub cleanup: Gauge,
+    unreadable: Family<Table, Gauge>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Table {
+    table: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -58,6 +64,8 @@ impl Metrics {
         let help = "Paths of folders that queries took from memory";
         registry.register("paths_kept", help, walks.kept.clone());
         registry.register("paths_read", "Paths of folders that queries read from rows", walks.read.clone());
+        let help = "Rows of work to be done that cannot be read, and are passed by";
+        registry.register("cleanup_unreadable", help, self.unreadable.clone());
         registry.register("cleanup_waiting", "Content files that wait to be removed", self.cleanup.clone());
     }
 
@@ -84,6 +92,11 @@ impl Metrics {
         };
         let how = if done { "done" } else { "undone" };
         self.ended.get_or_create(&Ended { operation, how }).inc();
+    }
+
+    /// So many rows of this table were passed by when it was read last.
+    pub fn unreadable(&self, table: &'static str, rows: i64) {
+        self.unreadable.get_or_create(&Table { table }).set(rows);
     }
 
     pub fn stored(&self, attributes: &Attributes) {

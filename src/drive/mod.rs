@@ -10,11 +10,13 @@
 //! - `put`, `mkdir`, `remove`, `relocate`, `copy`: one file an operation
 //! - `subtree`: moving and deleting whole directories; `held`: the rows that such an operation holds
 //! - `list`, `open`: reading; `query`: files by time and by name, over `settle` and `walk`
+//! - `background`: clean-up that nobody waits for, tried again until it is done
 //! - `cleanup`: content files that no name reaches; what an earlier process left
 //! - `settings`: how long it waits, and how much it does at a time
 //! - `metrics`: what operators see of all this
 
 pub mod ask;
+mod background;
 mod cleanup;
 mod copy;
 pub mod error;
@@ -45,11 +47,14 @@ pub use ask::{
 use prometheus_client::registry::Registry;
 use tokio::sync::RwLock;
 
+use background::Background;
+pub use background::Retry;
 use cleanup::Unlinker;
 pub use error::{DriveError, Result, StoreError};
 use held::Running;
 use metrics::Metrics;
 pub use settings::{Settings, Thresholds};
+use subtree::Settling;
 use walk::{Moves, Walks};
 
 use crate::content::disk::{Disk, Local};
@@ -74,6 +79,8 @@ struct Inner {
     file_moves: Arc<Moves>,
     unlinker: Arc<Unlinker>,
     running: Arc<Running>,
+    background: Background,
+    settling: Settling,
     metrics: Metrics,
     settings: Settings,
     /// Held for reading by every change that is under way; false once the drive is closed.
@@ -81,8 +88,8 @@ struct Inner {
 }
 
 impl Drive {
-    /// Opens a drive on a store that [`migrate::up`](crate::migrate::up) has brought up to date. What an
-    /// earlier process left unfinished is listed now and settled in the background.
+    /// Opens a drive on a store that [`migrate::up`](crate::migrate::up) has brought up to date. What an earlier
+    /// process left unfinished is settled in the background.
     pub async fn open(tables: Tables, content_dir: &Path) -> Result<Self> {
         Self::open_with(tables, content_dir, Settings::default()).await
     }
@@ -96,25 +103,24 @@ impl Drive {
     pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, unsettled) = Content::open_on(disk, content_dir).await?;
         let content = content.with_reserve(settings.reserve);
-        let dropped = cleanup::dropped(&tables, settings.limits.unlinks_listed).await?;
         let metrics = Metrics::default();
-        let unlinker =
-            Arc::new(Unlinker::start(tables.clone(), content.clone(), metrics.cleanup.clone(), settings.limits));
+        let unlinker = Unlinker::start(tables.clone(), content.clone(), unsettled, metrics.clone(), settings);
         let walks = Walks::new(tables.clone(), settings.limits.walks_kept);
         let inner = Arc::new(Inner {
             tables,
             content,
             walks,
             file_moves: Arc::default(),
-            unlinker,
+            unlinker: Arc::new(unlinker),
             running: Arc::default(),
+            background: Background::default(),
+            settling: Settling::default(),
             metrics,
             settings,
             open: RwLock::new(true),
         });
-        inner.unlinker.settle(unsettled, dropped);
         let drive = Self { inner };
-        drive.settle_operations(drive.left_over().await?);
+        drive.settle_records();
         Ok(drive)
     }
 
@@ -128,6 +134,8 @@ impl Drive {
             content: content.clone(),
             unlinker: unlinker.clone(),
             running: running.clone(),
+            background: Background::default(),
+            settling: Settling::default(),
             metrics: metrics.clone(),
             settings: *settings,
             open: RwLock::new(true),
@@ -154,10 +162,20 @@ impl Drive {
         self.stat(&DrivePath::root()).await.map(|_| ())
     }
 
-    /// Waits for changes and clean-up that are under way. Changes begun after it are refused.
+    /// Waits for changes that are under way. Changes begun after it are refused. Clean-up stops at its next piece:
+    /// rows name what is left of it, and the next start goes on with it.
     pub async fn close(&self) {
+        self.inner.background.close();
         *self.inner.open.write().await = false;
+        self.inner.background.ended().await;
         self.inner.unlinker.close().await;
+    }
+
+    /// Waits until all clean-up is done: of changes that are under way, and of what an earlier process left.
+    pub async fn idle(&self) {
+        drop(self.inner.open.write().await);
+        self.inner.background.ended().await;
+        self.inner.unlinker.at_rest().await;
     }
 
     /// Runs a change to its end, whether or not its caller waits for it: a plan that was sent may happen, so

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::background::Retry;
 use crate::content::RESERVE;
 use crate::schema::Timestamp;
 
@@ -17,6 +18,8 @@ pub struct Settings {
     pub work: usize,
     /// Bytes of the file system that content leaves alone, of a small one an eighth at most.
     pub reserve: u64,
+    /// The pauses between tries of clean-up that failed.
+    pub retry: Retry,
     pub limits: Thresholds,
 }
 
@@ -49,7 +52,8 @@ pub struct Thresholds {
     pub copies_at_a_time: usize,
     /// Content files removed at a time, so that they share the syncs of their folders.
     pub unlinks_at_a_time: usize,
-    /// Rows of content files to be removed that are listed at a time.
+    /// Content files to be removed that are kept in memory; what is more is listed from the store again, so many at a
+    /// time.
     pub unlinks_listed: usize,
     /// Records of operations that are listed at a time.
     pub records_listed: usize,
@@ -67,6 +71,7 @@ impl Default for Settings {
             turn: 64,
             work: 150_000,
             reserve: RESERVE,
+            retry: Retry { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
             limits: Thresholds::DEFAULT,
         }
     }
@@ -88,7 +93,7 @@ impl Thresholds {
         copies_at_a_time: 16,
         unlinks_at_a_time: 500,
         unlinks_listed: 10_000,
-        records_listed: 10_000,
+        records_listed: 1_000,
         files_queried: 1_000,
         walks_kept: 50_000,
     };

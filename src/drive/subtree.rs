@@ -16,6 +16,7 @@ mod close;
 mod closed;
 mod finish;
 mod keys;
+mod records;
 mod stage;
 mod undo;
 
@@ -31,6 +32,7 @@ use crate::schema::{CF, DirId, DrivePath, Name, OpId};
 use crate::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange, StoreError};
 use batch::Batch;
 pub(super) use keys::Keys;
+pub(super) use records::Settling;
 
 /// An operation at work, with its record written.
 struct Operation<'a> {
@@ -138,15 +140,20 @@ impl Drive {
         let Operation { what, cells, .. } = operation;
         match done {
             Ok(()) => {
-                drop((owner, preparing));
-                self.finish_in_time(id, what, cells).await;
+                drop(preparing);
+                self.finish_in_time(owner, what, cells).await;
                 Ok(())
             }
-            Err(Stopped::Unknown(error)) => Err(error),
+            // Its record tells what became of it: it is settled as one of an earlier process is.
+            Err(Stopped::Unknown(error)) => {
+                drop(owner);
+                self.settle_records();
+                Err(error)
+            }
             Err(Stopped::Failed(error)) => {
-                if let Err(cause) = self.undo_operation(id, &what).await {
-                    tracing::error!(operation = %id, %cause, "it is undone by the next start");
-                }
+                let undone = self.undo_operation(id, &what).await;
+                drop(owner);
+                self.or_later(id, undone);
                 Err(error)
             }
         }

@@ -156,7 +156,7 @@ async fn what_the_next_start_settles_is_not_wrong() {
         let clean = World::new(SET_UP).await;
         let begun = clean.store.steps();
         clean.run(op).await.unwrap();
-        clean.drive.close().await;
+        clean.idle().await;
         for step in begun + 1..=clean.store.steps() {
             let mut world = World::new(SET_UP).await;
             world.store.at(step, Fault::StopAfter);
@@ -168,8 +168,7 @@ async fn what_the_next_start_settles_is_not_wrong() {
             assert!(matches!(op, Op::Put(..)) || summary.strays == 0, "{op:?} stopped after {step}: {findings:#?}");
             unsettled += summary.unsettled;
             world.restart().await;
-            world.settled().await;
-            world.drive.close().await;
+            world.idle().await;
             world.nothing_wrong().await;
         }
     }

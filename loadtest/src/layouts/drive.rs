@@ -194,6 +194,7 @@ impl Layout for Whole {
     }
 
     async fn close(&self) -> Result<()> {
+        self.0.idle().await;
         self.0.close().await;
         Ok(())
     }

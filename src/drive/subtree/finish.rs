@@ -6,9 +6,9 @@ use std::ops::Bound;
 use super::batch::Batch;
 use super::closed::Closed;
 use super::{forget, rebased};
-use crate::drive::held::Patience;
+use crate::drive::held::{Owner, Patience};
 use crate::drive::put::drop_version;
-use crate::drive::{Drive, Result};
+use crate::drive::{Drive, DriveError, Result};
 use crate::schema::dir::{self, Entry, State};
 use crate::schema::file::Location;
 use crate::schema::op::{Kind, What};
@@ -21,27 +21,39 @@ struct Dropped {
     rows: Vec<RowChange>,
     large: Vec<FileId>,
     files: usize,
+    /// Whether the drive's closing stops it.
+    stops: bool,
 }
 
 impl Drive {
     /// Finishes now, or goes on after the answer if there is much to do.
-    pub(super) async fn finish_in_time(&self, id: OpId, what: What, cells: usize) {
-        let drive = self.clone();
-        let finish = async move {
-            if let Err(cause) = drive.finish_operation(id, &what).await {
-                tracing::error!(operation = %id, %cause, "it is finished by the next start");
-            }
-        };
+    pub(super) async fn finish_in_time(&self, owner: Owner, what: What, cells: usize) {
         if cells <= self.limits().cells_before_answer {
-            return finish.await;
+            return self.finish_or_later(owner, &what).await;
         }
-        let drive = self.clone();
+        let (drive, under_way) = (self.clone(), self.inner.background.begin());
         tokio::spawn(async move {
-            let open = drive.inner.open.read().await;
-            if *open {
-                finish.await;
-            }
+            drive.finish_or_later(owner, &what).await;
+            drop(under_way);
         });
+    }
+
+    async fn finish_or_later(&self, owner: Owner, what: &What) {
+        let id = owner.op;
+        let finished = self.finish_operation(id, what).await;
+        drop(owner);
+        self.or_later(id, finished);
+    }
+
+    /// What did not work now is tried again in the background, until it is done or the drive is closed.
+    pub(super) fn or_later(&self, id: OpId, done: Result<()>) {
+        match done {
+            Ok(()) | Err(DriveError::Closing) => {}
+            Err(cause) => {
+                tracing::warn!(operation = %id, %cause, "the clean-up of an operation is tried again");
+                self.settle_records();
+            }
+        }
     }
 
     /// Settles every row of a committed operation, then removes its record.
@@ -56,7 +68,7 @@ impl Drive {
                     mine.push(Closed { op: id, path: DrivePath::from_key(key)?, id: dir::decode_id(dir)? });
                 }
             }
-            self.finish_rows(id, what, &mine).await?;
+            self.finish_rows(id, what, &mine, true).await?;
         }
         self.inner.tables.commit(forget(id)).await?;
         self.inner.metrics.ended(what, true);
@@ -64,7 +76,8 @@ impl Drive {
     }
 
     /// Settles rows that this committed operation had closed when they were read; others may settle them meanwhile.
-    async fn finish_rows(&self, id: OpId, what: &What, rows: &[Closed]) -> Result<()> {
+    /// Clean-up that nobody waits for `stops` between two pages when the drive is closed.
+    async fn finish_rows(&self, id: OpId, what: &What, rows: &[Closed], stops: bool) -> Result<()> {
         match &what.kind {
             Kind::Move { to } => {
                 let mut batch = Batch::new(self);
@@ -75,7 +88,7 @@ impl Drive {
                 batch.commit().await?;
             }
             Kind::Delete => {
-                let mut dropped = Dropped::default();
+                let mut dropped = Dropped { stops, ..Dropped::default() };
                 for row in rows {
                     self.drop_files(row, &mut dropped).await?;
                 }
@@ -92,6 +105,9 @@ impl Drive {
                     self.inner.tables.commit(Plan { finish, ..Plan::default() }).await?;
                 }
             }
+        }
+        if stops {
+            self.inner.background.go_on()?;
         }
         let mut batch = Batch::new(self);
         rows.iter().for_each(|row| batch.add(State::Closed(id).remove(&row.path)));
@@ -125,7 +141,11 @@ impl Drive {
     }
 
     async fn drop_now(&self, dropped: &mut Dropped) -> Result<()> {
-        let Dropped { rows: finish, large, .. } = std::mem::take(dropped);
+        let stops = dropped.stops;
+        if stops {
+            self.inner.background.go_on()?;
+        }
+        let Dropped { rows: finish, large, .. } = std::mem::replace(dropped, Dropped { stops, ..Dropped::default() });
         if !finish.is_empty() {
             self.inner.tables.commit(Plan { finish, ..Plan::default() }).await?;
             large.into_iter().for_each(|id| self.inner.unlinker.unlink(id));
@@ -160,6 +180,6 @@ impl Drive {
                 Some(_) => {}
             }
         }
-        self.finish_rows(id, what, &[row]).await
+        self.finish_rows(id, what, &[row], false).await
     }
 }

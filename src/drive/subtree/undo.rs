@@ -6,7 +6,7 @@ use crate::drive::{Drive, Result};
 use crate::schema::dir::{self, State};
 use crate::schema::op::{self, Kind, Phase, What};
 use crate::schema::{CF, DrivePath, OpId};
-use crate::table::{Ask, Outcome, Plan, RowCursor, RowRange};
+use crate::table::{Ask, Outcome, Plan};
 
 impl Drive {
     /// Prepared to aborted. What it is then: the record may have been committed meanwhile, or be gone.
@@ -37,6 +37,7 @@ impl Drive {
         for root in roots {
             let mut keys = self.keys(root, Ask::cells(vec![dir::state_column()]));
             while let Some(rows) = keys.next(self).await? {
+                self.inner.background.go_on()?;
                 let mut batch = Batch::new(self);
                 for (key, row) in &rows {
                     let mine = marks.iter().find(|(mark, _)| row.get(CF, dir::STATE) == Some(mark));
@@ -50,38 +51,5 @@ impl Drive {
         self.inner.tables.commit(forget(id)).await?;
         self.inner.metrics.ended(what, false);
         Ok(())
-    }
-
-    /// The operations that an earlier process left, as their records say. To be called before the first request.
-    pub(in crate::drive) async fn left_over(&self) -> Result<Vec<(OpId, Phase, What)>> {
-        let mut found = Vec::new();
-        let records =
-            RowCursor::new(op::TABLE, RowRange::all(), Ask::cells(op::columns()), self.limits().records_listed);
-        for (key, row) in records.rest(&self.inner.tables).await? {
-            if let Some((phase, what)) = op::record(&row)? {
-                found.push((op::decode_key(&key)?, phase, what));
-            }
-        }
-        Ok(found)
-    }
-
-    /// Finishes or undoes them, in the background.
-    pub(in crate::drive) fn settle_operations(&self, left: Vec<(OpId, Phase, What)>) {
-        let drive = self.clone();
-        tokio::spawn(async move {
-            let open = drive.inner.open.read().await;
-            for (id, phase, what) in left.into_iter().filter(|_| *open) {
-                let done = match phase {
-                    Phase::Committed => drive.finish_operation(id, &what).await,
-                    Phase::Prepared | Phase::Aborted => drive.undo_operation(id, &what).await,
-                };
-                match done {
-                    Ok(()) => {
-                        tracing::info!(operation = %id, from = %what.from, "settled what an earlier process left")
-                    }
-                    Err(cause) => tracing::error!(operation = %id, %cause, "it is settled by the next start"),
-                }
-            }
-        });
     }
 }

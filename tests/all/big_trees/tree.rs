@@ -126,6 +126,7 @@ impl World {
     /// The same store in a new process, as it were: what the engine counts begins anew.
     pub async fn reopened(self) -> Self {
         let Self { drive, tables, rocks, folder } = self;
+        drive.idle().await;
         drive.close().await;
         rocks.close().await;
         drop((drive, tables, rocks));

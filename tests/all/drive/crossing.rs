@@ -115,7 +115,7 @@ async fn crossings(ours: Op) {
                     world.store.log(),
                     other_store.log()
                 );
-                other.close().await;
+                other.idle().await;
                 world.nothing_left_over().await;
                 both_half_done += usize::from(both);
                 gave_up += answers.iter().filter(|(_, answer)| *answer == Err(No::Unknown)).count();

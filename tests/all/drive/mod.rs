@@ -8,9 +8,11 @@
 //! - `crossing`: two operations, both half done at once
 //! - `queries`: changes in the middle of listings, time queries and finds
 //! - `periods`: files of a period below a folder, held to a full scan
+//! - `background`: clean-up that goes on after errors, and stops when the drive is closed
 //! - `damage`: content that is not what its entry says
 //! - `held`: rows that an operation on a subtree holds
 
+mod background;
 mod crossing;
 mod damage;
 mod held;

@@ -130,7 +130,7 @@ async fn with_faults(at: At, faults: &[Fault]) -> usize {
         let begun = count_of(&clean);
         clean.run(*op).await.unwrap();
         // Clean-up in the background has steps too.
-        clean.drive.close().await;
+        clean.idle().await;
         let steps = count_of(&clean) - begun;
         for fault in faults {
             for step in 1..=steps {
@@ -168,7 +168,7 @@ async fn with_faults(at: At, faults: &[Fault]) -> usize {
                 world.drive.close().await;
                 world.restart().await;
                 world.settled().await;
-                world.drive.close().await;
+                world.idle().await;
                 world.nothing_wrong().await;
                 count += 1;
             }
@@ -254,7 +254,7 @@ async fn a_change_goes_on_to_its_end_when_its_caller_leaves() {
             caller.abort();
             assert!(caller.await.unwrap_err().is_cancelled());
             left.notify_one();
-            world.drive.close().await;
+            world.idle().await;
             assert_eq!(world.view().await, after, "{op:?}, left at step {step}");
             world.nothing_left_over().await;
         }
@@ -354,7 +354,7 @@ async fn read_at_start(files: usize) -> usize {
         let path: &'static str = Box::leak(format!("/d{}/f{n}", n / 10).into_boxed_str());
         world.run(Op::Put(path, n + 1)).await.unwrap();
     }
-    world.drive.close().await;
+    world.idle().await;
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = reads.clone();
     world.store.reading(move |_| {
@@ -362,7 +362,7 @@ async fn read_at_start(files: usize) -> usize {
         async {}
     });
     world.restart().await;
-    world.drive.close().await;
+    world.idle().await;
     reads.load(Ordering::SeqCst)
 }
 

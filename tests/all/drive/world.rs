@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
 use rowdrive::check::{Finding, Options, Summary, Told, check};
 use rowdrive::drive::{
-    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Settings, Thresholds, Versions,
+    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Retry, Settings, Thresholds,
+    Versions,
 };
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
@@ -61,6 +62,7 @@ pub const SETTINGS: Settings = Settings {
     work: 150_000,
     reserve: 64 << 20,
     limits: Thresholds::DEFAULT,
+    retry: Retry { first: Duration::from_millis(2), longest: Duration::from_millis(20) },
 };
 
 impl World {
@@ -116,7 +118,7 @@ impl World {
         view(&self.watcher).await
     }
 
-    /// Waits until no record of an operation is left: what an earlier process left is settled in the background.
+    /// Waits until no record of an operation is left, whoever settles it.
     pub async fn settled(&self) {
         for _ in 0..400 {
             if self.count(op::TABLE, "cf").await == 0 {
@@ -137,6 +139,7 @@ impl World {
 
     /// Checks that nothing is stored but what can be seen.
     pub async fn nothing_left_over(&self) {
+        self.idle().await;
         let seen = self.view().await;
         let files = seen.files.len();
         assert_eq!(self.count(dir::TABLE, dir::SUB).await, files + seen.dirs.len(), "directory rows of {seen:?}");
@@ -160,8 +163,8 @@ impl World {
 
     /// Waits for the clean-up in the background.
     pub async fn idle(&self) {
-        self.settled().await;
-        self.drive.close().await;
+        let idle = tokio::time::timeout(Duration::from_secs(30), self.drive.idle()).await;
+        assert!(idle.is_ok(), "clean-up does not end");
     }
 
     /// What a check of the store behind finds.
@@ -203,7 +206,7 @@ impl World {
     }
 
     /// Content files, staged ones too. An upload that nobody needs is removed in the background: it is waited for.
-    async fn content_files(&self, expected: usize) -> usize {
+    pub async fn content_files(&self, expected: usize) -> usize {
         let mut found = 0;
         for _ in 0..200 {
             let folders = std::fs::read_dir(self.data.path().join("content")).unwrap();

@@ -1,0 +1,220 @@
+//! Clean-up in the background: an error that passes does not end it, what cannot be done or read holds up nothing
+//! else, and the drive's closing does not wait for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rowdrive::drive::{Drive, Node, Settings, Thresholds};
+use rowdrive::schema::{CF, op, unlink};
+use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange};
+use tokio::sync::Notify;
+
+use super::model::Op;
+use super::world::{SETTINGS, World, path, run};
+use crate::stepwise::Fault;
+
+const LARGE: usize = 300_000;
+
+const SET_UP: &[Op] =
+    &[Op::Put("/a/f", 5), Op::Put("/a/c/g", LARGE), Op::Put("/a/c/h", LARGE + 1), Op::Put("/k", 6), Op::Mkdir("/b")];
+
+/// Everything in pieces of so many, so that the clean-up comes after the answer.
+fn pieces(threshold: usize) -> Settings {
+    Settings { limits: Thresholds::all(threshold), ..SETTINGS }
+}
+
+/// One call of the store fails, a read or a write, and all after it work: without a restart nothing is left over.
+#[tokio::test]
+async fn an_error_that_passes_does_not_end_the_clean_up() {
+    for op in [Op::Remove("/a"), Op::Move("/a", "/b/a", false), Op::Delete("/a/c/g")] {
+        for threshold in [1, 100] {
+            let clean = World::with(pieces(threshold), SET_UP).await;
+            clean.idle().await;
+            clean.store.scan_row_by_row();
+            let begun = clean.store.calls();
+            clean.run(op).await.unwrap();
+            clean.idle().await;
+            for call in 1..=clean.store.calls() - begun {
+                let world = World::with(pieces(threshold), SET_UP).await;
+                world.idle().await;
+                world.store.scan_row_by_row();
+                world.store.at_call(world.store.calls() + call, Fault::Lose);
+                let before = world.view().await;
+                let done = world.run(op).await;
+                let seen = world.view().await;
+                assert!(seen == before || Ok(&seen) == before.after(op).as_ref(), "{op:?}, call {call} lost: {seen:?}");
+                assert!(done.is_err() || seen != before, "{op:?}, call {call} lost");
+                if !matches!(op, Op::Delete(_)) {
+                    world.idle().await;
+                    assert_eq!(world.view().await, seen, "{op:?}, call {call} lost");
+                    world.nothing_left_over().await;
+                }
+            }
+        }
+    }
+}
+
+/// Where the content of a file lies.
+async fn content_file(world: &World, at: &str) -> std::path::PathBuf {
+    let Node::File { entry, .. } = world.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
+    let id = entry.id.to_string();
+    world.data.path().join("content").join(&id[..2]).join(id)
+}
+
+/// A folder in the place of a content file cannot be removed as a file.
+#[tokio::test]
+async fn a_content_file_that_cannot_be_removed_holds_up_no_other() {
+    for threshold in [1, 2, 100] {
+        let world = World::with(pieces(threshold), SET_UP).await;
+        world.idle().await;
+        let (stuck, other) = (content_file(&world, "/a/c/g").await, content_file(&world, "/a/c/h").await);
+        std::fs::remove_file(&stuck).unwrap();
+        std::fs::create_dir(&stuck).unwrap();
+        assert_eq!(world.run(Op::Remove("/a")).await, Ok(()));
+        for _ in 0..2_000 {
+            if !other.exists() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(!other.exists(), "thresholds {threshold}: the other content stays");
+        std::fs::remove_dir(&stuck).unwrap();
+        world.nothing_left_over().await;
+    }
+}
+
+#[tokio::test]
+async fn more_content_to_be_removed_than_is_kept_in_memory_is_listed_from_the_store() {
+    let world = World::with(pieces(1), &[]).await;
+    world.idle().await;
+    let held = Arc::new(Notify::new());
+    let go_on = held.clone();
+    // The unlinker stops at its first call while more and more is dropped.
+    let stopped = Arc::new(AtomicUsize::new(0));
+    let count = stopped.clone();
+    world.store.before(move |step| {
+        let (go_on, count) = (go_on.clone(), count.clone());
+        async move {
+            if step.what.starts_with("unlink")
+                && step.what.contains(": delete ")
+                && count.fetch_add(1, Ordering::SeqCst) == 0
+            {
+                go_on.notified().await;
+            }
+        }
+    });
+    for n in 0..8 {
+        world.run(Op::Put("/f", LARGE + n)).await.unwrap();
+    }
+    held.notify_one();
+    world.nothing_left_over().await;
+}
+
+/// Its clean-up takes far more than a few calls.
+const WIDE: &[Op] = &[
+    Op::Mkdir("/b"),
+    Op::Put("/a/f", 5),
+    Op::Put("/a/g", 6),
+    Op::Put("/a/h", LARGE),
+    Op::Put("/a/c/d/f", 7),
+    Op::Put("/a/c/e/f", 8),
+    Op::Put("/a/c/e/g", 9),
+    Op::Put("/a/k/f", 10),
+    Op::Put("/a/l/f", 11),
+];
+
+/// Closing waits for nothing that follows the answer, and what is left is settled by the next start.
+#[tokio::test]
+async fn closing_does_not_wait_for_the_clean_up() {
+    for op in [Op::Remove("/a"), Op::Move("/a", "/b/a", false)] {
+        let mut closed_after_the_answer = 0;
+        for call in (1..).step_by(3) {
+            let mut world = World::with(pieces(1), WIDE).await;
+            world.idle().await;
+            let before = world.view().await;
+            world.store.scan_row_by_row();
+            let begun = world.store.calls();
+            // The drive is closed while this call is made.
+            let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let (here, told) = (reached.clone(), go_on.clone());
+            world.store.once_before_call(begun + call, move || async move {
+                here.notify_one();
+                told.notified().await;
+            });
+            let drive = world.drive.clone();
+            let running = tokio::spawn(async move { run(&drive, op).await });
+            let all = async {
+                tokio::join!(world.drive.idle(), async {
+                    while !running.is_finished() {
+                        tokio::task::yield_now().await
+                    }
+                })
+            };
+            let came_there = tokio::select! {
+                biased;
+                () = reached.notified() => true,
+                _ = all => false,
+            };
+            if !came_there {
+                break;
+            }
+            tokio::task::yield_now().await;
+            let answered = running.is_finished();
+            let drive = world.drive.clone();
+            let closing = tokio::spawn(async move { drive.close().await });
+            tokio::task::yield_now().await;
+            go_on.notify_one();
+            closing.await.unwrap();
+            assert_eq!(running.await.unwrap(), Ok(()), "{op:?}, closed at call {call}");
+            let more = world.store.calls() - begun - call;
+            assert!(!answered || more < 8, "{op:?}, closed at call {call}: {more} calls after it");
+            closed_after_the_answer += usize::from(answered);
+            world.restart().await;
+            assert_eq!(Ok(world.view().await), before.after(op), "{op:?}, closed at call {call}");
+            world.nothing_left_over().await;
+        }
+        assert!(closed_after_the_answer > 5, "{op:?}: {closed_after_the_answer}");
+    }
+}
+
+fn row(table: &'static str, row: &'static str, qualifier: &'static [u8]) -> Plan {
+    let change = Change::put(CF, qualifier, Bytes::from_static(b"?"));
+    if table == unlink::TABLE {
+        return Plan { finish: vec![RowChange { table, row: row.into(), changes: vec![change] }], ..Plan::default() };
+    }
+    let checks = vec![Check::Absent(Column::new(CF, qualifier))];
+    Plan { guarded: vec![Guarded { table, row: row.into(), checks, changes: vec![change] }], ..Plan::default() }
+}
+
+/// A row that nobody can read refuses no start, and what stands before and behind it is done.
+#[tokio::test]
+async fn a_row_of_work_that_cannot_be_read_is_passed_by_and_found_by_a_check() {
+    for (table, qualifier) in [(op::TABLE, op::PHASE), (op::TABLE, op::WHAT), (unlink::TABLE, b"u")] {
+        for (stop, first) in [(true, "!"), (false, "~")] {
+            let mut world = World::with(pieces(1), SET_UP).await;
+            world.idle().await;
+            assert_eq!(world.run(Op::Remove("/a")).await, Ok(()));
+            if stop {
+                world.drive.close().await;
+            }
+            let mut spoilt = row(table, first, qualifier);
+            if table == op::TABLE {
+                // Both cells, one of them not as it was written.
+                let other = if qualifier == op::PHASE { op::WHAT } else { op::PHASE };
+                let other = Change::put(CF, other, op::Phase::Committed.encode());
+                spoilt.guarded[0].changes.push(other);
+            }
+            assert_eq!(world.tables.commit(spoilt).await.unwrap(), Outcome::Committed);
+            world.restart().await;
+            world.idle().await;
+            let (_, findings) = world.check(false).await;
+            let found: Vec<_> = findings.iter().map(|finding| (finding.table, finding.row.as_str())).collect();
+            assert_eq!(found, [(table, first)], "{findings:#?}");
+            assert_eq!(world.content_files(0).await, 0, "{table}: content is left");
+            let drive: &Drive = &world.drive;
+            drive.close().await;
+        }
+    }
+}
