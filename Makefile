@@ -1,4 +1,4 @@
-# make run     build and serve on 127.0.0.1:8080, data in ./data
+# make run     build the program and serve on 127.0.0.1:8080, data in ./data
 # make test    build and run all tests
 # make check   everything that must hold before a change lands
 # make test-api  ask a server all that its API's description allows, and more, with schemathesis
@@ -11,9 +11,10 @@ SHELL := /bin/bash
 LISTEN ?= 127.0.0.1:8080
 DATA ?= data
 
-# All targets and the whole workspace at once, in every build: dependencies then have the same features
-# everywhere, and RocksDB is compiled once for run, test, clippy and load test.
+# The whole workspace in every build: dependencies then have the same features everywhere, and RocksDB is compiled once
+# for run, test, clippy and load test.
 ALL := --workspace --all-targets
+PROGRAM := --workspace --bin rowdrive
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(TARGET)/debug
 DIST := $(TARGET)/dist
@@ -25,10 +26,13 @@ MACHETE := 0.9.2
 SCHEMATHESIS := 4.32.5
 DEB := 3.8.0
 
-.PHONY: run build test test-api check format clippy deny machete loadtest bench-subtrees dist test-dist needs tools
+.PHONY: run program build test test-api check format clippy deny machete loadtest bench-subtrees dist test-dist needs tools
 
-run: build
+run: program
 	$(BIN)/rowdrive serve --data $(DATA) --listen $(LISTEN)
+
+program: needs
+	cargo build $(PROGRAM)
 
 build: needs
 	cargo build $(ALL)
@@ -37,7 +41,7 @@ test:
 	@.ci/needs test
 	cargo test $(ALL)
 
-test-api: build
+test-api: program
 	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)
 
 loadtest: build
@@ -49,7 +53,7 @@ bench-subtrees: build
 # The one profile again: it is optimised, and only carries line tables that an installed program can do without.
 # To cargo-deb `dist` is a profile, whose folder it takes the files from. The configuration is docs/rowdrive.toml, but
 # that names no data folder, and the package has one.
-dist: build
+dist: program
 	@.ci/needs dist
 	@if [[ "$$($(TOOLS)/bin/cargo-deb --version 2>/dev/null)" != *$(DEB) ]]; then \
 		cd / && cargo install --locked --root $(TOOLS) cargo-deb@$(DEB); fi

@@ -6,6 +6,7 @@
 
 mod fetch;
 mod plan;
+mod target;
 
 use std::ffi::OsString;
 use std::io;
@@ -17,17 +18,18 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::Ended;
-use super::local::{Folder, blocking, shown, sweep};
+use super::local::{Folder, blocking, shown};
 use super::remote::{Place, Remote, RemoteError, Server};
 use super::transfer::{self, Pace, Tally};
 use fetch::Fetcher;
 use plan::{FileJob, Planner};
+use target::Target;
 
 /// Bring a folder of the drive, with all that it holds, or one file back to a local folder.
 ///
 /// A local file with the same size, time and SHA-256 is left as it is, so an export that was interrupted is run
-/// again; other files of the same name are replaced, and nothing else is removed. Links in the local folder are not
-/// followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
+/// again; other files of the same name are replaced, and nothing else is removed. Where the local folder takes two names
+/// for one, as `a` and `A`, the second is a failure. Links in the local folder are not followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
 #[derive(Args)]
 pub struct Export {
     /// The folder or file on the drive.
@@ -67,7 +69,7 @@ impl Export {
         let entry = remote.stat(&from.path).await?;
         let entry = entry.filter(|entry| entry.is_directory() || !from.is_directory());
         let entry = entry.ok_or(ExportFailed::Missing(from.text))?;
-        let opened = std::fs::create_dir_all(&to).and_then(|()| Folder::open(&to));
+        let opened = std::fs::create_dir_all(&to).and_then(|()| Folder::open(&to)).and_then(Target::open);
         let top = Arc::new(opened.map_err(|error| ExportFailed::Local(to.clone(), error))?);
 
         let jobs = pace.jobs();
@@ -76,22 +78,22 @@ impl Export {
         let fetcher = Fetcher { remote: remote.clone(), patience: pace.patience(), tally: tally.clone() };
         let coming = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
         let planner = Planner { remote, patience: pace.patience(), tally: tally.clone(), jobs: sender };
-        let folder = top.clone();
+        let target = top.clone();
         let planned = async {
             if entry.is_directory() {
-                planner.walk(folder, to.clone(), from.path).await;
+                planner.walk(target, to.clone(), from.path).await;
             } else {
                 let (local, shown) = (OsString::from(&entry.name), shown(&to.join(&entry.name)));
-                // What cannot be swept now is swept by the next.
-                let _ = sweep(&folder);
-                planner.give(FileJob { folder, local, shown, path: from.path, entry }).await;
+                let claim = target.claim(&local);
+                target.remove_left_overs();
+                planner.give(FileJob { target, local, claim, shown, path: from.path, entry }).await;
             }
         };
         let work = async {
             tokio::join!(planned, coming.for_each_concurrent(jobs, |job| fetcher.job(job)));
             // All at once, as one by one would take several times as long: half a file after a power failure is
             // found by the next run, which compares digests.
-            if let Err(error) = blocking(move || top.sync_all()).await {
+            if let Err(error) = blocking(move || top.folder.sync_all()).await {
                 tally.fail(format!("what was written may not be durable: {error}"), false);
             }
         };

@@ -15,7 +15,7 @@ use rowdrive::schema::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 
 pub use digest::{Hasher, digest, piece};
-pub use temporary::{Temporary, sweep};
+pub use temporary::{Temporary, is_temporary, remove_left_over};
 
 /// A folder that is open.
 #[derive(Debug)]

@@ -12,6 +12,7 @@
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
 //! - [`faults`]: a disk that fails below a running server: kills at any call, power cuts
+//! - [`needs`]: the check for what the build needs beside Rust
 //! - [`tidy`]: the rules of the house that no compiler knows
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
@@ -28,6 +29,7 @@ mod faults;
 mod full_disk;
 mod http;
 mod migrate;
+mod needs;
 mod readme;
 mod server;
 mod stepwise;

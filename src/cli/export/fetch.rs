@@ -8,7 +8,8 @@ use reqwest::header::IF_MATCH;
 use reqwest::{Method, Response};
 use rowdrive::schema::Timestamp;
 
-use super::plan::FileJob;
+use super::plan::{FileJob, TAKEN};
+use super::target::Claim;
 use crate::cli::local::{self, Found, Hasher, Temporary, Version, blocking};
 use crate::cli::remote::patience::{Passing, Patience};
 use crate::cli::remote::{Entry, Remote, RemoteError};
@@ -42,6 +43,8 @@ enum FetchError {
     Mismatch,
     #[error("{0} is in the way of the file")]
     InTheWay(&'static str),
+    #[error("{TAKEN}")]
+    Taken,
     #[error("it cannot be written: {0}")]
     Local(#[from] io::Error),
 }
@@ -67,7 +70,7 @@ impl FetchError {
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
                 )
             }
-            Self::Broken(_) | Self::Gone | Self::Replaced | Self::Mismatch | Self::InTheWay(_) => false,
+            Self::Broken(_) | Self::Gone | Self::Replaced | Self::Mismatch | Self::InTheWay(_) | Self::Taken => false,
         }
     }
 }
@@ -122,14 +125,16 @@ impl Fetcher {
 
     /// Whether the very file is there: size and time are compared first, so that only then it is read.
     async fn is_here(&self, job: &FileJob, entry: &Entry) -> Result<bool, FetchError> {
-        let (folder, name) = (job.folder.clone(), job.local.clone());
+        let (folder, name) = (job.target.folder.clone(), job.local.clone());
         let same = |version: &Version| version.size == entry.size && Some(version.modified()) == entry.modified();
         match blocking(move || folder.find(&name)).await? {
             None => Ok(false),
             Some(Found::Folder) => Err(FetchError::InTheWay("a folder")),
             Some(Found::Other(what)) => Err(FetchError::InTheWay(what)),
+            // Even one with the same content: it has come there under another name, which has to stay.
+            Some(Found::File(_)) if job.claim == Claim::New => Err(FetchError::Taken),
             Some(Found::File(version)) if same(&version) => {
-                let (folder, name) = (job.folder.clone(), job.local.clone());
+                let (folder, name) = (job.target.folder.clone(), job.local.clone());
                 let file = Arc::new(blocking(move || folder.file(&name)).await?);
                 match local::digest(file, entry.size).await {
                     Ok(digest) => Ok(digest == entry.digest),
@@ -177,8 +182,8 @@ impl Fetcher {
             if piece.is_some() && buffer.len() < PIECE {
                 continue;
             }
-            let (bytes, folder, size) = (std::mem::take(&mut buffer), job.folder.clone(), entry.size);
-            let (name, digest) = (job.local.clone(), entry.digest.clone());
+            let (bytes, folder, size) = (std::mem::take(&mut buffer), job.target.folder.clone(), entry.size);
+            let (name, claim, digest) = (job.local.clone(), job.claim, entry.digest.clone());
             let written = blocking(move || {
                 let mut writing = match file {
                     Some(writing) => writing,
@@ -193,8 +198,10 @@ impl Fetcher {
                 if hasher.digest() != digest {
                     return Err(FetchError::Mismatch);
                 }
-                temporary.place(&name, modified)?;
-                Ok(None)
+                match (temporary.place(&name, modified, claim == Claim::Replace), claim) {
+                    (Err(error), Claim::New) if error.kind() == io::ErrorKind::AlreadyExists => Err(FetchError::Taken),
+                    (placed, _) => Ok(placed.map(|()| None)?),
+                }
             });
             match written.await? {
                 Some(writing) => file = Some(writing),

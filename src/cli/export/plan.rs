@@ -1,6 +1,6 @@
 //! What is to be fetched: one directory of the drive after the other, depth first.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,14 +8,16 @@ use std::sync::Arc;
 use rowdrive::schema::{DrivePath, Name};
 use tokio::sync::mpsc;
 
-use crate::cli::local::{Folder, Found, blocking, shown, sweep};
+use super::target::{Claim, Target};
+use crate::cli::local::{Found, blocking, shown};
 use crate::cli::remote::patience::Patience;
 use crate::cli::remote::{Entry, Remote};
 use crate::cli::transfer::Tally;
 
 pub struct FileJob {
-    pub folder: Arc<Folder>,
+    pub target: Arc<Target>,
     pub local: OsString,
+    pub claim: Claim,
     /// For people.
     pub shown: String,
     pub path: DrivePath,
@@ -32,15 +34,18 @@ pub struct Planner {
 /// A directory that is still to be gone through. Its folder is opened when its turn comes, so that no more folders
 /// are open at once than the tree has levels.
 struct Ahead {
-    parent: Arc<Folder>,
+    parent: Arc<Target>,
     /// None for the topmost, which is `parent` itself.
-    local: Option<OsString>,
+    local: Option<(OsString, Claim)>,
     shown: PathBuf,
     path: DrivePath,
 }
 
+/// A name that the drive has once, and the local folder for something else.
+pub const TAKEN: &str = "another name stands there already that this folder takes for the same";
+
 impl Planner {
-    pub async fn walk(self, top: Arc<Folder>, shown: PathBuf, path: DrivePath) {
+    pub async fn walk(self, top: Arc<Target>, shown: PathBuf, path: DrivePath) {
         let mut ahead = vec![Ahead { parent: top, local: None, shown, path }];
         while let Some(next) = ahead.pop() {
             self.directory(next, &mut ahead).await;
@@ -49,12 +54,12 @@ impl Planner {
 
     async fn directory(&self, this: Ahead, ahead: &mut Vec<Ahead>) {
         let Ahead { parent, local, shown: place, path } = this;
-        let folder = match blocking(move || enter(parent, local)).await {
-            Ok((folder, made)) => {
+        let target = match blocking(move || enter(parent, local)).await {
+            Ok((target, made)) => {
                 if made {
                     self.tally.made_folder();
                 }
-                folder
+                target
             }
             Err(error) => return self.fail(&place, &format!("{error}, so nothing below it was fetched")),
         };
@@ -66,8 +71,14 @@ impl Planner {
                 Ok(None) => return self.fail(&place, "its directory is gone from the drive"),
                 Err(error) => return self.tally.fail(format!("{}: {error}", shown(&place)), error.is_shared()),
             };
-            for entry in page.entries {
-                self.entry(&folder, &place, &path, entry, ahead).await;
+            let claims: Vec<_> = page.entries.iter().map(|entry| target.claim(OsStr::new(&entry.name))).collect();
+            if page.next.is_none() {
+                // Before the last files come: left-overs may hold the room that they need.
+                let target = target.clone();
+                let _ = tokio::task::spawn_blocking(move || target.remove_left_overs()).await;
+            }
+            for (entry, claim) in page.entries.into_iter().zip(claims) {
+                self.entry((&target, claim), &place, &path, entry, ahead).await;
             }
             match page.next {
                 Some(next) => cursor = Some(next),
@@ -78,7 +89,7 @@ impl Planner {
 
     async fn entry(
         &self,
-        folder: &Arc<Folder>,
+        (target, claim): (&Arc<Target>, Claim),
         place: &Path,
         directory: &DrivePath,
         entry: Entry,
@@ -91,10 +102,10 @@ impl Planner {
         };
         let (local, shown) = (OsString::from(&entry.name), place.join(&entry.name));
         if entry.is_directory() {
-            ahead.push(Ahead { parent: folder.clone(), local: Some(local), shown, path });
+            ahead.push(Ahead { parent: target.clone(), local: Some((local, claim)), shown, path });
         } else {
             let shown = crate::cli::local::shown(&shown);
-            self.give(FileJob { folder: folder.clone(), local, shown, path, entry }).await;
+            self.give(FileJob { target: target.clone(), local, claim, shown, path, entry }).await;
         }
     }
 
@@ -109,24 +120,23 @@ impl Planner {
 }
 
 /// Opens a folder, made if it is missing, and whether it was.
-fn enter(parent: Arc<Folder>, local: Option<OsString>) -> io::Result<(Arc<Folder>, bool)> {
-    let Some(local) = local else {
-        // What cannot be swept now is swept by the next.
-        let _ = sweep(&parent);
+fn enter(parent: Arc<Target>, local: Option<(OsString, Claim)>) -> io::Result<(Arc<Target>, bool)> {
+    let Some((local, claim)) = local else {
         return Ok((parent, false));
     };
-    let made = match parent.find(&local)? {
-        None => {
-            parent.make(&local)?;
+    let folder = &parent.folder;
+    let made = match (folder.find(&local)?, claim) {
+        (None, _) => {
+            folder.make(&local)?;
             true
         }
-        Some(Found::Folder) => false,
-        Some(Found::File(_)) => return Err(io::Error::other("a file is in the way of the folder")),
-        Some(Found::Other(what)) => return Err(io::Error::other(format!("{what} is in the way of the folder"))),
+        (Some(Found::Folder), Claim::Replace) => false,
+        // Both directories would become one, and files of one name in them one file.
+        (Some(Found::Folder), Claim::New) => return Err(io::Error::other(TAKEN)),
+        (Some(Found::File(_)), _) => return Err(io::Error::other("a file is in the way of the folder")),
+        (Some(Found::Other(what)), _) => {
+            return Err(io::Error::other(format!("{what} is in the way of the folder")));
+        }
     };
-    let folder = parent.folder(&local)?;
-    if !made {
-        let _ = sweep(&folder);
-    }
-    Ok((Arc::new(folder), made))
+    Ok((Arc::new(Target::open(folder.folder(&local)?)?), made))
 }

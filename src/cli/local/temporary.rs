@@ -3,12 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rowdrive::schema::Timestamp;
 use rustix::fs::{
-    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fallocate, flock,
-    futimens, openat, renameat, unlinkat,
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, fallocate,
+    flock, futimens, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use uuid::Uuid;
@@ -16,6 +16,8 @@ use uuid::Uuid;
 use super::Folder;
 
 const START: &str = ".rowdrive-export-";
+
+static RENAMING: Mutex<()> = Mutex::new(());
 
 /// Dropping it removes it. It is locked as long as it is open, so that what a killed process has left can be told
 /// from what another one is writing.
@@ -50,15 +52,33 @@ impl Temporary {
         self.file.write_all(bytes)
     }
 
-    /// Gives it its time and its name. A file of that name is replaced, anything else is an error.
-    pub fn place(mut self, name: &OsStr, modified: Timestamp) -> io::Result<()> {
+    /// Gives it its time and its name. A file of that name is replaced, or is an error; anything else is an error.
+    pub fn place(mut self, name: &OsStr, modified: Timestamp, replace: bool) -> io::Result<()> {
         let ms = modified.ms();
         let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let last_modification = Timespec { tv_sec: ms.div_euclid(1000), tv_nsec: ms.rem_euclid(1000) * 1_000_000 };
         futimens(&self.file, &Timestamps { last_access, last_modification })?;
-        renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        if replace {
+            renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        } else {
+            self.rename_to_new(name)?;
+        }
         self.placed = true;
         Ok(())
+    }
+
+    fn rename_to_new(&self, name: &OsStr) -> io::Result<()> {
+        match renameat_with(&self.folder.0, &self.name, &self.folder.0, name, RenameFlags::NOREPLACE) {
+            // Some file systems cannot refuse to replace. Then files of this process at least do not replace each other.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                let _one_at_a_time = RENAMING.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.folder.find(name)?.is_some() {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                Ok(renameat(&self.folder.0, &self.name, &self.folder.0, name)?)
+            }
+            renamed => Ok(renamed?),
+        }
     }
 }
 
@@ -71,28 +91,43 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes what killed exports have left in a folder.
-pub fn sweep(folder: &Folder) -> io::Result<()> {
-    for entry in folder.names()? {
-        let (name, _) = entry?;
-        if is_temporary(&name) {
-            sweep_one(folder, &name);
-        }
-    }
-    Ok(())
-}
-
-fn is_temporary(name: &OsStr) -> bool {
+/// Whether a temporary file may bear this name.
+pub fn is_temporary(name: &OsStr) -> bool {
     let id = name.to_str().and_then(|name| name.strip_prefix(START));
     id.is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Unless another process is writing it, or it is no file at all.
-fn sweep_one(folder: &Folder, name: &OsStr) {
+/// Removes a temporary file, unless a process is writing it, or it is no file at all. What cannot be removed now is left
+/// to the next export.
+pub fn remove_left_over(folder: &Folder, name: &OsStr) {
     if let Ok(file) = folder.file(name)
         && super::version(&file).is_ok()
         && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
     {
         let _ = unlinkat(&folder.0, name, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_only_where_that_is_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let place = |content: &[u8], replace| {
+            let mut file = Temporary::create(folder.clone(), 0).unwrap();
+            file.write(content).unwrap();
+            file.place("f".as_ref(), Timestamp::from_ms(0), replace)
+        };
+        place(b"first", false).unwrap();
+        assert_eq!(place(b"second", false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"first");
+        place(b"third", true).unwrap();
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"third");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

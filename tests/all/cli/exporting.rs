@@ -110,3 +110,99 @@ fn a_full_disk_is_told_and_keeps_no_half_file() {
     assert!(said.contains(&format!("failed: {}/b: it cannot be written: No space left", to.display())), "{said}");
     assert!(said.contains("exit code 1\na 1048576\n") && said.ends_with("a 1048576\n"), "{said}");
 }
+
+/// Runs commands in a name space of its own where `to` is an exFAT file system, as on a USB stick: it takes `a` and `A`
+/// for one name, and cannot refuse to replace. Gives what they print.
+fn on_a_stick(to: &Path, image: &Path, address: &str, commands: &str) -> String {
+    fs::File::create(image).unwrap().set_len(16 << 20).unwrap();
+    let script = r#"
+        set -e
+        stick=$0 image=$1 program=$2 server=$3
+        mkfs.exfat "$image" >/dev/null
+        mount -t exfat-fuse -o loop "$image" "$stick" 2>&1
+        trap 'cd /; umount "$stick"' EXIT
+        rowdrive() { "$program" "$@" --server "http://$server" && echo "exit code 0" || echo "exit code $?"; }
+        cd "$stick"
+        "#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", &format!("{script}{commands}")]);
+    command.args([to, image, Path::new(env!("CARGO_BIN_EXE_rowdrive")), Path::new(address)]);
+    let output = command.output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "is mkfs.exfat there, and mount.exfat-fuse? {out}\n{err}");
+    out
+}
+
+#[test]
+fn of_two_names_that_a_folder_takes_for_one_the_second_is_named_and_replaces_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: mounting a file system that takes two names for one needs root");
+        return;
+    }
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+    fs::create_dir(&to).unwrap();
+    let pairs = [("readme", "README"), ("folder/below/f", "FOLDER/below/f"), ("same", "SAME")];
+    for (one, other) in pairs {
+        // The last two are equal in all but their names.
+        let content = |name: &str| if name.eq_ignore_ascii_case("same") { "same".to_owned() } else { name.to_owned() };
+        write(&from.join(one), content(one).as_bytes(), 1_000_000_000_000_000_000);
+        write(&from.join(other), content(other).as_bytes(), 1_000_000_000_000_000_000);
+    }
+    import(&server.address, &from, "/x").is_done();
+    // The second export finds a file that has changed on the drive, and replaces it.
+    let said = on_a_stick(
+        &to,
+        &scratch.path().join("image"),
+        &server.address,
+        &format!(
+            r#"
+        rowdrive export /x .
+        find . -type f -exec echo kept {{}} \; -exec cat {{}} \; -exec echo \;
+        first=$(find . -maxdepth 1 -type f -iname readme); first=${{first#./}}
+        printf changed | curl -s -o answer -T - "http://{}/v1/fs/x/$first"
+        rm answer
+        rowdrive export /x .
+        echo "changed: $(cat "$first")"
+        "#,
+            server.address
+        ),
+    );
+    assert_eq!(said.matches("exit code 1").count(), 2, "{said}");
+    let failed: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("failed: ")).collect();
+    assert_eq!(failed.len(), 6, "{said}");
+    for (one, other) in [("readme", "README"), ("same", "SAME"), ("folder", "FOLDER")] {
+        let named =
+            |name: &str| failed.iter().filter(|line| line.starts_with(&format!("./{name}: another name"))).count();
+        assert_eq!((named(one) + named(other), named(one) * named(other)), (2, 0), "{one}: {said}");
+        // The one that is there has its own content.
+        let is_kept = |name: &str, content: &str| said.contains(&format!("kept ./{name}\n{content}\n"));
+        let below = |name: &str| format!("{name}/below/f");
+        let kept = match one {
+            "same" => [is_kept(one, "same"), is_kept(other, "same")],
+            "folder" => [is_kept(&below(one), &below(one)), is_kept(&below(other), &below(other))],
+            _ => [is_kept(one, one), is_kept(other, other)],
+        };
+        assert_eq!(kept.iter().filter(|kept| **kept).count(), 1, "{one}: {said}");
+    }
+    assert!(said.contains("changed: changed"), "{said}");
+}
+
+#[test]
+fn a_file_of_the_drive_that_is_called_as_a_left_over_stays() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+    let name = format!(".rowdrive-export-{}", "0123456789abcdef".repeat(2));
+    for path in [name.clone(), format!("folder/{name}")] {
+        write(&from.join(path), b"mine", 1);
+    }
+    import(&server.address, &from, "/x").is_done();
+    export(&server.address, "/x", &to).is_done();
+    tree::are_equal(&from, &to);
+    for place in ["/x".to_owned(), format!("/x/{name}")] {
+        let again = export(&server.address, &place, &to);
+        again.is_done();
+        assert!(again.last().starts_with("0 files fetched"), "{again:#?}");
+    }
+    tree::are_equal(&from, &to);
+}
