@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use rocksdb::{
     BottommostLevelCompaction, BoundColumnFamily, ColumnFamilyDescriptor, CompactOptions, DBRawIteratorWithThreadMode,
-    DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
+    DBRecoveryMode, DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
 };
 
 use super::keys;
+use super::logs::{self, Tail};
 use super::options::Tuning;
 use super::specs::Specs;
 use super::tier::Points;
@@ -108,7 +109,8 @@ impl Db {
     /// Opens the database in a folder that is locked already and holds these tables.
     pub fn open(dir: &Path, lock: File, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
         // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
-        let options = tuning.database(specs.tables().is_empty());
+        let mut options = tuning.database(specs.tables().is_empty());
+        recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
         let families = families(tuning, specs.tables().iter());
         let raw = Raw::open_cf_descriptors(&options, dir, families).map_err(|e| open_error(dir, e))?;
@@ -117,7 +119,8 @@ impl Db {
 
     /// Opens the database of a folder as it is: with the tables that were made.
     pub fn open_read_only(dir: &Path, lock: Option<File>, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
-        let options = tuning.database(false);
+        let mut options = tuning.database(false);
+        recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
         let families = families(tuning, specs.tables().iter().filter(|table| specs.is_made(&table.name)));
         let raw = Raw::open_cf_descriptors_read_only(&options, dir, families, false).map_err(|e| open_error(dir, e))?;
@@ -266,6 +269,18 @@ fn families<'a>(tuning: &Tuning, tables: impl Iterator<Item = &'a TableSpec>) ->
         );
     }
     families
+}
+
+/// Refuses a database whose log is damaged, and says how far the log of a sound one is replayed.
+fn recover(dir: &Path, options: &mut rocksdb::Options, specs: &Specs) -> Result<()> {
+    let made = specs.tables().iter().any(|table| specs.is_made(&table.name));
+    options.set_wal_recovery_mode(match logs::examine(dir, made)? {
+        // Any record whose checksum is wrong is refused a second time, by RocksDB.
+        Tail::Cut => DBRecoveryMode::TolerateCorruptedTailRecords,
+        // Nothing but the end was found to be so, and RocksDB must pass over it.
+        Tail::Unwritten => DBRecoveryMode::PointInTime,
+    });
+    Ok(())
 }
 
 /// Refuses a database that lacks a column family that was made: opening it would make an empty one.

@@ -8,6 +8,7 @@
 //! - [`keys`]: the bytes of a key
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
+//! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
@@ -19,6 +20,7 @@ mod counters;
 mod db;
 mod group;
 mod keys;
+mod logs;
 mod metrics;
 mod options;
 mod overlay;

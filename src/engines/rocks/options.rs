@@ -56,8 +56,10 @@ impl Tuning {
         options.create_missing_column_families(true);
         options.set_paranoid_checks(true);
 
-        // What was acknowledged lies before the first torn record of the log, and that is where replay ends.
-        options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        // The opening knows more of the log, and may choose another mode.
+        options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+        // A log that is whole is noted with its size, so that a missing or shortened one is told.
+        options.set_track_and_verify_wals_in_manifest(true);
         // A log is freed once no column family has data in it alone, so a rarely written one would pin them all.
         options.set_max_total_wal_size((self.buffered * 2).min(512 * MIB) as u64);
         options.set_manual_wal_flush(false);

@@ -139,33 +139,6 @@ async fn a_folder_that_lost_all_but_its_tables_is_damage() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_spoilt_gives_back_what_lies_before_and_nothing_behind() {
-    let dir = tempfile::tempdir().unwrap();
-    let rocks = open(dir.path()).await;
-    let long = "v".repeat(1_000);
-    for n in 0..100 {
-        commit(&rocks, changes(vec![changed(&format!("{n}"), vec![put("a", "q", &long)])])).await;
-    }
-    drop(rocks);
-    let logs = fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path());
-    let log = logs
-        .filter(|path| path.extension().is_some_and(|e| e == "log"))
-        .max_by_key(|path| path.metadata().unwrap().len());
-    let mut bytes = fs::read(log.as_ref().unwrap()).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(log.unwrap(), bytes).unwrap();
-
-    let rocks = open(dir.path()).await;
-    let mut there = Vec::new();
-    for n in 0..100 {
-        there.push(value(&rocks, &format!("{n}"), "a", "q").await.is_some());
-    }
-    let before = there.iter().take_while(|there| **there).count();
-    assert!(before > 0 && before < 99 && there[before..].iter().all(|there| !there), "{there:?}");
-}
-
-#[tokio::test]
 async fn closing_finishes_what_waits_and_takes_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;

@@ -4,6 +4,7 @@ mod counters;
 mod folder;
 mod groups;
 mod instants;
+mod logs;
 mod oracle;
 mod read_only;
 mod reads;

@@ -1,0 +1,334 @@
+//! What the logs in the folder say of themselves, before RocksDB replays them.
+//!
+//! A crash cuts a log within the one write that was under way: nothing follows it, and it was never acknowledged.
+//! Anything else that cannot be read is damage. RocksDB would end the replay there, or pass over it, and what was
+//! acknowledged behind it would be gone without a word.
+//!
+//! A log is blocks of 32 KiB. A record is one fragment, or a first, middle ones and a last one, none across the end
+//! of a block: checksum (4 bytes, of what follows the length), length (2), type (1), bytes. The bytes of a record are
+//! a batch: sequence number of its first change (8), number of changes (4), changes. `MANIFEST` is such a log too,
+//! of other records.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::table::StoreError;
+use crate::table::store::Result;
+
+const BLOCK: usize = 32 << 10;
+const HEADER: usize = 7;
+const FULL: u8 = 1;
+const FIRST: u8 = 2;
+const MIDDLE: u8 = 3;
+const LAST: u8 = 4;
+/// The header of a batch.
+const BATCH: usize = 12;
+/// A disk writes at least so many bytes or none.
+const SECTOR: u64 = 512;
+/// Sequence numbers further ahead are not those of a next record.
+const AHEAD: u64 = 1 << 24;
+
+/// How the logs end, if they are sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// With a whole record, or in the middle of one.
+    Cut,
+    /// With bytes that never reached the disk: its file system had made room for them and lost power.
+    Unwritten,
+}
+
+/// Reads all logs and the `MANIFEST`, and changes nothing. `made`: whether the database was ever written to.
+///
+/// Errors: `Damaged` naming the file and the place.
+pub(super) fn examine(dir: &Path, made: bool) -> Result<Tail> {
+    let mut tail = Tail::Cut;
+    let mut unfinished: Option<(PathBuf, Log)> = None;
+    let logs = list(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
+    if logs.is_empty() && made {
+        return Err(damaged(dir, "the log is missing"));
+    }
+    for path in logs {
+        let log =
+            Scan::run(&path, Kind::Batches).map_err(|e| StoreError::Failed(format!("{}: {e}", path.display())))?;
+        if let End::Damaged { at, why } = log.end {
+            return Err(damaged(&path, &format!("{why} at byte {at}, and it is not the end that a crash leaves")));
+        }
+        if let (Some((before, broken)), Some(first)) = (&unfinished, log.first) {
+            // A start after a crash goes on with the next sequence number in a new log. More than one write missing
+            // in between was acknowledged.
+            if !broken.goes_on_with(first) {
+                return Err(damaged(before, &format!("it ends too early: {} goes on behind it", path.display())));
+            }
+            unfinished = None;
+        }
+        if let End::Torn { unwritten } = log.end {
+            tail = if unwritten { Tail::Unwritten } else { tail };
+            unfinished = Some((path, log));
+        }
+    }
+    manifest(dir)?;
+    Ok(tail)
+}
+
+/// Only what is certain to be wrong: without it RocksDB itself says what is missing.
+fn manifest(dir: &Path) -> Result<()> {
+    let Ok(current) = fs::read_to_string(dir.join("CURRENT")) else { return Ok(()) };
+    let path = dir.join(current.trim_end());
+    match Scan::run(&path, Kind::Edits) {
+        Ok(Log { end: End::Damaged { at, why }, .. }) => Err(damaged(&path, &format!("{why} at byte {at}"))),
+        _ => Ok(()),
+    }
+}
+
+/// The logs, in the order in which they were written.
+fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut logs = Vec::new();
+    let files = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        files => files?,
+    };
+    for file in files {
+        let path = file?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        if let Some(number) = number
+            && path.extension().is_some_and(|e| e == "log")
+        {
+            logs.push((number, path));
+        }
+    }
+    logs.sort_unstable();
+    Ok(logs.into_iter().map(|(_, path)| path).collect())
+}
+
+fn damaged(path: &Path, what: &str) -> StoreError {
+    StoreError::Damaged(format!("{}: {what}", path.display()))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Batches,
+    Edits,
+}
+
+/// What a log holds, as far as it matters.
+struct Log {
+    end: End,
+    /// The sequence number of its first batch.
+    first: Option<u64>,
+    /// The one that follows its last whole batch, and the one that follows the torn batch behind it.
+    next: Option<u64>,
+    next_if_torn_counts: Option<u64>,
+}
+
+impl Log {
+    fn goes_on_with(&self, first: u64) -> bool {
+        // Nothing whole in it: there is nothing to compare.
+        self.next.is_none_or(|next| next == first) || self.next_if_torn_counts == Some(first)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Whole,
+    Torn { unwritten: bool },
+    Damaged { at: u64, why: &'static str },
+}
+
+/// The place where reading came to an end.
+struct Bad {
+    at: u64,
+    /// Where the record that holds it starts.
+    record: u64,
+    why: &'static str,
+    /// The file ends before the fragment does.
+    cut: bool,
+}
+
+struct Scan {
+    kind: Kind,
+    /// Where the record that is being read starts, and its first bytes.
+    record: Option<(u64, Vec<u8>)>,
+    bad: Option<Bad>,
+    log: Log,
+}
+
+impl Scan {
+    fn run(path: &Path, kind: Kind) -> io::Result<Log> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        let log = Log { end: End::Whole, first: None, next: None, next_if_torn_counts: None };
+        let mut scan = Self { kind, record: None, bad: None, log };
+        let mut block = vec![0; BLOCK];
+        let mut base = 0;
+        while base < size {
+            let len = BLOCK.min(usize::try_from(size - base).unwrap_or(BLOCK));
+            let Some(part) = block.get_mut(..len) else { break };
+            file.read_exact_at(part, base)?;
+            if let Some(at) = scan.block(part, base, base + len as u64 == size) {
+                // Something follows what cannot be read, so that was no write under way.
+                scan.log.end = scan.bad.map_or(End::Whole, |bad| End::Damaged { at: bad.at, why: bad.why });
+                tracing::debug!(path = %path.display(), at, "a record follows the damage");
+                return Ok(scan.log);
+            }
+            base += len as u64;
+        }
+        scan.log.end = match (&scan.bad, &scan.record) {
+            (Some(bad), _) if unwritten(&file, bad.record, size)? => End::Torn { unwritten: true },
+            (Some(bad), _) if bad.cut => End::Torn { unwritten: false },
+            (Some(bad), _) => End::Damaged { at: bad.at, why: bad.why },
+            (None, Some(_)) => End::Torn { unwritten: false },
+            (None, None) => End::Whole,
+        };
+        if let (Some(next), Some((_, head))) = (scan.log.next, &scan.record) {
+            scan.log.next_if_torn_counts =
+                batch(head).filter(|(sequence, _)| *sequence == next).map(|(_, count)| next + count);
+        }
+        Ok(scan.log)
+    }
+
+    /// Reads a block; answers where a record starts behind what cannot be read.
+    fn block(&mut self, block: &[u8], base: u64, last: bool) -> Option<u64> {
+        let mut at = 0;
+        while self.bad.is_none() {
+            let rest = block.get(at..).unwrap_or_default();
+            let (kind, bytes) = match fragment(rest) {
+                Fragment::None if rest.is_empty() || !last || block.len() == BLOCK => return None,
+                Fragment::Sound(kind, bytes) => (kind, bytes),
+                bad => {
+                    self.give_up(&bad, rest, base + at as u64, last);
+                    break;
+                }
+            };
+            if !self.take(kind, bytes, base + at as u64) {
+                break;
+            }
+            at += HEADER + bytes.len();
+        }
+        let (kind, next) = (self.kind, self.log.next);
+        // Lengths are not to be trusted any more: a record may start at any byte.
+        let rest = block.get(at..).unwrap_or_default();
+        let start = (0..rest.len()).find(|from| starts(rest.get(*from..).unwrap_or_default(), kind, next));
+        start.map(|from| base + (at + from) as u64)
+    }
+
+    fn give_up(&mut self, fragment: &Fragment<'_>, rest: &[u8], at: u64, last: bool) {
+        let (why, cut) = match fragment {
+            Fragment::Cut if last && !length_is_wrong(rest) => ("a record is cut off", true),
+            Fragment::Cut => ("the length of a record is wrong", false),
+            Fragment::None => ("a record is cut off", true),
+            _ => ("a record is not what its checksum says", false),
+        };
+        if self.record.is_none() && cut {
+            self.record = Some((at, rest.get(HEADER..).unwrap_or_default().to_vec()));
+        }
+        let record = self.record.as_ref().map_or(at, |(start, _)| *start);
+        self.bad = Some(Bad { at, record, why, cut });
+    }
+
+    /// False if the fragment does not go on where the one before ended.
+    fn take(&mut self, kind: u8, bytes: &[u8], at: u64) -> bool {
+        match (kind, self.record.take()) {
+            (FULL, None) => self.whole(bytes),
+            (FIRST, None) => self.record = Some((at, bytes.get(..BATCH.min(bytes.len())).unwrap_or_default().to_vec())),
+            (MIDDLE | LAST, Some((start, mut head))) => {
+                let missing = BATCH.saturating_sub(head.len()).min(bytes.len());
+                head.extend_from_slice(bytes.get(..missing).unwrap_or_default());
+                if kind == LAST { self.whole(&head) } else { self.record = Some((start, head)) }
+            }
+            (FULL | FIRST | MIDDLE | LAST, _) => {
+                self.bad = Some(Bad { at, record: at, why: "a part of a record is missing", cut: false });
+                return false;
+            }
+            // A note of RocksDB's own.
+            (_, record) => self.record = record,
+        }
+        true
+    }
+
+    fn whole(&mut self, head: &[u8]) {
+        if self.kind == Kind::Batches
+            && let Some((sequence, count)) = batch(head)
+        {
+            self.log.first = self.log.first.or(Some(sequence));
+            self.log.next = Some(sequence + count);
+        }
+    }
+}
+
+enum Fragment<'a> {
+    Sound(u8, &'a [u8]),
+    /// No room for a header.
+    None,
+    /// It would end behind what there is.
+    Cut,
+    Broken,
+}
+
+fn fragment(rest: &[u8]) -> Fragment<'_> {
+    let Some(([a, b, c, d, low, high, kind], bytes)) = rest.split_first_chunk::<HEADER>() else {
+        return Fragment::None;
+    };
+    let Some(bytes) = bytes.get(..usize::from(u16::from_le_bytes([*low, *high]))) else { return Fragment::Cut };
+    let sum = unmask(u32::from_le_bytes([*a, *b, *c, *d]));
+    let sound = *kind != 0 && crc32c::crc32c_append(crc32c::crc32c(&[*kind]), bytes) == sum;
+    if sound { Fragment::Sound(*kind, bytes) } else { Fragment::Broken }
+}
+
+/// Checksums are stored turned and moved, so that those of bytes that hold checksums are none themselves.
+fn unmask(sum: u32) -> u32 {
+    sum.wrapping_sub(0xa282_ead8).rotate_left(15)
+}
+
+/// Whether the bytes are sound with another length than the header says.
+fn length_is_wrong(rest: &[u8]) -> bool {
+    let Some(([a, b, c, d, _, _, kind], bytes)) = rest.split_first_chunk::<HEADER>() else { return false };
+    let sum = unmask(u32::from_le_bytes([*a, *b, *c, *d]));
+    let mut sums = bytes.iter().scan(crc32c::crc32c(&[*kind]), |sum, byte| {
+        *sum = crc32c::crc32c_append(*sum, &[*byte]);
+        Some(*sum)
+    });
+    sums.any(|found| found == sum)
+}
+
+/// Whether a record starts here that was written behind one that ended at sequence number `next`.
+fn starts(rest: &[u8], kind: Kind, next: Option<u64>) -> bool {
+    let likely = rest.get(HEADER - 1).is_some_and(|kind| matches!(*kind, FULL | FIRST));
+    let Fragment::Sound(_, bytes) = (if likely { fragment(rest) } else { Fragment::None }) else { return false };
+    match (kind, next) {
+        (Kind::Edits, _) => !bytes.is_empty(),
+        (Kind::Batches, next) => batch(bytes).is_some_and(|(sequence, _)| {
+            next.is_none_or(|next| (next..next.saturating_add(AHEAD)).contains(&sequence))
+        }),
+    }
+}
+
+/// Sequence number and number of changes.
+fn batch(bytes: &[u8]) -> Option<(u64, u64)> {
+    let (sequence, rest) = bytes.split_first_chunk::<8>()?;
+    let (count, _) = rest.split_first_chunk::<4>()?;
+    Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count))))
+}
+
+/// Whether a sector of the file's end was never written: it reads as zeros.
+fn unwritten(file: &File, from: u64, size: u64) -> io::Result<bool> {
+    /// Fewer zeros may be data.
+    const LEAST: u64 = 32;
+    let mut at = from;
+    let mut sector = [0; SECTOR as usize];
+    let mut all = true;
+    while at < size {
+        let end = (at / SECTOR + 1).saturating_mul(SECTOR).min(size);
+        let len = usize::try_from(end - at).unwrap_or_default();
+        let Some(part) = sector.get_mut(..len) else { break };
+        file.read_exact_at(part, at)?;
+        let zeros = part.iter().all(|byte| *byte == 0);
+        if zeros && end - at >= LEAST {
+            return Ok(true);
+        }
+        all &= zeros;
+        at = end;
+    }
+    Ok(all)
+}

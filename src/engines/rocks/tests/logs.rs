@@ -1,0 +1,196 @@
+//! The log: what a crash leaves of it opens, and anything else that is wrong with it is refused and named.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+use crate::engines::rocks::logs::{Tail, examine};
+
+/// The logs of a folder that hold anything, in order.
+fn logs(dir: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log") && path.metadata().unwrap().len() > 0);
+    logs.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A closed store of so many rows, each of a write of its own, and where each write ends in its only log.
+async fn store(dir: &Path, lengths: &[usize]) -> Vec<u64> {
+    drop(open(dir).await);
+    // Everything so far was about tables: the next start begins a new log.
+    let rocks = open(dir).await;
+    let mut ends = Vec::new();
+    for (n, length) in lengths.iter().enumerate() {
+        let value: String = (0..*length).map(|at| char::from(b'a' + ((at * 7 + n) % 26) as u8)).collect();
+        commit(&rocks, changes(vec![changed(&n.to_string(), vec![put("a", "q", &value)])])).await;
+        ends.push(logs(dir)[0].metadata().unwrap().len());
+    }
+    assert_eq!(logs(dir).len(), 1);
+    ends
+}
+
+/// The rows that a start finds, of so many.
+async fn rows(dir: &Path, of: usize) -> Vec<usize> {
+    let rocks = open(dir).await;
+    let mut there = Vec::new();
+    for n in 0..of {
+        if value(&rocks, &n.to_string(), "a", "q").await.is_some() {
+            there.push(n);
+        }
+    }
+    there
+}
+
+#[tokio::test]
+async fn every_flipped_bit_of_a_log_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    // One record is of several fragments.
+    let ends = store(dir.path(), &[10, 300, 20, 40_000, 10, 40]).await;
+    let (log, size) = (logs(dir.path()).remove(0), *ends.last().unwrap());
+    let sound = fs::read(&log).unwrap();
+    assert_eq!(examine(dir.path(), true).unwrap(), Tail::Cut);
+    // All bits where records are short, and some of those between.
+    let dense = (0..ends[2] + 100).chain(ends[3] - 50..size);
+    let bits = dense.flat_map(|at| (0..8).map(move |bit| (at, bit)));
+    let fragments = (0..2).flat_map(|block| (0..7).map(move |at| (block * 32_768 + at, 0)));
+    let sparse = (ends[2]..ends[3]).step_by(997).map(|at| (at, at % 8));
+    let mut opened = 0;
+    for (at, bit) in bits.chain(fragments).chain(sparse) {
+        let mut bytes = sound.clone();
+        bytes[at as usize] ^= 1 << bit;
+        fs::write(&log, bytes).unwrap();
+        match examine(dir.path(), true) {
+            Err(StoreError::Damaged(said)) => assert!(said.contains(".log") && said.contains("byte"), "{said}"),
+            other => panic!("bit {bit} of byte {at}: {other:?}"),
+        }
+        if at % 61 == 0 && bit == 0 {
+            assert!(is_damaged(&Rocks::open(dir.path(), options()).map(drop)), "byte {at}");
+            assert!(is_damaged(&Rocks::open_read_only(dir.path(), options()).map(drop)), "byte {at}");
+            opened += 1;
+        }
+    }
+    assert!(opened > 5);
+    // Nothing was changed by any refusal.
+    fs::write(&log, sound).unwrap();
+    assert_eq!(rows(dir.path(), 6).await, [0, 1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_log_cut_anywhere_opens_with_every_write_before_the_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let ends = store(dir.path(), &[10, 300, 20, 80_000, 10]).await;
+    let log = logs(dir.path()).remove(0);
+    let sound = fs::read(&log).unwrap();
+    let (first, last) = (ends[0], *ends.last().unwrap());
+    let dense = (first..first + 340).chain(ends[3] - 20..last).chain(32_760..32_790);
+    for cut in dense.chain((first..last).step_by(1_009)) {
+        fs::write(&log, &sound[..cut as usize]).unwrap();
+        assert!(examine(dir.path(), true).is_ok(), "cut at {cut}");
+    }
+    for (n, end) in ends.iter().enumerate() {
+        for cut in [*end, *end - 3] {
+            let copy = tempfile::tempdir().unwrap();
+            for file in fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path()) {
+                fs::copy(&file, copy.path().join(file.file_name().unwrap())).unwrap();
+            }
+            fs::write(copy.path().join(log.file_name().unwrap()), &sound[..cut as usize]).unwrap();
+            let whole = if cut == *end { n + 1 } else { n };
+            assert_eq!(rows(copy.path(), 5).await, (0..whole).collect::<Vec<_>>(), "cut at {cut}");
+        }
+    }
+}
+
+/// A power cut may leave a length that the disk has no bytes for.
+#[tokio::test]
+async fn a_log_whose_end_was_never_written_opens_with_every_write_before() {
+    for length in [40, 600, 70_000] {
+        let dir = tempfile::tempdir().unwrap();
+        let ends = store(dir.path(), &[10, 300, length]).await;
+        let (log, start) = (logs(dir.path()).remove(0), ends[1] as usize);
+        let sound = fs::read(&log).unwrap();
+        // All of the last write is missing, or sectors of it.
+        let mut lost = Vec::from([(start, sound.len())]);
+        if length > 1_000 {
+            lost.extend([(start, 32_768), (32_768, 33_280), (40_960, sound.len()), (4_096, 8_192)]);
+        }
+        for (from, to) in lost {
+            let mut bytes = sound.clone();
+            bytes[from..to].fill(0);
+            fs::write(&log, bytes).unwrap();
+            assert_eq!(examine(dir.path(), true).unwrap(), Tail::Unwritten, "{length} {from}..{to}");
+        }
+        assert_eq!(rows(dir.path(), 3).await, [0, 1]);
+    }
+}
+
+#[tokio::test]
+async fn an_older_log_that_is_missing_or_shortened_is_damage() {
+    for (which, keep) in [(0, None), (1, None), (0, Some(0.5)), (1, Some(0.5))] {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        for n in 0..3 {
+            for row in 0..10 {
+                let cells = vec![put("a", "q", "v"), put("b", "q", "v")];
+                commit(&rocks, changes(vec![changed(&format!("{n}{row}"), cells)])).await;
+            }
+            // A new log; the one before is needed for `b`.
+            let family = rocks.db.family("t", "a").unwrap();
+            rocks.db.raw.flush_cf_opt(&family, &FlushOptions::default()).unwrap();
+        }
+        commit(&rocks, changes(vec![changed("last", vec![put("b", "q", "v")])])).await;
+        drop(rocks);
+        let logs = logs(dir.path());
+        assert_eq!(logs.len(), 4);
+        let size = logs[which].metadata().unwrap().len() as f64;
+        match keep {
+            None => fs::remove_file(&logs[which]).unwrap(),
+            Some(part) => {
+                fs::OpenOptions::new().write(true).open(&logs[which]).unwrap().set_len((size * part) as u64).unwrap()
+            }
+        }
+        let opened = Rocks::open(dir.path(), options()).map(drop);
+        assert!(is_damaged(&opened), "{which} {keep:?}: {opened:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_lost_its_log_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    store(dir.path(), &[10]).await;
+    for log in fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path()) {
+        if log.extension().is_some_and(|e| e == "log") {
+            fs::remove_file(log).unwrap();
+        }
+    }
+    assert!(is_damaged(&Rocks::open(dir.path(), options()).map(drop)));
+}
+
+#[tokio::test]
+async fn every_flipped_bit_of_a_manifest_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    store(dir.path(), &[10]).await;
+    let current = fs::read_to_string(dir.path().join("CURRENT")).unwrap();
+    let manifest = dir.path().join(current.trim_end());
+    let sound = fs::read(&manifest).unwrap();
+    for (at, bit) in (0..sound.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1 << bit;
+        fs::write(&manifest, bytes).unwrap();
+        assert!(is_damaged(&examine(dir.path(), true)), "bit {bit} of byte {at}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_right_after_the_start_that_follows_a_crash_is_none_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let ends = store(dir.path(), &[10, 300, 20]).await;
+    let log = logs(dir.path()).remove(0);
+    let torn = fs::read(&log).unwrap()[..ends[2] as usize - 3].to_vec();
+    fs::write(&log, &torn).unwrap();
+    let rocks = open(dir.path()).await;
+    commit(&rocks, changes(vec![changed("3", vec![put("a", "q", "v")])])).await;
+    drop(rocks);
+    // The log that was replayed is still there, as if it had not been removed yet.
+    fs::write(&log, &torn).unwrap();
+    assert_eq!(rows(dir.path(), 4).await, [0, 1, 3]);
+}
