@@ -20,6 +20,9 @@ pub enum ContentError {
     Full(#[source] io::Error),
     #[error("content could not be read or written: {0}")]
     Io(#[source] io::Error),
+    /// An earlier sync failed: nothing more is written until a restart.
+    #[error("a sync of content failed earlier; restart: {0}")]
+    Stopped(String),
     /// Over [`LARGEST`](super::LARGEST), or more than the file system takes in one file.
     #[error("the file is larger than this drive can hold")]
     TooLarge,

@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
 use super::disk::{Disk, DiskFile};
+use super::error::ContentError;
 use super::room::Space;
 use crate::schema::FileId;
 
@@ -18,18 +19,39 @@ use crate::schema::FileId;
 pub struct Folders {
     pub disk: Arc<dyn Disk>,
     dir: PathBuf,
+    /// Why nothing more is written.
+    stopped: OnceLock<String>,
 }
 
 impl Folders {
     /// Makes what is missing of `dir` and `dir/new`. The parent of `dir` must be there.
     pub async fn make(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
-        let folders = Self { disk, dir: std::path::absolute(dir)? };
+        let folders = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
         folders.disk.make_folder(&folders.dir).await?;
         folders.disk.make_folder(&folders.new_dir()).await?;
         // Always: who made them before may have lost power before he came to this.
         folders.disk.sync_folder(&folders.dir).await?;
         folders.disk.sync_folder(folders.dir.parent().unwrap_or(&folders.dir)).await?;
         Ok(folders)
+    }
+
+    /// Errors: `Stopped` once a sync has failed.
+    pub fn writable(&self) -> Result<(), ContentError> {
+        self.stopped.get().map_or(Ok(()), |cause| Err(ContentError::Stopped(cause.clone())))
+    }
+
+    /// What came of a sync. A failed one is final, unless the disk was full: the system may have dropped what it
+    /// could not write, and a second sync would say that all is well.
+    pub fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
+        let error = match done.map_err(ContentError::from) {
+            Ok(()) => return self.writable(),
+            Err(full @ ContentError::Full(_)) => return Err(full),
+            Err(error) => error,
+        };
+        if self.stopped.set(error.to_string()).is_ok() {
+            tracing::error!(%error, "a sync of content failed: no more writes are taken until a restart");
+        }
+        Err(error)
     }
 
     pub fn new_dir(&self) -> PathBuf {
@@ -107,7 +129,8 @@ impl Folders {
     }
 
     /// Removes the files and syncs every folder where one was, or may have been.
-    pub async fn remove(&self, ids: &[FileId]) -> io::Result<()> {
+    pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
+        self.writable()?;
         let mut touched = BTreeSet::new();
         for &id in ids {
             let (staged, settled) = (self.staged(id), self.settled(id));
@@ -122,7 +145,8 @@ impl Folders {
             }
         }
         for folder in &touched {
-            missing_is_fine(self.disk.sync_folder(folder).await)?;
+            let synced = self.disk.sync_folder(folder).await;
+            self.synced(missing_is_fine(synced).map(drop))?;
         }
         Ok(())
     }
@@ -145,8 +169,9 @@ impl Folders {
     }
 
     /// Makes names in `new/`, and removals from it, durable.
-    pub async fn sync_new(&self) -> io::Result<()> {
-        self.disk.sync_folder(&self.new_dir()).await
+    pub async fn sync_new(&self) -> Result<(), ContentError> {
+        let synced = self.disk.sync_folder(&self.new_dir()).await;
+        self.synced(synced)
     }
 }
 

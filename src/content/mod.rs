@@ -76,6 +76,11 @@ impl Content {
         run(&*disk, open).await
     }
 
+    /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.
+    pub fn writable(&self) -> Result<(), ContentError> {
+        self.folders.writable()
+    }
+
     /// The same content; uploads leave so many bytes of the file system alone, or an eighth of it if that is less.
     pub fn with_reserve(self, bytes: u64) -> Self {
         Self { room: Room::new(bytes), ..self }
@@ -94,7 +99,7 @@ impl Content {
     /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left.
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
         let (folders, ids) = (self.folders.clone(), ids.to_vec());
-        run(&*self.folders.disk, async move { Ok(folders.remove(&ids).await?) }).await
+        run(&*self.folders.disk, async move { folders.remove(&ids).await }).await
     }
 
     /// The first bytes of the ids of settled files, at least; in order.

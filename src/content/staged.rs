@@ -41,7 +41,7 @@ impl NewFile {
     }
 
     /// Part of a job, which holds the file: nothing else looks at its name meanwhile.
-    async fn rename(&self, id: FileId) -> io::Result<()> {
+    async fn rename(&self, id: FileId) -> Result<(), ContentError> {
         let before = self.name().id;
         self.folders.disk.rename(&self.folders.staged(before), &self.folders.staged(id)).await?;
         self.name().id = id;
@@ -148,7 +148,7 @@ impl Staged {
             }
             Held::Large(file) => {
                 let (file, disk) = (file.clone(), file.folders.disk.clone());
-                run(&*disk, async move { Ok(file.rename(id).await?) }).await
+                run(&*disk, async move { file.rename(id).await }).await
             }
         }
     }

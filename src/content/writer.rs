@@ -81,7 +81,10 @@ pub struct Writer {
 impl Writer {
     pub async fn create(folders: Arc<Folders>, promise: Promise) -> Result<Self, ContentError> {
         let disk = folders.disk.clone();
-        let new = run(&*disk, async move { Ok(NewFile::create(folders).await?) });
+        let new = run(&*disk, async move {
+            folders.writable()?;
+            Ok(NewFile::create(folders).await?)
+        });
         Ok(Self::over(new.await?, promise))
     }
 
@@ -155,7 +158,7 @@ impl Writer {
             new.file.write(&[rest, end].concat(), at).await?;
             // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
             // without the bytes, the bytes alone without the name.
-            new.file.sync().await?;
+            new.folders.synced(new.file.sync().await)?;
             new.folders.sync_new().await?;
             Ok((new, size, digest))
         };

@@ -162,6 +162,12 @@ impl Drive {
         self.stat(&DrivePath::root()).await.map(|_| ())
     }
 
+    /// Whether changes are taken at all: an error stays until another process opens the drive.
+    pub fn writable(&self) -> Result<()> {
+        self.inner.tables.writable()?;
+        Ok(self.inner.content.writable()?)
+    }
+
     /// Waits for changes that are under way. Changes begun after it are refused. Clean-up stops at its next piece:
     /// rows name what is left of it, and the next start goes on with it.
     pub async fn close(&self) {
@@ -189,6 +195,7 @@ impl Drive {
         let change = change(self.clone());
         let task = tokio::spawn(async move {
             let open = drive.inner.open.read().await;
+            drive.writable()?;
             if *open { change.await } else { Err(DriveError::Closing) }
         });
         task.await.unwrap_or_else(|ended| {

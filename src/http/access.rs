@@ -80,7 +80,12 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
 /// Whether it may go on at all.
 fn admit(request: &mut Request, app: &App, is_api: bool) -> problem::Result<()> {
     host::check(request, &app.options.hosts)?;
-    if is_api { identity::identify(request) } else { Ok(()) }
+    if !is_api {
+        return Ok(());
+    }
+    identity::identify(request)?;
+    // Before the body: what cannot be stored need not be sent.
+    if request.method().is_safe() { Ok(()) } else { Ok(app.drive.writable()?) }
 }
 
 /// What is logged of a request when the last of it is gone.

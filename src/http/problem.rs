@@ -48,9 +48,12 @@ pub enum Kind {
     UnknownHost,
     SlowClient,
     Internal,
+    Damaged,
     Busy,
     OutcomeUnknown,
     Closing,
+    ReadOnly,
+    WritesStopped,
     DiskFull,
 }
 
@@ -88,9 +91,14 @@ impl Kind {
             Self::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host", "This server has another name"),
             Self::SlowClient => (StatusCode::REQUEST_TIMEOUT, "slow-client", "The request came too slowly"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
+            Self::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged", "What is stored is damaged"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "The server is busy"),
             Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "The outcome is not known"),
             Self::Closing => (StatusCode::SERVICE_UNAVAILABLE, "closing", "The server is shutting down"),
+            Self::ReadOnly => (StatusCode::SERVICE_UNAVAILABLE, "read-only", "The drive is open for reading only"),
+            Self::WritesStopped => {
+                (StatusCode::SERVICE_UNAVAILABLE, "writes-stopped", "The drive takes no more writes")
+            }
             Self::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full"),
         }
     }
@@ -172,7 +180,22 @@ impl Problem {
 
     /// Rows or content are not as they were written.
     fn damaged(cause: &dyn std::fmt::Debug) -> Self {
-        Self { damage: true, ..Self::internal(cause) }
+        tracing::error!(?cause, "something stored is damaged");
+        Self {
+            damage: true,
+            ..Self::new(
+                Kind::Damaged,
+                "What this asks for cannot be read back as it was stored. Tell the operator this request's id; the \
+                 rest of the drive is served.",
+            )
+        }
+    }
+
+    fn writes_stopped() -> Self {
+        Self::new(
+            Kind::WritesStopped,
+            "A write failed, and the server takes no more until its operator restarts it. Reading still works.",
+        )
     }
 
     /// Whether it came of something that is damaged.
@@ -294,6 +317,7 @@ impl From<ContentError> for Problem {
             }
             ContentError::Gone(_) => Self::new(Kind::Busy, "The file is being replaced: try again."),
             ContentError::Damaged { .. } | ContentError::Cell(_) => Self::damaged(&error),
+            ContentError::Stopped(_) => Self::writes_stopped(),
             ContentError::Io(_) => Self::internal(&error),
         }
     }
@@ -316,10 +340,14 @@ impl From<StoreError> for Problem {
                 Problem::new(Kind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
             }
             StoreError::Damaged(_) => Self::damaged(&error),
+            StoreError::Stopped(_) => Self::writes_stopped(),
+            StoreError::ReadOnly => Self::new(
+                Kind::ReadOnly,
+                "The server serves a damaged drive, for reading only: list and download what is there.",
+            ),
             StoreError::Broken(_)
             | StoreError::OtherSpec(..)
             | StoreError::TooWide { .. }
-            | StoreError::ReadOnly
             | StoreError::Failed(_) => Self::internal(&error),
         }
     }

@@ -34,6 +34,10 @@ pub enum StoreError {
     /// The store was opened for reads alone, and this would have changed it; nothing was written.
     #[error("the store is open for reading only")]
     ReadOnly,
+    /// An earlier write failed in a way that this process cannot put right: no further one is tried until a restart;
+    /// nothing was written.
+    #[error("a write failed earlier; restart: {0}")]
+    Stopped(String),
     /// What is stored cannot be read back.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
@@ -66,6 +70,11 @@ pub trait Store: Send + Sync + 'static {
     /// Rows that hold any of what was asked, in key order (or reversed), each at one instant; no common
     /// instant. Resumed by key.
     fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
+
+    /// Whether it takes plans at all: [`StoreError::ReadOnly`] or [`StoreError::Stopped`] for good.
+    fn writable(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// The one write. When it answers [`Outcome::Committed`], the whole plan's guarded part has happened
     /// at one instant and survives any crash.
@@ -116,6 +125,11 @@ impl Tables {
     pub async fn scan(&self, ask: &ScanAsk) -> Result<Vec<(RowKey, Row)>> {
         self.catalog.check_scan(ask)?;
         self.store.scan(ask).await
+    }
+
+    /// Whether the store takes plans at all, as far as it knows.
+    pub fn writable(&self) -> Result<()> {
+        self.store.writable()
     }
 
     pub async fn commit(&self, plan: Plan) -> Result<Outcome> {

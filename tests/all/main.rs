@@ -31,6 +31,7 @@ mod http;
 mod migrate;
 mod needs;
 mod readme;
+mod refusing;
 mod server;
 mod stepwise;
 mod tidy;

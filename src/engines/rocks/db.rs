@@ -158,22 +158,22 @@ impl Db {
         options.set_sync(true);
         self.raw.write_opt(batch, &options).map_err(|error| {
             let cause = error.into_string();
-            let full = cause.contains("No space left on device") || cause.contains("Disk quota exceeded");
-            if !full {
-                // A failed sync is final: the kernel may have dropped the pages, and a second one would say that
-                // all is well.
-                let _first = self.stopped.set(cause.clone());
+            let full = is_full(&cause);
+            // A failed sync is final: the kernel may have dropped the pages, and a second one would say that all is
+            // well. Of a full disk RocksDB recovers by itself, but not always.
+            if (!full || is_full_for_good(&cause)) && self.stopped.set(cause.clone()).is_ok() {
+                tracing::error!(cause, "a write failed: no more are taken until a restart");
             }
             WriteFailure { cause, full }
         })
     }
 
-    /// Errors: `ReadOnly` if it was opened so, `Failed` once a write has failed for another cause than a full disk.
+    /// Errors: `ReadOnly` if it was opened so, `Stopped` once a write has failed for a cause that does not pass.
     pub fn writable(&self) -> Result<()> {
         match self.stopped.get() {
             _ if self.read_only => Err(StoreError::ReadOnly),
             None => Ok(()),
-            Some(cause) => Err(StoreError::Failed(format!("a write failed earlier; restart: {cause}"))),
+            Some(cause) => Err(StoreError::Stopped(cause.clone())),
         }
     }
 
@@ -209,6 +209,17 @@ impl<'a> Families<'a> {
         self.known.insert((table, family), found.clone());
         Ok(found)
     }
+}
+
+/// Whether RocksDB says that the disk, or what a quota leaves of it, has no room.
+fn is_full(cause: &str) -> bool {
+    cause.contains("No space left on device") || cause.contains("Disk quota exceeded")
+}
+
+/// Whether RocksDB refuses writes from now on, whatever is freed: it waits for room only where it knows that there
+/// was none, and a log that could not be made leaves it without a place to write.
+fn is_full_for_good(cause: &str) -> bool {
+    cause.contains("Disk quota exceeded") || cause.contains("While open a file for appending") && cause.contains(".log")
 }
 
 fn family_name(table: &str, family: &str) -> String {

@@ -324,6 +324,10 @@ impl Store for Rocks {
         Box::pin(self.pool.run(move |db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?)))
     }
 
+    fn writable(&self) -> Result<()> {
+        self.db.writable()
+    }
+
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(self.commit_plan(plan))
     }

@@ -226,13 +226,13 @@ async fn damaged_content_is_never_sent() {
     assert!(got.cut);
     let early = with(&site, "GET", &[("range", "bytes=0-99")]).await.is(206);
     assert!(early.body == content[..100]);
-    with(&site, "GET", &[("range", "bytes=2899999-2900000")]).await.problem(500, "internal");
+    with(&site, "GET", &[("range", "bytes=2899999-2900000")]).await.problem(500, "damaged");
     flip(2_900_000);
     assert!(site.get("/v1/fs/f.txt").await.is(200).body == content);
     // In the first: nothing is promised.
     flip(5);
-    let refused = site.get("/v1/fs/f.txt").await.problem(500, "internal");
+    let refused = site.get("/v1/fs/f.txt").await.problem(500, "damaged");
     assert!(!refused.text().contains("content") || !refused.text().contains("CRC"), "{}", refused.text());
     std::fs::remove_file(&file).unwrap();
-    site.get("/v1/fs/f.txt").await.problem(500, "internal");
+    site.get("/v1/fs/f.txt").await.problem(500, "damaged");
 }

@@ -87,7 +87,9 @@ async fn a_store_that_fails_is_told_by_status() {
         (|| StoreError::Unknown { cause: "sdb1 at 0xdead".into(), full: true }, 507, "disk-full"),
         (|| StoreError::Full("sdb1 at 0xdead".into()), 507, "disk-full"),
         (|| StoreError::Failed("sdb1 at 0xdead".into()), 500, "internal"),
-        (|| StoreError::Damaged("sdb1 at 0xdead".into()), 500, "internal"),
+        (|| StoreError::Damaged("sdb1 at 0xdead".into()), 500, "damaged"),
+        (|| StoreError::Stopped("sdb1 at 0xdead".into()), 503, "writes-stopped"),
+        (|| StoreError::ReadOnly, 503, "read-only"),
     ] {
         *site.store.commits.lock().unwrap() = Some(fault);
         for case in WRITES {
@@ -100,7 +102,7 @@ async fn a_store_that_fails_is_told_by_status() {
     }
     *site.store.reads.lock().unwrap() = Some(|| StoreError::Damaged("sdb1 at 0xdead".into()));
     for target in ["/v1/fs/f", "/v1/fs/", "/v1/stat/f", "/v1/files?under=/d"] {
-        let answer = site.get(target).await.problem(500, "internal");
+        let answer = site.get(target).await.problem(500, "damaged");
         assert!(!answer.text().contains("0xdead"));
     }
 }

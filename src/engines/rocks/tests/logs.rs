@@ -194,3 +194,27 @@ async fn a_crash_right_after_the_start_that_follows_a_crash_is_none_of_it() {
     fs::write(&log, &torn).unwrap();
     assert_eq!(rows(dir.path(), 4).await, [0, 1, 3]);
 }
+
+/// A full disk tears the log, and RocksDB then flushes one family after the other before it takes writes again.
+#[tokio::test]
+async fn a_crash_between_two_flushes_behind_a_torn_write_is_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    for row in ["0", "1"] {
+        commit(&rocks, changes(vec![changed(row, vec![put("a", "q", "v"), put("b", "q", "v")])])).await;
+    }
+    let family = rocks.db.family("t", "a").unwrap();
+    rocks.db.raw.flush_cf_opt(&family, &FlushOptions::default()).unwrap();
+    drop(family);
+    drop(rocks);
+    let log = logs(dir.path()).remove(0);
+    let mut bytes = fs::read(&log).unwrap();
+    // A header that says 100 bytes, and fewer.
+    bytes.extend([1, 2, 3, 4, 100, 0, 1]);
+    bytes.extend([9; 20]);
+    fs::write(&log, bytes).unwrap();
+    let rocks = open(dir.path()).await;
+    for row in ["0", "1"] {
+        assert!(value(&rocks, row, "a", "q").await.is_some() && value(&rocks, row, "b", "q").await.is_some());
+    }
+}

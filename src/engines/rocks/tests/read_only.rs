@@ -28,6 +28,7 @@ async fn it_reads_what_is_there_and_changes_no_file() {
     assert_eq!(value(&rocks, "row", "b", "logged").await.as_deref(), Some(b"w".as_ref()));
     let written = rocks.commit(changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     assert!(matches!(written, Err(StoreError::ReadOnly)), "{written:?}");
+    assert!(matches!(rocks.writable(), Err(StoreError::ReadOnly)));
     let another = TableSpec { name: "another".into(), ..spec() };
     assert!(matches!(rocks.create(&another).await, Err(StoreError::ReadOnly)));
     drop(rocks);

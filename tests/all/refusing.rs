@@ -1,0 +1,181 @@
+//! When writes end for good: what clients and load balancers are told, that reading goes on, that nothing of it
+//! passes with the fault, and that a restart puts it right.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use reqwest::{Client, StatusCode};
+
+use crate::server::Server;
+
+/// Every call of this kind in the server fails, until this is dropped.
+struct Failing(Child);
+
+impl Failing {
+    /// With an I/O error.
+    fn start(server: &Server, call: &str) -> Self {
+        Self::with(server, call, "EIO", None)
+    }
+
+    /// With this error, and of this file alone.
+    fn with(server: &Server, call: &str, error: &str, file: Option<&Path>) -> Self {
+        let mut strace = Command::new("strace");
+        let inject = format!("inject={call}:error={error}");
+        strace.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
+        if let Some(file) = file {
+            strace.arg("-P").arg(file);
+        }
+        strace.arg("-p").arg(server.id().to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = strace.spawn().expect("this test needs strace");
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = said.next().unwrap().unwrap();
+        assert!(first.contains("attached"), "{first}");
+        std::thread::spawn(move || said.map_while(Result::ok).for_each(drop));
+        Self(child)
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        // Asked to, it lets the server go on; killed, it would take it along.
+        crate::server::terminate(self.0.id());
+        self.0.wait().unwrap();
+    }
+}
+
+pub async fn put(client: &Client, server: &Server, path: &str, bytes: Vec<u8>) -> (StatusCode, String) {
+    answered(client.put(server.url(path)).body(bytes)).await
+}
+
+/// The status, and the last part of the problem's type.
+pub async fn answered(request: reqwest::RequestBuilder) -> (StatusCode, String) {
+    let answer = request.send().await.unwrap();
+    let status = answer.status();
+    let problem: serde_json::Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default();
+    let kind = problem["type"].as_str().unwrap_or_default().trim_start_matches("/problems/").to_owned();
+    (status, kind)
+}
+
+/// No write of any kind is taken any more, `/readyz` says so, and the file that was there is still read.
+async fn has_stopped(client: &Client, server: &Server) {
+    let stopped = (StatusCode::SERVICE_UNAVAILABLE, "writes-stopped".to_owned());
+    for bytes in [10, 400_000] {
+        assert_eq!(put(client, server, "/v1/fs/d/later", vec![1; bytes]).await, stopped);
+    }
+    assert_eq!(put(client, server, "/v1/fs/d/folder/", vec![]).await, stopped);
+    assert_eq!(answered(client.delete(server.url("/v1/fs/d/first"))).await, stopped);
+    let json = r#"{"from": "/d/first", "to": "/d/other"}"#;
+    for way in ["move", "copy"] {
+        let request = client.post(server.url(&format!("/v1/{way}"))).header("content-type", "application/json");
+        assert_eq!(answered(request.body(json)).await, stopped);
+    }
+    assert_eq!(answered(client.get(server.url("/readyz"))).await, stopped);
+    assert_eq!(answered(client.get(server.url("/healthz"))).await.0, StatusCode::OK);
+    let read = client.get(server.url("/v1/fs/d/first")).send().await.unwrap();
+    assert!(read.bytes().await.unwrap() == vec![7; 300_000]);
+}
+
+/// A new process takes writes again, and has what was acknowledged.
+async fn a_restart_mends(server: Server, arguments: &[&str]) {
+    let data = server.data.clone();
+    server.kill();
+    let (server, client) = (Server::start_on(&data, arguments), Client::new());
+    assert_eq!(answered(client.get(server.url("/readyz"))).await.0, StatusCode::OK);
+    assert_eq!(put(&client, &server, "/v1/fs/d/later", vec![1; 10]).await.0, StatusCode::CREATED);
+    let read = client.get(server.url("/v1/fs/d/first")).send().await.unwrap();
+    assert!(read.bytes().await.unwrap() == vec![7; 300_000]);
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_sync_of_the_log_is_final() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
+    assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
+    let failing = Failing::start(&server, "fdatasync");
+    let unknown = put(&client, &server, "/v1/fs/d/small", vec![1; 10]).await;
+    assert_eq!(unknown, (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown".to_owned()));
+    drop(failing);
+    has_stopped(&client, &server).await;
+    let metrics = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("rowdrive_store_writable 0\n"), "{metrics}");
+    a_restart_mends(server, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_sync_of_content_is_final() {
+    // Of the bytes, and of the name.
+    for call in ["fdatasync", "fsync"] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
+        assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
+        let failing = Failing::start(&server, call);
+        let failed = put(&client, &server, "/v1/fs/d/large", vec![1; 400_000]).await;
+        assert_eq!(failed, (StatusCode::INTERNAL_SERVER_ERROR, "internal".to_owned()), "{call}");
+        drop(failing);
+        has_stopped(&client, &server).await;
+        a_restart_mends(server, &[]).await;
+    }
+}
+
+/// RocksDB takes a quota for a failure that does not pass, and says nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exhausted_quota_is_final() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
+    assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
+    let files = std::fs::read_dir(server.data.join("db")).unwrap().map(|file| file.unwrap().path());
+    let log = files.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap();
+    let failing = Failing::with(&server, "write", "EDQUOT", Some(&log));
+    let full = put(&client, &server, "/v1/fs/d/small", vec![1; 10]).await;
+    assert_eq!(full, (StatusCode::INSUFFICIENT_STORAGE, "disk-full".to_owned()));
+    drop(failing);
+    has_stopped(&client, &server).await;
+    a_restart_mends(server, &[]).await;
+}
+
+/// A server whose data folder is a small file system of few inodes, mounted in a name space of its own.
+fn serve_with_few_inodes(data: &Path) -> Server {
+    std::fs::create_dir(data).unwrap();
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let mount = r#"mount -t tmpfs -o size=512m,nr_inodes=120 tmpfs "$0" && exec "$@""#;
+    command.args(["--mount", "sh", "-c", mount]).arg(data);
+    command.arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(data);
+    command.args(["--listen", "127.0.0.1:0", "--memory", "16MiB"]);
+    Server::wait_for(command, data)
+}
+
+/// RocksDB does not recover from a log that it could not make, and does not say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_made_ends_writes_and_says_so() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (server, client) = (serve_with_few_inodes(&scratch.path().join("data")), Client::new());
+    assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
+    // The server's own view of its file system.
+    let inside = format!("/proc/{}/root{}", server.id(), server.data.display());
+    let mut taken = Vec::new();
+    loop {
+        let path = format!("{inside}/taken{}", taken.len());
+        match std::fs::File::create(&path) {
+            Ok(_) => taken.push(path),
+            Err(error) => break assert_eq!(error.kind(), std::io::ErrorKind::StorageFull),
+        }
+    }
+    let mut refused = None;
+    for n in 0..400 {
+        let (status, kind) = put(&client, &server, &format!("/v1/fs/d/small{n}"), vec![n as u8; 200_000]).await;
+        if status != StatusCode::CREATED {
+            refused = Some((status, kind));
+            break;
+        }
+    }
+    assert_eq!(refused, Some((StatusCode::INSUFFICIENT_STORAGE, "disk-full".to_owned())));
+    for path in taken {
+        std::fs::remove_file(path).unwrap();
+    }
+    has_stopped(&client, &server).await;
+}
