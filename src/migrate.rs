@@ -89,6 +89,22 @@ pub async fn open(tables: &Tables) -> Result<()> {
     Ok(())
 }
 
+/// Makes the tables of a damaged store known to `tables`, as far as they are there, and changes nothing.
+pub async fn open_degraded(tables: &Tables) -> Result<()> {
+    let migrations = declared()?;
+    match version(tables, &migrations).await {
+        Ok(found) if found > LATEST => return Err(MigrateError::Newer { found, known: LATEST }),
+        Ok(_) => {}
+        Err(cause) => tracing::warn!(%cause, "the version of its schema cannot be read"),
+    }
+    for spec in migrations.iter().flat_map(|migration| &migration.tables) {
+        if let Err(cause) = tables.create(spec).await {
+            tracing::warn!(table = spec.name, %cause, "a table cannot be read");
+        }
+    }
+    Ok(())
+}
+
 /// How far a store is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {

@@ -99,7 +99,7 @@ mod tests {
         let command = crate::cli::Cli::command();
         let serve = command.find_subcommand(SERVE).unwrap();
         let mut named = 0;
-        for arg in serve.get_arguments().filter(|arg| arg.get_id() != "print_config") {
+        for arg in serve.get_arguments().filter(|arg| !["print_config", "degraded"].contains(&arg.get_id().as_str())) {
             let variable = format!("ROWDRIVE_{}", name(arg).to_uppercase().replace('-', "_"));
             assert_eq!(arg.get_env().and_then(|env| env.to_str()), Some(variable.as_str()), "{}", name(arg));
             assert_eq!(is_list(arg), arg.get_value_delimiter() == Some(','), "{}", name(arg));

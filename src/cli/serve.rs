@@ -5,28 +5,28 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use prometheus_client::registry::Registry;
-use rowdrive::drive::{Drive, DriveError, StoreError};
-use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::drive::{DriveError, StoreError};
 use rowdrive::http::{self, Limits, Options};
-use rowdrive::migrate::{self, MigrateError};
-use rowdrive::table::Tables;
+use rowdrive::migrate::MigrateError;
 use tokio::net::{TcpListener, TcpSocket};
 
+use self::open::Opened;
 use super::config::{Configuration, Settings};
 use super::period::Period;
 use super::stop::Stop;
 use super::{Ended, log, process, size};
 
+mod open;
+
 /// Serve a data folder over HTTP.
 ///
-/// Every option may also be an environment variable, or stand in the file that --config names. A flag wins over a
-/// variable, and a variable over the file.
+/// Every option but --degraded may also be an environment variable, or stand in the file that --config names. A flag
+/// wins over a variable, and a variable over the file.
 #[derive(Args)]
 pub struct Serve {
     /// The folder that holds everything; made if it is missing.
@@ -53,6 +53,9 @@ pub struct Serve {
     #[arg(default_value_t = Limits::default().connections_of_address)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections_per_address: usize,
+    /// Serve what is left of a damaged folder, for reading only: writes are answered 503. Chosen each time anew.
+    #[arg(long)]
+    degraded: bool,
     #[command(flatten)]
     times: Times,
     /// Read before all others.
@@ -96,8 +99,10 @@ pub enum ServeError {
     Foreign(SocketAddr),
     #[error("the data folder {0} cannot be made or used: {1}")]
     Folder(PathBuf, io::Error),
-    #[error("the data folder {0} cannot be opened: {1}")]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = if matches!(.1, StoreError::Damaged(_)) { DAMAGED } else { "" })]
     Store(PathBuf, StoreError),
+    #[error("{0} holds no store, damaged or not: there is no {0}/db")]
+    NoStore(PathBuf),
     #[error("the data folder {0} cannot be brought up to date: {1}")]
     Migrate(PathBuf, MigrateError),
     #[error("the data folder {0} cannot be opened: {1}")]
@@ -107,6 +112,11 @@ pub enum ServeError {
     #[error("the system does not let it run: {0}")]
     System(#[from] io::Error),
 }
+
+/// What to do about damage.
+const DAMAGED: &str =
+    ". Nothing was changed. `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore a \
+     backup";
 
 type Result<T, E = ServeError> = std::result::Result<T, E>;
 
@@ -126,13 +136,9 @@ impl Serve {
         let data = folder(&self.data)?;
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
-        let rocks =
-            Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(|e| ServeError::Store(data.clone(), e))?;
-        let rocks = Arc::new(rocks);
         tracing::info!(configuration = %settings, "starting");
-        let tables = Tables::new(rocks.clone());
-        migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.clone(), e))?;
-        let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.clone(), e))?;
+        let Opened { rocks, drive } =
+            if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
         // Before the address is printed: whoever reads it may send a signal at once.
         let signals = Stop::new()?.count();
         announce(&listener)?;

@@ -54,6 +54,13 @@ impl Folders {
         Err(error)
     }
 
+    /// The folder as it is, for reading.
+    pub fn as_it_is(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
+        let folders = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
+        let _new = folders.stopped.set("it is open for reading only".to_owned());
+        Ok(folders)
+    }
+
     pub fn new_dir(&self) -> PathBuf {
         self.dir.join("new")
     }

@@ -76,6 +76,11 @@ impl Content {
         run(&*disk, open).await
     }
 
+    /// Opens `dir` for reading what is there, and changes nothing.
+    pub fn as_it_is(dir: &Path) -> Result<Self, ContentError> {
+        Ok(Self { folders: Arc::new(Folders::as_it_is(Arc::new(Local), dir)?) })
+    }
+
     /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.
     pub fn writable(&self) -> Result<(), ContentError> {
         self.folders.writable()

@@ -116,16 +116,17 @@ impl Shared {
 
 impl Unlinker {
     /// Takes over what an earlier process left, too: `unsettled` was listed before the first request, so that nothing
-    /// of this process is among it.
+    /// of this process is among it. None: nothing is ever removed.
     pub fn start(
         tables: Tables,
         content: Content,
-        unsettled: Vec<FileId>,
+        unsettled: Option<Vec<FileId>>,
         metrics: Metrics,
         settings: Settings,
     ) -> Self {
-        let queue = Queue { unsettled, list: true, ..Queue::default() };
-        let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), watch::Sender::new(false));
+        let closed = unsettled.is_none();
+        let queue = Queue { unsettled: unsettled.unwrap_or_default(), list: true, closed, ..Queue::default() };
+        let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), watch::Sender::new(closed));
         let shared = Arc::new(Shared { queue, wake, at_rest, metrics, settings });
         let task = tokio::spawn(Worker { tables, content, shared: shared.clone() }.run());
         Self { shared, task: Mutex::new(Some(task)) }

@@ -59,7 +59,7 @@ use walk::{Moves, Walks};
 
 use crate::content::disk::{Disk, Local};
 use crate::content::{Content, Upload};
-use crate::schema::DrivePath;
+use crate::schema::{DrivePath, FileId};
 use crate::table::{Change, Plan, RowChange, Tables};
 
 /// How often an operation decides anew before it gives up.
@@ -103,6 +103,18 @@ impl Drive {
     pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, unsettled) = Content::open_on(disk, content_dir).await?;
         let content = content.with_reserve(settings.reserve);
+        let drive = Self::over(tables, content, Some(unsettled), settings);
+        drive.settle_records();
+        Ok(drive)
+    }
+
+    /// Opens a drive on a store that takes no writes: nothing that an earlier process left is settled or removed.
+    pub fn open_as_it_is(tables: Tables, content_dir: &Path) -> Result<Self> {
+        Ok(Self::over(tables, Content::as_it_is(content_dir)?, None, Settings::default()))
+    }
+
+    /// `unsettled`: none if nothing is to be settled or removed.
+    fn over(tables: Tables, content: Content, unsettled: Option<Vec<FileId>>, settings: Settings) -> Self {
         let metrics = Metrics::default();
         let unlinker = Unlinker::start(tables.clone(), content.clone(), unsettled, metrics.clone(), settings);
         let walks = Walks::new(tables.clone(), settings.limits.walks_kept);
@@ -119,9 +131,7 @@ impl Drive {
             settings,
             open: RwLock::new(true),
         });
-        let drive = Self { inner };
-        drive.settle_records();
-        Ok(drive)
+        Self { inner }
     }
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.

@@ -13,6 +13,7 @@
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
 //! - [`faults`]: a disk that fails below a running server: kills at any call, power cuts
 //! - [`needs`]: the check for what the build needs beside Rust
+//! - [`refusing`]: a server that takes no more writes; [`degraded`]: one that serves a damaged store
 //! - [`tidy`]: the rules of the house that no compiler knows
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
@@ -23,6 +24,7 @@ mod check;
 mod cli;
 mod contract;
 mod crash;
+mod degraded;
 mod drive;
 mod durability;
 mod faults;

@@ -13,6 +13,7 @@ use rocksdb::{
     DBRecoveryMode, DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
 };
 
+use super::degraded::{self, Left};
 use super::keys;
 use super::logs::{self, Tail};
 use super::options::Tuning;
@@ -47,6 +48,10 @@ impl From<rocksdb::Error> for Fault {
         match error.kind() {
             ErrorKind::Incomplete => Self::Incomplete,
             ErrorKind::Corruption => Self::Store(StoreError::Damaged(error.into_string())),
+            // A table that is opened when it is first read.
+            ErrorKind::IOError if error.as_ref().contains("No such file or directory") => {
+                Self::Store(StoreError::Damaged(error.into_string()))
+            }
             _ => Self::Store(StoreError::Failed(error.into_string())),
         }
     }
@@ -117,6 +122,18 @@ impl Db {
         Ok(Self::new(raw, Some(lock), false))
     }
 
+    /// Opens what is left of a damaged database, for reading; `copy`: where one may be made of it. Tells how.
+    pub fn open_degraded(
+        dir: &Path,
+        copy: &Path,
+        lock: Option<File>,
+        tuning: &Tuning,
+        specs: Option<&Specs>,
+    ) -> Result<((Self, Closing), &'static str)> {
+        let Left { raw, how } = degraded::open(dir, copy, tuning, specs)?;
+        Ok((Self::new(raw, lock, true), how))
+    }
+
     /// Opens the database of a folder as it is: with the tables that were made.
     pub fn open_read_only(dir: &Path, lock: Option<File>, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
         let mut options = tuning.database(false);
@@ -132,6 +149,15 @@ impl Db {
         let (points, stopped) = (Points::default(), OnceLock::new());
         let db = Self { raw, points, read_only, stopped, _lock: lock, _open: open };
         (db, Closing(Mutex::new(closed)))
+    }
+
+    /// Errors: `Damaged` if a column family of the table is not there.
+    pub fn has(&self, spec: &TableSpec) -> Result<()> {
+        let names = spec.families.iter().map(|family| family_name(&spec.name, &family.name));
+        match names.into_iter().find(|name| self.raw.cf_handle(name).is_none()) {
+            Some(lost) => Err(StoreError::Damaged(format!("it has lost column family {lost}"))),
+            None => Ok(()),
+        }
     }
 
     /// Makes the column families of the table that are not there.
@@ -222,7 +248,7 @@ fn is_full_for_good(cause: &str) -> bool {
     cause.contains("Disk quota exceeded") || cause.contains("While open a file for appending") && cause.contains(".log")
 }
 
-fn family_name(table: &str, family: &str) -> String {
+pub(super) fn family_name(table: &str, family: &str) -> String {
     let mut name = String::with_capacity(table.len() + 1 + family.len());
     name.push_str(table);
     name.push(':');

@@ -9,6 +9,7 @@
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
 //! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage
+//! - [`degraded`]: what is left of a damaged store, for reading
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
@@ -18,6 +19,7 @@
 mod commit;
 mod counters;
 mod db;
+mod degraded;
 mod group;
 mod keys;
 mod logs;
@@ -89,6 +91,8 @@ pub struct Rocks {
     space: Arc<Space>,
     reads: Reads,
     skip: u64,
+    /// Whether the tables are those that were found, whatever `tables.json` says.
+    degraded: bool,
     _closing: Closing,
 }
 
@@ -114,6 +118,24 @@ impl Rocks {
         Self::start(opened, specs, tuning, Space::new(dir), SKIP)
     }
 
+    /// Opens what is left of a damaged store, for reads alone. The folder is not changed; `copy` is a folder beside
+    /// it that is made anew if RocksDB must write. Tells what is wrong, if anything, and how the rest is read.
+    ///
+    /// Errors: `Damaged` if nothing can be read, `Failed` if the folder is in use or there is no room for the copy.
+    pub fn open_degraded(dir: &Path, copy: &Path, options: RocksOptions) -> Result<(Self, Option<String>)> {
+        let damage = match Self::open_read_only(dir, options) {
+            Ok(sound) => return Ok((sound, None)),
+            Err(damage) => damage,
+        };
+        // A folder that is in use is told from a damaged one here.
+        let lock = db::take_folder_as_it_is(dir)?;
+        let (tuning, specs) = (Tuning::new(options.memory), Specs::load(dir).ok());
+        let (opened, how) = Db::open_degraded(dir, copy, lock, &tuning, specs.as_ref())?;
+        let specs = specs.unwrap_or_else(|| Specs::none(dir));
+        let rocks = Self::start(opened, specs, tuning, Space::new(dir), SKIP)?;
+        Ok((Self { degraded: true, ..rocks }, Some(format!("{damage}; it is read {how}"))))
+    }
+
     fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
         let lock = db::take_folder(dir)?;
         let specs = Specs::load(dir)?;
@@ -133,6 +155,7 @@ impl Rocks {
             space: Arc::new(space),
             reads: Reads::default(),
             skip,
+            degraded: false,
             _closing: closing,
         })
     }
@@ -158,6 +181,9 @@ impl Rocks {
     }
 
     async fn make(&self, spec: &TableSpec) -> Result<()> {
+        if self.degraded {
+            return self.db.has(spec);
+        }
         let (specs, tuning, spec) = (self.specs.clone(), self.tuning.clone(), spec.clone());
         let make = move |db: &Db| {
             // Held over both steps, so that two callers do not make one column family twice.

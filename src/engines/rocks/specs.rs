@@ -48,6 +48,11 @@ impl Specs {
         Ok(Self { dir: dir.to_owned(), content })
     }
 
+    /// As of a new folder, whatever the file says.
+    pub fn none(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), content: Content { format: FORMAT, ..Content::default() } }
+    }
+
     pub fn tables(&self) -> &[TableSpec] {
         &self.content.tables
     }

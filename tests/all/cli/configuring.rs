@@ -103,7 +103,7 @@ fn options() -> Vec<String> {
     let help = run(&[], &["serve", "-h"]).out;
     let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
     let flags = flags.map(|flag| flag.split(' ').next().unwrap().to_owned());
-    flags.filter(|flag| !["config", "print-config"].contains(&flag.as_str())).collect()
+    flags.filter(|flag| !["config", "print-config", "degraded"].contains(&flag.as_str())).collect()
 }
 
 #[test]

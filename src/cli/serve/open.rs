@@ -1,0 +1,57 @@
+//! Opens a data folder: as a whole, or what is left of a damaged one.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rowdrive::drive::Drive;
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate;
+use rowdrive::table::Tables;
+
+use super::{Result, ServeError};
+
+/// The copy that a degraded start makes if it must.
+const COPY: &str = "degraded";
+
+pub struct Opened {
+    pub rocks: Arc<Rocks>,
+    pub drive: Drive,
+}
+
+/// For reading and writing, brought up to date.
+pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
+    let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
+    let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
+    let tables = Tables::new(rocks.clone());
+    migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
+    let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
+    // It holds links to tables, which would keep their room.
+    match fs::remove_dir_all(data.join(COPY)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "the copy of a degraded start cannot be removed");
+        }
+        _ => {}
+    }
+    Ok(Opened { rocks, drive })
+}
+
+/// For reading only. No file in `db/` or `content/` is changed.
+pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
+    let db = data.join("db");
+    if !db.is_dir() {
+        return Err(ServeError::NoStore(data.to_owned()));
+    }
+    let opened = Rocks::open_degraded(&db, &data.join(COPY), RocksOptions { memory });
+    let (rocks, damage) = opened.map_err(|e| ServeError::Store(data.to_owned(), e))?;
+    match damage {
+        Some(damage) => tracing::error!(damage, "serving what is left of a damaged folder, for reading only"),
+        None => tracing::warn!("serving for reading only, although nothing is found to be wrong with the tables"),
+    }
+    let rocks = Arc::new(rocks);
+    let tables = Tables::new(rocks.clone());
+    migrate::open_degraded(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
+    let drive = Drive::open_as_it_is(tables, &data.join("content"));
+    Ok(Opened { rocks, drive: drive.map_err(|e| ServeError::Drive(data.to_owned(), e))? })
+}

@@ -1,0 +1,177 @@
+//! A damaged folder: a start refuses it and changes nothing, and `serve --degraded` serves what is left for reading.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use reqwest::{Client, StatusCode};
+
+use crate::refusing::{answered, put};
+use crate::server::Server;
+
+fn content(n: usize) -> Vec<u8> {
+    // Every tenth is a file of its own.
+    let length = if n % 10 == 0 { 300_000 } else { 100 + n };
+    (0..length).map(|at| (at * 31 + n) as u8).collect()
+}
+
+/// A folder with so many files, of a server that was killed; in tables too if `flushed`.
+async fn killed(data: &Path, files: usize) {
+    let (server, client) = (Server::start_on(data, &[]), Client::new());
+    for n in 0..files {
+        assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
+    }
+    server.kill();
+}
+
+/// All files of a folder and their bytes.
+fn files(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(below).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+fn all(data: &Path) -> [BTreeMap<PathBuf, Vec<u8>>; 2] {
+    [files(&data.join("db")), files(&data.join("content"))]
+}
+
+/// The largest file of `db/` whose name matches.
+fn largest(data: &Path, matches: impl Fn(&str) -> bool) -> PathBuf {
+    let files = fs::read_dir(data.join("db")).unwrap().map(|file| file.unwrap().path());
+    let named = files.filter(|path| matches(path.file_name().unwrap().to_str().unwrap()));
+    named.max_by_key(|path| path.metadata().unwrap().len()).unwrap()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+/// What a command says that ends with exit code 3, within 20 seconds.
+fn refused(arguments: &[&str], data: &Path) -> String {
+    let mut command = Command::new("timeout");
+    command.args(["20", env!("CARGO_BIN_EXE_rowdrive")]).args(arguments).arg("--data").arg(data);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Neither a start nor a check takes the folder, and both name what is wrong.
+fn is_refused(data: &Path, names: &str) {
+    let before = all(data);
+    let start = refused(&["serve", "--listen", "127.0.0.1:0"], data);
+    assert!(start.contains("damaged") && start.contains(names) && start.contains("--degraded"), "{start}");
+    let check = refused(&["check"], data);
+    assert!(check.contains("damaged") && check.contains(names), "{check}");
+    assert!(all(data) == before);
+}
+
+/// Serves the folder degraded, holds that nothing can be written, and answers how many of the files are read whole;
+/// the others are missing or refused, and never wrong.
+async fn whole_files(data: &Path, of: usize) -> usize {
+    let before = all(data);
+    let (server, client) = (Server::start_on(data, &["--degraded"]), Client::new());
+    let read_only = (StatusCode::SERVICE_UNAVAILABLE, "read-only".to_owned());
+    for bytes in [10, 400_000] {
+        assert_eq!(put(&client, &server, "/v1/fs/d/new", vec![1; bytes]).await, read_only);
+    }
+    assert_eq!(answered(client.delete(server.url("/v1/fs/d/f1"))).await, read_only);
+    assert_eq!(answered(client.get(server.url("/readyz"))).await, read_only);
+    assert_eq!(answered(client.get(server.url("/healthz"))).await.0, StatusCode::OK);
+    let mut whole = 0;
+    for n in 0..of {
+        let answer = client.get(server.url(&format!("/v1/fs/d/f{n}"))).send().await.unwrap();
+        match answer.status().as_u16() {
+            200 => {
+                assert!(answer.bytes().await.unwrap() == content(n), "f{n}");
+                whole += 1;
+            }
+            status => assert!([404, 500].contains(&status), "f{n}: {status}"),
+        }
+    }
+    assert_eq!(server.terminate(), Some(0));
+    assert!(all(data) == before);
+    whole
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_bit_in_the_log_costs_what_it_touches_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    killed(&data, 60).await;
+    let log = largest(&data, |name| name.ends_with(".log"));
+    flip(&log, fs::metadata(&log).unwrap().len() as usize / 2);
+    is_refused(&data, log.file_name().unwrap().to_str().unwrap());
+    let whole = whole_files(&data, 60).await;
+    // RocksDB passes over the rest of a block of 32 KiB.
+    assert!((20..60).contains(&whole), "{whole}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_manifest_costs_nothing_that_tables_and_logs_hold() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    killed(&data, 20).await;
+    // A second start puts what the first wrote into tables.
+    let (server, client) = (Server::start_on(&data, &[]), Client::new());
+    for n in 20..40 {
+        assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
+    }
+    server.kill();
+    let manifest = largest(&data, |name| name.starts_with("MANIFEST"));
+    flip(&manifest, fs::metadata(&manifest).unwrap().len() as usize / 2);
+    is_refused(&data, "MANIFEST");
+    assert_eq!(whole_files(&data, 40).await, 40);
+    // Nor does it when there are no tables yet, or `tables.json` is damaged as well.
+    flip(&data.join("db/CURRENT"), 3);
+    assert_eq!(whole_files(&data, 40).await, 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_young_store_is_read_from_its_logs_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    killed(&data, 20).await;
+    let manifest = largest(&data, |name| name.starts_with("MANIFEST"));
+    fs::write(&manifest, b"").unwrap();
+    assert_eq!(whole_files(&data, 20).await, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_damage_of_the_folder_is_refused_and_read_around() {
+    for (what, least) in [("CURRENT", 40), ("tables.json", 40), ("sst", 10)] {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        killed(&data, 20).await;
+        let (server, client) = (Server::start_on(&data, &[]), Client::new());
+        for n in 20..40 {
+            assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
+        }
+        server.kill();
+        if what == "sst" {
+            fs::remove_file(largest(&data, |name| name.ends_with(".sst"))).unwrap();
+        } else {
+            flip(&data.join("db").join(what), 3);
+        }
+        is_refused(&data, "db");
+        let whole = whole_files(&data, 40).await;
+        assert!(whole >= least, "{what}: {whole}");
+    }
+}
+
+#[test]
+fn a_folder_without_a_store_is_not_served_degraded() {
+    let scratch = tempfile::tempdir().unwrap();
+    let said = refused(&["serve", "--degraded", "--listen", "127.0.0.1:0"], scratch.path());
+    assert!(said.contains("holds no store"), "{said}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
