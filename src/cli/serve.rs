@@ -21,6 +21,7 @@ use super::period::Period;
 use super::stop::Stop;
 use super::{Ended, log, process, size};
 
+mod handles;
 mod open;
 
 /// Serve a data folder over HTTP.
@@ -133,6 +134,7 @@ impl Serve {
     }
 
     async fn serve(self, settings: &Settings) -> Result<Ended> {
+        let files = handles::raise();
         let data = folder(&self.data)?;
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
@@ -142,7 +144,7 @@ impl Serve {
         // Before the address is printed: whoever reads it may send a signal at once.
         let signals = Stop::new()?.count();
         announce(&listener)?;
-        let limits = self.limits();
+        let limits = handles::bound(self.limits(), files);
         let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
         let again = signals.clone().reached(2);
         #[expect(clippy::async_yields_async, reason = "being asked again is a matter of its own")]

@@ -179,3 +179,26 @@ async fn a_log_that_cannot_be_made_ends_writes_and_says_so() {
     }
     has_stopped(&client, &server).await;
 }
+
+/// Clients that take every connection there is leave the store the handles to write.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_leave_handles_for_writes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -n 256 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
+    command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "16MiB"]);
+    let (server, client) = (Server::wait_for(command, &data), Client::new());
+    let mut held = Vec::new();
+    for _ in 0..400 {
+        held.push(std::net::TcpStream::connect(&server.address).unwrap());
+    }
+    // RocksDB makes new files meanwhile: a log, and tables.
+    for n in 0..80 {
+        let stored = put(&client, &server, &format!("/v1/fs/d/f{n}"), vec![n as u8; 200_000]).await;
+        assert_eq!(stored.0, StatusCode::CREATED, "{n}: {stored:?}");
+    }
+    assert_eq!(answered(client.get(server.url("/readyz"))).await.0, StatusCode::OK);
+    drop(held);
+    assert_eq!(server.terminate(), Some(0));
+}

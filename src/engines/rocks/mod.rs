@@ -41,6 +41,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use prometheus_client::registry::Registry;
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::oneshot;
 
 use self::commit::{Answer, Committer, Request};
@@ -139,7 +140,8 @@ impl Rocks {
     fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
         let lock = db::take_folder(dir)?;
         let specs = Specs::load(dir)?;
-        let tuning = Tuning::new(options.memory);
+        let handles = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let tuning = Tuning::new(options.memory).with_handles(dir, handles);
         let opened = Db::open(dir, lock, &tuning, &specs)?;
         Self::start(opened, specs, tuning, space, skip)
     }

@@ -1,6 +1,10 @@
 //! RocksDB's options, derived from one budget of memory. Everything that decides speed, space or safety is set
 //! here by name, since RocksDB's own defaults have moved between versions.
 
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ChecksumType, CompactionPri, DBCompactionStyle, DBCompressionType,
     DBRecoveryMode, DataBlockIndexType, LogLevel, Options, WriteBufferManager,
@@ -13,6 +17,9 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const DAY: u64 = 24 * 60 * 60;
 
+/// Tables that a running store may come to have beyond twice what it had at its start: those of 256 GiB.
+const SPARE_TABLES: u64 = 4_096;
+
 /// Below this many bytes the parts of the budget would be too small to work with.
 const LEAST: usize = 16 * MIB;
 
@@ -24,6 +31,8 @@ pub(super) struct Tuning {
     buffers: WriteBufferManager,
     /// Bytes of all write buffers together.
     buffered: usize,
+    /// Tables that are open at once; -1: all.
+    open_tables: i32,
 }
 
 impl Tuning {
@@ -35,7 +44,25 @@ impl Tuning {
         let cache = Cache::new_hyper_clock_cache(memory, 0);
         // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
-        Self { cache, memory, buffers, buffered }
+        Self { cache, memory, buffers, buffered, open_tables: -1 }
+    }
+
+    /// Bounds the tables that are open at once, if this folder's could come to more than a third of the handles that
+    /// the process may have: without one, RocksDB could make no file any more, and takes no write from then on.
+    ///
+    /// All are kept open where that is sure: they are then looked at when the store is opened, not when they are read.
+    pub fn with_handles(self, dir: &Path, limit: u64) -> Self {
+        let third = limit / 3;
+        let tables = fs::read_dir(dir).map_or(0, |files| {
+            let is_table = |name: &OsStr| Path::new(name).extension().is_some_and(|e| e == "sst");
+            files.filter_map(Result::ok).filter(|file| is_table(&file.file_name())).count() as u64
+        });
+        // Compaction writes new ones beside the old.
+        if 2 * tables + SPARE_TABLES <= third {
+            return self;
+        }
+        tracing::info!(tables, limit, "not all tables are kept open: the limit of open files is low");
+        Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
     }
 
     /// Bytes in the cache of blocks, what write buffers are charged included, and how many it may hold.
@@ -73,7 +100,7 @@ impl Tuning {
         options.set_compaction_readahead_size(2 * MIB);
         // Reads run on the threads of requests: let a background job delete files.
         options.set_avoid_unnecessary_blocking_io(true);
-        options.set_max_open_files(-1);
+        options.set_max_open_files(self.open_tables);
         options.set_max_file_opening_threads(16);
 
         options.set_log_level(LogLevel::Info);

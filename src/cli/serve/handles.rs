@@ -1,0 +1,54 @@
+//! File handles: how many the system allows, and how they are shared out, so that no client can take those that the
+//! store needs to write.
+
+use rowdrive::http::Limits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// For what is neither a connection nor a table: logs, folders, the runtime.
+const OTHERS: usize = 64;
+
+/// Raises the limit of this process as far as it may, and answers it.
+pub fn raise() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Connections for which there are handles: each may have a file open too. A third of all handles is the store's.
+pub fn connections(limit: usize) -> usize {
+    (limit.saturating_sub(limit / 3 + OTHERS) / 2).max(1)
+}
+
+/// The limits of connections, lowered to what there are handles for.
+pub fn bound(limits: Limits, limit: usize) -> Limits {
+    let most = connections(limit);
+    if limits.connections > most {
+        tracing::warn!(asked = limits.connections, given = most, limit, "fewer connections: the limit of open files is low");
+    }
+    Limits {
+        connections: limits.connections.min(most),
+        connections_of_address: limits.connections_of_address.min(most),
+        ..limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_handles_for_the_store() {
+        for limit in [0, 20, 64, 256, 300, 1_024, 65_536, 1 << 20, usize::MAX] {
+            let connections = connections(limit);
+            assert!(connections >= 1);
+            assert!(limit < 256 || 2 * connections + limit / 3 + OTHERS <= limit, "{limit}: {connections}");
+        }
+        assert!(connections(16_384) > 4_096);
+        let few = bound(Limits { connections: 4_096, connections_of_address: 50, ..Limits::default() }, 300);
+        assert_eq!((few.connections, few.connections_of_address), (68, 50));
+    }
+}
