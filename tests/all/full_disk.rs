@@ -2,8 +2,9 @@
 //! served, deleting goes on, and room made is used.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use reqwest::{Client, StatusCode};
 
@@ -111,4 +112,121 @@ async fn a_full_disk_refuses_writes_and_serves_all_it_has() {
     }
     site.all_is_there().await;
     assert_eq!(site.server.terminate(), Some(0));
+}
+
+/// A small file system in a name space of its own, which outlives its servers.
+struct Disk {
+    /// Keeps the name space.
+    keeper: Child,
+    data: PathBuf,
+}
+
+impl Disk {
+    fn mounted(data: &Path, size: &str) -> Self {
+        std::fs::create_dir(data).unwrap();
+        let mut keeper = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            keeper.arg("--map-root-user");
+        }
+        let mount = format!(r#"mount -t tmpfs -o size={size} tmpfs "$0" && echo mounted && exec sleep 600"#);
+        keeper.args(["--mount", "sh", "-c", &mount]).arg(data).stdout(Stdio::piped());
+        let mut keeper = keeper.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "mounted\n");
+        Self { keeper, data: data.to_owned() }
+    }
+
+    fn serve(&self, memory: &str) -> Server {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.keeper.id().to_string(), "--mount", "--"]);
+        command.arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(&self.data);
+        command.args(["--listen", "127.0.0.1:0", "--memory", memory]);
+        Server::wait_for(command, &self.data)
+    }
+
+    /// The file system as its servers see it.
+    fn inside(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{}", self.keeper.id(), self.data.display()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}
+
+/// Inline files until the disk is full, and a crash.
+async fn fill_and_kill(disk: &Disk, memory: &str) -> Vec<usize> {
+    let server = disk.serve(memory);
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    for seed in 0..5_000 {
+        match site.put(seed, 250_000).await {
+            StatusCode::CREATED => {}
+            status => {
+                assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE);
+                break;
+            }
+        }
+    }
+    site.server.kill();
+    site.stored.into_keys().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_on_a_disk_that_uploads_have_filled_is_survived() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    let stored = fill_and_kill(&disk, "512MiB").await;
+    assert!(stored.len() > 200, "{}", stored.len());
+    for _ in 0..2 {
+        let server = disk.serve("512MiB");
+        let stored = stored.iter().map(|seed| (*seed, 250_000)).collect();
+        let site = Site { server, client: Client::new(), stored };
+        site.all_is_there().await;
+        site.server.kill();
+    }
+}
+
+/// What others have taken of the disk since is not the reserve's to say.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_any_room_reads_and_deletes_and_then_takes_uploads_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    let server = disk.serve("512MiB");
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    // In the log, and no table.
+    for seed in 0..100 {
+        assert_eq!(site.put(seed, 250_000).await, StatusCode::CREATED);
+    }
+    site.server.kill();
+    let taken = disk.inside().join("taken");
+    let stat = rustix::fs::statvfs(disk.inside()).unwrap();
+    std::fs::write(&taken, vec![0; (stat.f_bavail * stat.f_frsize) as usize]).unwrap();
+
+    let server = disk.serve("512MiB");
+    let mut site = Site { server, ..site };
+    site.all_is_there().await;
+    assert_eq!(site.put(1_000, 250_000).await, StatusCode::INSUFFICIENT_STORAGE);
+    for seed in 0..50 {
+        assert_eq!(site.client.delete(site.url(seed)).send().await.unwrap().status(), StatusCode::NO_CONTENT);
+        site.stored.remove(&seed);
+    }
+    site.all_is_there().await;
+    std::fs::remove_file(taken).unwrap();
+    for n in 0.. {
+        match site.put(2_000 + n, 250_000).await {
+            StatusCode::CREATED => break,
+            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
+        }
+        assert!(n < 200, "the room that was made is not used");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+    let server = disk.serve("1GiB");
+    let site = Site { server, ..site };
+    site.all_is_there().await;
 }

@@ -17,6 +17,7 @@ use super::degraded::{self, Left};
 use super::keys;
 use super::logs::{self, Tail};
 use super::options::Tuning;
+use super::space;
 use super::specs::Specs;
 use super::tier::Points;
 use crate::table::rules::Broken;
@@ -112,14 +113,32 @@ impl Drop for Closing {
 
 impl Db {
     /// Opens the database in a folder that is locked already and holds these tables.
-    pub fn open(dir: &Path, lock: File, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
+    ///
+    /// Without room for tables of what the log holds, that stays in memory; tells whether it does.
+    pub fn open(dir: &Path, lock: File, tuning: &Tuning, specs: &Specs) -> Result<((Self, Closing), bool)> {
         // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
         let mut options = tuning.database(specs.tables().is_empty());
         recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
-        let families = families(tuning, specs.tables().iter());
-        let raw = Raw::open_cf_descriptors(&options, dir, families).map_err(|e| open_error(dir, e))?;
-        Ok(Self::new(raw, Some(lock), false))
+        let open = |options: &rocksdb::Options, tuning: &Tuning| {
+            Raw::open_cf_descriptors(options, dir, families(tuning, specs.tables().iter()))
+        };
+        let full = |opened: &std::result::Result<Raw, rocksdb::Error>| {
+            opened.as_ref().err().is_some_and(|error| is_full(error.as_ref()))
+        };
+        let (mut opened, mut cramped) = (open(&options, tuning), false);
+        if full(&opened) && space::give_ballast_up(dir) {
+            tracing::warn!("the disk is full: room that was kept for this is given up");
+            opened = open(&options, tuning);
+        }
+        if full(&opened) {
+            tracing::warn!("the disk is full: what the log holds stays in memory until there is room");
+            let tuning = tuning.unbounded();
+            let options = tuning.without_flush(options).map_err(|e| open_error(dir, e))?;
+            (opened, cramped) = (open(&options, &tuning), true);
+        }
+        let raw = opened.map_err(|e| open_error(dir, e))?;
+        Ok((Self::new(raw, Some(lock), false), cramped))
     }
 
     /// Opens what is left of a damaged database, for reading; `copy`: where one may be made of it. Tells how.
@@ -340,8 +359,13 @@ fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
     // `CURRENT` although there are tables, or column families that `tables.json` does not name).
     let damaged = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::InvalidArgument)
         || error.as_ref().contains("No such file");
+    let full = is_full(error.as_ref());
     let said = format!("{}: {}", dir.display(), error.into_string());
-    if damaged { StoreError::Damaged(said) } else { StoreError::Failed(said) }
+    match (full, damaged) {
+        (true, _) => StoreError::Full(said),
+        (_, true) => StoreError::Damaged(said),
+        _ => StoreError::Failed(said),
+    }
 }
 
 #[cfg(test)]

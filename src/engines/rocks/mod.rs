@@ -14,10 +14,11 @@
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
 //! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
-//! - [`space`]: room on the file system
+//! - [`space`]: room on the file system; [`cramped`]: a start without any
 
 mod commit;
 mod counters;
+mod cramped;
 mod db;
 mod degraded;
 mod group;
@@ -37,6 +38,7 @@ mod tier;
 mod view;
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, try_join_all};
@@ -92,6 +94,8 @@ pub struct Rocks {
     space: Arc<Space>,
     reads: Reads,
     skip: u64,
+    /// Whether what the log holds stays in memory, for want of room to write it to tables.
+    cramped: AtomicBool,
     /// Whether the tables are those that were found, whatever `tables.json` says.
     degraded: bool,
     _closing: Closing,
@@ -142,8 +146,12 @@ impl Rocks {
         let specs = Specs::load(dir)?;
         let handles = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let tuning = Tuning::new(options.memory).with_handles(dir, handles);
-        let opened = Db::open(dir, lock, &tuning, &specs)?;
-        Self::start(opened, specs, tuning, space, skip)
+        let (opened, cramped) = Db::open(dir, lock, &tuning, &specs)?;
+        if !cramped {
+            space::keep_ballast(dir);
+        }
+        let rocks = Self::start(opened, specs, tuning, space, skip)?;
+        Ok(Self { cramped: AtomicBool::new(cramped), ..rocks })
     }
 
     fn start((db, closing): (Db, Closing), specs: Specs, tuning: Tuning, space: Space, skip: u64) -> Result<Self> {
@@ -157,6 +165,7 @@ impl Rocks {
             space: Arc::new(space),
             reads: Reads::default(),
             skip,
+            cramped: AtomicBool::new(false),
             degraded: false,
             _closing: closing,
         })
@@ -266,7 +275,8 @@ impl Rocks {
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
         if plan.needs_room() {
-            self.space.check()?;
+            self.space.check(self.unflushed())?;
+            self.leave_memory().await?;
         }
         self.look_first(&plan).await?;
         let mut compacted = 0;

@@ -17,6 +17,9 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const DAY: u64 = 24 * 60 * 60;
 
+/// More than any log holds, and no more than RocksDB takes for the size of a buffer.
+const UNBOUNDED: usize = 32 << 30;
+
 /// Tables that a running store may come to have beyond twice what it had at its start: those of 256 GiB.
 const SPARE_TABLES: u64 = 4_096;
 
@@ -63,6 +66,24 @@ impl Tuning {
         }
         tracing::info!(tables, limit, "not all tables are kept open: the limit of open files is low");
         Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
+    }
+
+    /// Write buffers without bounds, so that replaying a log fills none.
+    pub fn unbounded(&self) -> Self {
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(0, false, self.cache.clone());
+        Self { cache: self.cache.clone(), buffers, buffered: UNBOUNDED, ..*self }
+    }
+
+    fn is_unbounded(&self) -> bool {
+        self.buffered == UNBOUNDED
+    }
+
+    /// Options of a database that writes no table while it replays its log, nor for the length of the log later.
+    pub fn without_flush(&self, mut options: Options) -> Result<Options, rocksdb::Error> {
+        options.set_max_total_wal_size(UNBOUNDED as u64);
+        options.set_write_buffer_manager(&self.buffers);
+        // Not among the options that the crate has names for.
+        options.get_options_from_string("avoid_flush_during_recovery=true")
     }
 
     /// Bytes in the cache of blocks, what write buffers are charged included, and how many it may hold.
@@ -156,8 +177,10 @@ impl Tuning {
 
     /// Bytes of a write buffer: larger ones mean fewer, longer runs to compact, so families that take most of
     /// the writes (content, and what is read by point) get more.
-    fn write_buffer(&self, spec: &FamilySpec) -> usize {
-        if spec.cells == CellSize::Large || spec.bloom {
+    pub fn write_buffer(&self, spec: &FamilySpec) -> usize {
+        if self.is_unbounded() {
+            UNBOUNDED
+        } else if spec.cells == CellSize::Large || spec.bloom {
             (self.buffered / 4).min(64 * MIB)
         } else {
             (self.buffered / 16).min(16 * MIB)

@@ -3,18 +3,25 @@
 //! A write that fails half-way leaves its plan in doubt ([`StoreError::Unknown`]); a plan refused beforehand
 //! does not. Deletes go on below the reserve, since they are how room is made, and compaction needs some too.
 
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::table::StoreError;
 use crate::table::store::Result;
 
 /// The file system is asked at most this often.
 const EVERY: Duration = Duration::from_millis(100);
-/// Bytes that are left alone; of a small file system an eighth.
+/// Bytes that are left alone, beside those for what is in memory; of a small file system an eighth.
 const RESERVE: u64 = 64 << 20;
+/// Bytes that a file holds which a start gives up if it needs them; of a small file system an eighth of the reserve.
+const BALLAST: u64 = 16 << 20;
+/// The name of that file.
+const NAME: &str = "ballast";
 
 /// Bytes of a file system.
 #[derive(Clone, Copy)]
@@ -43,9 +50,12 @@ impl Space {
     }
 
     /// Errors: `Full` when less than the reserve is left. A file system that does not say is taken to have room.
-    pub fn check(&self) -> Result<()> {
+    ///
+    /// `unflushed`: bytes that only memory and the log hold. They have to be written to tables before their log can
+    /// go, after a crash by the next start.
+    pub fn check(&self, unflushed: u64) -> Result<()> {
         let Some(room) = self.room() else { return Ok(()) };
-        let reserve = RESERVE.min(room.total / 8);
+        let reserve = reserve(room) + unflushed;
         if room.free >= reserve {
             return Ok(());
         }
@@ -67,6 +77,30 @@ impl Space {
     }
 }
 
+fn reserve(room: Room) -> u64 {
+    RESERVE.min(room.total / 8)
+}
+
+/// Keeps some room for the next start, if there is plenty. What is done with it says the log.
+pub(super) fn keep_ballast(dir: &Path) {
+    let path = dir.join(NAME);
+    let Ok(room) = room(dir) else { return };
+    let size = BALLAST.min(reserve(room) / 8);
+    if path.exists() || room.free < 2 * reserve(room) {
+        return;
+    }
+    let kept = File::create(&path).and_then(|file| Ok(fallocate(file, FallocateFlags::empty(), 0, size)?));
+    if let Err(error) = kept {
+        tracing::info!(%error, "no room is kept for a start on a full disk");
+        give_ballast_up(dir);
+    }
+}
+
+/// Whether there was any.
+pub(super) fn give_ballast_up(dir: &Path) -> bool {
+    fs::remove_file(dir.join(NAME)).is_ok()
+}
+
 fn room(dir: &Path) -> io::Result<Room> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
@@ -83,10 +117,27 @@ mod tests {
 
     #[test]
     fn the_reserve_is_64_mib_or_an_eighth() {
-        assert!(space(64 << 20, 1 << 40).check().is_ok());
-        assert!(matches!(space((64 << 20) - 1, 1 << 40).check(), Err(StoreError::Full(_))));
-        assert!(space(1 << 20, 8 << 20).check().is_ok());
-        assert!(matches!(space((1 << 20) - 1, 8 << 20).check(), Err(StoreError::Full(_))));
+        assert!(space(64 << 20, 1 << 40).check(0).is_ok());
+        assert!(matches!(space((64 << 20) - 1, 1 << 40).check(0), Err(StoreError::Full(_))));
+        assert!(space(1 << 20, 8 << 20).check(0).is_ok());
+        assert!(matches!(space((1 << 20) - 1, 8 << 20).check(0), Err(StoreError::Full(_))));
+    }
+
+    #[test]
+    fn what_is_in_memory_has_its_room_beside_the_reserve() {
+        assert!(space(65 << 20, 1 << 40).check(1 << 20).is_ok());
+        assert!(matches!(space(65 << 20, 1 << 40).check((1 << 20) + 1), Err(StoreError::Full(_))));
+    }
+
+    #[test]
+    fn a_ballast_is_kept_where_there_is_room_and_given_up_once() {
+        let dir = tempfile::tempdir().unwrap();
+        keep_ballast(dir.path());
+        keep_ballast(dir.path());
+        let size = dir.path().join(NAME).metadata().unwrap().len();
+        assert!(size > 0 && size <= BALLAST);
+        assert!(give_ballast_up(dir.path()));
+        assert!(!give_ballast_up(dir.path()));
     }
 
     #[test]
@@ -94,6 +145,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let room = room(dir.path()).unwrap();
         assert!(room.total >= room.free && room.free > 0);
-        assert!(Space::new(&dir.path().join("gone")).check().is_ok());
+        assert!(Space::new(&dir.path().join("gone")).check(1 << 40).is_ok());
     }
 }
