@@ -12,6 +12,7 @@ use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::{StoreError, Tables};
 
+use super::store_id::{self, Apart};
 use super::{Ended, size};
 
 /// Check a data folder: whether every name leads to a whole file, and nothing is left over.
@@ -44,6 +45,8 @@ pub enum CheckFailed {
     #[error("the data folder {0} cannot be opened: {1}")]
     Store(PathBuf, StoreError),
     #[error("the data folder {0} cannot be checked: {1}")]
+    Apart(PathBuf, Apart),
+    #[error("the data folder {0} cannot be checked: {1}")]
     Migrate(PathBuf, MigrateError),
     #[error("the check of {0} broke off: {1}")]
     Check(PathBuf, CheckError),
@@ -63,6 +66,7 @@ impl Check {
         if !data.join("db").join("CURRENT").is_file() {
             return Err(CheckFailed::NoStore(self.data));
         }
+        store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
         let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);

@@ -27,6 +27,7 @@ mod serve;
 mod size;
 mod stat;
 mod stop;
+mod store_id;
 mod transfer;
 
 use std::error::Error;

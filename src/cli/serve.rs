@@ -5,12 +5,14 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use prometheus_client::registry::Registry;
-use rowdrive::drive::{DriveError, StoreError};
+use rowdrive::drive::{Drive, DriveError, StoreError};
+use rowdrive::engines::rocks::Rocks;
 use rowdrive::http::{self, Limits, Options};
 use rowdrive::migrate::MigrateError;
 use tokio::net::{TcpListener, TcpSocket};
@@ -19,6 +21,7 @@ use self::open::Opened;
 use super::config::{Configuration, Settings};
 use super::period::Period;
 use super::stop::Stop;
+use super::store_id::Apart;
 use super::{Ended, log, process, size};
 
 mod handles;
@@ -104,6 +107,8 @@ pub enum ServeError {
     Store(PathBuf, StoreError),
     #[error("{0} holds no store, damaged or not: there is no {0}/db")]
     NoStore(PathBuf),
+    #[error("the data folder {0} cannot be opened: {1}")]
+    Apart(PathBuf, Apart),
     #[error("the data folder {0} cannot be brought up to date: {1}")]
     Migrate(PathBuf, MigrateError),
     #[error("the data folder {0} cannot be opened: {1}")]
@@ -115,8 +120,7 @@ pub enum ServeError {
 }
 
 /// What to do about damage.
-const DAMAGED: &str =
-    ". Nothing was changed. `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore a \
+const DAMAGED: &str = ". Nothing was changed. `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore a \
      backup";
 
 type Result<T, E = ServeError> = std::result::Result<T, E>;

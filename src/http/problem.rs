@@ -345,10 +345,9 @@ impl From<StoreError> for Problem {
                 Kind::ReadOnly,
                 "The server serves a damaged drive, for reading only: list and download what is there.",
             ),
-            StoreError::Broken(_)
-            | StoreError::OtherSpec(..)
-            | StoreError::TooWide { .. }
-            | StoreError::Failed(_) => Self::internal(&error),
+            StoreError::Broken(_) | StoreError::OtherSpec(..) | StoreError::TooWide { .. } | StoreError::Failed(_) => {
+                Self::internal(&error)
+            }
         }
     }
 }

@@ -27,7 +27,12 @@ pub fn connections(limit: usize) -> usize {
 pub fn bound(limits: Limits, limit: usize) -> Limits {
     let most = connections(limit);
     if limits.connections > most {
-        tracing::warn!(asked = limits.connections, given = most, limit, "fewer connections: the limit of open files is low");
+        tracing::warn!(
+            asked = limits.connections,
+            given = most,
+            limit,
+            "fewer connections: the limit of open files is low"
+        );
     }
     Limits {
         connections: limits.connections.min(most),

@@ -11,6 +11,7 @@ use rowdrive::migrate;
 use rowdrive::table::Tables;
 
 use super::{Result, ServeError};
+use crate::cli::store_id::{self, Sides};
 
 /// The copy that a degraded start makes if it must.
 const COPY: &str = "degraded";
@@ -22,10 +23,20 @@ pub struct Opened {
 
 /// For reading and writing, brought up to date.
 pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
+    let apart = |error| ServeError::Apart(data.to_owned(), error);
+    let sides = store_id::compare(data).map_err(apart)?;
+    if sides == Sides::New {
+        store_id::mark(data).map_err(apart)?;
+    }
     let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
+    // Before anything in `content/` is touched.
+    if sides == Sides::Unmarked {
+        store_id::belong_together(data, &tables).await.map_err(apart)?;
+        store_id::mark(data).map_err(apart)?;
+    }
     let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     // It holds links to tables, which would keep their room.
     match fs::remove_dir_all(data.join(COPY)) {
@@ -45,6 +56,9 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     }
     let opened = Rocks::open_degraded(&db, &data.join(COPY), RocksOptions { memory });
     let (rocks, damage) = opened.map_err(|e| ServeError::Store(data.to_owned(), e))?;
+    if let Err(error) = store_id::compare(data) {
+        tracing::error!(%error, "content and tables are served as far as they go together");
+    }
     match damage {
         Some(damage) => tracing::error!(damage, "serving what is left of a damaged folder, for reading only"),
         None => tracing::warn!("serving for reading only, although nothing is found to be wrong with the tables"),

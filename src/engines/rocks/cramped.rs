@@ -31,7 +31,8 @@ impl Rocks {
         let (specs, tuning) = (self.specs.clone(), self.tuning.clone());
         let flush = move |db: &Db| {
             let specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
-            for (table, spec) in specs.tables().iter().flat_map(|table| table.families.iter().map(move |f| (table, f))) {
+            for (table, spec) in specs.tables().iter().flat_map(|table| table.families.iter().map(move |f| (table, f)))
+            {
                 let family = db.family(&table.name, &spec.name)?;
                 let buffer = tuning.write_buffer(spec).to_string();
                 db.raw.set_options_cf(&family, &[("write_buffer_size", &buffer)]).map_err(Fault::from)?;

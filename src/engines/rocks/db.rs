@@ -1,8 +1,9 @@
 //! The open database: its column families, its folder's lock, and what its errors mean.
 
 use std::collections::HashMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -280,7 +281,7 @@ pub(super) fn family_name(table: &str, family: &str) -> String {
 /// RocksDB has a lock of its own, but takes it after `tables.json` was read; another process may then have
 /// changed it.
 pub(super) fn take_folder(dir: &Path) -> Result<File> {
-    fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
     let file = File::options().create(true).truncate(false).write(true).open(dir.join(IN_USE));
     lock(dir, file.map_err(|e| failed(dir, e))?)
 }

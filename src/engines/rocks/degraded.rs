@@ -53,7 +53,10 @@ pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, specs: Option<&Spec
     replay(dir, copy, &gathered, tuning, specs).map_err(|e| broken(dir, &e))?;
     link_tables(dir, &gathered, 0).map_err(moved)?;
     let raw = merge(&gathered, tuning, specs).map_err(|e| broken(dir, &e))?;
-    Ok(Left { raw, how: "from a copy gathered of all tables and logs: it may show what was deleted or replaced shortly before" })
+    Ok(Left {
+        raw,
+        how: "from a copy gathered of all tables and logs: it may show what was deleted or replaced shortly before",
+    })
 }
 
 fn broken(dir: &Path, cause: &dyn std::fmt::Display) -> StoreError {
@@ -103,12 +106,7 @@ fn spec(name: &str, specs: Option<&Specs>) -> FamilySpec {
     let tables = specs.into_iter().flat_map(Specs::tables);
     let mut known = tables.flat_map(|table| table.families.iter().map(move |family| (table, family)));
     known.find(|(table, family)| family_name(&table.name, &family.name) == name).map_or_else(
-        || FamilySpec {
-            name: name.to_owned(),
-            compression: Compression::Light,
-            bloom: false,
-            cells: CellSize::Small,
-        },
+        || FamilySpec { name: name.to_owned(), compression: Compression::Light, bloom: false, cells: CellSize::Small },
         |(_, family)| family.clone(),
     )
 }

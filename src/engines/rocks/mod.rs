@@ -64,6 +64,8 @@ const SKIP: u64 = 10_000;
 const COMPACTIONS: usize = 3;
 /// Rows of a `get_many` that one thread of the pool reads.
 const ROWS_PER_THREAD: usize = 16;
+/// Rows of a scan that any thread of the pool may read; for more there are fewer threads.
+const ROWS_AT_ONCE: usize = 1_000;
 /// Rows of a `get_many` that are read before other requests get their turn.
 const ROWS_PER_TURN: usize = 64;
 
@@ -359,7 +361,9 @@ impl Store for Rocks {
 
     fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         let ask = ask.clone();
-        Box::pin(self.pool.run(move |db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?)))
+        let long = ask.limit > ROWS_AT_ONCE;
+        let scan = move |db: &Db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?);
+        Box::pin(async move { if long { self.pool.run_long(scan).await } else { self.pool.run(scan).await } })
     }
 
     fn writable(&self) -> Result<()> {

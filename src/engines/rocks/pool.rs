@@ -10,15 +10,25 @@ use crate::table::store::Result;
 
 /// Enough to keep a disk busy; more would only take memory and processor from the rest.
 const THREADS: usize = 16;
+/// Of them, those that long scans may have at a time: single rows need not wait for a row of scans to end.
+const LONG: usize = THREADS / 2;
 
 pub(super) struct Pool {
     db: Arc<Db>,
     room: Arc<Semaphore>,
+    long: Semaphore,
 }
 
 impl Pool {
     pub fn new(db: Arc<Db>) -> Self {
-        Self { db, room: Arc::new(Semaphore::new(THREADS)) }
+        Self { db, room: Arc::new(Semaphore::new(THREADS)), long: Semaphore::new(LONG) }
+    }
+
+    /// As [`run`](Self::run), for a job that takes long: it waits for others that do, and they leave room for the rest.
+    pub async fn run_long<T: Send + 'static>(&self, job: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
+        let turn = self.long.acquire().await;
+        let _turn = turn.map_err(|e| StoreError::Failed(format!("a read did not end: {e}")))?;
+        self.run(job).await
     }
 
     /// Runs the job on a thread that may block. A caller that goes away meanwhile does not stop it.
@@ -44,6 +54,37 @@ mod tests {
 
     use super::*;
     use crate::engines::rocks::tests::open;
+
+    #[tokio::test]
+    async fn long_jobs_leave_room_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let (begun, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Barrier::new(LONG + 1)));
+        let job = || {
+            let (begun, go) = (begun.clone(), go.clone());
+            move |_: &Db| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                go.wait();
+                Ok(())
+            }
+        };
+        let long = futures_util::future::join_all((0..2 * LONG).map(|_| rocks.pool.run_long(job())));
+        let others = async {
+            while begun.load(Ordering::SeqCst) < LONG {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            for _ in 0..2 * THREADS {
+                rocks.pool.run(|_| Ok(())).await.unwrap();
+            }
+            // No other long one came in meanwhile.
+            assert_eq!(begun.load(Ordering::SeqCst), LONG);
+            let go = go.clone();
+            // Once for each half.
+            tokio::task::spawn_blocking(move || [go.wait(), go.wait()].len()).await.unwrap()
+        };
+        let (long, _) = tokio::join!(long, others);
+        assert!(long.into_iter().all(|answer| answer.is_ok()));
+    }
 
     #[tokio::test]
     async fn no_more_threads_than_there_is_room_for_even_if_callers_go_away() {

@@ -1,0 +1,144 @@
+//! A data folder of which one part is not mounted, or is of another store: it is refused, and nothing is made or
+//! removed, so that the right part finds all as it was.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use reqwest::{Client, StatusCode};
+
+use crate::refusing::{answered, put};
+use crate::server::Server;
+
+/// A stopped store with a large file, and one that was uploaded but never moved out of `new/`.
+async fn stored(data: &Path) {
+    let (server, client) = (Server::start_on(data, &[]), Client::new());
+    for name in ["first", "second"] {
+        let stored = put(&client, &server, &format!("/v1/fs/d/{name}"), vec![7; 300_000]).await;
+        assert_eq!(stored.0, StatusCode::CREATED);
+    }
+    assert_eq!(server.terminate(), Some(0));
+    let file = content_files(data).remove(0);
+    fs::rename(&file, data.join("content/new").join(file.file_name().unwrap())).unwrap();
+}
+
+fn content_files(data: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(data.join("content")).unwrap().map(|folder| folder.unwrap().path());
+    folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path()).collect()
+}
+
+/// What both a start and a check say: exit code 3, the same reason, and the folder as it was.
+fn refused(data: &Path) -> String {
+    let list = || {
+        let list = Command::new("find").arg(data).arg("-printf").arg("%p %m %s %T@\n").output().unwrap();
+        String::from_utf8(list.stdout).unwrap()
+    };
+    let before = list();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["20", env!("CARGO_BIN_EXE_rowdrive")]).args(arguments).arg("--data").arg(data);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        String::from_utf8(output.stderr).unwrap().lines().last().unwrap_or_default().to_owned()
+    };
+    let said = run(&["serve", "--listen", "127.0.0.1:0"]);
+    run(&["check", "--repair"]);
+    assert_eq!(list(), before);
+    said
+}
+
+/// Starts, and all that was stored is there.
+async fn all_is_there(data: &Path) {
+    let (server, client) = (Server::start_on(data, &[]), Client::new());
+    for name in ["first", "second"] {
+        let read = client.get(server.url(&format!("/v1/fs/d/{name}"))).send().await.unwrap();
+        assert!(read.bytes().await.unwrap() == vec![7; 300_000]);
+    }
+    assert_eq!(answered(client.get(server.url("/readyz"))).await.0, StatusCode::OK);
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_not_mounted_is_told_from_an_empty_one() {
+    for part in ["content", "db"] {
+        // An empty mount point, or none.
+        for mount_point in [true, false] {
+            let scratch = tempfile::tempdir().unwrap();
+            let data = scratch.path().join("data");
+            stored(&data).await;
+            let aside = scratch.path().join("aside");
+            fs::rename(data.join(part), &aside).unwrap();
+            if mount_point {
+                fs::create_dir(data.join(part)).unwrap();
+            }
+            let said = refused(&data);
+            assert!(said.contains(&format!("data/{part}")) && said.contains("mounted"), "{said}");
+            if mount_point {
+                fs::remove_dir(data.join(part)).unwrap();
+            }
+            fs::rename(&aside, data.join(part)).unwrap();
+            all_is_there(&data).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_two_stores_are_not_opened_together() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, other) = (scratch.path().join("data"), scratch.path().join("other"));
+    stored(&data).await;
+    stored(&other).await;
+    fs::rename(data.join("content"), scratch.path().join("aside")).unwrap();
+    fs::rename(other.join("content"), data.join("content")).unwrap();
+    let said = refused(&data);
+    assert!(said.contains("belong together"), "{said}");
+}
+
+/// Takes the ids away, as in a folder of an older version.
+fn unmark(data: &Path) {
+    fs::remove_file(data.join("db/store-id")).unwrap();
+    for entry in fs::read_dir(data.join("content")).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_name().to_str().unwrap().starts_with("store-") {
+            fs::remove_dir(entry.path()).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_an_older_version_is_marked_if_its_parts_belong_together() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    stored(&data).await;
+    unmark(&data);
+    // Not mounted: what the tables name is not there, or the tables are not.
+    for part in ["content", "db"] {
+        let aside = scratch.path().join("aside");
+        fs::rename(data.join(part), &aside).unwrap();
+        fs::create_dir(data.join(part)).unwrap();
+        let mut serve = Command::new("timeout");
+        serve.args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+        let output = serve.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains("mounted"));
+        fs::remove_dir(data.join(part)).unwrap();
+        fs::rename(&aside, data.join(part)).unwrap();
+    }
+    all_is_there(&data).await;
+    let id = fs::read_to_string(data.join("db/store-id")).unwrap();
+    assert!(data.join("content").join(format!("store-{}", id.trim_end())).is_dir());
+    all_is_there(&data).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_else_reads_a_store_in_a_folder_that_others_may_enter() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+    stored(&data).await;
+    for part in ["db", "content", "content/new"] {
+        assert_eq!(fs::metadata(data.join(part)).unwrap().permissions().mode() & 0o777, 0o700, "{part}");
+    }
+    assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755);
+}
