@@ -78,7 +78,7 @@ impl Content {
 
     /// Opens `dir` for reading what is there, and changes nothing.
     pub fn as_it_is(dir: &Path) -> Result<Self, ContentError> {
-        Ok(Self { folders: Arc::new(Folders::as_it_is(Arc::new(Local), dir)?) })
+        Ok(Self { folders: Arc::new(Folders::as_it_is(Arc::new(Local), dir)?), room: Room::new(RESERVE) })
     }
 
     /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.

@@ -131,7 +131,10 @@ impl Drive {
             settings,
             open: RwLock::new(true),
         });
-        Self { inner }
+        let drive = Self { inner };
+        // For the metrics.
+        let _known = drive.writable();
+        drive
     }
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
@@ -174,8 +177,11 @@ impl Drive {
 
     /// Whether changes are taken at all: an error stays until another process opens the drive.
     pub fn writable(&self) -> Result<()> {
-        self.inner.tables.writable()?;
-        Ok(self.inner.content.writable()?)
+        let inner = &self.inner;
+        let writable = inner.tables.writable().map_err(DriveError::from);
+        let writable = writable.and_then(|()| Ok(inner.content.writable()?));
+        inner.metrics.writable.set(writable.is_ok().into());
+        writable
     }
 
     /// Waits for changes that are under way. Changes begun after it are refused. Clean-up stops at its next piece:

@@ -12,6 +12,7 @@
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
 //! - [`faults`]: a disk that fails below a running server: kills at any call, power cuts
+//! - [`needs`]: the check for what the build needs beside Rust
 //! - [`mounts`]: a folder of which a part is not mounted
 //! - [`refusing`]: a server that takes no more writes; [`degraded`]: one that serves a damaged store
 //! - [`tidy`]: the rules of the house that no compiler knows
@@ -31,8 +32,8 @@ mod faults;
 mod full_disk;
 mod http;
 mod migrate;
-mod needs;
 mod mounts;
+mod needs;
 mod readme;
 mod refusing;
 mod server;

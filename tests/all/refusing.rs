@@ -74,6 +74,8 @@ async fn has_stopped(client: &Client, server: &Server) {
     assert_eq!(answered(client.get(server.url("/healthz"))).await.0, StatusCode::OK);
     let read = client.get(server.url("/v1/fs/d/first")).send().await.unwrap();
     assert!(read.bytes().await.unwrap() == vec![7; 300_000]);
+    let metrics = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("rowdrive_drive_writable 0\n"), "{metrics}");
 }
 
 /// A new process takes writes again, and has what was acknowledged.
@@ -98,8 +100,6 @@ async fn a_failed_sync_of_the_log_is_final() {
     assert_eq!(unknown, (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown".to_owned()));
     drop(failing);
     has_stopped(&client, &server).await;
-    let metrics = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
-    assert!(metrics.contains("rowdrive_store_writable 0\n"), "{metrics}");
     a_restart_mends(server, &[]).await;
 }
 

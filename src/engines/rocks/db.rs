@@ -14,6 +14,7 @@ use rocksdb::{
     DBRecoveryMode, DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
 };
 
+use super::closed;
 use super::degraded::{self, Left};
 use super::keys;
 use super::logs::{self, Tail};
@@ -89,13 +90,16 @@ pub(super) struct WriteFailure {
     pub full: bool,
 }
 
-// IMPORTANT: fields are dropped in this order: the database is closed, then the folder let go, then that is told.
+// IMPORTANT: fields are dropped in this order: the database is closed, then that is noted, then the folder let go, then
+// that is told.
 pub(super) struct Db {
     pub raw: Raw,
     pub points: Points,
     read_only: bool,
     /// Why no further write is tried.
     stopped: OnceLock<String>,
+    /// None if it was opened for reading.
+    note: Option<closed::Note>,
     /// None in a folder that no process has ever opened for writing.
     _lock: Option<File>,
     _open: Sender<()>,
@@ -112,6 +116,14 @@ impl Drop for Closing {
     }
 }
 
+impl Drop for Db {
+    fn drop(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.in_order = self.stopped.get().is_none();
+        }
+    }
+}
+
 impl Db {
     /// Opens the database in a folder that is locked already and holds these tables.
     ///
@@ -121,6 +133,7 @@ impl Db {
         let mut options = tuning.database(specs.tables().is_empty());
         recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
+        closed::forget(dir).map_err(|e| failed(dir, e))?;
         let open = |options: &rocksdb::Options, tuning: &Tuning| {
             Raw::open_cf_descriptors(options, dir, families(tuning, specs.tables().iter()))
         };
@@ -139,7 +152,9 @@ impl Db {
             (opened, cramped) = (open(&options, &tuning), true);
         }
         let raw = opened.map_err(|e| open_error(dir, e))?;
-        Ok((Self::new(raw, Some(lock), false), cramped))
+        let (mut db, closing) = Self::new(raw, Some(lock), false);
+        db.note = Some(closed::Note::of(dir));
+        Ok(((db, closing), cramped))
     }
 
     /// Opens what is left of a damaged database, for reading; `copy`: where one may be made of it. Tells how.
@@ -167,7 +182,7 @@ impl Db {
     fn new(raw: Raw, lock: Option<File>, read_only: bool) -> (Self, Closing) {
         let (open, closed) = channel();
         let (points, stopped) = (Points::default(), OnceLock::new());
-        let db = Self { raw, points, read_only, stopped, _lock: lock, _open: open };
+        let db = Self { raw, points, read_only, stopped, note: None, _lock: lock, _open: open };
         (db, Closing(Mutex::new(closed)))
     }
 
@@ -331,7 +346,8 @@ fn families<'a>(tuning: &Tuning, tables: impl Iterator<Item = &'a TableSpec>) ->
 /// Refuses a database whose log is damaged, and says how far the log of a sound one is replayed.
 fn recover(dir: &Path, options: &mut rocksdb::Options, specs: &Specs) -> Result<()> {
     let made = specs.tables().iter().any(|table| specs.is_made(&table.name));
-    options.set_wal_recovery_mode(match logs::examine(dir, made)? {
+    let closed = closed::verify(dir)?;
+    options.set_wal_recovery_mode(match logs::examine(dir, made, closed)? {
         // Any record whose checksum is wrong is refused a second time, by RocksDB.
         Tail::Cut => DBRecoveryMode::TolerateCorruptedTailRecords,
         // Nothing but the end was found to be so, and RocksDB must pass over it.

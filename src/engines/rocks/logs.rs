@@ -39,10 +39,11 @@ pub(super) enum Tail {
     Unwritten,
 }
 
-/// Reads all logs and the `MANIFEST`, and changes nothing. `made`: whether the database was ever written to.
+/// Reads all logs and the `MANIFEST`, and changes nothing. `made`: whether the database was ever written to; `closed`:
+/// whether it ended in order, so that no log is torn.
 ///
 /// Errors: `Damaged` naming the file and the place.
-pub(super) fn examine(dir: &Path, made: bool) -> Result<Tail> {
+pub(super) fn examine(dir: &Path, made: bool, closed: bool) -> Result<Tail> {
     let mut tail = Tail::Cut;
     let mut unfinished: Option<(PathBuf, Log)> = None;
     let logs = list(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
@@ -64,6 +65,9 @@ pub(super) fn examine(dir: &Path, made: bool) -> Result<Tail> {
             unfinished = None;
         }
         if let End::Torn { unwritten } = log.end {
+            if closed {
+                return Err(damaged(&path, "it is torn, although the store was closed in order"));
+            }
             tail = if unwritten { Tail::Unwritten } else { tail };
             unfinished = Some((path, log));
         }
@@ -83,7 +87,7 @@ fn manifest(dir: &Path) -> Result<()> {
 }
 
 /// The logs, in the order in which they were written.
-fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
     let files = match fs::read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

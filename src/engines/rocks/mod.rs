@@ -8,7 +8,8 @@
 //! - [`keys`]: the bytes of a key
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
-//! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage
+//! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
+//!   long they were after an orderly end
 //! - [`degraded`]: what is left of a damaged store, for reading
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
@@ -16,6 +17,7 @@
 //! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
 //! - [`space`]: room on the file system; [`cramped`]: a start without any
 
+mod closed;
 mod commit;
 mod counters;
 mod cramped;

@@ -7,6 +7,11 @@ use std::path::PathBuf;
 use super::*;
 use crate::engines::rocks::logs::{Tail, examine};
 
+/// As if the last process had not closed the store.
+fn crash(dir: &Path) {
+    let _ = fs::remove_file(dir.join("closed"));
+}
+
 /// The logs of a folder that hold anything, in order.
 fn logs(dir: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
@@ -26,6 +31,8 @@ async fn store(dir: &Path, lengths: &[usize]) -> Vec<u64> {
         ends.push(logs(dir)[0].metadata().unwrap().len());
     }
     assert_eq!(logs(dir).len(), 1);
+    drop(rocks);
+    crash(dir);
     ends
 }
 
@@ -48,7 +55,7 @@ async fn every_flipped_bit_of_a_log_is_damage() {
     let ends = store(dir.path(), &[10, 300, 20, 40_000, 10, 40]).await;
     let (log, size) = (logs(dir.path()).remove(0), *ends.last().unwrap());
     let sound = fs::read(&log).unwrap();
-    assert_eq!(examine(dir.path(), true).unwrap(), Tail::Cut);
+    assert_eq!(examine(dir.path(), true, false).unwrap(), Tail::Cut);
     // All bits where records are short, and some of those between.
     let dense = (0..ends[2] + 100).chain(ends[3] - 50..size);
     let bits = dense.flat_map(|at| (0..8).map(move |bit| (at, bit)));
@@ -59,7 +66,7 @@ async fn every_flipped_bit_of_a_log_is_damage() {
         let mut bytes = sound.clone();
         bytes[at as usize] ^= 1 << bit;
         fs::write(&log, bytes).unwrap();
-        match examine(dir.path(), true) {
+        match examine(dir.path(), true, false) {
             Err(StoreError::Damaged(said)) => assert!(said.contains(".log") && said.contains("byte"), "{said}"),
             other => panic!("bit {bit} of byte {at}: {other:?}"),
         }
@@ -85,7 +92,7 @@ async fn a_log_cut_anywhere_opens_with_every_write_before_the_cut() {
     let dense = (first..first + 340).chain(ends[3] - 20..last).chain(32_760..32_790);
     for cut in dense.chain((first..last).step_by(1_009)) {
         fs::write(&log, &sound[..cut as usize]).unwrap();
-        assert!(examine(dir.path(), true).is_ok(), "cut at {cut}");
+        assert!(examine(dir.path(), true, false).is_ok(), "cut at {cut}");
     }
     for (n, end) in ends.iter().enumerate() {
         for cut in [*end, *end - 3] {
@@ -117,7 +124,7 @@ async fn a_log_whose_end_was_never_written_opens_with_every_write_before() {
             let mut bytes = sound.clone();
             bytes[from..to].fill(0);
             fs::write(&log, bytes).unwrap();
-            assert_eq!(examine(dir.path(), true).unwrap(), Tail::Unwritten, "{length} {from}..{to}");
+            assert_eq!(examine(dir.path(), true, false).unwrap(), Tail::Unwritten, "{length} {from}..{to}");
         }
         assert_eq!(rows(dir.path(), 3).await, [0, 1]);
     }
@@ -139,6 +146,7 @@ async fn an_older_log_that_is_missing_or_shortened_is_damage() {
         }
         commit(&rocks, changes(vec![changed("last", vec![put("b", "q", "v")])])).await;
         drop(rocks);
+        crash(dir.path());
         let logs = logs(dir.path());
         assert_eq!(logs.len(), 4);
         let size = logs[which].metadata().unwrap().len() as f64;
@@ -176,7 +184,7 @@ async fn every_flipped_bit_of_a_manifest_is_damage() {
         let mut bytes = sound.clone();
         bytes[at] ^= 1 << bit;
         fs::write(&manifest, bytes).unwrap();
-        assert!(is_damaged(&examine(dir.path(), true)), "bit {bit} of byte {at}");
+        assert!(is_damaged(&examine(dir.path(), true, false)), "bit {bit} of byte {at}");
     }
 }
 
@@ -190,6 +198,7 @@ async fn a_crash_right_after_the_start_that_follows_a_crash_is_none_of_it() {
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("3", vec![put("a", "q", "v")])])).await;
     drop(rocks);
+    crash(dir.path());
     // The log that was replayed is still there, as if it had not been removed yet.
     fs::write(&log, &torn).unwrap();
     assert_eq!(rows(dir.path(), 4).await, [0, 1, 3]);
@@ -207,6 +216,7 @@ async fn a_crash_between_two_flushes_behind_a_torn_write_is_survived() {
     rocks.db.raw.flush_cf_opt(&family, &FlushOptions::default()).unwrap();
     drop(family);
     drop(rocks);
+    crash(dir.path());
     let log = logs(dir.path()).remove(0);
     let mut bytes = fs::read(&log).unwrap();
     // A header that says 100 bytes, and fewer.
@@ -217,4 +227,51 @@ async fn a_crash_between_two_flushes_behind_a_torn_write_is_survived() {
     for row in ["0", "1"] {
         assert!(value(&rocks, row, "a", "q").await.is_some() && value(&rocks, row, "b", "q").await.is_some());
     }
+}
+
+#[tokio::test]
+async fn a_log_that_changed_after_an_orderly_end_is_damage() {
+    for cut in [Some(20), Some(3), None] {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
+        drop(rocks);
+        let log = logs(dir.path()).pop().unwrap();
+        let sound = fs::read(&log).unwrap();
+        match cut {
+            Some(cut) => fs::write(&log, &sound[..sound.len() - cut]).unwrap(),
+            None => {
+                // An older one is there, as after a flush.
+                fs::write(dir.path().join("000001.log"), b"").unwrap();
+                fs::remove_file(&log).unwrap();
+            }
+        }
+        match Rocks::open(dir.path(), options()).map(drop) {
+            Err(StoreError::Damaged(said)) => assert!(said.contains("when closed"), "{said}"),
+            other => panic!("{cut:?}: {other:?}"),
+        }
+        assert!(is_damaged(&Rocks::open_read_only(dir.path(), options()).map(drop)));
+        fs::write(&log, &sound).unwrap();
+        let rocks = open(dir.path()).await;
+        assert!(value(&rocks, "row", "a", "q").await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_note_of_an_orderly_end_holds_until_the_next_start_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    let note = dir.path().join("closed");
+    let old = fs::read(&note).unwrap();
+    let rocks = open(dir.path()).await;
+    assert!(!note.exists());
+    commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
+    // A failed write is no orderly end.
+    rocks.db.stop("why".into());
+    drop(rocks);
+    assert!(!note.exists());
+    // One that a program left there which does not know it.
+    fs::write(&note, old).unwrap();
+    let rocks = open(dir.path()).await;
+    assert!(value(&rocks, "row", "a", "q").await.is_some());
 }

@@ -1,0 +1,98 @@
+//! `closed`: how long the logs were when the store was closed in order.
+//!
+//! A log that lost its end looks like one that a crash has torn. After an orderly end no crash is to blame, so a log
+//! that is shorter than it was then, or gone, is damage. The file is removed before RocksDB opens the folder: what is
+//! found without it was not closed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::logs;
+use crate::table::StoreError;
+use crate::table::store::Result;
+
+const NAME: &str = "closed";
+
+#[derive(Serialize, Deserialize)]
+struct Closed {
+    /// What `CURRENT` said: every start writes another one, also that of a program that does not know this file.
+    current: String,
+    /// Bytes of the logs by name.
+    logs: BTreeMap<String, u64>,
+}
+
+/// Compares the logs with what they were when the store was closed; tells whether it was.
+pub(super) fn verify(dir: &Path) -> Result<bool> {
+    let Some(closed) = fs::read(dir.join(NAME)).ok().and_then(|bytes| serde_json::from_slice::<Closed>(&bytes).ok())
+    else {
+        return Ok(false);
+    };
+    if fs::read_to_string(dir.join("CURRENT")).ok() != Some(closed.current) {
+        return Ok(false);
+    }
+    let now = lengths(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
+    for (name, was) in &closed.logs {
+        let found = now.get(name).copied();
+        if found != Some(*was) {
+            let found = found.map_or("it is missing".to_owned(), |found| format!("it has {found} bytes"));
+            let path = dir.join(name);
+            return Err(StoreError::Damaged(format!("{}: {found}, and had {was} when closed", path.display())));
+        }
+    }
+    Ok(true)
+}
+
+/// Called before the folder is opened for writing.
+pub(super) fn forget(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed?,
+    }
+    File::open(dir)?.sync_all()
+}
+
+fn lengths(dir: &Path) -> io::Result<BTreeMap<String, u64>> {
+    let named = |path: PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok((name, path.metadata()?.len()))
+    };
+    logs::list(dir)?.into_iter().map(named).collect()
+}
+
+/// Notes, when dropped, that the folder was closed: after the database, and before the folder is let go.
+pub(super) struct Note {
+    dir: PathBuf,
+    /// False if a write has failed.
+    pub in_order: bool,
+}
+
+impl Note {
+    pub fn of(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), in_order: true }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let closed = Closed { current: fs::read_to_string(self.dir.join("CURRENT"))?, logs: lengths(&self.dir)? };
+        let new = self.dir.join(format!("{NAME}.new"));
+        let mut file = File::create(&new)?;
+        file.write_all(&serde_json::to_vec(&closed)?)?;
+        file.sync_all()?;
+        fs::rename(new, self.dir.join(NAME))?;
+        File::open(&self.dir)?.sync_all()
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        // Without it the next start takes the store for one that was not closed.
+        if self.in_order
+            && let Err(error) = self.write()
+        {
+            tracing::warn!(%error, "it is not noted that the store was closed");
+        }
+    }
+}
