@@ -4,6 +4,7 @@
 # make test-api  ask a server all that its API's description allows, and more, with schemathesis
 # make loadtest  compare row-key layouts, and the drive with what this machine can do, in under ten minutes
 # make bench-subtrees  time moving, copying and deleting whole directories, beside a plain RocksDB, in a few minutes
+# make torture   sixteen clients and all faults at once, for MINUTES=60, from a SEED; as root
 # make dist      a stripped binary and a Debian package, in target/dist
 # make test-dist install that package in a clean Debian, use it, remove it, in a few minutes; as root
 
@@ -49,6 +50,13 @@ loadtest: build
 
 bench-subtrees: build
 	$(BIN)/loadtest subtrees
+
+# The test of `make test`, for longer.
+.PHONY: torture
+torture:
+	@.ci/needs test
+	ROWDRIVE_TORTURE_MINUTES=$(or $(MINUTES),60) ROWDRIVE_TORTURE_SEED=$(SEED) cargo test $(ALL) -- \
+		--exact --nocapture torture::every_acknowledged_write_outlives_every_fault
 
 # The one profile again: it is optimised, and only carries line tables that an installed program can do without.
 # To cargo-deb `dist` is a profile, whose folder it takes the files from. The configuration is docs/rowdrive.toml, but

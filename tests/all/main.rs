@@ -16,6 +16,7 @@
 //! - [`mounts`]: a folder of which a part is not mounted
 //! - [`refusing`]: a server that takes no more writes; [`degraded`]: one that serves a damaged store
 //! - [`tidy`]: the rules of the house that no compiler knows
+//! - [`torture`]: a server under sixteen clients and all faults at once
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -39,3 +40,4 @@ mod refusing;
 mod server;
 mod stepwise;
 mod tidy;
+mod torture;

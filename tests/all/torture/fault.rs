@@ -1,0 +1,272 @@
+//! What happens to a server in the middle of its work.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::fs::FallocateFlags;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use super::machine::Machine;
+use super::quiet;
+use super::site::{Serving, Site};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    Kill,
+    Stop,
+    PowerCut,
+    FullDisk,
+    FailedSync,
+    FailedCall,
+    StalledReaders,
+    StalledWriters,
+    StalledLog,
+    IdleConnections,
+}
+
+pub const ALL: [Fault; 10] = [
+    Fault::Kill,
+    Fault::FailedSync,
+    Fault::FullDisk,
+    Fault::Stop,
+    Fault::PowerCut,
+    Fault::StalledLog,
+    Fault::FailedCall,
+    Fault::StalledReaders,
+    Fault::StalledWriters,
+    Fault::IdleConnections,
+];
+
+impl Fault {
+    /// Two of these would be in each other's way: a process has one tracer.
+    pub fn traces(self) -> bool {
+        matches!(self, Self::FailedSync | Self::FailedCall)
+    }
+
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Kill => "kill -9 and restart",
+            Self::Stop => "SIGTERM and restart",
+            Self::PowerCut => "power cut and restart",
+            Self::FullDisk => "full disk, emptied again",
+            Self::FailedSync => "failed sync of the log",
+            Self::FailedCall => "failed call",
+            Self::StalledReaders => "readers that stop",
+            Self::StalledWriters => "writers that stop",
+            Self::StalledLog => "log that nobody reads",
+            Self::IdleConnections => "many idle connections",
+        }
+    }
+
+    /// Lets it happen and pass.
+    pub async fn happen(self, machine: &Mutex<Machine>, site: &Site, seed: u64) {
+        let mut dice = StdRng::seed_from_u64(seed);
+        site.count(self.title());
+        site.tell(&format!("{} begins", self.title()));
+        site.faults.fetch_add(1, Ordering::SeqCst);
+        match self {
+            Self::Kill => {
+                let mut machine = machine.lock().await;
+                machine.kill().await;
+                start(&mut machine).await;
+            }
+            Self::Stop => {
+                let mut machine = machine.lock().await;
+                machine.stop().await;
+                start(&mut machine).await;
+            }
+            Self::PowerCut => {
+                let mut machine = machine.lock().await;
+                machine.cut_power().await;
+                start(&mut machine).await;
+            }
+            Self::FullDisk => full_disk(machine, site, &mut dice).await,
+            Self::FailedSync => failed_sync(machine, site, &mut dice).await,
+            Self::FailedCall => failed_call(machine, site, &mut dice).await,
+            Self::StalledReaders => stalled_readers(site).await,
+            Self::StalledWriters => stalled_writers(site, &mut dice).await,
+            Self::StalledLog => stalled_log(machine, site).await,
+            Self::IdleConnections => idle_connections(site).await,
+        }
+        site.faults.fetch_sub(1, Ordering::SeqCst);
+        site.tell(&format!("{} has passed", self.title()));
+    }
+}
+
+fn ballast(machine: &Machine) -> PathBuf {
+    machine.disk().join("ballast")
+}
+
+/// Starts the server again. On a disk that is full to the last byte it need not start; on one that has room it must.
+async fn start(machine: &mut Machine) {
+    let mut why = machine.start().await;
+    if why.is_err() && fs::exists(ballast(machine)).unwrap() {
+        machine.site.count("starts refused by a full disk");
+        fs::remove_file(ballast(machine)).unwrap();
+        why = machine.start().await;
+    }
+    if let Err(why) = why {
+        machine.site.found("start", format!("the server does not start again: {why}"));
+        machine.site.over.store(true, Ordering::SeqCst);
+        // Nobody waits for it any more.
+        let nowhere = Serving { address: "127.0.0.1:1".to_owned(), number: usize::MAX };
+        machine.site.serving.send_replace(Some(nowhere));
+    }
+}
+
+async fn full_disk(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
+    let spare = if dice.random_bool(0.5) { 0 } else { dice.random_range(0..40_u64 << 20) };
+    let path = ballast(&*machine.lock().await);
+    let Ok(file) = fs::File::create(&path) else { return };
+    // In steps: what is left is wanted by the server, too.
+    let mut size = 0;
+    for step in [32_u64 << 20, 1 << 20, 4 << 10] {
+        while free(&path) > spare && rustix::fs::fallocate(&file, FallocateFlags::empty(), size, step).is_ok() {
+            size += step;
+        }
+    }
+    drop(file);
+    tokio::time::sleep(Duration::from_millis(dice.random_range(500..2_500))).await;
+    let machine = machine.lock().await;
+    // The power may have been cut meanwhile, and the ballast with it.
+    let _ = fs::remove_file(ballast(&machine));
+    drop(machine);
+    quiet::takes_writes(site, "a full disk that has room again").await;
+}
+
+fn free(path: &std::path::Path) -> u64 {
+    rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail * disk.f_frsize)
+}
+
+/// strace, attached to the server, that lets a call fail.
+struct Tracer(Child);
+
+impl Tracer {
+    async fn attach(pid: u32, inject: &str) -> Self {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", "signal=none", "-e", inject, "-p", &pid.to_string()]);
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Self(child)
+    }
+
+    /// Lets go of the server, which runs on.
+    async fn detach(mut self) {
+        let pid = rustix::process::Pid::from_raw(self.0.id().try_into().unwrap()).unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        while self.0.try_wait().unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A sync of the log fails: nothing more is written until a restart, and everybody is told.
+async fn failed_sync(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
+    let Some(pid) = machine.lock().await.pid() else { return };
+    site.disk_fails.store(true, Ordering::SeqCst);
+    let when = dice.random_range(1..20);
+    let tracer = Tracer::attach(pid, &format!("inject=fdatasync:error=EIO:when={when}")).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    tracer.detach().await;
+    let mut machine = machine.lock().await;
+    // It may be another one by now, if it was killed meanwhile.
+    if machine.pid() == Some(pid) {
+        quiet::refuses_writes(site).await;
+        if dice.random_bool(0.5) {
+            machine.stop().await
+        } else {
+            machine.kill().await
+        }
+        start(&mut machine).await;
+    }
+    site.disk_fails.store(false, Ordering::SeqCst);
+}
+
+/// Some call on the disk fails once or a few times, and then no more.
+async fn failed_call(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
+    let calls = ["fsync", "rename", "unlink", "ftruncate", "fallocate", "openat", "mkdir"];
+    let call = calls[dice.random_range(0..calls.len())];
+    let errno =
+        if matches!(call, "openat" | "fallocate" | "mkdir") && dice.random_bool(0.5) { "ENOSPC" } else { "EIO" };
+    let Some(pid) = machine.lock().await.pid() else { return };
+    site.disk_fails.store(true, Ordering::SeqCst);
+    let (from, to) = (dice.random_range(1..5), dice.random_range(5..8));
+    let tracer = Tracer::attach(pid, &format!("inject={call}:error={errno}:when={from}..{to}")).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    tracer.detach().await;
+    let mut machine = machine.lock().await;
+    if machine.pid() == Some(pid) && !quiet::is_writable(site).await {
+        site.count("failed calls that ended writing");
+        machine.kill().await;
+        start(&mut machine).await;
+    }
+    site.disk_fails.store(false, Ordering::SeqCst);
+}
+
+fn address(site: &Site) -> Option<String> {
+    site.serving.borrow().as_ref().map(|serving| serving.address.clone())
+}
+
+/// Downloads whose readers take nothing.
+async fn stalled_readers(site: &Site) {
+    let Some(address) = address(site) else { return };
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let Ok(mut stream) = TcpStream::connect(&address).await else { break };
+        let ask = format!("GET /v1/fs/large HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        let _ = stream.write_all(ask.as_bytes()).await;
+        let _ = stream.read(&mut [0; 100]).await;
+        held.push(stream);
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+}
+
+/// Uploads that bring half of what they announce.
+async fn stalled_writers(site: &Site, dice: &mut StdRng) {
+    let Some(address) = address(site) else { return };
+    let mut held = Vec::new();
+    for n in 0..20 {
+        let Ok(mut stream) = TcpStream::connect(&address).await else { break };
+        let size = [100, 300_000][n % 2];
+        let head = format!("PUT /v1/fs/stalled/{n} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {size}\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.write_all(&vec![b'x'; size / 2]).await;
+        held.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(dice.random_range(500..4_000))).await;
+}
+
+/// Nobody reads the server's standard error, and yet it serves.
+async fn stalled_log(machine: &Mutex<Machine>, site: &Site) {
+    let log = machine.lock().await.log.clone();
+    log.stalled.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    quiet::takes_writes(site, "a log that nobody reads").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    log.stalled.store(false, Ordering::SeqCst);
+}
+
+/// More connections than the server takes, and nothing comes on them.
+async fn idle_connections(site: &Site) {
+    let Some(address) = address(site) else { return };
+    let mut held = Vec::new();
+    for _ in 0..400 {
+        let connect = tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(&address));
+        held.extend(connect.await.ok().and_then(Result::ok));
+    }
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+}

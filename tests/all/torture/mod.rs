@@ -1,0 +1,285 @@
+//! A server under everything at once, seen from outside: sixteen clients with random work on paths that they share,
+//! and faults at random moments, one or two at a time. Whatever was acknowledged must be true afterwards.
+//!
+//! - [`client`]: the work, and what each answer tells; [`paths`]: where it takes place; [`content`]: what is stored
+//! - [`machine`]: the disk and the server; [`fault`]: what happens to them
+//! - [`history`]: what each path has seen; [`checker`]: whether that can be explained
+//! - [`quiet`]: what must hold when nobody works; [`site`]: what all of them share
+//!
+//! A run goes in rounds: work with faults, then a quiet look, a stop, `rowdrive check --content`, and another look.
+//! `docs/testing.md` says how to run it for hours, and how to read what it finds.
+
+mod checker;
+mod client;
+mod content;
+mod fault;
+mod history;
+mod machine;
+mod paths;
+mod quiet;
+mod site;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use futures_util::{StreamExt, future, stream};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use reqwest::{Client as Http, Method};
+use tokio::sync::Mutex;
+
+use checker::Value;
+use client::Client;
+use content::Origin;
+use fault::Fault;
+use history::Path;
+use machine::Machine;
+use site::{Ask, Site};
+
+const CLIENTS: usize = 16;
+/// Bytes of a file whose readers stall.
+const LARGE: usize = 16 << 20;
+
+/// How long a run is.
+struct Plan {
+    seed: u64,
+    /// Rounds go on until then.
+    time: Duration,
+    rounds: usize,
+    /// Milliseconds of work in a round.
+    work: u64,
+}
+
+impl Plan {
+    fn from_environment() -> Self {
+        let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let seed = number("ROWDRIVE_TORTURE_SEED").map(|text| text.parse().expect("a number"));
+        let seed = seed.unwrap_or_else(|| u64::from(UNIX_EPOCH.elapsed().unwrap().subsec_nanos()) / 1_000);
+        match number("ROWDRIVE_TORTURE_MINUTES") {
+            Some(minutes) => {
+                let minutes: f64 = minutes.parse().expect("minutes");
+                Self { seed, time: Duration::from_secs_f64(60.0 * minutes), rounds: usize::MAX, work: 6_000 }
+            }
+            None => Self { seed, time: Duration::from_secs(25), rounds: 5, work: 2_000 },
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_write_outlives_every_fault() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED every_acknowledged_write_outlives_every_fault: it needs root, to mount and to trace");
+        return;
+    }
+    let plan = Plan::from_environment();
+    println!("seed {}", plan.seed);
+    let scratch = scratch();
+    let site = Arc::new(Site::new());
+    let machine = Mutex::new(Machine::new(site.clone(), scratch.path()));
+    let begun = Instant::now();
+    machine.lock().await.start().await.expect("the first start");
+    let initial = set_up(&site).await;
+    let clients = Clients::of(&plan, &site);
+    let progress = tokio::spawn(progress(site.clone()));
+    rounds(&plan, &machine, &site, initial).await;
+    progress.abort();
+    clients.end(&site).await;
+    drop(machine);
+    table(&plan, &site, begun.elapsed());
+    let findings = site.findings.lock().unwrap();
+    if !findings.is_empty() {
+        let kept = scratch.keep();
+        let all: Vec<_> = findings.iter().map(|finding| format!("{}: {}", finding.kind, finding.what)).collect();
+        panic!("seed {}; the server's log and disk are in {}\n{}", plan.seed, kept.display(), all.join("\n"));
+    }
+}
+
+/// In memory if there is room, so that the speed of this machine's disk does not matter.
+fn scratch() -> tempfile::TempDir {
+    let memory = "/dev/shm";
+    let room = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
+    if room > 1 << 30 { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// The clients at work, whenever they have their turn.
+struct Clients(Vec<tokio::task::JoinHandle<()>>);
+
+impl Clients {
+    fn of(plan: &Plan, site: &Arc<Site>) -> Self {
+        let clients = (0..CLIENTS).map(|number| Client::new(number, plan.seed, site.clone()));
+        Self(clients.map(|client| tokio::spawn(client.work())).collect())
+    }
+
+    async fn end(self, site: &Site) {
+        site.over.store(true, Ordering::SeqCst);
+        for client in self.0 {
+            // Whoever waits for a server waits no more.
+            client.abort();
+            if let Err(error) = client.await {
+                assert!(error.is_cancelled(), "{error}");
+            }
+        }
+    }
+}
+
+async fn rounds(plan: &Plan, machine: &Mutex<Machine>, site: &Site, mut initial: BTreeMap<Path, Value>) {
+    let mut dice = StdRng::seed_from_u64(plan.seed);
+    let begun = Instant::now();
+    interrupted().await;
+    let mut deck: Vec<Fault> = Vec::new();
+    for _ in 0..plan.rounds {
+        if deck.len() < 2 {
+            let mut more = fault::ALL.to_vec();
+            more.shuffle(&mut dice);
+            deck.extend(more);
+        }
+        let happening = draw(&mut deck, &mut dice);
+        let work = tokio::time::sleep(Duration::from_millis(plan.work));
+        let faults = happening.iter().map(|(fault, after, seed)| async move {
+            tokio::time::sleep(Duration::from_millis(*after)).await;
+            fault.happen(machine, site, *seed).await;
+        });
+        let ((), _) = future::join(work, future::join_all(faults)).await;
+        let _quiet = site.turns.write().await;
+        site.count("rounds");
+        let last = begun.elapsed() > plan.time || site.has_enough() || interrupted().await;
+        let seed = dice.random();
+        initial = still(machine, site, &initial, seed, last).await;
+        if last || site.over.load(Ordering::SeqCst) {
+            return;
+        }
+    }
+}
+
+/// One or two faults, each with a moment at which it begins.
+fn draw(deck: &mut Vec<Fault>, dice: &mut StdRng) -> Vec<(Fault, u64, u64)> {
+    let mut faults: Vec<Fault> = deck.pop().into_iter().collect();
+    if dice.random_bool(0.7)
+        && let Some(at) = deck.iter().rposition(|fault| !(fault.traces() && faults[0].traces()))
+    {
+        faults.push(deck.remove(at));
+    }
+    faults.into_iter().map(|fault| (fault, dice.random_range(100..1_200), dice.random())).collect()
+}
+
+/// Nobody works: looks at everything, stops the server, checks its data, starts it again, and looks again.
+async fn still(
+    machine: &Mutex<Machine>,
+    site: &Site,
+    initial: &BTreeMap<Path, Value>,
+    seed: u64,
+    all: bool,
+) -> BTreeMap<Path, Value> {
+    if site.over.load(Ordering::SeqCst) {
+        return BTreeMap::new();
+    }
+    let (walked, values) = quiet::look(site, initial, seed, all).await;
+    let mut machine = machine.lock().await;
+    let left = checked(&mut machine).await;
+    if let Err(why) = machine.start().await {
+        site.found("start", why);
+        site.over.store(true, Ordering::SeqCst);
+        return values;
+    }
+    quiet::settled(site).await;
+    let again = quiet::walk(site, &mut StdRng::seed_from_u64(seed)).await;
+    quiet::same(site, "the walk after a restart", &again, &walked);
+    if left > 0 {
+        // What a failed call has left is for the next start to clear away.
+        let left = checked(&mut machine).await;
+        if left > 0 {
+            site.found("stray", format!("{left} things are left after a settled start"));
+        }
+        machine.start().await.expect("it has started before");
+    }
+    values
+}
+
+/// Stops the server and has its data checked; how much there is left to settle.
+async fn checked(machine: &mut Machine) -> u64 {
+    machine.stop().await;
+    match machine.check().await {
+        Err(found) => {
+            machine.site.found("check", found);
+            0
+        }
+        Ok(summary) => {
+            machine.site.count("checks");
+            summary["unsettled"].as_u64().unwrap()
+        }
+    }
+}
+
+/// The trees that are copied, and a large file.
+async fn set_up(site: &Site) -> BTreeMap<Path, Value> {
+    let http = Http::new();
+    let put = |path: Path, sequence: usize, size: usize| {
+        let http = &http;
+        async move {
+            let origin = Origin { path: path.clone(), writer: CLIENTS, sequence: sequence as u64, size };
+            let (value, _, body) = site.contents.make(origin);
+            let ask = Ask { body: body.into(), ..Ask::new(Method::PUT, format!("/v1/fs{path}")) };
+            let status = site.call(http, ask).await.map(|reply| reply.status).unwrap_or_default();
+            assert_eq!(status, 201, "{path}");
+            (path, value)
+        }
+    };
+    put("/large".into(), 0, LARGE).await;
+    let puts = paths::masters().into_iter().enumerate().map(|(n, path)| put(path, n + 1, 150));
+    let values: BTreeMap<Path, Value> = stream::iter(puts).buffer_unordered(16).collect().await;
+    // Many copies will have them.
+    values.values().for_each(|value| site.contents.mark_copied(*value));
+    values
+}
+
+/// Whether somebody has pressed control-C.
+async fn interrupted() -> bool {
+    use std::sync::OnceLock;
+    static PRESSED: OnceLock<tokio::sync::watch::Receiver<bool>> = OnceLock::new();
+    let pressed = PRESSED.get_or_init(|| {
+        let (tell, told) = tokio::sync::watch::channel(false);
+        tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                eprintln!("ends after this round");
+                tell.send_replace(true);
+            }
+        });
+        told
+    });
+    *pressed.borrow()
+}
+
+async fn progress(site: Arc<Site>) {
+    let begun = Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let counts = site.counts();
+        let count = |what: &str| counts.get(what).copied().unwrap_or_default();
+        let faults: u64 = fault::ALL.iter().map(|fault| count(fault.title())).sum();
+        let found = site.findings.lock().unwrap().len();
+        eprintln!(
+            "{:>5} s: {} rounds, {} operations, {faults} faults, {found} findings",
+            begun.elapsed().as_secs(),
+            count("rounds"),
+            count("operations"),
+        );
+    }
+}
+
+fn table(plan: &Plan, site: &Site, took: Duration) {
+    println!("\nseed {}, {:.1} minutes, {CLIENTS} clients", plan.seed, took.as_secs_f64() / 60.0);
+    for (what, count) in site.counts() {
+        println!("{count:>10}  {what}");
+    }
+    let mut kinds: BTreeMap<String, u64> = ["lost", "returned", "wrong bytes"].map(|kind| (kind.to_owned(), 0)).into();
+    for finding in site.findings.lock().unwrap().iter() {
+        *kinds.entry(finding.kind.clone()).or_default() += 1;
+    }
+    println!("findings:");
+    for (kind, count) in kinds {
+        println!("{count:>10}  {kind}");
+    }
+}
