@@ -39,7 +39,9 @@ enum Outcome {
 impl Client {
     pub fn new(number: usize, seed: u64, site: Arc<Site>) -> Self {
         let dice = StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64));
-        Self { number, sequence: 0, site, http: Http::new(), dice, known: HashMap::new() }
+        // Shorter than the server's, which would close a connection at the moment of its next request.
+        let http = Http::builder().pool_idle_timeout(Duration::from_secs(3)).build().unwrap();
+        Self { number, sequence: 0, site, http, dice, known: HashMap::new() }
     }
 
     /// Works until the run is over.

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use super::checker::{self, Finds, Leaves, Op, State, Unexplained, Value};
 
+#[cfg(test)]
+mod tests;
+
 pub type Path = Arc<str>;
 
 /// What an operation does, as far as paths of files are concerned.
