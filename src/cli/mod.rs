@@ -1,12 +1,13 @@
 //! The command line: one file a subcommand.
 //!
-//! `serve`, `check` and `migrate` open a data folder; what `serve` is told is gathered by [`config`]. `completions` and
+//! `serve`, `check`, `migrate`, `backup` and `restore` open a data folder; what `serve` is told is gathered by [`config`]. `completions` and
 //! `man` write down the command line itself. The others talk to a running server as any client does ([`remote`]):
 //! `import` and `export` are [transfers](transfer) between it and [local] folders, the rest [ask] once or twice.
 //!
 //! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
 mod ask;
+mod backup;
 mod check;
 mod completions;
 mod config;
@@ -22,6 +23,7 @@ mod period;
 mod process;
 mod relocate;
 mod remote;
+mod restore;
 mod rm;
 mod serve;
 mod size;
@@ -50,6 +52,8 @@ enum Command {
     Serve(serve::Serve),
     Check(check::Check),
     Migrate(migrate::Migrate),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Import(import::Import),
     Export(export::Export),
     Ls(ls::Ls),
@@ -68,6 +72,8 @@ impl Command {
             Self::Serve(serve) => serve.run(settings)?,
             Self::Check(check) => check.run()?,
             Self::Migrate(migrate) => migrate.run()?,
+            Self::Backup(backup) => backup.run()?,
+            Self::Restore(restore) => restore.run()?,
             Self::Import(import) => import.run()?,
             Self::Export(export) => export.run()?,
             Self::Ls(ls) => ls.run()?,

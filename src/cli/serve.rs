@@ -18,11 +18,12 @@ use rowdrive::migrate::MigrateError;
 use tokio::net::{TcpListener, TcpSocket};
 
 use self::open::Opened;
+use super::backup::Backups;
 use super::config::{Configuration, Settings};
 use super::period::Period;
 use super::stop::Stop;
 use super::store_id::Apart;
-use super::{Ended, log, process, size};
+use super::{Ended, log, process, restore, size};
 
 mod handles;
 mod open;
@@ -113,6 +114,8 @@ pub enum ServeError {
     Migrate(PathBuf, MigrateError),
     #[error("the data folder {0} cannot be opened: {1}")]
     Drive(PathBuf, DriveError),
+    #[error("the data folder {0} is not whole: a restore into it has not come to its end; run it again")]
+    Restoring(PathBuf),
     #[error("{0} cannot be listened on: {1}")]
     Listen(SocketAddr, io::Error),
     #[error("the system does not let it run: {0}")]
@@ -140,6 +143,9 @@ impl Serve {
     async fn serve(self, settings: &Settings) -> Result<Ended> {
         let files = handles::raise();
         let data = folder(&self.data)?;
+        if data.join(restore::MARK).exists() {
+            return Err(ServeError::Restoring(data));
+        }
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         tracing::info!(configuration = %settings, "starting");
@@ -147,6 +153,16 @@ impl Serve {
             if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
         // Before the address is printed: whoever reads it may send a signal at once.
         let signals = Stop::new()?.count();
+        // Nothing is changed in a damaged folder: what is left of it is exported.
+        let listening = (!self.degraded).then(|| Backups::listen(&data));
+        let backups = match listening.transpose() {
+            Ok(None) => None,
+            Ok(Some(backups)) => Some(tokio::spawn(backups.serve(drive.clone(), rocks.clone()))),
+            Err(error) => {
+                tracing::error!(%error, "no backup can be made while this server runs");
+                None
+            }
+        };
         announce(&listener)?;
         let limits = handles::bound(self.limits(), files);
         let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
@@ -163,6 +179,11 @@ impl Serve {
         process::register(&mut registry);
         log::register(&mut registry);
         http::serve(listener, drive.clone(), options, registry, shutdown).await?;
+        if let Some(backups) = backups {
+            // A backup that is under way keeps content files, which closing would wait for.
+            backups.abort();
+            let _ = backups.await;
+        }
         // A task of its own: were it dropped half-way, this thread would wait for the database after all.
         let closed = tokio::spawn(close(drive, rocks));
         tokio::select! {

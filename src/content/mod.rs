@@ -40,6 +40,8 @@ pub use room::RESERVE;
 pub use staged::Staged;
 pub use upload::Upload;
 
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+
 use crate::schema::FileId;
 use disk::{Disk, Local};
 use folders::Folders;
@@ -55,7 +57,12 @@ pub const LARGEST: u64 = 1 << 40;
 pub struct Content {
     folders: Arc<Folders>,
     room: Arc<Room>,
+    /// Held for writing while files are removed, for reading while none may be.
+    removing: Arc<RwLock<()>>,
 }
+
+/// No content file is removed until this is dropped.
+pub struct Kept(#[expect(dead_code, reason = "it is there to be dropped")] OwnedRwLockReadGuard<()>);
 
 impl Content {
     /// Makes what is missing of `dir`, `dir/new` and `dir/00` to `dir/ff` (mode 0700, durable); the parent of
@@ -71,14 +78,15 @@ impl Content {
         let open = async move {
             let folders = Folders::make(calls, &dir).await?;
             let found = folders.list_new().await?;
-            Ok((Self { folders: Arc::new(folders), room: Room::new(RESERVE) }, found))
+            Ok((Self { folders: Arc::new(folders), room: Room::new(RESERVE), removing: Arc::default() }, found))
         };
         run(&*disk, open).await
     }
 
     /// Opens `dir` for reading what is there, and changes nothing.
     pub fn as_it_is(dir: &Path) -> Result<Self, ContentError> {
-        Ok(Self { folders: Arc::new(Folders::as_it_is(Arc::new(Local), dir)?), room: Room::new(RESERVE) })
+        let folders = Arc::new(Folders::as_it_is(Arc::new(Local), dir)?);
+        Ok(Self { folders, room: Room::new(RESERVE), removing: Arc::default() })
     }
 
     /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.
@@ -101,8 +109,15 @@ impl Content {
         run(&*self.folders.disk, async move { Ok(folders.settle(id).await?) }).await
     }
 
-    /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left.
+    /// Keeps every content file from now on, for whoever copies them. Waits for a removal that is under way.
+    pub async fn keep_all(&self) -> Kept {
+        Kept(self.removing.clone().read_owned().await)
+    }
+
+    /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left. Waits while
+    /// all are kept.
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
+        let _removing = self.removing.write().await;
         let (folders, ids) = (self.folders.clone(), ids.to_vec());
         run(&*self.folders.disk, async move { folders.remove(&ids).await }).await
     }

@@ -58,7 +58,7 @@ use subtree::Settling;
 use walk::{Moves, Walks};
 
 use crate::content::disk::{Disk, Local};
-use crate::content::{Content, Upload};
+use crate::content::{Content, Kept, Upload};
 use crate::schema::{DrivePath, FileId};
 use crate::table::{Change, Plan, RowChange, Tables};
 
@@ -168,6 +168,11 @@ impl Drive {
     /// Takes the body of an upload, before it is known whether it will be stored.
     pub fn upload(&self) -> Upload {
         self.inner.content.upload()
+    }
+
+    /// Keeps every content file, deleted ones too, until what it gives is dropped.
+    pub async fn keep_content(&self) -> Kept {
+        self.inner.content.keep_all().await
     }
 
     /// Whether the store answers.

@@ -15,8 +15,10 @@
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
 //! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
+//! - [`checkpoint`]: a copy of the store at one instant
 //! - [`space`]: room on the file system; [`cramped`]: a start without any
 
+mod checkpoint;
 mod closed;
 mod commit;
 mod counters;

@@ -83,6 +83,11 @@ impl Specs {
         self.replace(content)
     }
 
+    /// Writes the file in another folder.
+    pub fn save_to(&self, dir: &Path) -> Result<()> {
+        write(dir, &self.content).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.join(NAME).display())))
+    }
+
     fn replace(&mut self, content: Content) -> Result<()> {
         write(&self.dir, &content)
             .map_err(|e| StoreError::Failed(format!("{}: {e}", self.dir.join(NAME).display())))?;

@@ -2,6 +2,7 @@
 //! describes the command line. Those that open a data folder have their tests beside what they call.
 
 mod asking;
+mod backing_up;
 mod configuring;
 mod describing;
 mod exporting;

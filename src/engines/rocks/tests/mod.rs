@@ -1,5 +1,6 @@
 //! What is particular to this engine; the promises that every engine makes are held by the contract suite.
 
+mod checkpoints;
 mod counters;
 mod folder;
 mod groups;

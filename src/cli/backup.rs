@@ -1,0 +1,161 @@
+//! `rowdrive backup`: a copy of a drive as it is at one instant, made while it is served.
+//!
+//! 1. Content files are brought, most of them while nothing else is asked for: they never change.
+//! 2. The [source] makes a copy of its store as of one instant, and keeps every content file from then on.
+//! 3. That copy, then the content files that it names and that are not there yet, are brought; the source is let go.
+//! 4. The whole is checked as any data folder is, gets its manifest, and takes its place among the [generations].
+//!
+//! What an earlier generation has is linked, not copied. Whoever breaks it off loses nothing: what was brought is found
+//! by the next run.
+
+mod bring;
+mod content;
+mod generations;
+mod progress;
+mod server;
+mod source;
+mod store;
+mod verify;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use rowdrive::check::CheckError;
+use rowdrive::content::ContentError;
+use rowdrive::migrate::{LATEST, MigrateError};
+use rowdrive::schema::Timestamp;
+use rowdrive::table::StoreError;
+
+use super::store_id::Apart;
+use super::{Ended, size};
+use bring::Bring;
+pub use bring::{make, sync_all};
+use content::Contents;
+use generations::Generations;
+pub use generations::{Manifest, find};
+pub use progress::Progress;
+pub use server::{Backups, remove};
+use source::Source;
+pub use store::digest;
+pub use verify::{OpenCopy, verify};
+
+/// Copy a drive as it is at one instant, while it is served or stopped.
+///
+/// Run again, it copies only what is new. Each backup is a data folder of its own, under BACKUP; what several have in
+/// common is there once where the file system knows hard links. Exit code 1 if the drive itself is damaged: what is
+/// wrong is named, the backup is kept, and no older one is removed.
+#[derive(Args)]
+pub struct Backup {
+    /// The folder that gets the backups; made if it is missing.
+    #[arg(value_name = "BACKUP")]
+    to: PathBuf,
+    /// The data folder of the drive, on this machine.
+    #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
+    data: PathBuf,
+    /// How many backups to keep; older ones are removed once a new one is complete.
+    #[arg(long, value_name = "NUMBER", default_value = "7")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    keep: usize,
+    /// Read every byte of the backup, and compare it with its digest.
+    #[arg(long)]
+    verify: bool,
+    /// Memory for caches and write buffers, as in 512MiB or 4GiB.
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
+    memory: u64,
+}
+
+/// Why there is no new backup, or nothing was restored.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupFailed {
+    #[error("{0} is no data folder: there is no {0}/db")]
+    NoStore(PathBuf),
+    #[error("the backup cannot be in the data folder, nor the data folder in the backup")]
+    Inside,
+    #[error("{0}: another backup is running")]
+    Busy(PathBuf),
+    #[error("{0}: {1}")]
+    File(PathBuf, io::Error),
+    #[error("the data folder {0} cannot be opened: {1}")]
+    Store(PathBuf, StoreError),
+    #[error("the data folder {0} cannot be opened: {1}")]
+    Apart(PathBuf, Apart),
+    #[error("the server cannot give a copy of its store: {0}")]
+    Refused(String),
+    #[error("the server has ended, and with it the copy of its store: run the backup again to go on")]
+    Gone,
+    #[error("the copy cannot be opened: {0}")]
+    Copy(StoreError),
+    #[error("the copy cannot be opened: {0}")]
+    Schema(#[from] MigrateError),
+    #[error("the check of the copy broke off: {0}")]
+    Check(#[from] CheckError),
+    #[error("content cannot be listed: {0}")]
+    Content(#[from] ContentError),
+    #[error("{0} is no backup: it has no backup.json of format 1")]
+    NoBackup(PathBuf),
+    #[error("{0} is not empty: a drive is restored into a folder of its own")]
+    NotEmpty(PathBuf),
+    #[error("{0} is damaged: it is not as the backup wrote it; take another backup")]
+    Damaged(PathBuf),
+    #[error("the system does not let it run: {0}")]
+    System(#[from] io::Error),
+}
+
+pub type Result<T> = std::result::Result<T, BackupFailed>;
+
+/// Names the file of an error.
+pub fn of<T>(path: &Path, done: io::Result<T>) -> Result<T> {
+    done.map_err(|error| BackupFailed::File(path.to_owned(), error))
+}
+
+impl Backup {
+    pub fn run(self) -> Result<Ended> {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.backup())
+    }
+
+    async fn backup(self) -> Result<Ended> {
+        let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
+        if !self.data.join("db").join("CURRENT").is_file() {
+            return Err(BackupFailed::NoStore(self.data));
+        }
+        let data = of(&self.data, std::fs::canonicalize(&self.data))?;
+        let generations = Generations::open(&self.to, &data)?;
+        let partial = generations.partial()?;
+        let complete = generations.complete()?;
+        let last = complete.last();
+        let mut progress = Progress::new();
+        let mut bring = Bring::new(&partial);
+        let earlier = last.map(|last| last.path.as_path());
+
+        progress.stage("content files");
+        Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress }.ahead()?;
+        let mut source = Source::open(&data, memory).await?;
+        progress.stage("the store");
+        let db = store::bring(source.store(), last, &mut bring, &mut progress)?;
+        let copy = OpenCopy::open(&partial, memory).await?;
+        progress.stage("the last content files");
+        let mut contents = Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress };
+        contents.named(&copy.tables).await?;
+        bring.finish()?;
+        // From here on the source may remove what it wants to.
+        source.end().await?;
+
+        let summary = verify(&copy, &partial, self.verify, &mut progress).await?;
+        copy.close().await;
+        let damaged = !summary.is_right();
+        let made = Timestamp::now().rfc3339();
+        let program = env!("CARGO_PKG_VERSION").to_owned();
+        let manifest = Manifest { format: 1, program, schema: LATEST, made, files: summary.files, damaged, db };
+        let path = generations.add(&manifest)?;
+        if !damaged {
+            generations.keep(self.keep)?;
+        }
+        progress.clear();
+        let mut out = io::stdout();
+        writeln!(out, "{}: {} files, {} bytes; {}", path.display(), summary.files, summary.bytes, bring.in_words())?;
+        out.flush()?;
+        Ok(if damaged { Ended::WithFailures } else { Ended::Done })
+    }
+}

@@ -1,0 +1,158 @@
+//! The backups in a folder: each a data folder, numbered, with a manifest that is written last.
+//!
+//! A backup is made in `partial` and renamed once it is complete and durable; one that is to go is renamed before it is
+//! removed. So whatever bears a number is whole.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::bring::{make, sync_all};
+use super::{BackupFailed, Result, of};
+
+const MANIFEST: &str = "backup.json";
+const PARTIAL: &str = "partial";
+const GOING: &str = "going";
+const LOCK: &str = "in-use";
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Of this file and of the backup's layout.
+    pub format: u32,
+    /// The version of the program that made it.
+    pub program: String,
+    /// The version of the store's schema.
+    pub schema: u32,
+    /// When it was complete.
+    pub made: String,
+    /// Files of the drive.
+    pub files: u64,
+    /// Whether the drive was damaged.
+    pub damaged: bool,
+    /// The files of `db`.
+    pub db: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub size: u64,
+    pub sha256: String,
+}
+
+/// A complete backup.
+pub struct Generation {
+    number: u64,
+    pub path: PathBuf,
+    pub manifest: Manifest,
+}
+
+pub struct Generations {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Generations {
+    /// Takes the folder for this process alone, made if it is missing.
+    pub fn open(dir: &Path, data: &Path) -> Result<Self> {
+        make(dir)?;
+        let dir = of(dir, fs::canonicalize(dir))?;
+        if dir.starts_with(data) || data.starts_with(&dir) {
+            return Err(BackupFailed::Inside);
+        }
+        let lock = dir.join(LOCK);
+        let file = of(&lock, File::options().create(true).truncate(false).write(true).open(&lock))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(BackupFailed::Busy(dir)),
+            Err(TryLockError::Error(error)) => return of(&lock, Err(error)),
+        }
+        let generations = Self { dir, _lock: file };
+        generations.remove_going()?;
+        Ok(generations)
+    }
+
+    /// Where the next is made. What is there already was brought by a run that was broken off.
+    pub fn partial(&self) -> Result<PathBuf> {
+        let partial = self.dir.join(PARTIAL);
+        make(&partial)?;
+        Ok(partial)
+    }
+
+    /// In the order they were made in.
+    pub fn complete(&self) -> Result<Vec<Generation>> {
+        complete(&self.dir)
+    }
+
+    /// Gives the one in `partial` its manifest and its place.
+    pub fn add(&self, manifest: &Manifest) -> Result<PathBuf> {
+        let partial = self.dir.join(PARTIAL);
+        let path = partial.join(MANIFEST);
+        let text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
+        of(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
+        // IMPORTANT: all of it is durable before it has its name.
+        sync_all(&partial)?;
+        let number = self.complete()?.last().map_or(1, |last| last.number + 1);
+        let time: String = manifest.made.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+        let to = self.dir.join(format!("{number:04}_{time}"));
+        of(&to, fs::rename(&partial, &to))?;
+        sync_all(&self.dir)?;
+        Ok(to)
+    }
+
+    /// Removes all but the last so many.
+    pub fn keep(&self, many: usize) -> Result<()> {
+        let complete = self.complete()?;
+        for old in complete.iter().rev().skip(many) {
+            of(&old.path, fs::rename(&old.path, self.dir.join(GOING)))?;
+            self.remove_going()?;
+        }
+        Ok(())
+    }
+
+    fn remove_going(&self) -> Result<()> {
+        let going = self.dir.join(GOING);
+        if going.exists() { of(&going, fs::remove_dir_all(&going)) } else { Ok(()) }
+    }
+}
+
+fn complete(dir: &Path) -> Result<Vec<Generation>> {
+    let mut found = Vec::new();
+    for entry in of(dir, fs::read_dir(dir))? {
+        let entry = of(dir, entry)?;
+        let number = entry.file_name().to_str().and_then(|name| name.split_once('_')?.0.parse().ok());
+        let Some(number) = number else { continue };
+        if let Some(manifest) = read(&entry.path())? {
+            found.push(Generation { number, path: entry.path(), manifest });
+        }
+    }
+    found.sort_by_key(|generation| generation.number);
+    Ok(found)
+}
+
+/// The backup that stands here, or else the last of those that this folder holds.
+pub fn find(path: &Path) -> Result<(PathBuf, Manifest)> {
+    let path = of(path, fs::canonicalize(path))?;
+    if let Some(manifest) = read(&path)? {
+        return Ok((path, manifest));
+    }
+    match complete(&path)?.pop() {
+        Some(last) => Ok((last.path, last.manifest)),
+        None => Err(BackupFailed::NoBackup(path)),
+    }
+}
+
+/// None if there is no manifest.
+fn read(backup: &Path) -> Result<Option<Manifest>> {
+    let path = backup.join(MANIFEST);
+    match fs::read(&path) {
+        Ok(text) => match serde_json::from_slice::<Manifest>(&text) {
+            Ok(manifest) if manifest.format == 1 => Ok(Some(manifest)),
+            _ => Err(BackupFailed::NoBackup(backup.to_owned())),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => of(&path, Err(error)),
+    }
+}

@@ -1,0 +1,42 @@
+//! A copy held to what `rowdrive check` holds a data folder to.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rowdrive::check::{Options, Summary, Told, check};
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate;
+use rowdrive::table::Tables;
+
+use super::{BackupFailed, Progress, Result};
+
+/// A data folder that is read and not changed.
+pub struct OpenCopy {
+    rocks: Arc<Rocks>,
+    pub tables: Tables,
+}
+
+impl OpenCopy {
+    pub async fn open(data: &Path, memory: usize) -> Result<Self> {
+        let rocks = Rocks::open_read_only(&data.join("db"), RocksOptions { memory });
+        let rocks = Arc::new(rocks.map_err(BackupFailed::Copy)?);
+        let tables = Tables::new(rocks.clone());
+        migrate::open(&tables).await?;
+        Ok(Self { rocks, tables })
+    }
+
+    pub async fn close(self) {
+        self.rocks.close().await;
+    }
+}
+
+/// Names what is wrong, and counts all. `content`: every byte of every file too.
+pub async fn verify(copy: &OpenCopy, data: &Path, content: bool, progress: &mut Progress) -> Result<Summary> {
+    let options = Options { content, repair: false };
+    let mut tell = |told: Told<'_>| match told {
+        Told::Stage(stage) => progress.stage(stage),
+        Told::Rows(rows) => progress.rows(rows as u64),
+        Told::Finding(finding) => progress.print(&finding.to_string()),
+    };
+    Ok(check(&copy.tables, data, &options, &mut tell).await?)
+}

@@ -1,0 +1,123 @@
+//! `rowdrive restore`: a data folder out of a backup.
+//!
+//! Everything is copied, never linked, so that the drive and the backup do not share a byte. `db/` gets its name last:
+//! without it the folder is no drive, and a mark beside it keeps a server from making an empty one.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::backup::{
+    BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, make, of, remove, sync_all, verify,
+};
+use super::{Ended, size};
+
+/// In a data folder that is not whole yet.
+pub const MARK: &str = "restoring";
+/// What the store is called until it is whole.
+const DB: &str = "db.restoring";
+
+/// Make a data folder out of a backup; every byte of it is compared with its digest.
+///
+/// The folder must be empty or missing. One whose restoring was broken off is begun anew by the same command. Exit code
+/// 1 if the backup was made of a damaged drive: what is wrong is named, and the rest is there.
+#[derive(Args)]
+pub struct Restore {
+    /// The folder with the backups, of which the last is taken, or one of them.
+    #[arg(value_name = "BACKUP")]
+    from: PathBuf,
+    /// The data folder to make.
+    #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
+    data: PathBuf,
+    /// Memory for caches and write buffers, as in 512MiB or 4GiB.
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
+    memory: u64,
+}
+
+impl Restore {
+    pub fn run(self) -> Result<Ended> {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.restore())
+    }
+
+    async fn restore(self) -> Result<Ended> {
+        let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
+        let (from, manifest) = find(&self.from)?;
+        let data = empty(&self.data)?;
+        let mut progress = Progress::new();
+        progress.stage("content files");
+        copy(&from.join("content"), &data.join("content"), &mut progress)?;
+        progress.stage("the store");
+        store(&from.join("db"), &data.join(DB), &manifest, &mut progress)?;
+        sync_all(&data)?;
+        of(&data, fs::rename(data.join(DB), data.join("db")))?;
+
+        let copy = OpenCopy::open(&data, memory).await?;
+        let summary = verify(&copy, &data, true, &mut progress).await?;
+        copy.close().await;
+        let is_right = summary.is_right();
+        if !is_right && !manifest.damaged {
+            return Err(BackupFailed::Damaged(from));
+        }
+        sync_all(&data)?;
+        of(&data, fs::remove_file(data.join(MARK)))?;
+        sync_all(&data)?;
+        progress.clear();
+        let mut out = io::stdout();
+        let (files, bytes) = (summary.files, summary.bytes);
+        writeln!(out, "{}: {files} files, {bytes} bytes, from {}", data.display(), from.display())?;
+        out.flush()?;
+        Ok(if is_right { Ended::Done } else { Ended::WithFailures })
+    }
+}
+
+/// The folder, made if it is missing, with its mark, and without what a run that was broken off has left.
+fn empty(data: &Path) -> Result<PathBuf> {
+    make(data)?;
+    let data = of(data, fs::canonicalize(data))?;
+    let is_ours = data.join(MARK).is_file();
+    for entry in of(&data, fs::read_dir(&data))? {
+        let entry = of(&data, entry)?;
+        // What an ext4 file system has at its top.
+        if entry.file_name() == MARK || entry.file_name() == "lost+found" {
+            continue;
+        }
+        if !is_ours {
+            return Err(BackupFailed::NotEmpty(data));
+        }
+        remove(&entry.path())?;
+    }
+    let mark = data.join(MARK);
+    of(&mark, File::create(&mark).and_then(|mark| mark.sync_all()))?;
+    sync_all(&data)?;
+    Ok(data)
+}
+
+fn copy(from: &Path, to: &Path, progress: &mut Progress) -> Result<()> {
+    make(to)?;
+    for entry in of(from, fs::read_dir(from))? {
+        let entry = of(from, entry)?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if of(&path, entry.file_type())?.is_dir() {
+            copy(&path, &to, progress)?;
+        } else {
+            progress.add(of(&path, fs::copy(&path, &to))?);
+        }
+    }
+    Ok(())
+}
+
+/// Only what the manifest names, and each only as it is named there.
+fn store(from: &Path, to: &Path, manifest: &Manifest, progress: &mut Progress) -> Result<()> {
+    make(to)?;
+    for (name, entry) in &manifest.db {
+        let (path, to) = (from.join(name), to.join(name));
+        let size = of(&path, fs::copy(&path, &to))?;
+        if size != entry.size || digest(&to)? != entry.sha256 {
+            return Err(BackupFailed::Damaged(path));
+        }
+        progress.add(size);
+    }
+    Ok(())
+}
