@@ -1,5 +1,7 @@
 //! The sessions of the README and of `docs/api.md`, run as they are written against a real server.
 
+mod promises;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
