@@ -4,6 +4,8 @@
 //! - `model`: what each operation does, in the plainest terms
 //! - `steps`: every step of every operation stopped, lost, held and doubled
 //! - `rivals`: every operation before every call of every other, reads included
+//! - `behind`: two operations while the clean-up of a third is stopped before each of its calls
+//! - `shortcuts`: what makes an answer fast is not used where it would make it wrong
 //! - `races`: every operation in the middle of every other
 //! - `crossing`: two operations, both half done at once
 //! - `queries`: changes in the middle of listings, time queries and finds
@@ -13,6 +15,7 @@
 //! - `held`: rows that an operation on a subtree holds
 
 mod background;
+mod behind;
 mod crossing;
 mod damage;
 mod held;
@@ -21,5 +24,6 @@ mod periods;
 mod queries;
 mod races;
 mod rivals;
+mod shortcuts;
 mod steps;
 pub mod world;

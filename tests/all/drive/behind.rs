@@ -1,0 +1,137 @@
+//! The clean-up of a recursive delete or of a directory's move is stopped before each of its calls while two others
+//! change the same paths, one after the other: they come after the instant, whatever the clean-up has done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowdrive::drive::{Settings, Thresholds};
+use tokio::sync::Notify;
+
+use super::model::{No, Op, View};
+use super::world::{SETTINGS, World, run};
+
+const SET_UP: &[Op] =
+    &[Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Put("/a/c/h", 7), Op::Put("/k", 8), Op::Mkdir("/b")];
+
+const FIRST: &[Op] = &[Op::Remove("/a"), Op::Move("/a", "/n", false), Op::Move("/a", "/b/a", false)];
+
+const OTHERS: &[Op] = &[
+    Op::Put("/a/f", 20),
+    Op::Put("/a/c/g", 21),
+    Op::Put("/n/c/g", 22),
+    Op::Mkdir("/a/c"),
+    Op::Rmdir("/a"),
+    Op::Delete("/n/c/h"),
+    Op::Remove("/a"),
+    Op::Remove("/n"),
+    Op::Move("/b", "/a", false),
+    Op::Move("/n", "/a", false),
+    Op::Move("/k", "/a/c/g", true),
+    Op::Copy("/k", "/a/k", false),
+];
+
+/// Everything in pieces of one; a writer settles small rows in its way, or none.
+fn pieces(children_in_the_way: usize) -> Settings {
+    let limits = Thresholds { children_in_the_way, ..Thresholds::all(1) };
+    Settings { limits, patience: Duration::from_millis(8), ..SETTINGS }
+}
+
+/// A world in which the clean-up of an operation waits before this call of it; none if it has no such call. `None`
+/// inside if the call comes before the answer.
+async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Option<(World, Arc<Notify>)>> {
+    let world = World::with(settings, SET_UP).await;
+    world.idle().await;
+    world.store.scan_row_by_row();
+    let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (here, told) = (reached.clone(), go_on.clone());
+    world.store.once_before_call(world.store.calls() + call, move || async move {
+        here.notify_one();
+        told.notified().await;
+    });
+    let drive = world.drive.clone();
+    let running = tokio::spawn(async move {
+        let done = run(&drive, op).await;
+        drive.idle().await;
+        done
+    });
+    let answered = world.watcher.clone();
+    loop {
+        if running.is_finished() {
+            return None;
+        }
+        if tokio::time::timeout(Duration::from_micros(1), reached.notified()).await.is_ok() {
+            break;
+        }
+    }
+    // After the instant nobody finds the folder any more.
+    let gone = matches!(answered.stat(&super::world::path("/a")).await, Err(rowdrive::drive::DriveError::NotFound));
+    if !gone {
+        go_on.notify_one();
+        running.await.unwrap().unwrap();
+        return Some(None);
+    }
+    Some(Some((world, go_on)))
+}
+
+fn expected(view: View, op: Op, answer: Result<(), No>) -> Option<View> {
+    match (answer, view.after(op)) {
+        (Ok(()), Ok(after)) => Some(after),
+        (Err(No::Unknown), _) => Some(view),
+        (Err(no), Err(other)) if no == other => Some(view),
+        _ => None,
+    }
+}
+
+async fn behind(first: Op) {
+    let every = std::env::var_os("ROWDRIVE_EVERY_RACE").is_some();
+    let (mut races, mut gave_up) = (0, 0);
+    for (i, second) in OTHERS.iter().enumerate() {
+        for (j, third) in OTHERS.iter().enumerate() {
+            for call in 1.. {
+                if !every && (i + j + call) % 5 != 0 {
+                    if call > 200 {
+                        break;
+                    }
+                    continue;
+                }
+                let settings = pieces(if (i + j) % 3 == 0 { 1 } else { 100 });
+                let Some(stopped) = stopped_behind(first, call, settings).await else { break };
+                let Some((world, go_on)) = stopped else { continue };
+                let mut view = world.view().await;
+                let mut answers = Vec::new();
+                for op in [second, third] {
+                    let answer = world.run(*op).await;
+                    answers.push(answer);
+                    gave_up += usize::from(answer == Err(No::Unknown));
+                    let title =
+                        format!("{answers:?} of {second:?} and {third:?} before call {call} of {first:?}'s clean-up");
+                    view = expected(view.clone(), *op, answer).unwrap_or_else(|| panic!("{title}: {view:?}"));
+                    assert_eq!(world.view().await, view, "{title}\n{:#?}", world.store.log());
+                }
+                go_on.notify_one();
+                world.idle().await;
+                let title = format!("{second:?} and {third:?} before call {call} of {first:?}'s clean-up");
+                assert_eq!(world.view().await, view, "{title}, in the end\n{:#?}", world.store.log());
+                world.nothing_left_over().await;
+                races += 1;
+            }
+        }
+    }
+    println!("{first:?}: {races} races, {gave_up} gave up");
+    assert!(races > 100, "{races}");
+}
+
+#[tokio::test]
+async fn two_others_while_a_recursive_delete_is_cleaned_up() {
+    behind(FIRST[0]).await;
+}
+
+#[tokio::test]
+async fn two_others_while_a_move_is_cleaned_up() {
+    behind(FIRST[1]).await;
+}
+
+#[tokio::test]
+async fn two_others_while_a_move_into_another_folder_is_cleaned_up() {
+    behind(FIRST[2]).await;
+}

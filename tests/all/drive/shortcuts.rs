@@ -1,0 +1,176 @@
+//! What makes an answer fast must not be used where it would make it wrong: walks that are kept, walks that are taken
+//! as proved, and listings that are not read again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowdrive::drive::{Drive, FindAsk, ListAsk, Node, Settings, Thresholds};
+use rowdrive::migrate;
+use rowdrive::schema::op;
+use rowdrive::table::Tables;
+use tokio::sync::Notify;
+
+use super::model::Op;
+use super::world::{SETTINGS, World, find_all, path, run};
+use crate::stepwise::Stepwise;
+
+fn pieces(threshold: usize) -> Settings {
+    let limits = Thresholds { walks_kept: 1_000, ..Thresholds::all(threshold) };
+    Settings { limits, turn: threshold, ..SETTINGS }
+}
+
+/// The paths of the files found below a folder, by an index alone; none if there is no such folder.
+async fn found(drive: &Drive, under: &str) -> Option<BTreeSet<String>> {
+    let found = drive.find(&FindAsk { under: Some(path(under)), ..find_all() }).await.ok()?;
+    Some(found.nodes.iter().map(|node| node.path().to_string()).collect())
+}
+
+fn paths(all: &[&str]) -> Option<BTreeSet<String>> {
+    Some(all.iter().map(|path| (*path).to_owned()).collect())
+}
+
+#[tokio::test]
+async fn a_kept_walk_is_not_used_once_a_directory_has_moved() {
+    for threshold in [1, 100] {
+        let world = World::with(pieces(threshold), &[Op::Put("/x/y/f", 5), Op::Put("/a/g", 6)]).await;
+        // Walks of both folders are kept from here on.
+        assert_eq!(found(&world.drive, "/a").await, paths(&["/a/g"]));
+        for (from, to, seen) in [
+            ("/x", "/a/x", &["/a/g", "/a/x/y/f"][..]),
+            ("/a/x", "/x", &["/a/g"]),
+            ("/x/y", "/a/y", &["/a/g", "/a/y/f"]),
+        ] {
+            assert_eq!(world.run(Op::Move(from, to, false)).await, Ok(()));
+            assert_eq!(found(&world.drive, "/a").await, paths(seen), "{from} has moved to {to}");
+        }
+    }
+}
+
+/// A file that lies in `/s` all the time, at the end of a walk over two folders of which one leaves.
+const SET_UP: &[Op] = &[Op::Put("/s/p/c/f", 5), Op::Mkdir("/x")];
+/// The walk may be read half before and half after: then it leads to `/x/p/c`, outside of `/s`.
+const TORN: &[Op] = &[Op::Move("/s/p/c", "/s/c", false), Op::Move("/s/p", "/x/p", false)];
+/// Makes `/x/p/c` the place of the file's folder, and `/x/p` the folder that was `/s`.
+const IN_PLACE: &[Op] = &[Op::Move("/x/p", "/t", false), Op::Move("/s", "/x/p", false)];
+
+/// A query with changes before one or two of its calls. What is found by it, and by the same query afterwards.
+async fn torn(first: usize, second: Option<usize>) -> Option<[Option<BTreeSet<String>>; 2]> {
+    let world = World::with(pieces(1), SET_UP).await;
+    world.store.scan_row_by_row();
+    let begun = world.store.calls();
+    let watcher = world.watcher.clone();
+    // By the watcher's handle: what the changes do is no call here.
+    world.store.once_before_call(begun + first, move || async move {
+        for op in TORN {
+            run(&watcher, *op).await.unwrap();
+        }
+    });
+    if let Some(second) = second {
+        let watcher = world.watcher.clone();
+        world.store.once_before_call(begun + second, move || async move {
+            for op in IN_PLACE {
+                run(&watcher, *op).await.unwrap();
+            }
+        });
+    }
+    let during = found(&world.drive, "/s").await;
+    if world.store.calls() - begun < second.unwrap_or(first) {
+        return None;
+    }
+    let now = if second.is_some() { "/x/p" } else { "/s" };
+    let after = found(&world.drive, now).await;
+    Some([during, after])
+}
+
+#[tokio::test]
+async fn a_walk_read_while_directories_move_is_not_kept() {
+    let mut calls = 0;
+    for call in 1.. {
+        let Some([_, after]) = torn(call, None).await else { break };
+        assert_eq!(after, paths(&["/s/c/f"]), "asked again, after moves before call {call}");
+        calls += 1;
+    }
+    assert!(calls > 5, "{calls}");
+}
+
+#[tokio::test]
+async fn a_walk_read_while_directories_move_proves_nothing() {
+    let all = [paths(&["/s/p/c/f"]), paths(&["/s/c/f"]), paths(&["/x/p/c/f"])];
+    let mut pairs = 0;
+    for first in 1.. {
+        let Some([during, _]) = torn(first, None).await else { break };
+        assert!(all.contains(&during), "moves before call {first}: {during:?}");
+        for second in first + 1.. {
+            let Some([during, after]) = torn(first, Some(second)).await else { break };
+            // The folder itself may have moved away before it was looked up.
+            assert!(all.contains(&during) || during.is_none(), "moves before calls {first} and {second}: {during:?}");
+            assert_eq!(after, paths(&["/x/p/c/f"]), "asked again, after moves before calls {first} and {second}");
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 20, "{pairs}");
+}
+
+/// A folder is listed at its new path while its row there is half made; the move ends before its record is read.
+#[tokio::test]
+async fn a_listing_of_a_row_that_was_half_made_is_read_again() {
+    const FOLDER: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/g", 6), Op::Put("/a/h", 7), Op::Mkdir("/a/d")];
+    let (mut half_made, mut calls) = (0, 0);
+    for call in 1.. {
+        let world = World::with(Settings { patience: Duration::from_secs(20), ..pieces(1) }, FOLDER).await;
+        world.idle().await;
+        world.store.scan_row_by_row();
+        let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (here, told) = (reached.clone(), go_on.clone());
+        world.store.once_before_call(world.store.calls() + call, move || async move {
+            here.notify_one();
+            told.notified().await;
+        });
+        let mover = world.drive.clone();
+        let mut moving = tokio::spawn(async move { run(&mover, Op::Move("/a", "/n", false)).await });
+        let came_there = tokio::select! {
+            biased;
+            () = reached.notified() => true,
+            done = &mut moving => { assert_eq!(done.unwrap(), Ok(())); false }
+        };
+        if !came_there {
+            break;
+        }
+        // It stops once more at its instant, which its own caller has not heard of.
+        let (instant, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (come, clean_up) = (instant.clone(), finish.clone());
+        world.store.after(move |step| {
+            let is_it = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == op::TABLE);
+            let (come, clean_up) = (come.clone(), clean_up.clone());
+            async move {
+                if is_it {
+                    come.notify_one();
+                    clean_up.notified().await;
+                }
+            }
+        });
+        // The reader has a store of its own: before its second call, the record's, the move goes on to there.
+        let store = Stepwise::new(world.store.inner());
+        let tables = Tables::new(Arc::<Stepwise>::clone(&store));
+        migrate::up(&tables).await.unwrap();
+        let reader = world.drive.beside(tables);
+        let second = go_on.clone();
+        store.once_before_call(store.calls() + 2, move || async move {
+            second.notify_one();
+            let _ = tokio::time::timeout(Duration::from_millis(200), instant.notified()).await;
+        });
+        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 100 };
+        let listed = reader.list(&path("/n"), &ask).await;
+        half_made += usize::from(store.calls() > 1);
+        go_on.notify_one();
+        finish.notify_one();
+        assert_eq!(moving.await.unwrap(), Ok(()));
+        if let Ok(listed) = listed {
+            let names: Vec<_> = listed.nodes.iter().map(|node: &Node| node.path().to_string()).collect();
+            assert_eq!(names, ["/n/d", "/n/f", "/n/g", "/n/h"], "the move stopped before call {call}");
+        }
+        calls += 1;
+    }
+    assert!(half_made > 3, "{half_made} of {calls}");
+}
