@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 pub struct Server {
     child: Child,
@@ -90,6 +90,14 @@ impl Server {
         self.child.id()
     }
 
+    /// SIGSTOP; returns when no thread runs any more, not in the system either.
+    pub fn stop(&self) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap());
+        kill_process(pid.unwrap(), Signal::STOP).unwrap();
+        let (_, status) = waitpid(pid, WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped(), "{status:?}");
+    }
+
     /// SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -149,12 +157,8 @@ fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
 
 /// Sends SIGTERM.
 pub fn terminate(pid: u32) {
-    signal(pid, Signal::TERM);
-}
-
-pub fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
 }
 
 fn text(mut file: File) -> String {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use reqwest::{Client, StatusCode};
+use reqwest::Client;
 
 use super::oracle::{Oracle, within};
 use super::site::send;
@@ -28,13 +28,13 @@ pub struct Writer {
 #[derive(Clone, Default)]
 pub struct Answers {
     number: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
+    doubtful: Arc<AtomicBool>,
 }
 
 impl Answers {
-    /// From now on the server may fail: it ends, or its disk does.
-    pub fn over(&self) {
-        self.over.store(true, Ordering::SeqCst);
+    /// From now on no answer counts: the system may say that it has synced what it has not.
+    pub fn doubt(&self) {
+        self.doubtful.store(true, Ordering::SeqCst);
     }
 
     /// Waits until there are so many.
@@ -91,14 +91,14 @@ impl Writer {
             let op = self.draw();
             let sent = Instant::now();
             let answer = send(&client, &server, op).await;
+            let answer = answer.filter(|_| !answers.doubtful.load(Ordering::SeqCst));
             self.oracle.record(op, answer);
-            // Nobody else works in this folder: nothing is in the way of any operation.
-            let failed = answer.filter(StatusCode::is_server_error);
-            assert!(failed.is_none() || answers.over.load(Ordering::SeqCst), "{op:?} answers {failed:?}");
-            if answer.is_none() || failed.is_some() {
+            let Some(status) = answer else {
                 self.unanswered = Some(sent);
                 return self;
-            }
+            };
+            // Nobody else works in this folder: nothing is in the way of any operation.
+            assert!(!status.is_server_error(), "{op:?} answers {status}");
             answers.number.fetch_add(1, Ordering::Relaxed);
         }
     }
