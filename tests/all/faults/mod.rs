@@ -1,5 +1,6 @@
 //! Faults of what lies below a running server: the real program, a disk that fails, and an oracle of every answer.
 //!
+//! - [`full`]: a full disk, with restarts in it
 //! - [`kills`]: killed at any call that writes, syncs or renames
 //! - [`power`]: the power cut of a real file system
 //! - [`oracle`]: what may be there; [`site`]: what is there; [`writer`]: a client with a folder of its own;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -9,6 +10,7 @@ use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::drive::model::{Op, View};
+use crate::server::Server;
 
 /// The content of a version: its size tells it from others, and no part of it occurs elsewhere.
 pub fn content(size: usize) -> Vec<u8> {
@@ -114,6 +116,19 @@ pub fn sound(mut check: Command) -> Result<Value, String> {
         return Ok(found["summary"].clone());
     }
     Err(format!("check: {found:#}"))
+}
+
+/// Starts and ends a server until nothing is left half done: an end does not wait for what can be done after a start.
+pub async fn settles(start: impl Fn() -> Server, check: impl Fn() -> Command) -> Result<(), String> {
+    for _ in 0..100 {
+        let server = start();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(server.terminate_in_time(), Some(0));
+        if sound(check())?["unsettled"] == 0 {
+            return Ok(());
+        }
+    }
+    Err("what a crash left half done stays so".into())
 }
 
 /// The program under test.
