@@ -1,6 +1,7 @@
 //! A damaged database, opened for reading what is left of it. The folder itself is never changed.
 //!
-//! 1. Where it lies, passing over what cannot be read: enough for a damaged log or table.
+//! 1. Where it lies, passing over what cannot be read, or else up to the damage in the log: enough for a damaged log
+//!    or table.
 //! 2. Else in a folder beside it, where RocksDB may write: tables are linked, the rest is copied. The newest
 //!    `MANIFEST` is tried first.
 //! 3. Else without a `MANIFEST`: the logs are replayed into a new database whose column families have the same
@@ -35,9 +36,17 @@ pub(super) struct Left {
 ///
 /// Errors: `Damaged` if nothing can be read, `Failed` if there is no room for the copy.
 pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, specs: Option<&Specs>) -> Result<Left> {
-    let in_place = lenient(tuning);
+    let mut in_place = lenient(tuning);
     match open_here(dir, &in_place, tuning, specs) {
         Ok(raw) => return Ok(Left { raw, how: "passing over what cannot be read" }),
+        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies, passing over damage"),
+    }
+    // RocksDB puts the rest of a long record behind damage together with what comes next, and then refuses both.
+    in_place.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    // Without these checks it passes over damage in any mode.
+    in_place.set_paranoid_checks(true);
+    match open_here(dir, &in_place, tuning, specs) {
+        Ok(raw) => return Ok(Left { raw, how: "up to the damage in the log, without what follows it" }),
         Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies: it is read from a copy"),
     }
     let moved = |e: io::Error| StoreError::Failed(format!("{}: the copy cannot be made: {e}", copy.display()));
