@@ -134,13 +134,16 @@ impl Rocks {
     ///
     /// Errors: `Damaged` if nothing can be read, `Failed` if the folder is in use or there is no room for the copy.
     pub fn open_degraded(dir: &Path, copy: &Path, options: RocksOptions) -> Result<(Self, Option<String>)> {
+        // Without `tables.json` it opens too, but as a store in which there is no table.
+        let listed = Specs::load(dir).is_ok_and(|specs| !specs.tables().is_empty());
         let damage = match Self::open_read_only(dir, options) {
-            Ok(sound) => return Ok((sound, None)),
+            Ok(sound) if listed => return Ok((sound, None)),
+            Ok(_unlisted) => StoreError::Damaged(format!("{}: tables.json is missing or empty", dir.display())),
             Err(damage) => damage,
         };
         // A folder that is in use is told from a damaged one here.
         let lock = db::take_folder_as_it_is(dir)?;
-        let (tuning, specs) = (Tuning::new(options.memory), Specs::load(dir).ok());
+        let (tuning, specs) = (Tuning::new(options.memory), Specs::load(dir).ok().filter(|_| listed));
         let (opened, how) = Db::open_degraded(dir, copy, lock, &tuning, specs.as_ref())?;
         let specs = specs.unwrap_or_else(|| Specs::none(dir));
         let rocks = Self::start(opened, specs, tuning, Space::new(dir), SKIP)?;
