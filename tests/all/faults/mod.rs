@@ -1,6 +1,7 @@
 //! Faults of what lies below a running server: the real program, a disk that fails, and an oracle of every answer.
 //!
-//! - [`full`]: a full disk, with restarts in it
+//! - [`errors`]: calls to the disk that fail
+//! - [`flips`]: bytes that changed at rest, and files that are gone
 //! - [`kills`]: killed at any call that writes, syncs or renames
 //! - [`power`]: the power cut of a real file system
 //! - [`oracle`]: what may be there; [`site`]: what is there; [`writer`]: a client with a folder of its own;
@@ -9,6 +10,8 @@
 //! Each has a short form, which `make test` runs, and a long one: docs/testing.md.
 
 mod disk;
+mod errors;
+mod flips;
 mod kills;
 pub mod oracle;
 mod power;

@@ -12,10 +12,19 @@ use serde_json::{Value, json};
 use crate::drive::model::{Op, View};
 use crate::server::Server;
 
-/// The content of a version: its size tells it from others, and no part of it occurs elsewhere.
+/// Bytes that are made at a time.
+const PIECE: usize = 4_096;
+
+/// The content of a version: its size tells it from others, and no piece of it occurs elsewhere.
 pub fn content(size: usize) -> Vec<u8> {
-    let mut bytes = vec![0; size];
-    StdRng::seed_from_u64(size as u64).fill_bytes(&mut bytes);
+    let mut piece = [0; PIECE];
+    StdRng::seed_from_u64(size as u64).fill_bytes(&mut piece);
+    let mut bytes = Vec::with_capacity(size + PIECE);
+    while bytes.len() < size {
+        piece[..8].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&piece);
+    }
+    bytes.truncate(size);
     bytes
 }
 

@@ -1,0 +1,221 @@
+//! System calls that fail: the n-th write, sync, rename, opening or allocation of a running server answers that the
+//! disk is broken or full.
+//!
+//! `ROWDRIVE_ERROR_AT` is the largest n that is tried, for longer runs.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::kills::{copy, template};
+use super::oracle::Oracle;
+use super::script::SCRIPT;
+use super::site::{check_command, get, look, program, send, serve_command, sound};
+use super::{number, root};
+use crate::drive::model::{Op, View};
+use crate::server::Server;
+
+/// Where calls fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Anywhere,
+    /// The log of the database.
+    Log,
+    /// The folder of new content files.
+    New,
+}
+
+/// The n of the short form: each call fails at one of them.
+const CASES: &[(&str, &str, At, &[usize])] = &[
+    ("fdatasync", "EIO", At::Log, &[1, 4]),
+    ("fdatasync", "EIO", At::Anywhere, &[2]),
+    ("fsync", "EIO", At::New, &[1]),
+    ("write", "EIO", At::Log, &[3]),
+    ("write", "ENOSPC", At::Log, &[2]),
+    ("fdatasync", "ENOSPC", At::Log, &[2]),
+    ("pwrite64", "EIO", At::Anywhere, &[1]),
+    ("pwrite64", "ENOSPC", At::Anywhere, &[2]),
+    ("rename", "EIO", At::Anywhere, &[1]),
+    ("openat", "EIO", At::Anywhere, &[1]),
+    ("openat", "EMFILE", At::Anywhere, &[2]),
+    ("fallocate", "ENOSPC", At::Anywhere, &[1]),
+];
+
+/// Writes come back much sooner.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// strace on a running server, which makes its calls fail.
+struct Fault {
+    strace: Child,
+    trace: PathBuf,
+}
+
+impl Fault {
+    fn begin(server: &Server, call: &str, error: &str, at: At, number: usize, trace: &Path) -> Self {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-s", "0", "-e", "signal=none", "-e", &format!("trace={call}")]);
+        strace.args(["-e", &format!("inject={call}:error={error}:when={number}")]);
+        match at {
+            At::Anywhere => {}
+            At::Log => drop(strace.arg("-P").arg(newest_log(&server.data))),
+            At::New => drop(strace.arg("-P").arg(server.data.join("content/new"))),
+        }
+        strace.arg("-o").arg(trace).args(["-p", &server.id().to_string()]);
+        let mut strace = strace.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(strace.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let attached = lines.by_ref().any(|line| line.contains("attached"));
+        assert!(attached, "strace cannot trace the server");
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { strace, trace: trace.to_owned() }
+    }
+
+    /// Calls that have failed, and syncs among them.
+    fn failed(&self) -> (usize, usize) {
+        let text = std::fs::read_to_string(&self.trace).unwrap();
+        let injected = text.lines().filter(|line| line.ends_with("(INJECTED)"));
+        let syncs = injected.clone().filter(|line| line.contains("fsync") || line.contains("fdatasync"));
+        (injected.count(), syncs.count())
+    }
+
+    /// From now on the disk is well.
+    fn end(mut self) {
+        kill_process(Pid::from_raw(self.strace.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
+        self.strace.wait().unwrap();
+    }
+}
+
+fn newest_log(data: &Path) -> PathBuf {
+    let files = std::fs::read_dir(data.join("db")).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap()
+}
+
+/// A server with a fault, a client, and what is known.
+struct Run {
+    server: Server,
+    client: Client,
+    oracle: Oracle,
+    /// Whether the server has said that it takes no more writes, until it is started again.
+    stopped: bool,
+    /// Whether the disk says that it is full.
+    full: bool,
+}
+
+impl Run {
+    async fn ready(&self) -> StatusCode {
+        get(&self.client, &self.server.address, "/readyz").await.unwrap().0
+    }
+
+    /// The forty operations. After a failed sync nothing is done any more.
+    async fn script(&mut self, fault: &Fault) -> Result<(), String> {
+        for op in SCRIPT {
+            let answer = send(&self.client, &self.server.address, op).await;
+            let Some(status) = answer else { return Err(format!("{op:?} has no answer")) };
+            if self.stopped {
+                if status.is_success() || status == StatusCode::INTERNAL_SERVER_ERROR {
+                    return Err(format!("{op:?} answers {status} after a failed sync"));
+                }
+                continue;
+            }
+            self.oracle.record(op, answer);
+            // Want of room is no broken disk: RocksDB goes on in a new log, and nothing lies in doubt in the old one.
+            let sync_failed = fault.failed().1 > 0 && !self.full;
+            if sync_failed {
+                self.wait_until_stopped().await?;
+            } else {
+                self.stopped = self.ready().await != StatusCode::OK;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sync may have been one of a background job, which tells the others when it is back.
+    async fn wait_until_stopped(&mut self) -> Result<(), String> {
+        for _ in 0..100 {
+            if self.ready().await == StatusCode::SERVICE_UNAVAILABLE {
+                self.stopped = true;
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err("/readyz is 200 after a failed sync".into())
+    }
+
+    /// When the fault has gone: reads were never in doubt, and writes are as `/readyz` says.
+    async fn afterwards(&mut self) -> Result<(), String> {
+        let seen = look(&self.client, &self.server.address).await?;
+        self.oracle.allows(&seen)?;
+        let (op, begun) = (Op::Put("/after/f1", 50), Instant::now());
+        loop {
+            let status = send(&Client::new(), &self.server.address, op).await;
+            let ready = self.ready().await;
+            match (ready, status) {
+                (StatusCode::OK, Some(StatusCode::CREATED)) if !self.stopped => break self.oracle.record(op, status),
+                (StatusCode::SERVICE_UNAVAILABLE, Some(StatusCode::SERVICE_UNAVAILABLE)) => break,
+                // Room comes back after a while.
+                (_, Some(StatusCode::INSUFFICIENT_STORAGE)) if begun.elapsed() < PATIENCE => {}
+                other => return Err(format!("/readyz and a write answer {other:?}, stopped: {}", self.stopped)),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+}
+
+type Case = (&'static str, &'static str, At, usize);
+
+/// Whether a call failed at all.
+async fn fail_at((call, error, at, number): Case, kept: &Path, known: &View) -> Result<bool, String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
+    copy(kept, &data);
+    let server = Server::wait_for(serve_command(program(), &data), &data);
+    let fault = Fault::begin(&server, call, error, at, number, &trace);
+    let oracle = Oracle::new(known.clone());
+    let mut run = Run { server, client: Client::new(), oracle, stopped: false, full: error == "ENOSPC" };
+    run.script(&fault).await?;
+    let (failed, _) = fault.failed();
+    fault.end();
+    run.afterwards().await?;
+    let Run { server, client, mut oracle, .. } = run;
+    server.terminate_in_time();
+
+    let server = Server::try_wait_for(serve_command(program(), &data), &data).map_err(|e| format!("{e:?}"))?;
+    oracle.settle(look(&client, &server.address).await?)?;
+    let again = Op::Put("/again/f1", 51);
+    oracle.record(again, send(&client, &server.address, again).await);
+    if oracle.view().files.get("/again/f1") != Some(&51) || server.terminate_in_time() != Some(0) {
+        return Err("it is not well after a restart".into());
+    }
+    sound(check_command(program(), &data))?;
+    Ok(failed > 0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_call_to_the_disk_is_never_an_acknowledgement() {
+    if !root("failing system calls") {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let kept = scratch.path().join("kept");
+    let known = template(&kept).await.view().clone();
+    let most = number("ROWDRIVE_ERROR_AT").map(|most| most as usize);
+    let (mut tried, mut failed, mut wrong) = (0, 0, Vec::new());
+    for &(call, error, at, short) in CASES {
+        let numbers = most.map_or_else(|| short.to_vec(), |most| (1..=most).collect());
+        for number in numbers {
+            tried += 1;
+            let case = (call, error, at, number);
+            match fail_at(case, &kept, &known).await {
+                Ok(reached) => failed += usize::from(reached),
+                Err(cause) => wrong.push(format!("{call} number {number} fails with {error} ({at:?}): {cause}")),
+            }
+        }
+    }
+    println!("{tried} faults tried, {failed} met");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(2 * failed > tried, "{failed} of {tried}");
+}
