@@ -486,7 +486,9 @@ impl Client {
                 let at = (reply.start, reply.end, reply.server);
                 let outcome = match reply.status {
                     200..300 => Outcome::Done(reply.status),
-                    503 if matches!(reply.problem().as_str(), "busy" | "closing") => Outcome::Not(503),
+                    503 if matches!(reply.problem().as_str(), "busy" | "closing" | "writes-stopped") => {
+                        Outcome::Not(503)
+                    }
                     404 | 409 | 412 | 416 => Outcome::Not(reply.status),
                     _ => Outcome::Unknown,
                 };

@@ -211,6 +211,7 @@ async fn failed_call(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
     let mut machine = machine.lock().await;
     if machine.pid() == Some(pid) && !quiet::is_writable(site).await {
         site.count("failed calls that ended writing");
+        quiet::refuses_writes(site).await;
         machine.kill().await;
         start(&mut machine).await;
     }

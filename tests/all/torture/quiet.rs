@@ -46,10 +46,12 @@ async fn metrics(site: &Site, http: &Http) -> String {
 }
 
 pub async fn is_writable(site: &Site) -> bool {
-    metric(&metrics(site, &Http::new()).await, "rowdrive_store_writable") > 0.0
+    let http = Http::new();
+    let ready = get(site, &http, "/readyz").await.is_some_and(|reply| reply.status == 200);
+    ready && metric(&metrics(site, &http).await, "rowdrive_store_writable") > 0.0
 }
 
-/// After a failed sync no write is taken until the server is restarted. Reads go on.
+/// After a failed sync no write is taken until the server is restarted, and everybody is told. Reads go on.
 pub async fn refuses_writes(site: &Site) {
     let http = Http::new();
     if is_writable(site).await {
@@ -60,8 +62,12 @@ pub async fn refuses_writes(site: &Site) {
     for _ in 0..3 {
         let put = ask(site, &http, Method::PUT, "/v1/fs/after-failed-sync", "x").await;
         let (status, problem) = put.map(|put| (put.status, put.problem())).unwrap_or_default();
-        if !matches!(status, 500 | 503) {
+        if (status, problem.as_str()) != (503, "writes-stopped") {
             site.found("write after a failed sync", format!("{status} {problem}"));
+        }
+        let ready = get(site, &http, "/readyz").await.map(|reply| reply.status);
+        if ready != Some(503) {
+            site.found("readyz after a failed sync", format!("{ready:?}"));
         }
         let list = get(site, &http, "/v1/fs/").await.map(|reply| reply.status);
         if list != Some(200) {
