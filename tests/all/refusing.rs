@@ -189,12 +189,14 @@ async fn idle_connections_leave_handles_for_writes() {
     command.args(["-c", r#"ulimit -n 256 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
     command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "16MiB"]);
     let (server, client) = (Server::wait_for(command, &data), Client::new());
+    // Its connection is there before the others.
+    assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 10]).await.0, StatusCode::CREATED);
     let mut held = Vec::new();
     for _ in 0..400 {
         held.push(std::net::TcpStream::connect(&server.address).unwrap());
     }
-    // RocksDB makes new files meanwhile: a log, and tables.
-    for n in 0..80 {
+    // RocksDB makes new files meanwhile: logs, and tables.
+    for n in 0..150 {
         let stored = put(&client, &server, &format!("/v1/fs/d/f{n}"), vec![n as u8; 200_000]).await;
         assert_eq!(stored.0, StatusCode::CREATED, "{n}: {stored:?}");
     }
