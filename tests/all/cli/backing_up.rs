@@ -160,7 +160,10 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
         let before = backups_of(to);
         // Broken off at a random moment, twice: no complete backup is lost, and the next run goes on.
         for _ in 0..2 {
-            let mut child = backup(&data, to).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut breaking = backup(&data, to);
+            // Were old ones removed, that would be no loss.
+            breaking.args(["--keep", "1000"]);
+            let mut child = breaking.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             tokio::time::sleep(dice.random_range(Duration::ZERO..lasted)).await;
             child.kill().unwrap();
             killed += usize::from(!child.wait().unwrap().success());
