@@ -14,10 +14,11 @@
 //!          +-- engines             memory (the oracle), rocks
 //! ```
 //!
-//! `migrate` applies `migrations/` to a store, `reindex` makes the index rows of its files,
+//! `budget` bounds the memory of requests. `migrate` applies `migrations/` to a store, `reindex` makes the index rows of its files,
 //! `check` holds the tables to what they promise each other. `http` never touches `table`, `drive` never names an engine,
 //! and an engine knows nothing of directories or files.
 
+pub mod budget;
 pub mod check;
 pub mod content;
 pub mod drive;

@@ -40,7 +40,7 @@ pub struct Serve {
     /// The address to listen on; only loopback ones, since everyone who reaches it may do everything.
     #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Memory for caches and write buffers, as in 512MiB or 4GiB.
+    /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB.
     #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size::parse, default_value = "1GiB")]
     memory: u64,
     /// A further name by which this server is called; may be given several times, or several with commas.

@@ -5,6 +5,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 
 use super::error::ContentError;
 use super::reader::Large;
+use crate::budget::Budget;
 use crate::schema::ValueError;
 use crate::schema::file::DATA_VERSION;
 
@@ -44,6 +45,17 @@ impl Body {
     /// good bytes before it were given; whoever sends them on has to break off the answer and log it. It holds
     /// the chunk given last and three more read ahead: about 2 MiB. Nothing is read before it is polled.
     pub fn stream(self, from: u64, to: u64) -> impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static {
+        self.stream_within(Budget::unlimited(), from, to)
+    }
+
+    /// As [`stream`](Self::stream), with the memory of this budget: it reads ahead only as far as there is some, and
+    /// waits if there is none at all. What is inline is in memory already.
+    pub fn stream_within(
+        self,
+        memory: Budget,
+        from: u64,
+        to: u64,
+    ) -> impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static {
         match self {
             Self::Inline(mut bytes) => {
                 let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(bytes.len());
@@ -52,7 +64,7 @@ impl Body {
                 let chunk = bytes.split_off(from.min(to));
                 stream::iter((!chunk.is_empty()).then_some(Ok(chunk))).left_stream()
             }
-            Self::Large(file) => super::stream::range(file, from, to).right_stream(),
+            Self::Large(file) => super::stream::range(file, memory, from, to).right_stream(),
         }
     }
 }

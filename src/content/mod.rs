@@ -42,6 +42,7 @@ pub use upload::Upload;
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
+use crate::budget::Budget;
 use crate::schema::FileId;
 use disk::{Disk, Local};
 use folders::Folders;
@@ -59,6 +60,7 @@ pub struct Content {
     room: Arc<Room>,
     /// Held for writing while files are removed, for reading while none may be.
     removing: Arc<RwLock<()>>,
+    memory: Budget,
 }
 
 /// No content file is removed until this is dropped.
@@ -78,7 +80,15 @@ impl Content {
         let open = async move {
             let folders = Folders::make(calls, &dir).await?;
             let found = folders.list_new().await?;
-            Ok((Self { folders: Arc::new(folders), room: Room::new(RESERVE), removing: Arc::default() }, found))
+            Ok((
+                Self {
+                    folders: Arc::new(folders),
+                    room: Room::new(RESERVE),
+                    memory: Budget::unlimited(),
+                    removing: Arc::default(),
+                },
+                found,
+            ))
         };
         run(&*disk, open).await
     }
@@ -86,7 +96,7 @@ impl Content {
     /// Opens `dir` for reading what is there, and changes nothing.
     pub fn as_it_is(dir: &Path) -> Result<Self, ContentError> {
         let folders = Arc::new(Folders::as_it_is(Arc::new(Local), dir)?);
-        Ok(Self { folders, room: Room::new(RESERVE), removing: Arc::default() })
+        Ok(Self { folders, room: Room::new(RESERVE), memory: Budget::unlimited(), removing: Arc::default() })
     }
 
     /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.
@@ -99,8 +109,13 @@ impl Content {
         Self { room: Room::new(bytes), ..self }
     }
 
+    /// The same content; the buffers of uploads are of this budget.
+    pub fn with_memory(self, memory: Budget) -> Self {
+        Self { memory, ..self }
+    }
+
     pub fn upload(&self) -> Upload {
-        Upload::new(self.folders.clone(), self.room.clone())
+        Upload::new(self.folders.clone(), self.room.clone(), self.memory.clone())
     }
 
     /// Moves the file from `new/` to where it stays, not synced. Missing in `new/` is fine: it was done before.

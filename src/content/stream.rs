@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::error::ContentError;
 use super::format::BLOCK;
 use super::reader::Large;
+use crate::budget::{Budget, Permit};
 
 /// Bytes read at once; every read but the first starts at a multiple of it.
 const PIECE: u64 = 2 * BLOCK as u64;
@@ -20,11 +22,17 @@ const PIECE: u64 = 2 * BLOCK as u64;
 /// of the speed of three.
 const AHEAD: usize = 3;
 
-/// Bytes `[from, to)` of the data; see [`Body::stream`](super::Body::stream).
-pub fn range(file: Large, from: u64, to: u64) -> impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static {
+/// Bytes `[from, to)` of the data; see [`Body::stream_within`](super::Body::stream_within).
+pub fn range(
+    file: Large,
+    memory: Budget,
+    from: u64,
+    to: u64,
+) -> impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static {
     let to = to.min(file.size());
     let ahead = VecDeque::with_capacity(AHEAD);
-    let reading = Reading { file, left: from..to, ahead, pool: Arc::default() };
+    let pool = Arc::new(Pool { free: Mutex::default(), returned: Notify::new(), memory });
+    let reading = Reading { file, left: from..to, ahead, pool };
     stream::unfold(Ok(reading), |state: Next| async {
         match state {
             Ok(reading) => reading.next().await,
@@ -55,6 +63,10 @@ struct Piece {
 
 impl Reading {
     async fn next(mut self) -> Option<(Result<Bytes, ContentError>, Next)> {
+        if self.ahead.is_empty() && !self.left.is_empty() {
+            let buffer = self.pool.wait().await;
+            self.read(buffer);
+        }
         self.read_ahead();
         let piece = match self.ahead.pop_front()?.await {
             Ok(piece) => piece,
@@ -70,68 +82,110 @@ impl Reading {
         }
     }
 
+    /// As far as there are buffers.
     fn read_ahead(&mut self) {
         while self.ahead.len() < AHEAD && !self.left.is_empty() {
-            let end = self.left.end.min((self.left.start / PIECE + 1) * PIECE);
-            let piece = self.left.start..end;
-            self.left.start = end;
-            let (file, pool) = (self.file.clone(), self.pool.clone());
-            let disk = self.file.0.disk.clone();
-            self.ahead.push_back(disk.start(async move { read(&file, &pool, piece).await }));
+            let fresh = || self.pool.memory.try_take(PIECE as usize).map(Buffer::new);
+            let Some(buffer) = self.pool.used().or_else(fresh) else { return };
+            self.read(buffer);
         }
+    }
+
+    /// Begins to read the next piece.
+    fn read(&mut self, buffer: Buffer) {
+        let end = self.left.end.min((self.left.start / PIECE + 1) * PIECE);
+        let piece = self.left.start..end;
+        self.left.start = end;
+        let (file, lent) = (self.file.clone(), Lent { buffer, pool: self.pool.clone() });
+        let disk = self.file.0.disk.clone();
+        self.ahead.push_back(disk.start(async move { read(&file, lent, piece).await }));
     }
 }
 
 /// Reads all blocks in which the piece lies, and gives what is good of the piece. A job.
-async fn read(file: &Large, pool: &Arc<Pool>, piece: Range<u64>) -> Piece {
+async fn read(file: &Large, mut lent: Lent, piece: Range<u64>) -> Piece {
     let start = piece.start - piece.start % BLOCK as u64;
     let end = piece.end.next_multiple_of(BLOCK as u64).min(file.size());
-    let mut buffer = pool.take((end - start) as usize);
-    let (good, end) = file.0.read(&mut buffer.bytes, start).await;
-    let good = Bytes::from_owner(buffer).slice(..good.min((piece.end - start) as usize));
+    lent.buffer.bytes.resize((end - start) as usize, 0);
+    let (good, end) = file.0.read(&mut lent.buffer.bytes, start).await;
+    let good = Bytes::from_owner(lent).slice(..good.min((piece.end - start) as usize));
     let before = (piece.start - start) as usize;
     Piece { good: good.slice(before.min(good.len())..), end }
 }
 
+/// Memory for a piece, of the budget.
+struct Buffer {
+    bytes: Vec<u8>,
+    permit: Permit,
+}
+
+impl Buffer {
+    fn new(permit: Permit) -> Self {
+        Self { bytes: Vec::new(), permit }
+    }
+}
+
 /// The buffers of one stream, used again and again: fresh memory costs as much as reading into it.
-#[derive(Default)]
-struct Pool(Mutex<Vec<Vec<u8>>>);
+struct Pool {
+    free: Mutex<Vec<Buffer>>,
+    returned: Notify,
+    memory: Budget,
+}
 
 /// A buffer that returns to its pool when the last chunk of it is gone.
 struct Lent {
-    bytes: Vec<u8>,
+    buffer: Buffer,
     pool: Arc<Pool>,
 }
 
 impl Pool {
-    /// A buffer of this length, whatever it holds.
-    fn take(self: &Arc<Self>, len: usize) -> Lent {
-        let used = self.free().pop();
-        let mut bytes = used.unwrap_or_else(|| vec![0; len]);
-        bytes.resize(len, 0);
-        Lent { bytes, pool: self.clone() }
+    /// A buffer that was used before, whatever it holds.
+    fn used(&self) -> Option<Buffer> {
+        self.free().pop()
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A buffer, from wherever one is free first: the chunk before may come back while the budget has nothing.
+    async fn wait(&self) -> Buffer {
+        loop {
+            if let Some(used) = self.used() {
+                return used;
+            }
+            tokio::select! {
+                permit = self.memory.take(PIECE as usize) => return Buffer::new(permit),
+                () = self.returned.notified() => {}
+            }
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        &self.buffer.bytes
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.pool.free().push(mem::take(&mut self.bytes));
+        let permit = mem::take(&mut self.buffer.permit);
+        let bytes = mem::take(&mut self.buffer.bytes);
+        // While somebody waits for memory, it goes back to all.
+        if !self.pool.memory.is_short() {
+            self.pool.free().push(Buffer { bytes, permit });
+            self.pool.returned.notify_one();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_util::StreamExt;
+    use tokio::time::timeout;
 
     use super::super::Content;
     use super::*;
@@ -146,13 +200,32 @@ mod tests {
         let staged = upload.finish().await.unwrap();
         let file = content.open_large(staged.id(), staged.size).await.unwrap();
 
-        let held: Vec<_> = range(file.clone(), 1, u64::MAX).map(Result::unwrap).collect().await;
+        let held: Vec<_> = range(file.clone(), Budget::unlimited(), 1, u64::MAX).map(Result::unwrap).collect().await;
         assert!(held.concat() == data[1..]);
 
-        let mut addresses: Vec<_> = range(file, 0, u64::MAX).map(|chunk| chunk.unwrap().as_ptr()).collect().await;
+        let mut addresses: Vec<_> =
+            range(file.clone(), Budget::unlimited(), 0, u64::MAX).map(|chunk| chunk.unwrap().as_ptr()).collect().await;
         assert_eq!(addresses.len(), 20);
         addresses.sort();
         addresses.dedup();
         assert!(addresses.len() <= AHEAD + 1, "{} buffers", addresses.len());
+
+        // With memory for one buffer, the next chunk waits until the one before it is let go.
+        let memory = Budget::new(PIECE as usize * 3 / 2);
+        let mut pieces = Box::pin(range(file, memory.clone(), 0, u64::MAX));
+        let (mut whole, mut held) = (Vec::new(), None);
+        for _ in 0..20 {
+            let mut next = pieces.next();
+            if held.is_some() {
+                assert!(timeout(Duration::from_millis(20), &mut next).await.is_err());
+            }
+            drop(held);
+            let chunk = timeout(Duration::from_secs(20), next).await.unwrap().unwrap().unwrap();
+            whole.extend_from_slice(&chunk);
+            held = Some(chunk);
+        }
+        assert!(whole == data && pieces.next().await.is_none());
+        drop((pieces, held));
+        assert!(memory.try_take(PIECE as usize).is_some());
     }
 }

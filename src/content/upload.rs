@@ -10,16 +10,17 @@ use super::folders::Folders;
 use super::format;
 use super::room::{Promise, Room};
 use super::staged::{Held, Staged};
-use super::writer::Writer;
+use super::writer::{BUFFER, Writer};
 use super::{INLINE, LARGEST, run};
+use crate::budget::{Budget, Permit};
 use crate::schema::FileId;
 use crate::schema::file::DATA_VERSION;
 
 /// Up to so many bytes are hashed where they are: a hop to another thread would take longer.
 const HASH_HERE: usize = 32 << 10;
 
-/// Content that is coming in: collected up to [`INLINE`] bytes, streamed into a file of its own beyond, with at
-/// most about 3 MiB in memory.
+/// Content that is coming in: collected up to [`INLINE`] bytes, streamed into a file of its own beyond, with 1 MiB in
+/// memory, and up to 4 if the budget has them.
 ///
 /// Dropping it leaves nothing behind. It is of no more use after an error, or after a
 /// [`write`](Self::write) that was cancelled.
@@ -28,6 +29,9 @@ pub struct Upload {
     room: Arc<Room>,
     /// What [`reserve`](Self::reserve) was given, until a file of its own takes it.
     promise: Option<Promise>,
+    memory: Budget,
+    /// Of the budget: the cell, or the first buffer of a file.
+    permit: Option<Permit>,
     /// `None` after an error.
     state: Option<State>,
 }
@@ -39,18 +43,27 @@ enum State {
 }
 
 impl Upload {
-    pub(super) fn new(folders: Arc<Folders>, room: Arc<Room>) -> Self {
-        Self { folders, room, promise: None, state: Some(State::Small(vec![DATA_VERSION])) }
+    pub(super) fn new(folders: Arc<Folders>, room: Arc<Room>, memory: Budget) -> Self {
+        let state = Some(State::Small(vec![DATA_VERSION]));
+        Self { folders, room, promise: None, memory, permit: None, state }
     }
 
-    /// Asks for room, before the first byte comes, for content of this length, or of an unknown one.
+    /// Its buffers are not of the budget: the caller holds a permit for them.
+    pub fn prepaid(self) -> Self {
+        Self { memory: Budget::unlimited(), ..self }
+    }
+
+    /// Asks for room, before the first byte comes, for content of this length, or of an unknown one. Waits for memory.
     pub async fn reserve(&mut self, length: Option<u64>) -> Result<(), ContentError> {
         if length.is_some_and(|length| length > LARGEST) {
             return Err(ContentError::TooLarge);
         }
         // What becomes a cell takes no room here, and the store asks for its own.
-        let length = length.filter(|length| *length > INLINE as u64).unwrap_or(0);
-        self.promise = Some(self.room.promise(length, self.folders.space().await)?);
+        let promised = length.filter(|length| *length > INLINE as u64).unwrap_or(0);
+        self.promise = Some(self.room.promise(promised, self.folders.space().await)?);
+        // All at once: uploads that each had a part of what they need would wait for each other.
+        let bytes = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= INLINE);
+        self.permit = Some(self.memory.take(bytes.unwrap_or(BUFFER)).await);
         Ok(())
     }
 
@@ -66,7 +79,8 @@ impl Upload {
                     Some(promise) => promise,
                     None => self.room.promise(0, self.folders.space().await)?,
                 };
-                let writer = Writer::create(self.folders.clone(), promise).await?;
+                let memory = (self.memory.clone(), self.permit.take());
+                let writer = Writer::create(self.folders.clone(), promise, memory).await?;
                 let writer = writer.write(Bytes::from(cell).slice(1..)).await?;
                 State::Large(Box::new(writer.write(bytes).await?))
             }
@@ -80,7 +94,11 @@ impl Upload {
     pub async fn finish(self) -> Result<Staged, ContentError> {
         match self.state.ok_or_else(given_up)? {
             State::Small(cell) => {
-                let cell = Bytes::from(cell);
+                let cell = match self.permit {
+                    // The store's queue of plans holds it too, until the write is done.
+                    Some(permit) => permit.hold(cell.into()),
+                    None => cell.into(),
+                };
                 let data = cell.slice(1..);
                 let size = data.len() as u64;
                 let digest = if data.len() <= HASH_HERE {

@@ -16,6 +16,7 @@ use super::format::{BLOCK, Sums};
 use super::room::Promise;
 use super::staged::NewFile;
 use super::{LARGEST, run};
+use crate::budget::{Budget, Permit};
 use crate::schema::file::Digest;
 
 /// Bytes written at once: a number of whole blocks.
@@ -26,19 +27,28 @@ const ALIGN: usize = 4096;
 /// up what either is late.
 const JOBS: usize = 3;
 
+/// Bytes of memory for a piece.
+pub const BUFFER: usize = PIECE + ALIGN;
+
 /// A piece of the data, at an aligned address.
 struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
+    _permit: Option<Permit>,
 }
 
 impl Buffer {
-    fn new() -> Self {
-        let bytes = vec![0; PIECE + ALIGN];
+    fn new(permit: Option<Permit>) -> Self {
+        let bytes = vec![0; BUFFER];
         // Never out of bounds; if it cannot be said, the file system refuses the write and gets a plain one.
         let start = bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
-        Self { bytes, start, len: 0 }
+        Self { bytes, start, len: 0, _permit: permit }
+    }
+
+    /// A buffer that holds nothing.
+    fn none() -> Self {
+        Self { bytes: Vec::new(), start: 0, len: 0, _permit: None }
     }
 
     /// Takes as much as there is room for.
@@ -69,6 +79,7 @@ type Job = JoinHandle<Result<Buffer, ContentError>>;
 pub struct Writer {
     new: Arc<NewFile>,
     promise: Promise,
+    memory: Budget,
     filling: Buffer,
     /// Where in the file `filling` will stand.
     at: u64,
@@ -79,19 +90,25 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub async fn create(folders: Arc<Folders>, promise: Promise) -> Result<Self, ContentError> {
+    /// `memory`: the budget of its buffers, and the permit for the first one.
+    pub async fn create(
+        folders: Arc<Folders>,
+        promise: Promise,
+        memory: (Budget, Option<Permit>),
+    ) -> Result<Self, ContentError> {
         let disk = folders.disk.clone();
         let new = run(&*disk, async move {
             folders.writable()?;
             Ok(NewFile::create(folders).await?)
         });
-        Ok(Self::over(new.await?, promise))
+        Ok(Self::over(new.await?, promise, memory))
     }
 
-    fn over(new: NewFile, promise: Promise) -> Self {
+    fn over(new: NewFile, promise: Promise, (memory, permit): (Budget, Option<Permit>)) -> Self {
         let (first, sums) = oneshot::channel();
         let _ = first.send(Sums::new());
-        Self { new: Arc::new(new), promise, filling: Buffer::new(), at: 0, jobs: VecDeque::new(), sums }
+        let filling = Buffer::new(permit);
+        Self { new: Arc::new(new), promise, memory, filling, at: 0, jobs: VecDeque::new(), sums }
     }
 
     pub async fn write(mut self, mut data: Bytes) -> Result<Self, ContentError> {
@@ -102,8 +119,19 @@ impl Writer {
             self.filling.fill(&mut data);
             if self.filling.len == PIECE {
                 let wait = self.jobs.len() == JOBS || self.jobs.front().is_some_and(Job::is_finished);
-                let next = if wait { self.oldest().await? } else { Buffer::new() };
-                self.send_off(next).await?;
+                let next = if wait { None } else { self.memory.try_take(BUFFER) };
+                match next {
+                    Some(permit) => self.send_off(Buffer::new(Some(permit))).await?,
+                    None if wait => {
+                        let next = self.oldest().await?;
+                        self.send_off(next).await?;
+                    }
+                    // The budget has no other buffer: the first one is filled again once it is written.
+                    None => {
+                        self.send_off(Buffer::none()).await?;
+                        self.filling = self.oldest().await?;
+                    }
+                }
             }
         }
         Ok(self)
@@ -112,7 +140,7 @@ impl Writer {
     /// The buffer of the oldest piece, once it is written.
     async fn oldest(&mut self) -> Result<Buffer, ContentError> {
         let Some(job) = self.jobs.pop_front() else {
-            return Ok(Buffer::new());
+            return Ok(Buffer::none());
         };
         let buffer = job.await.map_err(io::Error::other)??;
         Ok(Buffer { len: 0, ..buffer })
@@ -145,7 +173,7 @@ impl Writer {
     /// Writes the rest, the table and the trailer. File and name are durable when it returns.
     pub async fn finish(mut self) -> Result<(Arc<NewFile>, u64, Digest), ContentError> {
         let rest = self.filling.split().1.to_vec();
-        self.send_off(Buffer::new()).await?;
+        self.send_off(Buffer::none()).await?;
         while !self.jobs.is_empty() {
             self.oldest().await?;
         }
@@ -188,10 +216,11 @@ mod tests {
             let mut new = NewFile::create(folders.clone()).await.unwrap();
             new.file = Arc::new(full());
             assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 1);
-            let failed = match Writer::over(new, promise()).write(vec![1; len].into()).await {
-                Ok(writer) => writer.finish().await.err(),
-                Err(e) => Some(e),
-            };
+            let failed =
+                match Writer::over(new, promise(), (Budget::unlimited(), None)).write(vec![1; len].into()).await {
+                    Ok(writer) => writer.finish().await.err(),
+                    Err(e) => Some(e),
+                };
             assert!(matches!(failed, Some(ContentError::Full(_))), "{failed:?}");
             for _ in 0..1000 {
                 if fs::read_dir(folders.new_dir()).unwrap().count() == 0 {
@@ -209,15 +238,35 @@ mod tests {
         let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
         let mut new = NewFile::create(folders).await.unwrap();
         new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let mut writer = Writer::over(new, promise()).write(vec![1; PIECE].into()).await.unwrap();
+        let mut writer =
+            Writer::over(new, promise(), (Budget::unlimited(), None)).write(vec![1; PIECE].into()).await.unwrap();
         assert!(matches!(writer.oldest().await, Err(ContentError::Full(_))));
+    }
+
+    #[tokio::test]
+    async fn one_buffer_is_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
+        let memory = Budget::new(2 * PIECE);
+        let permit = memory.take(BUFFER).await;
+        assert!(memory.try_take(BUFFER).is_none());
+        let mut writer = Writer::create(folders, promise(), (memory.clone(), Some(permit))).await.unwrap();
+        let data: Bytes = (0..5 * PIECE as u32 / 4 + 9).flat_map(u32::to_le_bytes).collect();
+        for piece in data.chunks(300_001) {
+            writer = writer.write(data.slice_ref(piece)).await.unwrap();
+            assert!(writer.jobs.len() <= 1);
+        }
+        let (new, size, digest) = writer.finish().await.unwrap();
+        assert_eq!((size, digest), (data.len() as u64, super::super::format::digest(&data)));
+        drop(new);
+        assert!(memory.try_take(BUFFER).is_some());
     }
 
     #[tokio::test]
     async fn there_is_a_largest_file() {
         let dir = tempfile::tempdir().unwrap();
         let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
-        let mut writer = Writer::create(folders, promise()).await.unwrap();
+        let mut writer = Writer::create(folders, promise(), (Budget::unlimited(), None)).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
         assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));
@@ -226,13 +275,13 @@ mod tests {
     #[test]
     fn buffers_are_aligned() {
         for _ in 0..5 {
-            let mut buffer = Buffer::new();
+            let mut buffer = Buffer::new(None);
             let mut data = Bytes::from(vec![7; PIECE + 3]);
             buffer.fill(&mut data);
             assert_eq!((buffer.len, data.len()), (PIECE, 3));
             assert_eq!(buffer.data().as_ptr().align_offset(ALIGN), 0);
         }
-        let mut buffer = Buffer::new();
+        let mut buffer = Buffer::new(None);
         buffer.fill(&mut vec![7; 2 * ALIGN + 3].into());
         assert_eq!((buffer.split().0.len(), buffer.split().1.len()), (2 * ALIGN, 3));
     }

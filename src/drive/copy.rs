@@ -10,6 +10,9 @@ use crate::content::{ContentError, Staged};
 use crate::schema::dir::Entry;
 use crate::schema::{DrivePath, file};
 
+/// Bytes of memory at most for the copying of one file: what its reader and its writer hold together.
+const COPYING: usize = 6 << 20;
+
 impl Drive {
     /// Copies a file, or a directory with all that it holds; of a directory it tells what was made.
     ///
@@ -122,7 +125,10 @@ impl Drive {
         for _ in 0..TRIES {
             let opened = self.open_file(from).await?;
             let attributes = opened.entry.attributes;
-            let mut upload = self.upload();
+            // One permit for reader and writer: copies that had one of two would wait for each other.
+            let memory = usize::try_from(attributes.size).unwrap_or(usize::MAX).saturating_mul(2).min(COPYING);
+            let _permit = self.memory().take(memory).await;
+            let mut upload = self.upload().prepaid();
             upload.reserve(Some(attributes.size)).await?;
             let stream = opened.body.stream(0, attributes.size);
             pin_mut!(stream);

@@ -57,6 +57,7 @@ pub use settings::{Settings, Thresholds};
 use subtree::Settling;
 use walk::{Moves, Walks};
 
+use crate::budget::Budget;
 use crate::content::disk::{Disk, Local};
 use crate::content::{Content, Kept, Upload};
 use crate::schema::{DrivePath, FileId};
@@ -74,6 +75,7 @@ pub struct Drive {
 struct Inner {
     tables: Tables,
     content: Content,
+    memory: Budget,
     walks: Walks,
     /// Moves of files. Those of directories are counted by `walks`.
     file_moves: Arc<Moves>,
@@ -109,18 +111,21 @@ impl Drive {
     }
 
     /// Opens a drive on a store that takes no writes: nothing that an earlier process left is settled or removed.
-    pub fn open_as_it_is(tables: Tables, content_dir: &Path) -> Result<Self> {
-        Ok(Self::over(tables, Content::as_it_is(content_dir)?, None, Settings::default()))
+    pub fn open_as_it_is(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
+        Ok(Self::over(tables, Content::as_it_is(content_dir)?, None, settings))
     }
 
     /// `unsettled`: none if nothing is to be settled or removed.
     fn over(tables: Tables, content: Content, unsettled: Option<Vec<FileId>>, settings: Settings) -> Self {
+        let memory = Budget::new(settings.memory);
+        let content = content.with_memory(memory.clone());
         let metrics = Metrics::default();
         let unlinker = Unlinker::start(tables.clone(), content.clone(), unsettled, metrics.clone(), settings);
-        let walks = Walks::new(tables.clone(), settings.limits.walks_kept);
+        let walks = Walks::new(tables.clone(), settings.paths_bytes());
         let inner = Arc::new(Inner {
             tables,
             content,
+            memory,
             walks,
             file_moves: Arc::default(),
             unlinker: Arc::new(unlinker),
@@ -139,12 +144,13 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, walks, file_moves, unlinker, running, metrics, settings, .. } = &*self.inner;
+        let Inner { content, memory, walks, file_moves, unlinker, running, metrics, settings, .. } = &*self.inner;
         let inner = Inner {
-            walks: walks.sharing(tables.clone(), settings.limits.walks_kept),
+            walks: walks.sharing(tables.clone(), settings.paths_bytes()),
             file_moves: file_moves.clone(),
             tables,
             content: content.clone(),
+            memory: memory.clone(),
             unlinker: unlinker.clone(),
             running: running.clone(),
             background: Background::default(),
@@ -163,6 +169,12 @@ impl Drive {
     /// Adds what operators see of the drive, under `rowdrive_drive_`.
     pub fn register(&self, registry: &mut Registry) {
         self.inner.metrics.register(registry, &self.inner.walks.seen);
+        self.inner.memory.register(registry);
+    }
+
+    /// The memory of requests: whoever needs a buffer for one takes a permit first.
+    pub fn memory(&self) -> &Budget {
+        &self.inner.memory
     }
 
     /// Takes the body of an upload, before it is known whether it will be stored.

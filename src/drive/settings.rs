@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::background::Retry;
+use super::walk::USUAL_BYTES;
 use crate::content::RESERVE;
 use crate::schema::Timestamp;
 
@@ -20,6 +21,10 @@ pub struct Settings {
     pub reserve: u64,
     /// The pauses between tries of clean-up that failed.
     pub retry: Retry,
+    /// Bytes of memory for the buffers of requests.
+    pub memory: usize,
+    /// Bytes of memory for the paths of folders that queries keep.
+    pub paths: usize,
     pub limits: Thresholds,
 }
 
@@ -72,8 +77,17 @@ impl Default for Settings {
             work: 150_000,
             reserve: RESERVE,
             retry: Retry { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
+            memory: 256 << 20,
+            paths: 32 << 20,
             limits: Thresholds::DEFAULT,
         }
+    }
+}
+
+impl Settings {
+    /// Bytes of kept walks: of so many usual ones at most.
+    pub(super) fn paths_bytes(&self) -> usize {
+        self.paths.min(self.limits.walks_kept.saturating_mul(USUAL_BYTES))
     }
 }
 

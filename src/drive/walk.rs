@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::metrics::counter::Counter;
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use super::Result;
@@ -12,6 +13,9 @@ use crate::schema::dirid::{self, DirLink};
 use crate::schema::path::LEVELS;
 use crate::schema::{CF, DirId, DrivePath, Name};
 use crate::table::{Ask, Tables};
+
+/// About how many bytes a walk of some folders takes.
+pub(super) const USUAL_BYTES: usize = 512;
 
 /// The links from a directory up, as they were read. Two equal walks with a read between them prove that
 /// the path was this one when the read was made: operation ids tell a directory that moved away and back.
@@ -27,6 +31,12 @@ impl Walk {
     fn new(links: Vec<(DirId, DirLink)>, whole: bool) -> Self {
         let names: Vec<Name> = links.iter().rev().map(|(_, link)| link.name.clone()).collect();
         Self { path: DrivePath::from_names(&names).ok().filter(|_| whole), links }
+    }
+
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let links: usize = self.links.iter().map(|link| size_of_val(link) + link.1.name.as_str().len()).sum();
+        size_of::<Self>() + links + self.path.as_ref().map_or(0, |path| path.as_str().len())
     }
 
     /// Whether the directory is `scope` or lies below it.
@@ -68,8 +78,25 @@ pub(super) struct Walks {
     tables: Tables,
     pub moves: Arc<Moves>,
     /// Walks with the mark before them. One is good as long as no directory move has begun since.
-    kept: Cache<DirId, (u64, Arc<Walk>)>,
+    kept: Kept,
     pub seen: Seen,
+}
+
+/// Walks, each with the mark before it, by directory.
+type Kept = Cache<DirId, (u64, Arc<Walk>), Weight>;
+
+fn kept(bytes: usize) -> Kept {
+    Cache::with_weighter(bytes / USUAL_BYTES, bytes as u64, Weight)
+}
+
+/// What a kept walk takes of the memory for all.
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<DirId, (u64, Arc<Walk>)> for Weight {
+    fn weight(&self, _: &DirId, (_, walk): &(u64, Arc<Walk>)) -> u64 {
+        (size_of::<(DirId, u64, Arc<Walk>)>() + walk.bytes()) as u64
+    }
 }
 
 /// How many walks were kept ones, and how many were read from rows.
@@ -80,14 +107,14 @@ pub(super) struct Seen {
 }
 
 impl Walks {
-    /// Keeps so many walks.
-    pub fn new(tables: Tables, kept: usize) -> Self {
-        Self { tables, moves: Arc::default(), kept: Cache::new(kept), seen: Seen::default() }
+    /// Keeps walks of so many bytes in all.
+    pub fn new(tables: Tables, bytes: usize) -> Self {
+        Self { tables, moves: Arc::default(), kept: kept(bytes), seen: Seen::default() }
     }
 
     /// Walks through another handle of the store, with the same counts but none of the walks that are kept.
-    pub fn sharing(&self, tables: Tables, kept: usize) -> Self {
-        Self { tables, moves: self.moves.clone(), kept: Cache::new(kept), seen: self.seen.clone() }
+    pub fn sharing(&self, tables: Tables, bytes: usize) -> Self {
+        Self { tables, moves: self.moves.clone(), kept: kept(bytes), seen: self.seen.clone() }
     }
 
     /// A walk by the store's rows as they are now.

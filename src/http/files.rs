@@ -11,7 +11,7 @@ use super::extract::identity::user;
 use super::extract::media_type;
 use super::problem::{Kind, Problem, Result};
 use super::{App, entry, respond};
-use crate::drive::{DriveError, FilesAsk, MimeFilter};
+use crate::drive::{DriveError, FilesAsk, MimeFilter, Node};
 use crate::schema::time::Clock;
 use crate::schema::{FileId, Timestamp};
 
@@ -50,8 +50,14 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     }
     let scope = scope(&ask);
     ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
+    let permit = respond::permit(&app, ask.limit).await?;
     let found = app.drive.files(&ask).await.map_err(under_missing)?;
-    respond::page(None, &found.nodes, found.next.map(|(time, id)| scope.seal(&encode(time, id))), &uri)
+    let shown = found.nodes.get(..respond::fitting(&found.nodes)).unwrap_or(&found.nodes);
+    // Cut short, it goes on behind the last one shown.
+    let last =
+        if shown.len() < found.nodes.len() { shown.last().and_then(|node| place(node, ask.clock)) } else { None };
+    let next = last.or(found.next).map(|(time, id)| scope.seal(&encode(time, id)));
+    respond::page(None, shown, next, &uri, permit)
 }
 
 /// What a cursor is bound to: all that decides which files are passed, and in which order.
@@ -72,6 +78,16 @@ fn scope(ask: &FilesAsk) -> Scope {
         .filter(ask.creator.as_deref())
         .filter(mime.as_deref())
         .filter(ask.ascending.then_some("asc"))
+}
+
+/// Where a file stands in the order of a query.
+fn place(node: &Node, clock: Clock) -> Option<(Timestamp, FileId)> {
+    let Node::File { entry, .. } = node else { return None };
+    let time = match clock {
+        Clock::Modified => entry.attributes.modified,
+        Clock::Added => entry.attributes.added,
+    };
+    Some((time, entry.id))
 }
 
 /// 8 bytes of the time, 16 of the id.

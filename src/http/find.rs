@@ -11,8 +11,8 @@ use super::extract::query::name_start;
 use super::files::under_missing;
 use super::problem::{Problem, Result};
 use super::{App, entry, respond};
-use crate::drive::FindAsk;
-use crate::schema::path::NAME_BYTES;
+use crate::drive::{FindAsk, Node};
+use crate::schema::path::{NAME_BYTES, fold};
 use crate::schema::{FileId, Name};
 
 /// Files by name, anywhere
@@ -43,9 +43,19 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
         .filter(prefix.then_some("*"))
         .filter(under.as_ref().map(|path| path.as_str()));
     let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
+    let permit = respond::permit(&app, limit).await?;
     let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
-    let next = found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
-    respond::page(None, &found.nodes, next, &uri)
+    let shown = found.nodes.get(..respond::fitting(&found.nodes)).unwrap_or(&found.nodes);
+    // Cut short, it goes on behind the last one shown.
+    let last = if shown.len() < found.nodes.len() { shown.last().and_then(place) } else { None };
+    let next = last.or(found.next).map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
+    respond::page(None, shown, next, &uri, permit)
+}
+
+/// Where a file stands in the order of a query.
+fn place(node: &Node) -> Option<(String, FileId)> {
+    let Node::File { path, entry } = node else { return None };
+    Some((fold(path.last()), entry.id))
 }
 
 /// 16 bytes of the id, then the folded name, which is at most twice as long as a name.

@@ -15,10 +15,11 @@ use super::extract::path::location;
 use super::extract::{Params, Preconditions, Target};
 use super::http_date::HttpDate;
 use super::problem::{Kind, MEDIA_TYPE, Problem, Rendered, Result};
-use super::{App, headers, listing, range};
+use super::{App, headers, listing, memory, range};
 use crate::content::ContentError;
 use crate::drive::{Condition, DriveError, Node};
 use crate::schema::dir::Entry;
+use crate::schema::file::Location;
 use crate::schema::{DrivePath, Timestamp};
 
 /// How often a file is opened anew when it is replaced while it is opened.
@@ -114,15 +115,19 @@ async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Re
     if ask.head || start == end {
         return Ok(Some((status, headers).into_response()));
     }
+    // What is inline is in memory as soon as it is read; a file's pieces take a permit each.
+    let inline = entry.attributes.location == Location::Inline;
+    let permit = if inline { Some(memory::take(app, size as usize).await?) } else { None };
     // IMPORTANT: the first piece is read before the status is sent: content that is gone or damaged is an
     // answer of its own then, and never the start of a good one.
     let body = match app.drive.content(path, entry).await {
         Err(DriveError::Content(ContentError::Gone(_))) => return Ok(None),
         body => body.map_err(|error| failed(error, path))?,
     };
-    let mut pieces = Box::pin(body.stream(start, end));
-    match pieces.next().await {
+    let mut pieces = Box::pin(body.stream_within(app.drive.memory().clone(), start, end));
+    match memory::within(pieces.next()).await? {
         Some(Ok(first)) => {
+            let first = permit.map_or(first.clone(), |permit| permit.hold(first));
             Ok(Some((status, headers, whole(first, pieces, path.clone(), app.metrics.damage.clone())).into_response()))
         }
         Some(Err(ContentError::Gone(_))) => Ok(None),

@@ -14,7 +14,7 @@ use super::extract::media_type;
 use super::extract::path::location;
 use super::extract::{Creator, Params, Preconditions, Target, single};
 use super::problem::{Kind, Problem, Result};
-use super::{App, entry, headers, respond};
+use super::{App, entry, headers, memory, respond};
 use crate::drive::{Condition, DriveError, Made, Node, PutOptions, Versions};
 use crate::schema::{DrivePath, Timestamp};
 
@@ -57,7 +57,7 @@ pub async fn put(
     // send it (`100 Continue`).
     app.drive.check_put(&target.path, asked.parents, &condition).await?;
     let mut upload = app.drive.upload();
-    upload.reserve(asked.length).await?;
+    memory::within(upload.reserve(asked.length)).await??;
     let staged = receive(body, upload, asked.length, app.options.max_body).await?;
     asked.digests.check(staged.digest)?;
     let options = PutOptions {

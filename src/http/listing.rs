@@ -10,6 +10,7 @@ use super::cursor::Scope;
 use super::extract::Params;
 use super::problem::{Problem, Result};
 use super::{App, entry, respond};
+use crate::budget::Permit;
 use crate::drive::{Drive, DriveError, Kind, ListAsk, Listing, Node};
 use crate::schema::DrivePath;
 use crate::schema::path::NAME_BYTES;
@@ -92,27 +93,29 @@ pub async fn get(app: &App, path: &DrivePath, uri: &Uri, headers: &HeaderMap) ->
         limit: params.limit()?,
     };
     let mut response = if format == Format::Json {
-        page(&app.drive, path, ask, params.text("cursor"), uri).await?
+        page(app, path, ask, params.text("cursor"), uri).await?
     } else if params.has("limit") || params.has("cursor") {
         return Err(Problem::malformed(
             "This format lists the whole directory: send neither `limit` nor `cursor`, or ask for application/json.",
         ));
     } else {
-        whole(app.drive.clone(), path.clone(), ListAsk { limit: PAGE, ..ask }, format).await?
+        whole(app, path.clone(), ListAsk { limit: PAGE, ..ask }, format).await?
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
-async fn page(drive: &Drive, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>, uri: &Uri) -> Result<Response> {
+async fn page(app: &App, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>, uri: &Uri) -> Result<Response> {
     let scope = Scope::new("listing").filter(Some(path.as_str())).filter(Some(&ask.prefix)).filter(match ask.kind {
         None => None,
         Some(Kind::File) => Some("file"),
         Some(Kind::Directory) => Some("directory"),
     });
     ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
-    let listing = drive.list(path, &ask).await.map_err(Problem::reading)?;
-    respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)), uri)
+    ask.limit = ask.limit.min(respond::most_below(path));
+    let permit = respond::permit(app, ask.limit).await?;
+    let listing = app.drive.list(path, &ask).await.map_err(Problem::reading)?;
+    respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)), uri, permit)
 }
 
 /// A position is a kind and a name.
@@ -135,7 +138,7 @@ struct Walk {
 
 enum State {
     /// Read, not yet sent.
-    Page(Listing),
+    Page(Listing, Permit),
     /// To be read.
     Ahead,
     End,
@@ -143,9 +146,12 @@ enum State {
 
 /// The whole directory, page by page. The first page is read before the status is sent; an error later breaks
 /// the connection, so that what was cut is seen to be.
-async fn whole(drive: Drive, path: DrivePath, ask: ListAsk, format: Format) -> Result<Response> {
+async fn whole(app: &App, path: DrivePath, mut ask: ListAsk, format: Format) -> Result<Response> {
+    ask.limit = ask.limit.min(respond::most_below(&path));
+    let permit = respond::permit(app, ask.limit).await?;
+    let drive = app.drive.clone();
     let first = drive.list(&path, &ask).await.map_err(Problem::reading)?;
-    let walk = Walk { drive, path, ask, format, count: 0, state: State::Page(first) };
+    let walk = Walk { drive, path, ask, format, count: 0, state: State::Page(first, permit) };
     let body = Body::from_stream(stream::try_unfold(walk, Walk::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(format.mime())),
@@ -156,12 +162,16 @@ async fn whole(drive: Drive, path: DrivePath, ask: ListAsk, format: Format) -> R
 
 impl Walk {
     async fn next(mut self) -> std::result::Result<Option<(Bytes, Self)>, DriveError> {
-        let listing = match std::mem::replace(&mut self.state, State::End) {
+        let (listing, mut permit) = match std::mem::replace(&mut self.state, State::End) {
             State::End => return Ok(None),
-            State::Page(listing) => listing,
-            State::Ahead => self.drive.list(&self.path, &self.ask).await.inspect_err(|error| {
-                tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was broken off");
-            })?,
+            State::Page(listing, permit) => (listing, permit),
+            State::Ahead => {
+                let permit = self.drive.memory().take(respond::bytes(self.ask.limit)).await;
+                let listing = self.drive.list(&self.path, &self.ask).await.inspect_err(|error| {
+                    tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was broken off");
+                })?;
+                (listing, permit)
+            }
         };
         let mut lines = Vec::new();
         for node in &listing.nodes {
@@ -174,7 +184,8 @@ impl Walk {
         } else if self.format == Format::Ndjson {
             lines.extend(format!("{{\"done\":true,\"count\":{}}}\n", self.count).into_bytes());
         }
-        Ok(Some((lines.into(), self)))
+        permit.shrink(lines.len());
+        Ok(Some((permit.hold(lines.into()), self)))
     }
 
     fn line(&self, lines: &mut Vec<u8>, node: &Node) {

@@ -9,6 +9,7 @@
 //! - what is written: [`entry`] (the JSON of a file or directory), [`headers`], [`http_date`],
 //!   [`respond`]
 //! - [`openapi`]: the API's description, made of what stands at each handler; [`docs`]: a page that shows it
+//! - [`memory`]: what a request may hold in memory
 //! - [`problem`]: the only place where an error becomes a status
 
 mod access;
@@ -28,6 +29,7 @@ mod host;
 mod http_date;
 mod linger;
 mod listing;
+mod memory;
 mod metrics;
 mod openapi;
 mod problem;
@@ -72,7 +74,7 @@ pub struct Limits {
     pub head: Duration,
     /// How long a body may bring nothing.
     pub body_idle: Duration,
-    /// From when on a body must have brought 1 KiB a second on average.
+    /// From when on a body must have brought 1 KiB a second on average, and a client have taken as much of an answer.
     pub body_grace: Duration,
     /// How long a client may take nothing of an answer.
     pub write_idle: Duration,

@@ -65,7 +65,7 @@ pub async fn copy_to(
 
 async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(DrivePath, DrivePath, bool)> {
     Params::parse(uri.query(), &[])?;
-    let asked: Asked = json(headers, body).await?;
+    let asked: Asked = json(app, headers, body).await?;
     let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
     let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
     // A trailing slash means a directory, here as everywhere.

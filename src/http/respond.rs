@@ -7,25 +7,65 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::Serialize;
 
 use super::entry::{Entries, Page};
-use super::headers;
 use super::problem::{Problem, Result};
+use super::{App, headers, memory};
+use crate::budget::Permit;
 use crate::drive::Node;
 use crate::schema::DrivePath;
 
 /// About how many bytes an entry has, but for its path.
 const ENTRY: usize = 400;
+/// Bytes of a page, about: one that would be longer ends early, with a `next`.
+const PAGE: usize = 8 << 20;
+/// Bytes of a usual path.
+const PATH: usize = 100;
 
 pub fn json(value: &impl Serialize) -> Result<Response> {
-    json_of(value, ENTRY)
+    json_of(value, ENTRY, None)
 }
 
-/// A page of entries; `path` is the directory's, if it lists one. `uri` asked for it.
-pub fn page(path: Option<&DrivePath>, nodes: &[Node], next: Option<String>, uri: &Uri) -> Result<Response> {
+/// About how many bytes an entry takes; its path is there whole, and its last name once more.
+const fn bytes_of(path: usize) -> usize {
+    ENTRY + 2 * path
+}
+
+/// Bytes of memory for a page of so many entries.
+pub fn bytes(entries: usize) -> usize {
+    entries.saturating_mul(bytes_of(PATH)).min(PAGE)
+}
+
+/// Memory for a page of so many entries.
+pub async fn permit(app: &App, entries: usize) -> Result<Permit> {
+    memory::take(app, bytes(entries)).await
+}
+
+/// How many entries of this directory a page has room for.
+pub fn most_below(path: &DrivePath) -> usize {
+    (PAGE / bytes_of(path.as_str().len() + PATH / 2)).max(1)
+}
+
+/// How many of these entries a page has room for: one at least.
+pub fn fitting(nodes: &[Node]) -> usize {
+    let mut bytes = 0;
+    let fits = |node: &&Node| {
+        bytes += bytes_of(node.path().as_str().len());
+        bytes <= PAGE
+    };
+    nodes.iter().take_while(fits).count().max(1)
+}
+
+/// A page of entries; `path` is the directory's, if it lists one. `uri` asked for it, and `permit` is for it.
+pub fn page(
+    path: Option<&DrivePath>,
+    nodes: &[Node],
+    next: Option<String>,
+    uri: &Uri,
+    permit: Permit,
+) -> Result<Response> {
     let link = next.as_ref().map(|cursor| headers::value(next_link(uri, cursor))).transpose()?;
-    // The path is there whole, and its last name once more.
-    let bytes: usize = nodes.iter().map(|node| ENTRY + 2 * node.path().as_str().len()).sum();
+    let bytes: usize = nodes.iter().map(|node| bytes_of(node.path().as_str().len())).sum();
     let page = Page { path: path.map(DrivePath::as_str), entries: Entries(nodes), next };
-    let mut response = json_of(&page, ENTRY + bytes)?;
+    let mut response = json_of(&page, ENTRY + bytes, Some(permit))?;
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);
     }
@@ -46,9 +86,16 @@ fn next_link(uri: &Uri, cursor: &str) -> String {
 }
 
 /// `bytes` is about how long it gets: a buffer that grows is copied again and again.
-fn json_of(value: &impl Serialize, bytes: usize) -> Result<Response> {
+fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Result<Response> {
     let mut body = Vec::with_capacity(bytes);
     serde_json::to_writer(&mut body, value).map_err(|e| Problem::internal(&e))?;
+    let body = match permit {
+        Some(mut permit) => {
+            permit.shrink(body.len());
+            permit.hold(body.into())
+        }
+        None => body.into(),
+    };
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -59,6 +106,25 @@ fn json_of(value: &impl Serialize, bytes: usize) -> Result<Response> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::DirId;
+    use crate::schema::Timestamp;
+    use crate::schema::dir;
+
+    #[test]
+    fn a_page_is_bounded_in_bytes() {
+        let node = |len: usize| {
+            let names = "/".to_owned() + &vec!["x".repeat(200); len / 200].join("/");
+            let entry = dir::DirEntry { id: DirId::ROOT, creator: String::new(), created: Timestamp::from_ms(0) };
+            Node::Directory { path: DrivePath::parse(&names).unwrap(), entry }
+        };
+        let short = vec![node(200); 9_000];
+        assert_eq!(fitting(&short), short.len());
+        let long = vec![node(4_000); 3_000];
+        let fits = fitting(&long);
+        assert!((500..1_500).contains(&fits), "{fits}");
+        assert_eq!(most_below(&DrivePath::root()), PAGE / (ENTRY + PATH + 2));
+        assert!(most_below(long[0].path()) < 1_100);
+    }
 
     #[test]
     fn the_link_is_this_request_with_another_cursor() {

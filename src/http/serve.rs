@@ -41,6 +41,7 @@ where
     let limits = options.limits;
     let metrics = Metrics::register(&mut registry);
     let connections = metrics.connections.clone();
+    let memory = drive.memory().clone();
     let app = router::routes(drive, options, metrics, registry).merge(beside);
-    edge::serve(listener, app, limits, connections, shutdown).await
+    edge::serve(listener, app, limits, connections, memory, shutdown).await
 }

@@ -4,16 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module of the library may use of the others.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
+    ("budget", &[]),
     ("table", &[]),
     ("schema", &["table"]),
     ("engines", &["table"]),
-    ("content", &["schema"]),
-    ("drive", &["content", "schema", "table"]),
+    ("content", &["budget", "schema"]),
+    ("drive", &["budget", "content", "schema", "table"]),
     ("reindex", &["schema", "table"]),
     ("migrate", &["reindex", "schema", "table"]),
     ("check", &["content", "schema", "table"]),
-    ("http", &["content", "drive", "schema"]),
+    ("http", &["budget", "content", "drive", "schema"]),
     ("cli", &["check", "content", "drive", "engines", "http", "migrate", "schema", "table"]),
 ];
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use rowdrive::drive::Drive;
+use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
@@ -21,14 +21,23 @@ pub struct Opened {
     pub drive: Drive,
 }
 
+/// The shares of the memory: a quarter for the buffers of requests, a little for what queries keep, and the rest for
+/// the engine.
+fn shares(memory: usize) -> (Settings, RocksOptions) {
+    let settings = Settings { memory: memory / 4, paths: memory / 32, ..Settings::default() };
+    let memory = memory - settings.memory - settings.paths;
+    (settings, RocksOptions { memory })
+}
+
 /// For reading and writing, brought up to date.
 pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
+    let (settings, options) = shares(memory);
     let apart = |error| ServeError::Apart(data.to_owned(), error);
     let sides = store_id::compare(data).map_err(apart)?;
     if sides == Sides::New {
         store_id::mark(data).map_err(apart)?;
     }
-    let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
+    let rocks = Rocks::open(&data.join("db"), options);
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
@@ -37,7 +46,8 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
         store_id::belong_together(data, &tables).await.map_err(apart)?;
         store_id::mark(data).map_err(apart)?;
     }
-    let drive = Drive::open(tables, &data.join("content")).await.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
+    let drive = Drive::open_with(tables, &data.join("content"), settings).await;
+    let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     // It holds links to tables, which would keep their room.
     match fs::remove_dir_all(data.join(COPY)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -50,11 +60,12 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
 
 /// For reading only. No file in `db/` or `content/` is changed.
 pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
+    let (settings, options) = shares(memory);
     let db = data.join("db");
     if !db.is_dir() {
         return Err(ServeError::NoStore(data.to_owned()));
     }
-    let opened = Rocks::open_degraded(&db, &data.join(COPY), RocksOptions { memory });
+    let opened = Rocks::open_degraded(&db, &data.join(COPY), options);
     let (rocks, damage) = opened.map_err(|e| ServeError::Store(data.to_owned(), e))?;
     if let Err(error) = store_id::compare(data) {
         tracing::error!(%error, "content and tables are served as far as they go together");
@@ -66,6 +77,6 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let rocks = Arc::new(rocks);
     let tables = Tables::new(rocks.clone());
     migrate::open_degraded(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
-    let drive = Drive::open_as_it_is(tables, &data.join("content"));
+    let drive = Drive::open_as_it_is(tables, &data.join("content"), settings);
     Ok(Opened { rocks, drive: drive.map_err(|e| ServeError::Drive(data.to_owned(), e))? })
 }

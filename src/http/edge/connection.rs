@@ -25,12 +25,13 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 use super::framing::{Framed, HEAD_BYTES};
-use super::pace::Paced;
+use super::pace::{Paced, Patience};
 use super::slots::Slot;
 use super::socket::{Socket, Watched};
-use crate::http::Limits;
 use crate::http::problem::{Kind, Problem};
 
+/// Bytes of the buffers of a connection: a head at its limit fits.
+const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
 /// How long a last word may take to get to the client.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
@@ -40,18 +41,19 @@ pub async fn serve(
     stream: TcpStream,
     app: Router,
     slot: Slot,
-    limits: Limits,
+    patience: Patience,
     mut ended: watch::Receiver<bool>,
 ) -> Option<&'static str> {
     let (framing, slot) = (Watched::default(), Arc::new(slot));
-    let socket = Socket::new(stream, framing.clone(), slot.clone(), limits.write_idle);
+    let socket = Socket::new(stream, framing.clone(), slot.clone(), patience.clone());
+    let limits = patience.limits;
     let (watched, held) = (framing.clone(), slot.clone());
     let service = service_fn(move |request| {
         let framed = watched.lock().next();
-        let (app, at_work) = (app.clone(), AtWork::begin(held.clone()));
+        let (app, at_work, patience) = (app.clone(), AtWork::begin(held.clone()), patience.clone());
         async move {
             match at_work {
-                Some(at_work) => answer(request, framed, app, limits, at_work).await,
+                Some(at_work) => answer(request, framed, app, patience, at_work).await,
                 // The connection is about to be dropped: its client is told that nothing was done.
                 None => pending().await,
             }
@@ -59,6 +61,8 @@ pub async fn serve(
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_header_size(HEAD_BYTES).max_headers(100);
+    // No more of a body than this lies in the library's buffers, in either direction.
+    http.max_buf_size(BUFFER_BYTES);
     let mut connection = http.serve_connection(TokioIo::new(socket), service);
     let done = {
         let mut ending = false;
@@ -128,12 +132,12 @@ async fn answer(
     request: Request<Incoming>,
     framed: Framed,
     mut app: Router,
-    limits: Limits,
+    patience: Patience,
     at_work: AtWork,
 ) -> Result<Response, Infallible> {
     let mut request = request.map(|body| {
         let empty = body.is_end_stream();
-        let paced = || Body::new(Paced::new(Body::new(body), limits.body_idle, limits.body_grace));
+        let paced = || Body::new(Paced::new(Body::new(body), patience));
         if empty { Body::empty() } else { paced() }
     });
     if framed == Framed::Ambiguous {
@@ -199,6 +203,8 @@ mod tests {
 
     use super::super::slots::Slots;
     use super::*;
+    use crate::budget::Budget;
+    use crate::http::Limits;
 
     /// The request lies in the socket when the place is given away.
     #[tokio::test]
@@ -211,6 +217,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (_ending, ended) = watch::channel(false);
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let patience = Patience { limits: Limits::default(), memory: Budget::unlimited() };
         for evicted in [true; 20].into_iter().chain([false]) {
             let slots = Slots::new(1, 1);
             let slot = slots.take(here).unwrap();
@@ -219,7 +226,7 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             stream.readable().await.unwrap();
             let _other = evicted.then(|| slots.take(here).unwrap());
-            let serving = tokio::spawn(serve(stream, app.clone(), slot, Limits::default(), ended.clone()));
+            let serving = tokio::spawn(serve(stream, app.clone(), slot, patience.clone(), ended.clone()));
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();
             drop(client);

@@ -26,6 +26,8 @@ pub(super) use connection::Ambiguous;
 
 use super::Limits;
 use super::metrics::Connections;
+use crate::budget::Budget;
+use pace::Patience;
 use slots::Slots;
 
 /// How long requests in flight may take once the server is told to stop.
@@ -40,13 +42,14 @@ pub async fn serve<F>(
     app: Router,
     limits: Limits,
     seen: Connections,
+    memory: Budget,
     shutdown: impl Future<Output = F> + Send,
 ) -> io::Result<()>
 where
     F: Future<Output = ()> + Send,
 {
     let server =
-        Arc::new(Server { limits, slots: Slots::new(limits.connections, limits.connections_of_address), seen });
+        Arc::new(Server { limits, slots: Slots::new(limits.connections, limits.connections_of_address), seen, memory });
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -92,9 +95,14 @@ struct Server {
     limits: Limits,
     slots: Arc<Slots>,
     seen: Connections,
+    memory: Budget,
 }
 
 impl Server {
+    fn patience(&self) -> Patience {
+        Patience { limits: self.limits, memory: self.memory.clone() }
+    }
+
     async fn run(self: Arc<Self>, stream: TcpStream, from: IpAddr, app: Router, ended: watch::Receiver<bool>) {
         self.seen.accepted.inc();
         // Small answers must not wait for the client's delayed acknowledgement.
@@ -104,7 +112,7 @@ impl Server {
         match self.slots.take(from) {
             Some(slot) => {
                 self.seen.open.inc();
-                if let Some(why) = connection::serve(stream, app, slot, self.limits, ended).await {
+                if let Some(why) = connection::serve(stream, app, slot, self.patience(), ended).await {
                     self.seen.closed(why);
                 }
                 self.seen.open.dec();

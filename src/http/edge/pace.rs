@@ -1,15 +1,62 @@
-//! Bodies that come too slowly: no byte for a while, or too few of them in all.
+//! Clients that are too slow: no byte of a body or of an answer for a while, or too few of them in all. While others
+//! wait for memory, that while is short: what a client that has stalled holds is for them.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-/// Bytes a second that a body must bring on average, once it has had [`Limits::body_grace`](crate::http::Limits).
-const RATE: u64 = 1024;
+use crate::budget::Budget;
+use crate::http::Limits;
+
+/// Bytes a second that a body must bring on average, and a client take of an answer, once it has had
+/// [`Limits::body_grace`](crate::http::Limits).
+pub const RATE: u64 = 1024;
+/// How long a client may stall while others wait for memory.
+const SHORT: Duration = Duration::from_secs(5);
+/// How often it is looked whether they do.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How slow a client may be.
+#[derive(Clone)]
+pub struct Patience {
+    pub limits: Limits,
+    pub memory: Budget,
+}
+
+/// Runs while a client stalls.
+pub struct Stall {
+    since: Instant,
+    look: Pin<Box<Sleep>>,
+    idle: Duration,
+}
+
+impl Stall {
+    /// `idle`: how long it may last.
+    pub fn begin(idle: Duration) -> Self {
+        Self { since: Instant::now(), look: Box::pin(tokio::time::sleep(idle.min(LOOK))), idle }
+    }
+
+    pub fn lasted(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Ready when it has lasted too long.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<()> {
+        loop {
+            ready!(self.look.as_mut().poll(cx));
+            let idle = if memory.is_short() { self.idle.min(SHORT) } else { self.idle };
+            if self.lasted() >= idle {
+                return Poll::Ready(());
+            }
+            let next = self.idle.saturating_sub(self.lasted()).clamp(Duration::from_millis(1), LOOK);
+            self.look.as_mut().reset(Instant::now() + next);
+        }
+    }
+}
 
 /// Why a body ended: its client sends too slowly.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -19,23 +66,22 @@ pub struct Slow;
 /// A body whose client must keep sending.
 pub struct Paced {
     body: Body,
-    idle: Duration,
-    grace: Duration,
+    patience: Patience,
     /// When it was first asked for: what a client waits for before that is not its fault.
     begun: Option<Instant>,
     received: u64,
-    alarm: Option<Pin<Box<Sleep>>>,
+    stall: Option<Stall>,
 }
 
 impl Paced {
-    pub fn new(body: Body, idle: Duration, grace: Duration) -> Self {
-        Self { body, idle, grace, begun: None, received: 0, alarm: None }
+    pub fn new(body: Body, patience: Patience) -> Self {
+        Self { body, patience, begun: None, received: 0, stall: None }
     }
 
     /// Whether too little has come for the time that it took.
     fn is_slow(&self, begun: Instant) -> bool {
         let took = begun.elapsed();
-        took >= self.grace && self.received < took.as_secs() * RATE
+        took >= self.patience.limits.body_grace && self.received < took.as_secs() * RATE
     }
 }
 
@@ -48,7 +94,7 @@ impl http_body::Body for Paced {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, Bytes::len) as u64;
-                self.alarm = None;
+                self.stall = None;
                 if self.is_slow(begun) {
                     Poll::Ready(Some(Err(axum::Error::new(Slow))))
                 } else {
@@ -57,9 +103,9 @@ impl http_body::Body for Paced {
             }
             Poll::Ready(other) => Poll::Ready(other),
             Poll::Pending => {
-                let idle = self.idle;
-                let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
-                alarm.as_mut().poll(cx).map(|()| Some(Err(axum::Error::new(Slow))))
+                let Self { patience, stall, .. } = &mut *self;
+                let stall = stall.get_or_insert_with(|| Stall::begin(patience.limits.body_idle));
+                stall.poll_end(cx, &patience.memory).map(|()| Some(Err(axum::Error::new(Slow))))
             }
         }
     }

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,7 @@ pub struct Slot {
     slots: Arc<Slots>,
     number: u64,
     evicted: Arc<Notify>,
+    at_work: AtomicBool,
 }
 
 impl Slots {
@@ -85,7 +87,7 @@ impl Slots {
         let state = State::Waiting(Instant::now());
         taken.slots.insert(number, Held { address, state, stalled: None, evicted: evicted.clone() });
         *taken.of_address.entry(address).or_default() += 1;
-        Some(Slot { slots: self.clone(), number, evicted })
+        Some(Slot { slots: self.clone(), number, evicted, at_work: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Taken> {
@@ -119,11 +121,19 @@ impl Slot {
     /// The service is about to get a request. False if the place was given to another: the request must not be
     /// carried out then.
     pub fn begin(&self) -> bool {
-        self.change(|held| held.state = State::AtWork)
+        let begun = self.change(|held| held.state = State::AtWork);
+        self.at_work.store(begun, Ordering::Relaxed);
+        begun
+    }
+
+    /// Whether the service has a request, and has not answered it.
+    pub fn is_at_work(&self) -> bool {
+        self.at_work.load(Ordering::Relaxed)
     }
 
     /// The service has answered.
     pub fn answered(&self) {
+        self.at_work.store(false, Ordering::Relaxed);
         self.change(|held| held.state = State::Answering { ended: false });
     }
 

@@ -4,15 +4,18 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
 
 use super::framing::Framing;
+use super::pace::{Patience, RATE, Stall};
 use super::slots::Slot;
+
+/// Bytes of a read while no body is wanted.
+const LITTLE: usize = 4096;
 
 /// The framing of a connection, shared by its socket and its requests.
 #[derive(Clone, Default)]
@@ -30,15 +33,17 @@ pub struct Socket {
     slot: Arc<Slot>,
     /// Something was to be written since the last flush that came to its end.
     unsent: bool,
-    /// How long a client may take nothing of what is sent.
-    patience: Duration,
-    /// Runs while it takes nothing.
-    stalled: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
+    /// Runs while the client takes nothing of what is sent.
+    stall: Option<Stall>,
+    /// Bytes that were sent since the last flush that came to its end, and how long the client took nothing.
+    sent: u64,
+    stalled: Duration,
 }
 
 impl Socket {
-    pub fn new(stream: TcpStream, framing: Watched, slot: Arc<Slot>, patience: Duration) -> Self {
-        Self { stream, framing, slot, unsent: false, patience, stalled: None }
+    pub fn new(stream: TcpStream, framing: Watched, slot: Arc<Slot>, patience: Patience) -> Self {
+        Self { stream, framing, slot, unsent: false, patience, stall: None, sent: 0, stalled: Duration::ZERO }
     }
 
     /// Whether the HTTP library may have bytes left that the system has not got: whatever is written behind its back
@@ -47,29 +52,56 @@ impl Socket {
         self.unsent
     }
 
-    /// Ends a write that goes on too long without a byte.
-    fn hurry<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.unsent = true;
-        if written.is_ready() {
-            if self.stalled.take().is_some() {
-                self.slot.set_stalled(false);
-            }
-            return written;
-        }
-        let Self { patience, slot, .. } = self;
-        let stalled = self.stalled.get_or_insert_with(|| {
-            slot.set_stalled(true);
-            Box::pin(tokio::time::sleep(*patience))
-        });
-        ready!(stalled.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+    /// Reads a head, or what comes of a body after its answer. The HTTP library's buffer grows with what one read
+    /// brings, and stays as it is: it must not grow for bytes that nobody wants.
+    fn poll_read_little(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut bytes = [0; LITTLE];
+        let room = bytes.get_mut(..buf.remaining().min(LITTLE)).unwrap_or_default();
+        let mut little = ReadBuf::new(room);
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut little);
+        buf.put_slice(little.filled());
+        read
     }
+
+    /// Ends a write that goes on too long without a byte, or with too few of them.
+    fn hurry(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.unsent = true;
+        if let Poll::Ready(written) = written {
+            let Some(stall) = self.stall.take() else {
+                self.sent += *written.as_ref().unwrap_or(&0) as u64;
+                return Poll::Ready(written);
+            };
+            self.slot.set_stalled(false);
+            self.sent += *written.as_ref().unwrap_or(&0) as u64;
+            self.stalled += stall.lasted();
+            return Poll::Ready(if self.is_slow() { Err(stalled()) } else { written });
+        }
+        let Self { patience, slot, stall, .. } = self;
+        let stall = stall.get_or_insert_with(|| {
+            slot.set_stalled(true);
+            Stall::begin(patience.limits.write_idle)
+        });
+        stall.poll_end(cx, &patience.memory).map(|()| Err(stalled()))
+    }
+
+    /// Whether the client has taken too little for the time that it was waited for.
+    fn is_slow(&self) -> bool {
+        self.stalled >= self.patience.limits.body_grace && self.sent < self.stalled.as_secs() * RATE
+    }
+}
+
+fn stalled() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the client does not read")
 }
 
 impl AsyncRead for Socket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let read = if self.slot.is_at_work() {
+            Pin::new(&mut self.stream).poll_read(cx, buf)
+        } else {
+            self.poll_read_little(cx, buf)
+        };
         if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
             self.framing.lock().take(bytes);
         }
@@ -87,7 +119,7 @@ impl AsyncWrite for Socket {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         // The HTTP library flushes the socket only when it has written all it had.
         if matches!(flushed, Poll::Ready(Ok(()))) && self.unsent {
-            self.unsent = false;
+            (self.unsent, self.sent, self.stalled) = (false, 0, Duration::ZERO);
             self.slot.flushed();
         }
         flushed

@@ -12,6 +12,7 @@ use super::{media_type, single};
 use crate::content::{Staged, Upload};
 use crate::http::edge::pace::Slow;
 use crate::http::problem::{Kind, Problem, Result};
+use crate::http::{App, memory};
 use crate::schema::file::Digest;
 
 /// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
@@ -65,12 +66,13 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
 }
 
 /// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
-pub async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T> {
+pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<T> {
     let essence = single(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
     if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
         return Err(Problem::new(Kind::MediaType, "Send the body as Content-Type: application/json."));
     }
-    declared(headers, Some(JSON_BYTES))?;
+    let length = declared(headers, Some(JSON_BYTES))?.unwrap_or(JSON_BYTES);
+    let _permit = memory::take(app, length as usize).await?;
     let digests = Digests::read(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();

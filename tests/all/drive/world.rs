@@ -61,6 +61,8 @@ pub const SETTINGS: Settings = Settings {
     turn: 64,
     work: 150_000,
     reserve: 64 << 20,
+    memory: 256 << 20,
+    paths: 1 << 20,
     limits: Thresholds::DEFAULT,
     retry: Retry { first: Duration::from_millis(2), longest: Duration::from_millis(20) },
 };

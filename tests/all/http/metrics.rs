@@ -80,6 +80,9 @@ async fn what_was_asked_and_done_is_counted() {
         (r#"rowdrive_drive_operations{stage="preparing"}"#, 0.0),
         (r#"rowdrive_drive_operations{stage="finishing"}"#, 0.0),
         ("rowdrive_store_writable", 1.0),
+        ("rowdrive_buffers_used_bytes", 0.0),
+        ("rowdrive_buffers_waiting", 0.0),
+        ("rowdrive_buffers_waited_total", 0.0),
     ] {
         assert_eq!(found.get(of), Some(&value), "{of} in {found:#?}");
     }
@@ -90,7 +93,8 @@ async fn what_was_asked_and_done_is_counted() {
         ("rowdrive_store_commit_bytes_total", 1_000.0),
         (r#"rowdrive_store_reads_total{from="memory"}"#, 10.0),
         ("rowdrive_store_disk_free_bytes", 1e6),
-        ("rowdrive_store_cache_capacity_bytes", 1e9),
+        ("rowdrive_store_cache_capacity_bytes", 7e8),
+        ("rowdrive_buffers_bytes", 2e8),
         ("process_resident_memory_bytes", 1e6),
         ("process_open_fds", 5.0),
         ("process_start_time_seconds", 1.7e9),

@@ -1,6 +1,7 @@
 //! The drive over HTTP: through the real router in-process, and where bytes on the wire matter through a real
 //! socket.
 
+mod budget;
 mod content;
 mod costs;
 mod described;

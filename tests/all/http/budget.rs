@@ -1,0 +1,128 @@
+//! Memory has a bound whatever clients do: thousands that stall, in both directions, and honest ones among them.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::site::bytes;
+use crate::server::Server;
+
+const LONG: Duration = Duration::from_secs(90);
+const MIB: u64 = 1 << 20;
+/// Clients that stall in each direction. Their sockets need handles here and in the server.
+const STALLED: usize = 2_000;
+/// `--memory`.
+const MEMORY: u64 = 32;
+/// What the process may have: its memory, what it needs besides, and something for each connection.
+const BOUND: u64 = (MEMORY + 80) * MIB + 2 * STALLED as u64 * 24 * 1024;
+
+/// Bytes of memory of the process.
+fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// A client whose system takes little at a time.
+async fn narrow(server: &Server) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(server.address.parse().unwrap()).await.unwrap()
+}
+
+/// Asks until it is not told to come back.
+async fn patient(ask: impl AsyncFn() -> reqwest::Response) -> reqwest::Response {
+    let begun = Instant::now();
+    loop {
+        let answer = ask().await;
+        if answer.status() != 503 {
+            return answer;
+        }
+        assert!(answer.headers().contains_key("retry-after"));
+        assert!(begun.elapsed() < LONG, "an honest client is not served");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+async fn honest(client: &Client, server: &Server, content: &[u8], round: usize) {
+    let small = patient(async || client.get(server.url("/v1/fs/small")).send().await.unwrap()).await;
+    assert_eq!(small.bytes().await.unwrap(), "small");
+    let put = async || {
+        let body = content.to_vec();
+        client.put(server.url(&format!("/v1/fs/round/{round}"))).body(body).send().await.unwrap()
+    };
+    assert_eq!(patient(put).await.status(), 201);
+    let got = patient(async || client.get(server.url(&format!("/v1/fs/round/{round}"))).send().await.unwrap()).await;
+    assert!(got.bytes().await.unwrap() == content);
+    let page = patient(async || client.get(server.url("/v1/files?limit=1000")).send().await.unwrap()).await;
+    assert_eq!(page.status(), 200);
+}
+
+/// The server in a process of its own with handles for all: `prlimit` raises the limit for it and, here, for us.
+fn serve(data: &std::path::Path) -> Server {
+    // A third is for the store, and of the rest each connection has two.
+    let files = (8 * STALLED).to_string();
+    let raised = std::process::Command::new("prlimit")
+        .args([&format!("--pid={}", std::process::id()), &format!("--nofile={files}:{files}")])
+        .status();
+    assert!(raised.is_ok_and(|done| done.success()), "prlimit (util-linux) raises the limit of open files to {files}");
+    Server::start_on(
+        data,
+        &[
+            "--memory",
+            &format!("{MEMORY}MiB"),
+            "--connections",
+            &(2 * STALLED + 100).to_string(),
+            "--connections-per-address",
+            &(2 * STALLED + 100).to_string(),
+        ],
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_stays_in_its_bound_with_thousands_of_stalled_clients() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = serve(&scratch.path().join("data"));
+    let client = Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let content = bytes(3_000_000);
+    for (name, body) in [("large", bytes(30_000_000)), ("small", b"small".to_vec())] {
+        let put = client.put(server.url(&format!("/v1/fs/{name}"))).body(body).send().await.unwrap();
+        assert_eq!(put.status(), 201);
+    }
+    let mut stalled = Vec::new();
+    let mut most = 0;
+    for n in 0..STALLED {
+        let mut reader = narrow(&server).await;
+        reader.write_all(b"GET /v1/fs/large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut writer = TcpStream::connect(&server.address).await.unwrap();
+        let head = format!("PUT /v1/fs/stalled/{n} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n");
+        writer.write_all(head.as_bytes()).await.unwrap();
+        // As much as the system takes at once.
+        let _some = writer.try_write(&content[..200_000]);
+        stalled.extend([reader, writer]);
+        most = most.max(resident(&server));
+    }
+    for round in 0..3 {
+        honest(&client, &server, &content, round).await;
+        most = most.max(resident(&server));
+    }
+    assert!(most < BOUND, "{} MiB of {} MiB", most / MIB, BOUND / MIB);
+    println!("at most {} MiB of {} MiB", most / MIB, BOUND / MIB);
+    // They are gone, and nothing of what they took is missed.
+    drop(stalled);
+    let begun = Instant::now();
+    loop {
+        let told = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+        let of =
+            |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap();
+        if of("rowdrive_buffers_used_bytes ") == 0 && of("rowdrive_buffers_waiting ") == 0 {
+            assert!(of("rowdrive_buffers_waited_total ") > 0, "nobody had to wait");
+            break;
+        }
+        assert!(begun.elapsed() < LONG, "{told}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    honest(&client, &server, &content, 3).await;
+}
