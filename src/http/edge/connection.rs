@@ -7,7 +7,6 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -19,21 +18,19 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower_service::Service;
 
 use super::framing::{Framed, HEAD_BYTES};
+use super::last_word::LastWords;
 use super::pace::{Paced, Patience};
 use super::slots::Slot;
 use super::socket::{Socket, Watched};
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::Kind;
 
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
-/// How long a last word may take to get to the client.
-const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end: its client leaves, is too slow, or has to make room. Why the server closed it;
 /// none if it ended by itself.
@@ -41,7 +38,7 @@ pub async fn serve(
     stream: TcpStream,
     app: Router,
     slot: Slot,
-    patience: Patience,
+    (patience, words): (Patience, &LastWords),
     mut ended: watch::Receiver<bool>,
 ) -> Option<&'static str> {
     let (framing, slot) = (Watched::default(), Arc::new(slot));
@@ -85,7 +82,7 @@ pub async fn serve(
     match done {
         Some(Ok(())) => None,
         Some(Err(error)) if error.is_timeout() && may_speak && framing.lock().is_in_head() => {
-            last_word(socket.stream, Kind::SlowClient, "The request's head took too long: send it at once.").await;
+            words.say(socket.stream, Kind::SlowClient, "The request's head took too long: send it at once.").await;
             Some("slow-head")
         }
         Some(Err(error)) if error.is_timeout() => Some("idle"),
@@ -96,7 +93,7 @@ pub async fn serve(
         }
         None if !may_speak => Some("slow-reader"),
         None => {
-            last_word(socket.stream, Kind::Busy, "Too many connections are open: close some, or try again.").await;
+            words.say(socket.stream, Kind::Busy, "Too many connections are open: close some, or try again.").await;
             Some("made-room")
         }
     }
@@ -106,26 +103,6 @@ pub async fn serve(
 fn is_stalled(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
-}
-
-/// There is no room for another connection.
-pub async fn refuse(stream: TcpStream) {
-    last_word(stream, Kind::Busy, "The server has as many connections as it can serve: try again.").await;
-}
-
-/// Says why, closes, and reads for a moment, so that the client's system does not throw the answer away
-/// (RFC 9112 section 9.6).
-async fn last_word(mut stream: TcpStream, kind: Kind, detail: &'static str) {
-    let say = async {
-        stream.write_all(&Problem::new(kind, detail).raw()).await?;
-        stream.shutdown().await?;
-        let mut rest = [0; 4096];
-        while stream.read(&mut rest).await? > 0 {}
-        Ok::<_, io::Error>(())
-    };
-    if let Ok(Err(error)) = tokio::time::timeout(LAST_WORD, say).await {
-        tracing::debug!(%error, "a client had left before it could be told why");
-    }
 }
 
 async fn answer(
@@ -199,6 +176,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::super::slots::Slots;
@@ -226,7 +204,9 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             stream.readable().await.unwrap();
             let _other = evicted.then(|| slots.take(here).unwrap());
-            let serving = tokio::spawn(serve(stream, app.clone(), slot, patience.clone(), ended.clone()));
+            let (app, patience, ended) = (app.clone(), patience.clone(), ended.clone());
+            let serving =
+                tokio::spawn(async move { serve(stream, app, slot, (patience, &LastWords::new(1)), ended).await });
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();
             drop(client);

@@ -1,13 +1,16 @@
 //! The server's edge: sockets are taken, watched and let go here, and nothing of a request's meaning is known.
 //!
-//! - here: the accept loop, and how serving ends
+//! - here: the loop over connections, and how serving ends; [`accept`]: sockets from the system
 //! - [`slots`]: how many connections there may be, and which goes when there is no room for another
 //! - [`connection`]: one connection, from its first byte to its last
 //! - [`socket`]: its bytes; [`framing`]: where one request ends and the next begins
+//! - [`last_word`]: what a client is told outside of any answer
 //! - [`pace`]: bodies that come too slowly
 
+mod accept;
 mod connection;
 mod framing;
+mod last_word;
 pub(super) mod pace;
 mod slots;
 mod socket;
@@ -27,13 +30,16 @@ pub(super) use connection::Ambiguous;
 use super::Limits;
 use super::metrics::Connections;
 use crate::budget::Budget;
+use accept::{Trouble, accept};
+use last_word::LastWords;
 use pace::Patience;
 use slots::Slots;
 
 /// How long requests in flight may take once the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(30);
-/// How long to wait when the system has no socket to give.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Sockets at a time that are read for a moment after a last word. They come on top of
+/// [`Limits::connections`](super::Limits); with more, the last word is sent and the socket closed at once.
+const LINGERING: usize = 32;
 
 /// Serves until `shutdown` ends, then finishes the requests in flight, for at most 30 seconds or until the future
 /// that it gave ends too. Connections are no longer accepted meanwhile.
@@ -48,20 +54,23 @@ pub async fn serve<F>(
 where
     F: Future<Output = ()> + Send,
 {
-    let server =
-        Arc::new(Server { limits, slots: Slots::new(limits.connections, limits.connections_of_address), seen, memory });
+    let server = Arc::new(Server {
+        limits,
+        slots: Slots::new(limits.connections, limits.connections_of_address),
+        seen,
+        memory,
+        words: LastWords::new(LINGERING),
+    });
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
+    let mut trouble = Trouble::default();
     tokio::pin!(shutdown);
     let at_once = loop {
         tokio::select! {
             at_once = &mut shutdown => break at_once,
-            socket = listener.accept() => match socket {
-                Ok((stream, from)) => {
-                    connections.spawn(server.clone().run(stream, from.ip(), app.clone(), ended.clone()));
-                }
-                Err(error) => refused(&error).await,
-            },
+            (stream, from) = accept(&listener, &server.slots, &mut trouble) => {
+                connections.spawn(server.clone().run(stream, from.ip(), app.clone(), ended.clone()));
+            }
             Some(_) = connections.join_next() => {}
         }
     };
@@ -79,23 +88,12 @@ where
     Ok(())
 }
 
-/// A connection could not be taken: perhaps the client has left, perhaps there are too many files open.
-async fn refused(error: &io::Error) {
-    let gone = matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
-    );
-    if !gone {
-        tracing::error!(%error, "a connection could not be accepted");
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
 struct Server {
     limits: Limits,
     slots: Arc<Slots>,
     seen: Connections,
     memory: Budget,
+    words: LastWords,
 }
 
 impl Server {
@@ -112,14 +110,14 @@ impl Server {
         match self.slots.take(from) {
             Some(slot) => {
                 self.seen.open.inc();
-                if let Some(why) = connection::serve(stream, app, slot, self.patience(), ended).await {
+                if let Some(why) = connection::serve(stream, app, slot, (self.patience(), &self.words), ended).await {
                     self.seen.closed(why);
                 }
                 self.seen.open.dec();
             }
             None => {
                 self.seen.closed("no-room");
-                connection::refuse(stream).await;
+                self.words.refuse(stream).await;
             }
         }
     }

@@ -90,6 +90,11 @@ impl Slots {
         Some(Slot { slots: self.clone(), number, evicted, at_work: AtomicBool::new(false) })
     }
 
+    /// Evicts one connection for the sake of the process, if one may go.
+    pub fn make_room(&self) -> bool {
+        self.lock().evict(None).is_some()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -271,5 +276,6 @@ mod tests {
         stall(&b);
         let _d = slots.take(HERE).unwrap();
         assert!(c.evicted().now_or_never().is_some() && b.evicted().now_or_never().is_none());
+        assert!(slots.make_room() && slots.make_room() && !slots.make_room());
     }
 }

@@ -1,5 +1,6 @@
 //! Clients that take more of the server's time and room than is theirs.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rowdrive::http::Limits;
@@ -221,4 +222,25 @@ async fn a_second_signal_ends_the_drain() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(tokio::task::spawn_blocking(|| server.terminate()).await.unwrap(), Some(0));
+}
+
+/// More clients come than the process has handles for.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_make_room_when_handles_run_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -n 128 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
+    command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
+    let server = Server::wait_for(command, &data);
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(TcpStream::connect(&server.address).await.unwrap());
+    }
+    for _ in 0..5 {
+        let mut socket = TcpStream::connect(&server.address).await.unwrap();
+        socket.write_all(GET.as_bytes()).await.unwrap();
+        let told = timeout(LONG, read_until(&mut socket, "ok")).await.expect("an honest client is served");
+        assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    }
 }
