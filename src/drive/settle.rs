@@ -9,8 +9,8 @@
 //! 2. Nothing at the path walked to: walk again from the store; it is not there only if both walks are equal.
 //! 3. Show the file if the hint's key, made anew from the entry found, is this one, and it lies in the scope;
 //!    with a scope the walk must be proved.
-//! 4. A directory outside the scope skips a hint early only by a proved walk, and only if the row has no other
-//!    hint: an old one may wait for its removal beside the one that counts.
+//! 4. A directory outside the scope skips a hint early only by a walk that is proved since before the row was read,
+//!    and only if the row has no other hint: an old one may wait for its removal beside the one that counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -63,8 +63,10 @@ enum Look {
 impl Drive {
     /// The files that these index rows stand for, each in the place of its row; none where there is no such
     /// file (any more), or it lies outside the scope.
-    pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId) -> Result<Vec<Option<Node>>> {
-        let mark = self.inner.walks.moves.mark();
+    ///
+    /// `mark` was read before the rows were: a directory that lies outside by now may have been inside when its hint
+    /// was the only one, and the file may have left it for another folder of the scope since.
+    pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId, mark: u64) -> Result<Vec<Option<Node>>> {
         let dirs: BTreeSet<DirId> = candidates.iter().map(|c| c.dir).collect();
         let dirs: Vec<DirId> = dirs.into_iter().collect();
         let walks = self.inner.walks.many(&dirs).await?;

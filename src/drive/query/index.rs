@@ -57,6 +57,8 @@ impl<'a> Walk<'a> {
         let limit = (self.limit - self.nodes.len()).max(self.drive.inner.settings.turn);
         let (range, ask) = (self.range.clone(), Ask::families(&[CF]));
         let scan = ScanAsk { table: self.table, range, ask, limit, reverse: self.reverse };
+        // Before the rows are read: what they say of a directory is taken for true if nothing has moved since.
+        let mark = self.drive.inner.walks.moves.mark();
         let rows = self.drive.inner.tables.scan(&scan).await?;
         let mut candidates = Vec::with_capacity(rows.len());
         let mut keys = Vec::with_capacity(rows.len());
@@ -68,7 +70,7 @@ impl<'a> Walk<'a> {
                 keys.push(key);
             }
         }
-        let settled = self.drive.settle(&candidates, self.scope).await?;
+        let settled = self.drive.settle(&candidates, self.scope, mark).await?;
         for (node, key) in settled.into_iter().zip(keys) {
             self.nodes.extend(node);
             if self.nodes.len() == self.limit {

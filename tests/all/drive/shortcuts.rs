@@ -112,6 +112,31 @@ async fn a_walk_read_while_directories_move_proves_nothing() {
     assert!(pairs > 20, "{pairs}");
 }
 
+/// A file that leaves a folder for another one of the same scope, just before the first one leaves the scope: its
+/// index row was read before, and says that it stands in the first and nowhere else.
+#[tokio::test]
+async fn an_index_row_read_before_its_folder_left_skips_no_file() {
+    const MOVES: &[Op] = &[Op::Move("/s/p/f", "/s/q/f", false), Op::Move("/s/p", "/x/p", false)];
+    let mut calls = 0;
+    for call in 1.. {
+        let world = World::with(pieces(1), &[Op::Put("/s/p/f", 5), Op::Mkdir("/s/q"), Op::Mkdir("/x")]).await;
+        world.store.scan_row_by_row();
+        let (begun, watcher) = (world.store.calls(), world.watcher.clone());
+        world.store.once_before_call(begun + call, move || async move {
+            for op in MOVES {
+                run(&watcher, *op).await.unwrap();
+            }
+        });
+        let found = found(&world.drive, "/s").await;
+        if world.store.calls() - begun < call {
+            break;
+        }
+        assert!([paths(&["/s/p/f"]), paths(&["/s/q/f"])].contains(&found), "moves before call {call}: {found:?}");
+        calls += 1;
+    }
+    assert!(calls > 4, "{calls}");
+}
+
 /// A folder is listed at its new path while its row there is half made; the move ends before its record is read.
 #[tokio::test]
 async fn a_listing_of_a_row_that_was_half_made_is_read_again() {
