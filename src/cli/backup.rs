@@ -97,6 +97,10 @@ pub enum BackupFailed {
     NoBackup(PathBuf),
     #[error("{0} is not empty: a drive is restored into a folder of its own")]
     NotEmpty(PathBuf),
+    #[error("{0} is in use: a restore fills it, or a server serves it")]
+    Restoring(PathBuf),
+    #[error("{0} was not made by the restore that was broken off here: move it away, or restore into another folder")]
+    Foreign(PathBuf),
     #[error("{0} is damaged: it is not as the backup wrote it; take another backup")]
     Damaged(PathBuf),
     #[error("the system does not let it run: {0}")]

@@ -3,21 +3,18 @@
 //! Everything is copied, never linked, so that the drive and the backup do not share a byte. `db/` gets its name last:
 //! without it the folder is no drive, and a mark beside it keeps a server from making an empty one.
 
-use std::fs::{self, File};
+mod folder;
+
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::backup::{
-    BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, make, of, remove, sync_all, verify,
-};
+use super::backup::{BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, make, of, verify};
 use super::{Ended, size};
-
-/// In a data folder that is not whole yet.
-pub const MARK: &str = "restoring";
-/// What the store is called until it is whole.
-const DB: &str = "db.restoring";
+use folder::Folder;
+pub use folder::MARK;
 
 /// Make a data folder out of a backup; every byte of it is compared with its digest.
 ///
@@ -44,14 +41,14 @@ impl Restore {
     async fn restore(self) -> Result<Ended> {
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let (from, manifest) = find(&self.from)?;
-        let data = empty(&self.data)?;
+        let folder = Folder::take(&self.data, &from)?;
+        let data = folder.path.clone();
         let mut progress = Progress::new();
         progress.stage("content files");
         copy(&from.join("content"), &data.join("content"), &mut progress)?;
         progress.stage("the store");
-        store(&from.join("db"), &data.join(DB), &manifest, &mut progress)?;
-        sync_all(&data)?;
-        of(&data, fs::rename(data.join(DB), data.join("db")))?;
+        store(&from.join("db"), &folder.store(), &manifest, &mut progress)?;
+        folder.name_store()?;
 
         let copy = OpenCopy::open(&data, memory).await?;
         let summary = verify(&copy, &data, true, &mut progress).await?;
@@ -60,9 +57,7 @@ impl Restore {
         if !is_right && !manifest.damaged {
             return Err(BackupFailed::Damaged(from));
         }
-        sync_all(&data)?;
-        of(&data, fs::remove_file(data.join(MARK)))?;
-        sync_all(&data)?;
+        folder.whole()?;
         progress.clear();
         let mut out = io::stdout();
         let (files, bytes) = (summary.files, summary.bytes);
@@ -70,28 +65,6 @@ impl Restore {
         out.flush()?;
         Ok(if is_right { Ended::Done } else { Ended::WithFailures })
     }
-}
-
-/// The folder, made if it is missing, with its mark, and without what a run that was broken off has left.
-fn empty(data: &Path) -> Result<PathBuf> {
-    make(data)?;
-    let data = of(data, fs::canonicalize(data))?;
-    let is_ours = data.join(MARK).is_file();
-    for entry in of(&data, fs::read_dir(&data))? {
-        let entry = of(&data, entry)?;
-        // What an ext4 file system has at its top.
-        if entry.file_name() == MARK || entry.file_name() == "lost+found" {
-            continue;
-        }
-        if !is_ours {
-            return Err(BackupFailed::NotEmpty(data));
-        }
-        remove(&entry.path())?;
-    }
-    let mark = data.join(MARK);
-    of(&mark, File::create(&mark).and_then(|mark| mark.sync_all()))?;
-    sync_all(&data)?;
-    Ok(data)
 }
 
 fn copy(from: &Path, to: &Path, progress: &mut Progress) -> Result<()> {
@@ -110,7 +83,6 @@ fn copy(from: &Path, to: &Path, progress: &mut Progress) -> Result<()> {
 
 /// Only what the manifest names, and each only as it is named there.
 fn store(from: &Path, to: &Path, manifest: &Manifest, progress: &mut Progress) -> Result<()> {
-    make(to)?;
     for (name, entry) in &manifest.db {
         let (path, to) = (from.join(name), to.join(name));
         let size = of(&path, fs::copy(&path, &to))?;

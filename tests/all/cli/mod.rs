@@ -11,6 +11,7 @@ mod faking;
 mod importing;
 mod logging;
 mod restarting;
+mod restoring;
 mod stopping;
 mod tree;
 

@@ -1,0 +1,109 @@
+//! What `rowdrive restore` takes for its own in a folder, and what it leaves alone.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Stdio;
+
+use reqwest::{Client, StatusCode};
+
+use super::{Run, tree};
+use crate::faults::site::program;
+use crate::server::Server;
+
+const MARK: &str = "rowdrive restore, format 1\n/a/backup\n";
+
+fn run(verb: &str, from: &Path, data: &Path) -> Run {
+    let mut command = program();
+    command.arg(verb).arg(from).arg("--data").arg(data).args(["--memory", "32MiB"]).stdin(Stdio::null());
+    Run::of(command.output().unwrap())
+}
+
+fn refused(from: &Path, data: &Path, why: &str) {
+    let before = tree::names(data);
+    let refused = run("restore", from, data);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains(why), "{refused:?}");
+    assert_eq!(tree::names(data), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_removes_only_what_a_restore_has_made() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let put = |name: &str| Client::new().put(server.url(&format!("/v1/fs/{name}"))).body("text").send();
+    assert_eq!(put("a").await.unwrap().status(), StatusCode::CREATED);
+    run_backup(&data, &to);
+
+    // Somebody's folder that has a file of the mark's name, with text and without.
+    let mine = scratch.path().join("mine");
+    fs::create_dir_all(mine.join("photos")).unwrap();
+    fs::write(mine.join("photos/p"), "precious").unwrap();
+    for text in ["notes on restoring chairs\n", ""] {
+        fs::write(mine.join("restoring"), text).unwrap();
+        refused(&to, &mine, "is not empty");
+    }
+    // A mark that is genuine, and what no restore makes.
+    fs::write(mine.join("restoring"), MARK).unwrap();
+    fs::create_dir_all(mine.join("content")).unwrap();
+    refused(&to, &mine, "photos was not made by the restore");
+    // The notes alone are not written over.
+    let notes = scratch.path().join("notes");
+    fs::create_dir(&notes).unwrap();
+    fs::write(notes.join("restoring"), "notes").unwrap();
+    refused(&to, &notes, "is not empty");
+
+    // The folder of a server that runs, whatever the mark says.
+    for text in ["", MARK] {
+        fs::write(data.join("restoring"), text).unwrap();
+        let refused = run("restore", &to, &data);
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        // With a genuine mark, what is met first is named: the lock that is held, or what no restore has made.
+        let why = ["is not empty", "is in use", "was not made by the restore"];
+        assert!(why.iter().any(|why| refused.err.contains(why)), "{refused:?}");
+    }
+    fs::remove_file(data.join("restoring")).unwrap();
+    assert_eq!(put("after").await.unwrap().status(), StatusCode::CREATED);
+    assert_eq!(server.terminate(), Some(0));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    assert_eq!(Client::new().get(server.url("/v1/fs/after")).send().await.unwrap().status(), StatusCode::OK);
+    assert_eq!(server.terminate(), Some(0));
+    // A drive that is stopped is no rest of a restore either, be its content marked or not.
+    fs::write(data.join("restoring"), MARK).unwrap();
+    fs::remove_file(data.join("backup.sock")).unwrap_or_default();
+    refused(&to, &data, "was not made by the restore");
+}
+
+fn run_backup(data: &Path, to: &Path) {
+    let mut command = program();
+    command.arg("backup").arg(to).arg("--data").arg(data).args(["--memory", "32MiB"]).stdin(Stdio::null());
+    Run::of(command.output().unwrap()).is_done();
+}
+
+#[test]
+fn a_restore_that_was_broken_off_begins_anew_and_two_at_once_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
+    assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
+    run_backup(&data, &to);
+    fs::create_dir_all(again.join("content/ab")).unwrap();
+    fs::write(again.join("content/ab/half"), "half").unwrap();
+    fs::create_dir(again.join("db.restoring")).unwrap();
+    fs::create_dir(again.join("db")).unwrap();
+    fs::write(again.join("db/restoring"), "rowdrive restore, format 1\n").unwrap();
+    fs::write(again.join("restoring"), MARK).unwrap();
+    let held = File::open(again.join("restoring")).unwrap();
+    held.lock().unwrap();
+    refused(&to, &again, "is in use");
+    held.unlock().unwrap();
+    // A server that had it before it was marked.
+    let served = File::create(again.join("db/in-use")).unwrap();
+    served.lock().unwrap();
+    refused(&to, &again, "is in use");
+    drop(served);
+    let restored = run("restore", &to, &again);
+    restored.is_done();
+    assert!(!again.join("restoring").exists() && !again.join("db/restoring").exists());
+    assert!(!again.join("content/ab/half").exists());
+    assert_eq!(Server::start_on(&again, &["--memory", "32MiB"]).terminate(), Some(0));
+}
