@@ -40,8 +40,10 @@ struct Shared {
 struct Queue {
     /// Committed plans have put their `unlink` rows.
     dropped: VecDeque<FileId>,
-    /// Found where uploads are staged when the process began.
+    /// Found where uploads are staged when the process began, and not settled yet.
     unsettled: Vec<FileId>,
+    /// What is in `unsettled` is to be tried now: once in each round, or a file that fails is tried without a pause.
+    settle: bool,
     /// There are rows in the store that are not in `dropped`.
     list: bool,
     /// Files that were tried last and are to be tried again.
@@ -78,21 +80,20 @@ impl Shared {
             }
             if queue.again.is_some_and(|at| at <= now) {
                 queue.again = None;
+                queue.settle = true;
                 queue.list = true;
             }
             if !queue.dropped.is_empty() {
                 let count = self.settings.limits.unlinks_at_a_time.min(queue.dropped.len());
                 return Job::Unlink(queue.dropped.drain(..count).collect());
             }
+            // Once a round, whatever comes of it: the rows are listed next.
+            if mem::take(&mut queue.settle) && !queue.unsettled.is_empty() {
+                return Job::Settle(queue.unsettled.clone());
+            }
             if mem::take(&mut queue.list) {
                 queue.failed = 0;
-                return if queue.unsettled.is_empty() {
-                    Job::List
-                } else {
-                    // The rows after them.
-                    queue.list = true;
-                    Job::Settle(mem::take(&mut queue.unsettled))
-                };
+                return Job::List;
             }
             self.at_rest.send_replace(queue.again.is_none());
             Job::Wait(queue.again)
@@ -101,6 +102,14 @@ impl Shared {
 
     fn is_closed(&self) -> bool {
         self.with(|queue| queue.closed)
+    }
+
+    /// All rows were read, and what they name is gone. The pauses start anew unless something else is to be tried
+    /// again: a list that works must not shorten the pauses of a file that cannot be settled.
+    fn listed(&self, pauses: &mut Pauses) {
+        if self.with(|queue| queue.again.is_none()) {
+            pauses.reset();
+        }
     }
 
     /// So many files, or rows, are to be tried again.
@@ -125,7 +134,8 @@ impl Unlinker {
         settings: Settings,
     ) -> Self {
         let closed = unsettled.is_none();
-        let queue = Queue { unsettled: unsettled.unwrap_or_default(), list: true, closed, ..Queue::default() };
+        let unsettled = unsettled.unwrap_or_default();
+        let queue = Queue { unsettled, settle: true, list: true, closed, ..Queue::default() };
         let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), watch::Sender::new(closed));
         let shared = Arc::new(Shared { queue, wake, at_rest, metrics, settings });
         let task = tokio::spawn(Worker { tables, content, shared: shared.clone() }.run());
@@ -227,7 +237,7 @@ impl Worker {
         }
         self.shared.metrics.unreadable(unlink::TABLE, unreadable);
         match failed {
-            0 => pauses.reset(),
+            0 => self.shared.listed(pauses),
             failed => self.shared.failed(failed, pauses),
         }
     }
@@ -250,8 +260,10 @@ impl Worker {
                 left.push(id);
             }
         }
-        if !left.is_empty() {
-            self.shared.with(|queue| queue.unsettled = left);
+        let failed = !left.is_empty();
+        self.shared.with(|queue| queue.unsettled = left);
+        if failed {
+            // They are counted where they wait.
             self.shared.failed(0, pauses);
         }
     }

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use rowdrive::drive::{Drive, Node, Settings, Thresholds};
-use rowdrive::schema::{CF, op, unlink};
+use rowdrive::schema::{CF, FileId, file, op, unlink};
 use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowChange};
 use tokio::sync::Notify;
 
@@ -83,6 +85,58 @@ async fn a_content_file_that_cannot_be_removed_holds_up_no_other() {
         std::fs::remove_dir(&stuck).unwrap();
         world.nothing_left_over().await;
     }
+}
+
+/// A file in the place of the folder where a committed upload belongs: it stays staged.
+#[tokio::test(start_paused = true)]
+async fn staged_content_that_cannot_be_settled_is_tried_with_pauses_and_holds_up_no_rows() {
+    // Pauses of 2, 4, 8, 16 and then 20 ms each.
+    const TRIES: usize = 14;
+    let mut world = World::with(pieces(1), SET_UP).await;
+    world.idle().await;
+    let settled = content_file(&world, "/a/c/g").await;
+    let Node::File { entry, .. } = world.drive.stat(&path("/a/c/g")).await.unwrap() else { panic!("no file") };
+    world.drive.close().await;
+    // As a process leaves it that stops between its commit and the end of its upload.
+    let (folder, new) = (settled.parent().unwrap(), world.data.path().join("content/new"));
+    let staged = new.join(settled.file_name().unwrap());
+    let aside = world.data.path().join("aside");
+    std::fs::rename(&settled, &staged).unwrap();
+    std::fs::rename(folder, &aside).unwrap();
+    std::fs::write(folder, "in the way").unwrap();
+    let left = Plan { finish: vec![unlink::make(FileId::random())], ..Plan::default() };
+    assert_eq!(world.tables.commit(left).await.unwrap(), Outcome::Committed);
+
+    let (tries, row) = (Arc::new(AtomicUsize::new(0)), entry.id.key());
+    let count = tries.clone();
+    world.store.reading(move |read| {
+        let many = read.table == file::TABLE && read.row == row && count.fetch_add(1, Ordering::SeqCst) >= 2 * TRIES;
+        // Who never pauses is stopped here, or the paused clock would stand still.
+        async move {
+            if many {
+                std::future::pending().await
+            }
+        }
+    });
+    world.restart().await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let tried = tries.load(Ordering::SeqCst);
+    assert!((2..=TRIES).contains(&tried), "it was tried {tried} times");
+    assert!(staged.exists());
+    assert_eq!(world.count(unlink::TABLE, "cf").await, 0, "rows of an earlier process stay");
+    let mut metrics = Registry::default();
+    world.drive.register(&mut metrics);
+    let mut text = String::new();
+    encode(&mut text, &metrics).unwrap();
+    assert!(text.contains("cleanup_waiting 1\n"), "{text}");
+
+    // The fault passes.
+    world.store.reading(|_| async {});
+    std::fs::remove_file(folder).unwrap();
+    std::fs::rename(&aside, folder).unwrap();
+    world.idle().await;
+    assert!(settled.exists() && !staged.exists());
+    world.nothing_left_over().await;
 }
 
 #[tokio::test]

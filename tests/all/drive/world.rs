@@ -132,7 +132,7 @@ impl World {
     }
 
     /// Cells of a family, over all rows.
-    async fn count(&self, table: &'static str, family: &'static str) -> usize {
+    pub async fn count(&self, table: &'static str, family: &'static str) -> usize {
         let range = RowRange::all();
         let scan = ScanAsk { table, range, ask: Ask::families(&[family]), limit: 10_000, reverse: false };
         let rows = self.tables.scan(&scan).await.unwrap();
