@@ -3,8 +3,11 @@
 //! A log that lost its end looks like one that a crash has torn. After an orderly end no crash is to blame, so a log
 //! that is shorter than it was then, or gone, is damage. The file is removed before RocksDB opens the folder: what is
 //! found without it was not closed.
+//!
+//! A log that a crash or a full disk has torn may outlive the next start, if there is no room for tables of what it
+//! holds: which ones were torn is noted too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,16 +26,19 @@ struct Closed {
     current: String,
     /// Bytes of the logs by name.
     logs: BTreeMap<String, u64>,
+    /// The names of those that were torn.
+    #[serde(default)]
+    torn: BTreeSet<String>,
 }
 
-/// Compares the logs with what they were when the store was closed; tells whether it was.
-pub(super) fn verify(dir: &Path) -> Result<bool> {
+/// Compares the logs with what they were when the store was closed; tells, if it was, which were torn.
+pub(super) fn verify(dir: &Path) -> Result<Option<BTreeSet<String>>> {
     let Some(closed) = fs::read(dir.join(NAME)).ok().and_then(|bytes| serde_json::from_slice::<Closed>(&bytes).ok())
     else {
-        return Ok(false);
+        return Ok(None);
     };
     if fs::read_to_string(dir.join("CURRENT")).ok() != Some(closed.current) {
-        return Ok(false);
+        return Ok(None);
     }
     let now = lengths(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
     for (name, was) in &closed.logs {
@@ -43,7 +49,7 @@ pub(super) fn verify(dir: &Path) -> Result<bool> {
             return Err(StoreError::Damaged(format!("{}: {found}, and had {was} when closed", path.display())));
         }
     }
-    Ok(true)
+    Ok(Some(closed.torn))
 }
 
 /// Called before the folder is opened for writing.
@@ -56,10 +62,7 @@ pub(super) fn forget(dir: &Path) -> io::Result<()> {
 }
 
 fn lengths(dir: &Path) -> io::Result<BTreeMap<String, u64>> {
-    let named = |path: PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((name, path.metadata()?.len()))
-    };
+    let named = |path: PathBuf| Ok((logs::name(&path), path.metadata()?.len()));
     logs::list(dir)?.into_iter().map(named).collect()
 }
 
@@ -76,7 +79,8 @@ impl Note {
     }
 
     fn write(&self) -> io::Result<()> {
-        let closed = Closed { current: fs::read_to_string(self.dir.join("CURRENT"))?, logs: lengths(&self.dir)? };
+        let current = fs::read_to_string(self.dir.join("CURRENT"))?;
+        let closed = Closed { current, logs: lengths(&self.dir)?, torn: logs::torn(&self.dir)? };
         let new = self.dir.join(format!("{NAME}.new"));
         let mut file = File::create(&new)?;
         file.write_all(&serde_json::to_vec(&closed)?)?;

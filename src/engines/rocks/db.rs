@@ -347,7 +347,7 @@ fn families<'a>(tuning: &Tuning, tables: impl Iterator<Item = &'a TableSpec>) ->
 fn recover(dir: &Path, options: &mut rocksdb::Options, specs: &Specs) -> Result<()> {
     let made = specs.tables().iter().any(|table| specs.is_made(&table.name));
     let closed = closed::verify(dir)?;
-    options.set_wal_recovery_mode(match logs::examine(dir, made, closed)? {
+    options.set_wal_recovery_mode(match logs::examine(dir, made, closed.as_ref())? {
         // Any record whose checksum is wrong is refused a second time, by RocksDB.
         Tail::Cut => DBRecoveryMode::TolerateCorruptedTailRecords,
         // Nothing but the end was found to be so, and RocksDB must pass over it.

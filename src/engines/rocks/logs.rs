@@ -9,6 +9,7 @@
 //! a batch: sequence number of its first change (8), number of changes (4), changes. `MANIFEST` is such a log too,
 //! of other records.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -40,10 +41,10 @@ pub(super) enum Tail {
 }
 
 /// Reads all logs and the `MANIFEST`, and changes nothing. `made`: whether the database was ever written to; `closed`:
-/// whether it ended in order, so that no log is torn.
+/// if it ended in order, the names of the logs that were torn then, as they were: no other is.
 ///
 /// Errors: `Damaged` naming the file and the place.
-pub(super) fn examine(dir: &Path, made: bool, closed: bool) -> Result<Tail> {
+pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<Tail> {
     let mut tail = Tail::Cut;
     let mut unfinished: Option<(PathBuf, Log)> = None;
     let logs = list(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
@@ -65,7 +66,7 @@ pub(super) fn examine(dir: &Path, made: bool, closed: bool) -> Result<Tail> {
             unfinished = None;
         }
         if let End::Torn { unwritten } = log.end {
-            if closed {
+            if closed.is_some_and(|torn| !torn.contains(&name(&path))) {
                 return Err(damaged(&path, "it is torn, although the store was closed in order"));
             }
             tail = if unwritten { Tail::Unwritten } else { tail };
@@ -104,6 +105,21 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     }
     logs.sort_unstable();
     Ok(logs.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The names of the logs that end in the middle of a record.
+pub(super) fn torn(dir: &Path) -> io::Result<BTreeSet<String>> {
+    let mut torn = BTreeSet::new();
+    for path in list(dir)? {
+        if let End::Torn { .. } = Scan::run(&path, Kind::Batches)?.end {
+            torn.insert(name(&path));
+        }
+    }
+    Ok(torn)
+}
+
+pub(super) fn name(log: &Path) -> String {
+    log.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn damaged(path: &Path, what: &str) -> StoreError {
