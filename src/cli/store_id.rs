@@ -2,6 +2,8 @@
 //! mounted must not be taken for an empty one.
 //!
 //! In `db/` it is a file, `store-id`, in `content/` the name of an empty folder, `store-<id>`: that is made in one step.
+//! It is `making-<id>` until `db/` bears the id too, so that a first start that was broken off is told from a store
+//! whose `db/` is not there.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -15,6 +17,7 @@ use uuid::Uuid;
 
 const FILE: &str = "store-id";
 const FOLDER: &str = "store-";
+const MAKING: &str = "making-";
 /// Content files, or rows, that are looked at to tell whether two sides without an id belong together.
 const SAMPLE: usize = 100;
 const SAMPLED_ROWS: usize = 10_000;
@@ -28,7 +31,7 @@ pub enum Apart {
     )]
     ContentMissing(PathBuf, PathBuf),
     #[error(
-        "there are files in {0}, and no tables in {1}. Is it not mounted, or was it lost? Mount or restore it, then \
+        "{0} is the content of a store, and there are no tables in {1}. Is it not mounted, or was it lost? Mount or restore it, then \
          start again"
     )]
     TablesMissing(PathBuf, PathBuf),
@@ -68,15 +71,19 @@ pub fn compare(data: &Path) -> Result<Sides> {
     };
     let tables = db.join("tables.json").exists() || db.join("CURRENT").exists();
     let of_db = of_db(&db).map_err(io(&db))?;
-    let of_content = of_content(&content).map_err(io(&content))?;
+    let of_content = of_content(&content, FOLDER).map_err(io(&content))?;
+    let making = self::of_content(&content, MAKING).map_err(io(&content))?;
     let files = || sample(&content).map(|sample| !sample.is_empty()).map_err(io(&content));
     match (of_db, of_content) {
         (Some(id), Some(other)) if id == other => Ok(Sides::Same),
         (Some(id), Some(other)) => Err(Apart::Different(db, content, id, other)),
+        // Broken off between the two marks.
+        (Some(id), None) if making == Some(id.clone()) => Ok(Sides::New),
         (Some(_), None) => Err(Apart::ContentMissing(content, db)),
         (None, _) if tables => Ok(Sides::Unmarked),
-        (None, _) if files()? => Err(Apart::TablesMissing(content, db)),
-        (None, _) => Ok(Sides::New),
+        (None, Some(_)) => Err(Apart::TablesMissing(content, db)),
+        (None, None) if files()? => Err(Apart::TablesMissing(content, db)),
+        (None, None) => Ok(Sides::New),
     }
 }
 
@@ -90,12 +97,14 @@ fn write(data: &Path) -> io::Result<()> {
     for dir in [&db, &content] {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
-    // IMPORTANT: content first: tables with an id, and content without one, are refused.
-    let id = match of_content(&content)? {
+    // IMPORTANT: content first, and its last name last: tables with an id, and content without one, are refused, and
+    // so is content with an id beside no tables.
+    let (marked, making) = (of_content(&content, FOLDER)?, of_content(&content, MAKING)?);
+    let id = match marked.clone().or(making) {
         Some(id) => id,
         None => {
             let id = Uuid::new_v4().to_string();
-            DirBuilder::new().mode(0o700).create(content.join(format!("{FOLDER}{id}")))?;
+            DirBuilder::new().mode(0o700).create(content.join(format!("{MAKING}{id}")))?;
             id
         }
     };
@@ -106,11 +115,19 @@ fn write(data: &Path) -> io::Result<()> {
     writeln!(file, "{id}")?;
     file.sync_all()?;
     fs::rename(new, db.join(FILE))?;
-    File::open(db)?.sync_all()
+    File::open(db)?.sync_all()?;
+    if marked.is_none() {
+        fs::rename(content.join(format!("{MAKING}{id}")), content.join(format!("{FOLDER}{id}")))?;
+        File::open(content)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Holds two sides without an id against each other: content that the tables do not know, or the other way round, is
 /// not of this store.
+///
+/// Of the tables the first rows alone are looked at: a store whose large files all come later is taken to have none,
+/// and passes whatever its content is.
 pub async fn belong_together(data: &Path, tables: &Tables) -> Result<()> {
     let (db, content) = (data.join("db"), data.join("content"));
     let strange = || Apart::Strange(content.clone(), db.clone());
@@ -148,9 +165,9 @@ fn of_db(db: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// All ids that it bears: of several none is right.
-fn of_content(content: &Path) -> io::Result<Option<String>> {
-    let mut ids = names(content)?.into_iter().filter_map(|name| Some(name.strip_prefix(FOLDER)?.to_owned()));
+/// All ids that it bears in such names: of several none is right.
+fn of_content(content: &Path, prefix: &str) -> io::Result<Option<String>> {
+    let mut ids = names(content)?.into_iter().filter_map(|name| Some(name.strip_prefix(prefix)?.to_owned()));
     let mut ids: Vec<_> = ids.by_ref().collect();
     ids.sort();
     Ok(if ids.is_empty() { None } else { Some(ids.join(" and ")) })

@@ -95,6 +95,50 @@ async fn parts_of_two_stores_are_not_opened_together() {
     assert!(said.contains("belong together"), "{said}");
 }
 
+/// Starts, and the file is there.
+async fn small_is_there(data: &Path, there: bool) {
+    let (server, client) = (Server::start_on(data, &[]), Client::new());
+    let read = client.get(server.url("/v1/fs/small")).send().await.unwrap();
+    assert_eq!(read.status(), if there { StatusCode::OK } else { StatusCode::NOT_FOUND });
+    if !there {
+        assert_eq!(put(&client, &server, "/v1/fs/small", b"few".to_vec()).await.0, StatusCode::CREATED);
+    }
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_hold_all_there_is_are_missed_if_they_are_not_mounted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, aside) = (scratch.path().join("data"), scratch.path().join("aside"));
+    small_is_there(&data, false).await;
+    fs::rename(data.join("db"), &aside).unwrap();
+    fs::create_dir(data.join("db")).unwrap();
+    let said = refused(&data);
+    assert!(said.contains("data/db") && said.contains("mounted"), "{said}");
+    fs::remove_dir(data.join("db")).unwrap();
+    fs::rename(&aside, data.join("db")).unwrap();
+    small_is_there(&data, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_start_that_was_broken_off_between_the_marks_goes_on() {
+    let id = "8d1c5a0e-2f7b-4c55-9d0a-6f7f3a1b2c3d";
+    for db_marked in [false, true] {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        fs::create_dir_all(data.join("content").join(format!("making-{id}"))).unwrap();
+        fs::create_dir(data.join("db")).unwrap();
+        if db_marked {
+            fs::write(data.join("db/store-id"), format!("{id}\n")).unwrap();
+        }
+        small_is_there(&data, false).await;
+        assert!(data.join(format!("content/store-{id}")).is_dir());
+        assert!(!data.join(format!("content/making-{id}")).exists());
+        assert_eq!(fs::read_to_string(data.join("db/store-id")).unwrap().trim_end(), id);
+        small_is_there(&data, true).await;
+    }
+}
+
 /// Takes the ids away, as in a folder of an older version.
 fn unmark(data: &Path) {
     fs::remove_file(data.join("db/store-id")).unwrap();
