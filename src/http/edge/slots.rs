@@ -67,6 +67,8 @@ pub struct Slot {
     number: u64,
     evicted: Arc<Notify>,
     at_work: AtomicBool,
+    /// An answer has ended since the last flush.
+    ended: AtomicBool,
 }
 
 impl Slots {
@@ -87,7 +89,8 @@ impl Slots {
         let state = State::Waiting(Instant::now());
         taken.slots.insert(number, Held { address, state, stalled: None, evicted: evicted.clone() });
         *taken.of_address.entry(address).or_default() += 1;
-        Some(Slot { slots: self.clone(), number, evicted, at_work: AtomicBool::new(false) })
+        let (at_work, ended) = <(AtomicBool, AtomicBool)>::default();
+        Some(Slot { slots: self.clone(), number, evicted, at_work, ended })
     }
 
     /// Evicts one connection for the sake of the process, if one may go.
@@ -145,10 +148,15 @@ impl Slot {
     /// The HTTP library has all of the answer.
     pub fn ended(&self) {
         self.change(|held| held.state = State::Answering { ended: true });
+        self.ended.store(true, Ordering::Relaxed);
     }
 
     /// The socket has all that the HTTP library had.
     pub fn flushed(&self) {
+        // Most flushes are in the midst of an answer: they need not lock.
+        if !self.ended.swap(false, Ordering::Relaxed) {
+            return;
+        }
         self.change(|held| {
             if matches!(held.state, State::Answering { ended: true }) {
                 held.state = State::Waiting(Instant::now());

@@ -117,9 +117,12 @@ impl AsyncWrite for Socket {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        // The HTTP library flushes the socket only when it has written all it had.
-        if matches!(flushed, Poll::Ready(Ok(()))) && self.unsent {
-            (self.unsent, self.sent, self.stalled) = (false, 0, Duration::ZERO);
+        // The HTTP library flushes the socket only when it has written all it had, and once more after it let go of an
+        // answer: the last byte may have gone before that.
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            if self.unsent {
+                (self.unsent, self.sent, self.stalled) = (false, 0, Duration::ZERO);
+            }
             self.slot.flushed();
         }
         flushed

@@ -54,6 +54,31 @@ async fn an_answer_that_is_not_sent_to_its_end_is_not_spoilt_by_an_eviction() {
     assert!(found.is_empty(), "wrong bytes in answers of {found:?} bytes");
 }
 
+/// The answers are of sizes at which the HTTP library's buffer is full with the last piece, and of others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_has_had_its_whole_answer_makes_room() {
+    let kept_out = |size: usize| async move {
+        let head = Duration::from_secs(3600);
+        let live = live_with(Limits { connections: 1, head, ..Limits::default() }).await;
+        live.site.put("/v1/fs/f", bytes(size)).await.is(201);
+        let mut idle = live.connect().await;
+        idle.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let got = all(&mut idle, Duration::from_secs(1)).await;
+        assert!(got.ends_with(&bytes(size)));
+        // The client may have the last byte before the server knows that it is sent.
+        for _ in 0..50 {
+            if read_until_answered(&mut live.connect().await).await.starts_with("HTTP/1.1 200 ") {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Some(size)
+    };
+    let found = join_all([100, 300 << 10, 512 << 10, 1 << 20, 3 << 20, 10_000_000].map(kept_out)).await;
+    let found: Vec<usize> = found.into_iter().flatten().collect();
+    assert!(found.is_empty(), "nobody is let in after answers of {found:?} bytes");
+}
+
 async fn read_until_answered(socket: &mut TcpStream) -> String {
     socket.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     read_until(socket, "\r\n\r\n").await
