@@ -3,6 +3,8 @@
 //! the tables' own work.
 //!
 //! The bytes of an upload are *promised* to it first, then *on their way* to the disk, then counted by the file system.
+//! A promise goes only so far ahead of what has come, and all promises together keep no upload out of more than half
+//! of the room: a client that says that it will send much, and does not, leaves room for others.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +15,8 @@ use super::error::ContentError;
 pub const RESERVE: u64 = 64 << 20;
 /// Of a small file system, this part is left alone at most.
 const PART: u64 = 8;
+/// An upload is promised so many bytes at most at a time; as they come, the next ones.
+const AHEAD: u64 = 64 << 20;
 
 /// Bytes of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +47,16 @@ impl Room {
     /// A file system that does not say what is free is taken to have room.
     pub fn promise(self: &Arc<Self>, bytes: u64, space: Option<Space>) -> Result<Promise, ContentError> {
         let mut taken = self.lock();
-        let before = if bytes > 0 { taken.promised } else { 0 };
+        let before = if bytes > 0 { taken.promised.min(self.spare(space) / 2) } else { 0 };
         self.check(space, before.saturating_add(taken.on_the_way).saturating_add(bytes))?;
-        taken.promised = taken.promised.saturating_add(bytes);
+        taken.promised = taken.promised.saturating_add(bytes.min(AHEAD));
         drop(taken);
         Ok(Promise { room: self.clone(), left: bytes })
+    }
+
+    /// What is free beside the reserve.
+    fn spare(&self, space: Option<Space>) -> u64 {
+        space.map_or(u64::MAX, |Space { free, total }| free.saturating_sub(self.reserve.min(total / PART)))
     }
 
     /// Whether so many bytes may be taken on top of what the file system counts.
@@ -70,6 +79,7 @@ impl Room {
 #[derive(Debug)]
 pub struct Promise {
     room: Arc<Room>,
+    /// Of the length that it said. The first [`AHEAD`] of them are promised.
     left: u64,
 }
 
@@ -79,9 +89,9 @@ impl Promise {
     pub fn write(&mut self, bytes: u64, space: Option<Space>) -> Result<OnTheWay, ContentError> {
         let mut taken = self.room.lock();
         self.room.check(space, taken.on_the_way.saturating_add(bytes))?;
-        let of_promise = self.left.min(bytes);
-        self.left -= of_promise;
-        taken.promised = taken.promised.saturating_sub(of_promise);
+        let before = self.left.min(AHEAD);
+        self.left = self.left.saturating_sub(bytes);
+        taken.promised = taken.promised.saturating_sub(before).saturating_add(self.left.min(AHEAD));
         taken.on_the_way = taken.on_the_way.saturating_add(bytes);
         drop(taken);
         Ok(OnTheWay { room: self.room.clone(), bytes })
@@ -91,7 +101,7 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         let mut taken = self.room.lock();
-        taken.promised = taken.promised.saturating_sub(self.left);
+        taken.promised = taken.promised.saturating_sub(self.left.min(AHEAD));
     }
 }
 
@@ -124,18 +134,18 @@ mod tests {
     #[test]
     fn uploads_together_do_not_take_the_reserve() {
         let room = Room::new(1_000);
-        let first = room.promise(600, space(2_000)).unwrap();
-        assert!(is_full(room.promise(401, space(2_000))));
-        let mut second = room.promise(400, space(2_000)).unwrap();
-        assert!(is_full(room.promise(1, space(2_000))));
+        let first = room.promise(400, space(2_000)).unwrap();
+        assert!(is_full(room.promise(601, space(2_000))));
+        let mut second = room.promise(600, space(2_000)).unwrap();
+        assert!(is_full(room.promise(501, space(2_000))));
         // Nothing is promised to a small file, or one of unknown length: the reserve is whole.
         let mut unknown = room.promise(0, space(2_000)).unwrap();
         assert!(is_full(room.promise(0, space(999))));
         // A piece is promised, then on its way, then counted by the file system: once at any time.
         let piece = second.write(300, space(2_000)).unwrap();
-        assert!(is_full(room.promise(1, space(2_000))) && is_full(unknown.write(701, space(2_000))));
+        assert!(is_full(room.promise(201, space(2_000))) && is_full(unknown.write(701, space(2_000))));
         drop(piece);
-        assert!(is_full(room.promise(1, space(1_700))));
+        assert!(is_full(room.promise(351, space(1_700))));
         assert!(unknown.write(700, space(1_700)).is_ok());
         // Another program has taken it.
         assert!(is_full(second.write(100, space(1_099))));
@@ -143,6 +153,35 @@ mod tests {
         assert!(room.promise(1_000, space(2_000)).is_ok());
         let taken = room.lock();
         assert_eq!((taken.promised, taken.on_the_way), (0, 0));
+    }
+
+    #[test]
+    fn an_upload_is_promised_no_more_than_a_part_of_a_large_disk() {
+        let space = Some(Space { free: 1 << 40, total: 1 << 41 });
+        let room = Room::new(1_000);
+        assert!(is_full(room.promise(1 << 40, space)), "more than is free");
+        let mut all = room.promise((1 << 40) - 1_000, space).unwrap();
+        let other = room.promise((1 << 40) - 1_000 - AHEAD, space).unwrap();
+        assert_eq!(room.lock().promised, 2 * AHEAD);
+        // The next ones are promised as some come, until no more than that are left.
+        drop(all.write(AHEAD, space).unwrap());
+        assert_eq!(room.lock().promised, 2 * AHEAD);
+        drop(all.write((1 << 40) - 2_000 - AHEAD, space).unwrap());
+        assert_eq!(room.lock().promised, AHEAD + 1_000);
+        drop(all.write(5_000, space).unwrap());
+        assert_eq!(room.lock().promised, AHEAD);
+        drop((all, other));
+        assert_eq!(room.lock().promised, 0);
+    }
+
+    #[test]
+    fn many_promises_leave_half_of_the_room_to_one_that_comes() {
+        let room = Room::new(1_000);
+        let many: Vec<_> = [1_000, 500, 500, 500, 500].map(|bytes| room.promise(bytes, space(2_000)).unwrap()).into();
+        assert!(is_full(room.promise(501, space(2_000))));
+        assert!(room.promise(500, space(2_000)).is_ok());
+        drop(many);
+        assert!(room.promise(1_000, space(2_000)).is_ok());
     }
 
     #[test]

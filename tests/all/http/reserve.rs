@@ -82,6 +82,25 @@ async fn an_upload_that_does_not_fit_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_declares_all_that_is_free_does_not_keep_others_out() {
+    let small = Small::start();
+    let room = small.free() - RESERVE;
+    let (status, mut slow) = small.asked("slow", room - (4 << 20)).await;
+    assert_eq!(status, "100");
+    slow.write_all(&[7; 1024]).await.unwrap();
+    // They fill what the first one left over, as far as it goes.
+    let mut more = Vec::new();
+    for _ in 0..8 {
+        more.push(small.asked("more", 1 << 20).await);
+    }
+    let client = reqwest::Client::new();
+    let put = client.put(small.server.url("/v1/fs/other")).body(vec![1; 2 << 20]).send().await.unwrap();
+    assert_eq!(put.status(), 201);
+    // More than what is free now is refused as before.
+    assert_eq!(small.asked("too-much", room).await.0, "507");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upload_of_unknown_length_stops_before_the_reserve() {
     let small = Small::start();
     let client = reqwest::Client::new();
