@@ -4,7 +4,9 @@
 //! whatever clients do. A quarter is for small buffers alone: a request for a small file does not wait behind large
 //! ones.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
@@ -28,7 +30,15 @@ struct Inner {
     limited: bool,
     small: Lane,
     large: Lane,
+    queue: Mutex<Queue>,
     seen: Seen,
+}
+
+/// Since when each one waits, by number: the first one has waited longest.
+#[derive(Debug, Default)]
+struct Queue {
+    next: u64,
+    since: BTreeMap<u64, Instant>,
 }
 
 #[derive(Debug)]
@@ -58,13 +68,14 @@ impl Budget {
         let seen = Seen::default();
         seen.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let small = Lane::new((bytes / SMALL_PART).max(SMALL));
-        Self(Arc::new(Inner { limited: true, small, large: Lane::new(bytes - bytes / SMALL_PART), seen }))
+        let large = Lane::new(bytes - bytes / SMALL_PART);
+        Self(Arc::new(Inner { limited: true, small, large, queue: Mutex::default(), seen }))
     }
 
     /// A budget that is never used up, nor counted.
     pub fn unlimited() -> Self {
         let [small, large] = [Lane::new(0), Lane::new(0)];
-        Self(Arc::new(Inner { limited: false, small, large, seen: Seen::default() }))
+        Self(Arc::new(Inner { limited: false, small, large, queue: Mutex::default(), seen: Seen::default() }))
     }
 
     pub fn register(&self, registry: &mut Registry) {
@@ -81,10 +92,7 @@ impl Budget {
         if let Some(permit) = self.try_take(bytes) {
             return permit;
         }
-        let seen = &self.0.seen;
-        seen.waited.inc();
-        seen.waiting.inc();
-        let _waiting = Waiting(seen.waiting.clone());
+        let _waiting = Waiting::begin(&self.0);
         let (lane, pages) = self.lane(bytes);
         // It fails only if the semaphore is closed, and nobody closes it.
         self.permit(lane.pages.clone().acquire_many_owned(pages).await.ok())
@@ -103,6 +111,14 @@ impl Budget {
     /// Whether somebody waits: who holds memory without using it should let it go.
     pub fn is_short(&self) -> bool {
         self.0.seen.waiting.get() > 0
+    }
+
+    /// For how long the one has waited that has waited longest; zero if nobody waits.
+    pub fn waited(&self) -> Duration {
+        if !self.is_short() {
+            return Duration::ZERO;
+        }
+        self.0.queue().since.first_key_value().map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
     fn lane(&self, bytes: usize) -> (&Lane, u32) {
@@ -126,11 +142,34 @@ impl Lane {
     }
 }
 
-struct Waiting(Gauge);
+impl Inner {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
-impl Drop for Waiting {
+/// Somebody waits, until this is dropped.
+struct Waiting<'a> {
+    of: &'a Inner,
+    number: u64,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(of: &'a Inner) -> Self {
+        let mut queue = of.queue();
+        let number = queue.next;
+        queue.next += 1;
+        queue.since.insert(number, Instant::now());
+        of.seen.waited.inc();
+        of.seen.waiting.inc();
+        Self { of, number }
+    }
+}
+
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.dec();
+        self.of.queue().since.remove(&self.number);
+        self.of.seen.waiting.dec();
     }
 }
 
@@ -189,6 +228,7 @@ mod tests {
         assert!(budget.try_take(SMALL + 1).is_none() && !budget.is_short());
         let mut third = Box::pin(budget.take(MIB));
         assert!((&mut third).now_or_never().is_none() && budget.is_short());
+        assert!(budget.waited() > Duration::ZERO);
         assert_eq!(budget.0.seen.used.get(), 3 * MIB as i64);
         drop(second);
         drop(third.await);
@@ -197,7 +237,7 @@ mod tests {
         let mut fourth = Box::pin(budget.take(2 * MIB));
         assert!((&mut fourth).now_or_never().is_none() && budget.is_short());
         drop(fourth);
-        assert!(!budget.is_short() && budget.try_take(MIB).is_some());
+        assert!(!budget.is_short() && budget.waited() == Duration::ZERO && budget.try_take(MIB).is_some());
         drop(first);
         assert_eq!(budget.0.seen.used.get(), 0);
         // More than there is in all is all there is.

@@ -1,5 +1,6 @@
 //! Clients that are too slow: no byte of a body or of an answer for a while, or too few of them in all. While others
-//! wait for memory, that while is short: what a client that has stalled holds is for them.
+//! wait for memory, that while is short: what a client that has stalled holds is for them. The longer they wait, the
+//! more a body must have brought: the slowest ones go first, and no more of them than it takes.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,6 +18,9 @@ use crate::http::Limits;
 pub const RATE: u64 = 1024;
 /// How long a client may stall while others wait for memory.
 const SHORT: Duration = Duration::from_secs(5);
+/// How many times the rate doubles at most while others wait for memory: to 64 KiB a second, which an honest client
+/// far away may send.
+const DOUBLED: u64 = 6;
 /// How often it is looked whether they do.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -71,17 +75,27 @@ pub struct Paced {
     begun: Option<Instant>,
     received: u64,
     stall: Option<Stall>,
+    /// How long its client was waited for, before this stall.
+    awaited: Duration,
 }
 
 impl Paced {
     pub fn new(body: Body, patience: Patience) -> Self {
-        Self { body, patience, begun: None, received: 0, stall: None }
+        Self { body, patience, begun: None, received: 0, stall: None, awaited: Duration::ZERO }
     }
 
     /// Whether too little has come for the time that it took.
     fn is_slow(&self, begun: Instant) -> bool {
         let took = begun.elapsed();
         took >= self.patience.limits.body_grace && self.received < took.as_secs() * RATE
+    }
+
+    /// Whether it goes for the sake of others. The rate that is asked of it doubles with every second for which
+    /// somebody has been waiting for memory. What the server itself is late does not count.
+    fn is_in_the_way(&self) -> bool {
+        let waited = self.patience.memory.waited().as_secs().min(DOUBLED);
+        let awaited = self.awaited + self.stall.as_ref().map_or(Duration::ZERO, Stall::lasted);
+        waited > 0 && awaited >= SHORT && self.received < awaited.as_secs().saturating_mul(RATE << waited)
     }
 }
 
@@ -94,14 +108,17 @@ impl http_body::Body for Paced {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, Bytes::len) as u64;
-                self.stall = None;
-                if self.is_slow(begun) {
+                let stalled = self.stall.take().map_or(Duration::ZERO, |stall| stall.lasted());
+                self.awaited += stalled;
+                if self.is_slow(begun) || self.is_in_the_way() {
                     Poll::Ready(Some(Err(axum::Error::new(Slow))))
                 } else {
                     Poll::Ready(Some(Ok(frame)))
                 }
             }
             Poll::Ready(other) => Poll::Ready(other),
+            // Comes here again every second, as long as it stalls.
+            Poll::Pending if self.is_in_the_way() => Poll::Ready(Some(Err(axum::Error::new(Slow)))),
             Poll::Pending => {
                 let Self { patience, stall, .. } = &mut *self;
                 let stall = stall.get_or_insert_with(|| Stall::begin(patience.limits.body_idle));

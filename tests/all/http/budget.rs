@@ -126,3 +126,30 @@ async fn memory_stays_in_its_bound_with_thousands_of_stalled_clients() {
     }
     honest(&client, &server, &content, 3).await;
 }
+
+/// Slow as they are, they send all the time, and more than the least that is asked of a body.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_uploads_do_not_keep_the_memory_while_others_wait() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = Server::start_on(&scratch.path().join("data"), &["--memory", "32MiB"]);
+    let client = Client::new();
+    let content = bytes(1 << 20);
+    let put = client.put(server.url("/v1/fs/small")).body("small").send().await.unwrap();
+    assert_eq!(put.status(), 201);
+    let mut slow = Vec::new();
+    for n in 0..20 {
+        let mut upload = TcpStream::connect(&server.address).await.unwrap();
+        let head = format!("PUT /v1/fs/slow/{n} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n");
+        upload.write_all(head.as_bytes()).await.unwrap();
+        slow.push(tokio::spawn(async move {
+            while upload.write_all(&[7; 2000]).await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for round in 0..3 {
+        honest(&client, &server, &content, round).await;
+    }
+    slow.iter().for_each(tokio::task::JoinHandle::abort);
+}
