@@ -11,6 +11,7 @@
 mod bring;
 mod content;
 mod generations;
+mod heal;
 mod progress;
 mod server;
 mod source;
@@ -22,23 +23,25 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use rowdrive::check::CheckError;
+use rowdrive::check::{CheckError, Summary};
 use rowdrive::content::ContentError;
 use rowdrive::migrate::{LATEST, MigrateError};
-use rowdrive::schema::Timestamp;
+use rowdrive::schema::{FileId, Timestamp};
 use rowdrive::table::StoreError;
 
 use super::store_id::Apart;
 use super::{Ended, size};
 use bring::Bring;
-pub use bring::{make, sync_all};
+pub use bring::{keep_time, make, sync_all};
 use content::Contents;
 use generations::Generations;
 pub use generations::{Manifest, find};
+use heal::{Heal, Sample, State};
 pub use progress::Progress;
 pub use server::{Backups, remove};
 use source::Source;
 pub use store::digest;
+use verify::inspect;
 pub use verify::{OpenCopy, verify};
 
 /// Copy a drive as it is at one instant, while it is served or stopped.
@@ -128,7 +131,8 @@ impl Backup {
         let generations = Generations::open(&self.to, &data)?;
         let partial = generations.partial()?;
         let complete = generations.complete()?;
-        let last = complete.last();
+        // What may be damaged is not linked.
+        let last = complete.iter().rev().find(|one| !one.manifest.damaged);
         let mut progress = Progress::new();
         let mut bring = Bring::new(&partial);
         let earlier = last.map(|last| last.path.as_path());
@@ -141,14 +145,20 @@ impl Backup {
         let copy = OpenCopy::open(&partial, memory).await?;
         progress.stage("the last content files");
         let mut contents = Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress };
-        contents.named(&copy.tables).await?;
+        let sample = contents.named(&copy.tables).await?;
         bring.finish()?;
         // From here on the source may remove what it wants to.
         source.end().await?;
 
-        let summary = verify(&copy, &partial, self.verify, &mut progress).await?;
+        for path in &bring.differing {
+            progress.print(&format!(
+                "{}, of an earlier backup, differs from what the drive has: it was brought anew",
+                path.display()
+            ));
+        }
+        let heal = Heal { data: &data, partial: &partial, complete: &complete, tables: &copy.tables };
+        let (summary, damaged) = self.check(&copy, &heal, &sample, &mut progress).await?;
         copy.close().await;
-        let damaged = !summary.is_right();
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();
         let manifest = Manifest { format: 1, program, schema: LATEST, made, files: summary.files, damaged, db };
@@ -161,5 +171,31 @@ impl Backup {
         writeln!(out, "{}: {} files, {} bytes; {}", path.display(), summary.files, summary.bytes, bring.in_words())?;
         out.flush()?;
         Ok(if damaged { Ended::WithFailures } else { Ended::Done })
+    }
+
+    /// Whether it is damaged, after what can be brought anew was. Some of its content is read in any case.
+    async fn check(
+        &self,
+        copy: &OpenCopy,
+        heal: &Heal<'_>,
+        sample: &Sample,
+        progress: &mut Progress,
+    ) -> Result<(Summary, bool)> {
+        let (mut summary, rotten) = inspect(copy, heal.partial, self.verify, progress).await?;
+        for finding in rotten {
+            let id = uuid::Uuid::parse_str(&finding.row).ok().map(FileId);
+            let state = match id {
+                Some(id) => heal.one(id, progress).await?,
+                None => State::Damaged,
+            };
+            if state == State::Mended {
+                summary.repaired += 1;
+            } else {
+                progress.print(&finding.to_string());
+            }
+        }
+        let rotten = if self.verify { 0 } else { heal.some(sample, progress).await? };
+        let damaged = rotten > 0 || !summary.is_right();
+        Ok((summary, damaged))
     }
 }

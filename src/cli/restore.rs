@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::backup::{BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, make, of, verify};
+use super::backup::{BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, keep_time, make, of, verify};
 use super::{Ended, size};
 use folder::Folder;
 pub use folder::MARK;
@@ -76,6 +76,8 @@ fn copy(from: &Path, to: &Path, progress: &mut Progress) -> Result<()> {
             copy(&path, &to, progress)?;
         } else {
             progress.add(of(&path, fs::copy(&path, &to))?);
+            // By this the next backup knows it as the one it has.
+            let _ = keep_time(&path, &to);
         }
     }
     Ok(())

@@ -5,8 +5,9 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::{Result, of};
+use super::{Result, digest, of};
 
 /// Copies that share one sync, before they get their names.
 const FILES: usize = 1_000;
@@ -20,6 +21,8 @@ pub struct Bring {
     copied_bytes: u64,
     /// Files and bytes.
     new: (u64, u64),
+    /// Files of an earlier backup that are no longer as the drive has them.
+    pub differing: Vec<PathBuf>,
 }
 
 /// The ending of a temporary name.
@@ -27,7 +30,7 @@ const TEMPORARY: &str = "new";
 
 impl Bring {
     pub fn new(to: &Path) -> Self {
-        Self { to: to.to_owned(), copied: HashSet::new(), copied_bytes: 0, new: (0, 0) }
+        Self { to: to.to_owned(), copied: HashSet::new(), copied_bytes: 0, new: (0, 0), differing: Vec::new() }
     }
 
     /// Brings one file that never changes, to `name` below the backup: that of an earlier backup if it is given and
@@ -35,11 +38,12 @@ impl Bring {
     pub fn one(&mut self, earlier: Option<&Path>, from: &[PathBuf], name: &Path, size: u64) -> Result<()> {
         let to = self.to.join(name);
         // A file bears its name only once it is whole and durable.
-        if is_there(&to, size)? || self.copied.contains(&temporary(&to)) {
+        if self.copied.contains(&temporary(&to)) || is_as(&to, from, size)? {
             return Ok(());
         }
+        super::remove(&to)?;
         if let Some(earlier) = earlier
-            && is_there(earlier, size)?
+            && self.is_sound(earlier, from, size)?
             // Where links are not known, it is copied once more.
             && fs::hard_link(earlier, &to).is_ok()
         {
@@ -61,6 +65,14 @@ impl Bring {
         Ok(())
     }
 
+    fn is_sound(&mut self, earlier: &Path, from: &[PathBuf], size: u64) -> Result<bool> {
+        let is_sound = is_as(earlier, from, size)?;
+        if !is_sound && is_there(earlier, size)? {
+            self.differing.push(earlier.to_owned());
+        }
+        Ok(is_sound)
+    }
+
     fn link_or_copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         match fs::hard_link(from, to) {
             Ok(()) => return Ok(()),
@@ -70,6 +82,8 @@ impl Bring {
         }
         let temporary = temporary(to);
         self.copied_bytes += fs::copy(from, &temporary)?;
+        // By this the next backup knows it. A file system that keeps no times has it read again.
+        let _ = keep_time(from, &temporary);
         self.copied.insert(temporary);
         Ok(())
     }
@@ -105,6 +119,41 @@ fn temporary(to: &Path) -> PathBuf {
     name.push(".");
     name.push(TEMPORARY);
     name.into()
+}
+
+/// Whether the same file is there. One of another time is read: whoever changed it by mistake kept its size, perhaps.
+fn is_as(path: &Path, from: &[PathBuf], size: u64) -> Result<bool> {
+    if !is_there(path, size)? {
+        return Ok(false);
+    }
+    let Some(from) = from.iter().find(|from| from.is_file()) else { return Ok(true) };
+    match has_time(path, from) {
+        Ok(true) => return Ok(true),
+        Ok(false) => {}
+        // It was just removed from the drive: the rows will not name it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return of(from, Err(error)),
+    }
+    // What cannot be read is not the same.
+    let is_same = matches!((digest(path), digest(from)), (Ok(one), Ok(other)) if one == other);
+    if is_same {
+        let _ = keep_time(from, path);
+    }
+    Ok(is_same)
+}
+
+/// As exactly as file systems keep times: some to 2 s.
+fn has_time(path: &Path, from: &Path) -> io::Result<bool> {
+    let (one, other) = (fs::metadata(path)?.modified()?, fs::metadata(from)?.modified()?);
+    let apart = one.duration_since(other).unwrap_or_else(|error| error.duration());
+    let nanos = one.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+    Ok(apart < Duration::from_nanos(100) || (nanos % 10_000_000 == 0 && apart <= Duration::from_secs(2)))
+}
+
+/// Gives a file the time of another.
+pub fn keep_time(from: &Path, to: &Path) -> io::Result<()> {
+    let modified = fs::metadata(from)?.modified()?;
+    File::options().write(true).open(to)?.set_modified(modified)
 }
 
 /// Whether a file of this size is there.

@@ -12,6 +12,7 @@ use rowdrive::table::{Ask, Column, Tables};
 use uuid::Uuid;
 
 use super::bring::{Bring, make};
+use super::heal::Sample;
 use super::{BackupFailed, Progress, Result, of};
 
 /// Where content is, and where it goes.
@@ -43,8 +44,9 @@ impl Contents<'_> {
     }
 
     /// Brings what is missing of the content that the rows name, and removes what they do not name. The source keeps
-    /// every content file meanwhile.
-    pub async fn named(&mut self, tables: &Tables) -> Result<()> {
+    /// every content file meanwhile. Gives some of them.
+    pub async fn named(&mut self, tables: &Tables) -> Result<Sample> {
+        let mut sample = Sample::default();
         // IMPORTANT: staged files first: one that gets its place meanwhile is then found in one list or the other.
         let mut staged: BTreeMap<String, Vec<FileId>> = BTreeMap::new();
         for id in ids(&self.data.join(CONTENT).join(NEW))? {
@@ -67,6 +69,7 @@ impl Contents<'_> {
                 for id in large(tables, some).await? {
                     self.one(id)?;
                     wanted.insert(id.0);
+                    sample.add(id);
                 }
             }
             self.bring.finish()?;
@@ -80,11 +83,11 @@ impl Contents<'_> {
                 self.bring.copy(&entry.path(), &Path::new(CONTENT).join(entry.file_name()))?;
             }
         }
-        Ok(())
+        Ok(sample)
     }
 
     fn one(&mut self, id: FileId) -> Result<()> {
-        let name = Path::new(CONTENT).join(folder_of(id)).join(id.to_string());
+        let name = place(id);
         let staged = self.data.join(CONTENT).join(NEW).join(id.to_string());
         // It may get its place between two looks; it never goes back.
         let from = [self.data.join(&name), staged, self.data.join(&name)];
@@ -128,6 +131,11 @@ fn clear(folder: &Path, wanted: &HashSet<Uuid>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where a content file lies in a data folder.
+pub fn place(id: FileId) -> PathBuf {
+    Path::new(CONTENT).join(folder_of(id)).join(id.to_string())
 }
 
 fn folder_of(id: FileId) -> String {

@@ -45,7 +45,15 @@ pub fn bring(
         let table = matches!(path.extension().and_then(|e| e.to_str()), Some("sst" | "blob"));
         if table {
             let earlier = earlier.filter(|(_, entry)| entry.sha256 == sha256 && entry.size == size);
-            bring.one(earlier.as_ref().map(|(path, _)| path.as_path()), &[path], &below, size)?;
+            let earlier = earlier.map(|(path, _)| path).filter(|earlier| {
+                // It is linked only as it was written.
+                let is_sound = is_same_file(earlier, &path) || digest(earlier).is_ok_and(|found| found == sha256);
+                if !is_sound {
+                    bring.differing.push(earlier.clone());
+                }
+                is_sound
+            });
+            bring.one(earlier.as_deref(), &[path], &below, size)?;
         } else {
             bring.copy(&path, &below)?;
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rowdrive::check::{Options, Summary, Told, check};
+use rowdrive::check::{Finding, Kind, Options, Summary, Told, check};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
@@ -32,11 +32,30 @@ impl OpenCopy {
 
 /// Names what is wrong, and counts all. `content`: every byte of every file too.
 pub async fn verify(copy: &OpenCopy, data: &Path, content: bool, progress: &mut Progress) -> Result<Summary> {
+    let (summary, rotten) = inspect(copy, data, content, progress).await?;
+    for finding in rotten {
+        progress.print(&finding.to_string());
+    }
+    Ok(summary)
+}
+
+/// As [`verify`], but content files that are damaged are given, not named.
+pub async fn inspect(
+    copy: &OpenCopy,
+    data: &Path,
+    content: bool,
+    progress: &mut Progress,
+) -> Result<(Summary, Vec<Finding>)> {
+    let mut rotten = Vec::new();
     let options = Options { content, repair: false };
     let mut tell = |told: Told<'_>| match told {
         Told::Stage(stage) => progress.stage(stage),
         Told::Rows(rows) => progress.rows(rows as u64),
+        Told::Finding(finding) if finding.kind == Kind::ContentDamaged && finding.table == "content" => {
+            rotten.push(finding.clone());
+        }
         Told::Finding(finding) => progress.print(&finding.to_string()),
     };
-    Ok(check(&copy.tables, data, &options, &mut tell).await?)
+    let summary = check(&copy.tables, data, &options, &mut tell).await?;
+    Ok((summary, rotten))
 }

@@ -12,6 +12,7 @@ mod importing;
 mod logging;
 mod restarting;
 mod restoring;
+mod rotting;
 mod stopping;
 mod tree;
 

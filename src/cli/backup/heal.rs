@@ -1,0 +1,152 @@
+//! Content of a backup held to the digests in its rows. What has rotted in an earlier backup was linked into this one:
+//! it is brought anew from the drive, if the drive's own is sound.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rowdrive::content::{Body, Content, ContentError};
+use rowdrive::schema::file::{self, Attributes};
+use rowdrive::schema::{CF, FileId};
+use rowdrive::table::{Ask, Tables};
+
+use super::content::place;
+use super::generations::Generation;
+use super::{BackupFailed, Progress, Result, keep_time, of};
+
+/// Files that a run reads again without being told to, and bytes of them.
+const FILES: usize = 64;
+const BYTES: u64 = 256 << 20;
+
+/// Some of many, each with the same chance.
+#[derive(Default)]
+pub struct Sample {
+    of: usize,
+    ids: Vec<FileId>,
+}
+
+impl Sample {
+    pub fn add(&mut self, id: FileId) {
+        self.of += 1;
+        if self.ids.len() < FILES {
+            self.ids.push(id);
+        } else if let Some(other) = self.ids.get_mut(random(self.of)) {
+            *other = id;
+        }
+    }
+}
+
+fn random(below: usize) -> usize {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    usize::try_from((high ^ low) % (below.max(1) as u64)).unwrap_or_default()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Sound,
+    Mended,
+    Damaged,
+}
+
+pub struct Heal<'a> {
+    pub data: &'a Path,
+    pub partial: &'a Path,
+    pub complete: &'a [Generation],
+    pub tables: &'a Tables,
+}
+
+impl Heal<'_> {
+    /// Reads some of the files; tells how many are damaged, on the drive too.
+    pub async fn some(&self, sample: &Sample, progress: &mut Progress) -> Result<usize> {
+        progress.stage("a sample of the content files");
+        let (mut damaged, mut read) = (0, 0);
+        for id in &sample.ids {
+            let size = fs::metadata(self.partial.join(place(*id))).map_or(0, |found| found.len());
+            // A file that is larger than all that may be read is left to `--verify`.
+            if read + size > BYTES {
+                continue;
+            }
+            read += size;
+            damaged += usize::from(self.one(*id, progress).await? == State::Damaged);
+            progress.add(size);
+        }
+        Ok(damaged)
+    }
+
+    /// Reads one file of the backup, and brings it anew if it is not as its row says.
+    pub async fn one(&self, id: FileId, progress: &Progress) -> Result<State> {
+        let row = self.tables.get_many(file::TABLE, &[(id.key(), Ask::families(&[CF]))]).await;
+        let row = row.map_err(BackupFailed::Copy)?.into_iter().next();
+        // A row that cannot be read is told by the check.
+        let Some(Ok(Some(attributes))) = row.map(|row| Attributes::of(&row)) else { return Ok(State::Sound) };
+        let here = self.partial.join(place(id));
+        // One that is missing is told by the check.
+        if self.is_sound(id, &attributes).await? || !here.exists() {
+            return Ok(State::Sound);
+        }
+        let earlier = self.sharing(&here);
+        let earlier = if earlier.is_empty() { String::new() } else { format!(" (shared with {})", earlier.join(", ")) };
+        let name = place(id);
+        if self.bring(id, &here)? && self.is_sound(id, &attributes).await? {
+            progress.print(&format!(
+                "the earlier backup is damaged: {}{earlier} is not as it was stored; it was brought anew from the drive",
+                name.display()
+            ));
+            return Ok(State::Mended);
+        }
+        progress.print(&format!(
+            "{}{earlier} is damaged, and the drive has no sound one: it is damaged there too, or was just deleted",
+            name.display()
+        ));
+        Ok(State::Damaged)
+    }
+
+    /// The earlier backups that have the very same file of the disk.
+    fn sharing(&self, here: &Path) -> Vec<String> {
+        let (Some(this), Ok(name)) = (inode(here), here.strip_prefix(self.partial)) else { return Vec::new() };
+        let same = self.complete.iter().filter(|one| inode(&one.path.join(name)) == Some(this));
+        same.filter_map(|one| Some(one.path.file_name()?.to_string_lossy().into_owned())).collect()
+    }
+
+    async fn is_sound(&self, id: FileId, of: &Attributes) -> Result<bool> {
+        let (content, _) = Content::open(&self.partial.join("content")).await?;
+        let large = match content.open_large(id, of.size).await {
+            Ok(large) => large,
+            Err(ContentError::Gone(_) | ContentError::Damaged { .. } | ContentError::Io(_)) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        match Body::Large(large).verify(id, of.size, &of.digest).await {
+            Ok(()) => Ok(true),
+            // A disk that cannot read it any more, too.
+            Err(ContentError::Gone(_) | ContentError::Damaged { .. } | ContentError::Io(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies what the drive has over what has rotted; false if the drive has none.
+    fn bring(&self, id: FileId, here: &Path) -> Result<bool> {
+        let from = self.data.join(place(id));
+        let mut new = here.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        // Shared with the drive: there is only one.
+        if inode(&from).is_some() && inode(&from) == inode(here) {
+            return Ok(false);
+        }
+        match fs::copy(&from, &new) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return of(&from, Err(error)),
+        }
+        let _ = keep_time(&from, &new);
+        of(&new, File::open(&new).and_then(|file| file.sync_all()))?;
+        // A name of its own: the earlier backups keep the file that they have.
+        of(&new, fs::rename(&new, here))?;
+        Ok(true)
+    }
+}
+
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).map(|found| (found.dev(), found.ino())).ok()
+}

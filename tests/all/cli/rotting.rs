@@ -1,0 +1,86 @@
+//! A file of an earlier backup that rots: later ones do not take it over.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use reqwest::{Client, StatusCode};
+
+use super::{Run, tree};
+use crate::faults::site::program;
+use crate::server::Server;
+
+fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
+    let mut command = program();
+    command.arg(verb).arg(at).arg("--data").arg(data).args(["--memory", "32MiB"]).args(more).stdin(Stdio::null());
+    Run::of(command.output().unwrap())
+}
+
+/// The one content file of the last backup.
+fn content(to: &Path) -> PathBuf {
+    let mut made: Vec<_> = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().path()).collect();
+    made.retain(|path| path.join("backup.json").is_file());
+    made.sort();
+    let mut found = tree::names(&made.pop().unwrap().join("content"));
+    found.retain(|path| fs::metadata(path).unwrap().len() >= 600_000 && path.is_file());
+    found.pop().unwrap()
+}
+
+/// Changes a byte, as a disk does: the file has its size and, unless somebody wrote it, its time.
+fn rot(path: &Path, keep_time: bool) -> u64 {
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 100_000).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], 100_000).unwrap();
+    if keep_time {
+        file.set_modified(modified).unwrap();
+    }
+    file.metadata().unwrap().ino()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_rots_in_a_backup_is_brought_anew_from_the_drive() {
+    let scratch = tempfile::tempdir().unwrap();
+    // Another file system: the drive does not share its files with the backup.
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let put = Client::new().put(server.url("/v1/fs/large")).body(tree::bytes(600_000, 1)).send().await.unwrap();
+    assert_eq!(put.status(), StatusCode::CREATED);
+    run("backup", &to, &data, &[]).is_done();
+    for (keep_time, more) in [(true, &["--verify"][..]), (true, &[]), (false, &["--verify"]), (false, &[])] {
+        let rotten = rot(&content(&to), keep_time);
+        let made = run("backup", &to, &data, more);
+        made.is_done();
+        let said = if keep_time { "the earlier backup is damaged" } else { "of an earlier backup, differs" };
+        assert!(made.out.contains(said), "{made:?}");
+        assert!(made.out.contains("brought anew"), "{made:?}");
+        assert_ne!(fs::metadata(content(&to)).unwrap().ino(), rotten);
+        let again = scratch.path().join("again");
+        run("restore", &to, &again, &[]).is_done();
+        fs::remove_dir_all(&again).unwrap();
+    }
+    // What is sound is linked, however its time has come to differ.
+    let sound = content(&to);
+    File::options().write(true).open(&sound).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let made = run("backup", &to, &data, &[]);
+    made.is_done();
+    assert!(!made.out.contains("damaged"), "{made:?}");
+    assert_eq!(fs::metadata(content(&to)).unwrap().ino(), fs::metadata(&sound).unwrap().ino());
+    // The drive's own is damaged: that is said, and the sound backup is not replaced by it.
+    let own = tree::names(&data.join("content"))
+        .into_iter()
+        .find(|path| path.is_file() && path.metadata().unwrap().len() >= 600_000);
+    rot(&own.unwrap(), false);
+    let made = run("backup", &to, &data, &[]);
+    assert_eq!(made.code, Some(1), "{made:?}");
+    assert!(made.out.contains("the drive has no sound one"), "{made:?}");
+    // Nothing of that backup is linked into the next.
+    let bad = fs::metadata(content(&to)).unwrap().ino();
+    let made = run("backup", &to, &data, &[]);
+    assert_eq!(made.code, Some(1), "{made:?}");
+    assert_ne!(fs::metadata(content(&to)).unwrap().ino(), bad);
+    assert_eq!(server.terminate(), Some(0));
+}
