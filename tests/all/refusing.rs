@@ -92,15 +92,18 @@ async fn a_restart_mends(server: Server, arguments: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_of_the_log_is_final() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
-    assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
-    let failing = Failing::start(&server, "fdatasync");
-    let unknown = put(&client, &server, "/v1/fs/d/small", vec![1; 10]).await;
-    assert_eq!(unknown, (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown".to_owned()));
-    drop(failing);
-    has_stopped(&client, &server).await;
-    a_restart_mends(server, &[]).await;
+    // Also for want of room: RocksDB would go on, and what is in the log would come back.
+    for error in ["EIO", "ENOSPC"] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
+        assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
+        let failing = Failing::with(&server, "fdatasync", error, None);
+        let unknown = put(&client, &server, "/v1/fs/d/small", vec![1; 10]).await;
+        assert_eq!(unknown, (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown".to_owned()), "{error}");
+        drop(failing);
+        has_stopped(&client, &server).await;
+        a_restart_mends(server, &[]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,14 +31,16 @@ impl Rocks {
         let (specs, tuning) = (self.specs.clone(), self.tuning.clone());
         let flush = move |db: &Db| {
             let specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut families = Vec::new();
             for (table, spec) in specs.tables().iter().flat_map(|table| table.families.iter().map(move |f| (table, f)))
             {
                 let family = db.family(&table.name, &spec.name)?;
                 let buffer = tuning.write_buffer(spec).to_string();
                 db.raw.set_options_cf(&family, &[("write_buffer_size", &buffer)]).map_err(Fault::from)?;
-                db.raw.flush_cf_opt(&family, &FlushOptions::default()).map_err(Fault::from)?;
+                families.push(family);
             }
-            Ok(())
+            let families: Vec<_> = families.iter().collect();
+            Ok(db.raw.flush_cfs_opt(&families, &FlushOptions::default()).map_err(Fault::from)?)
         };
         self.pool.run(flush).await?;
         self.cramped.store(false, Ordering::Relaxed);

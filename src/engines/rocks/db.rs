@@ -14,6 +14,7 @@ use rocksdb::{
     DBRecoveryMode, DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
 };
 
+use super::causes::{is_failed_sync, is_full, is_full_for_good};
 use super::closed;
 use super::degraded::{self, Left};
 use super::keys;
@@ -219,9 +220,10 @@ impl Db {
         options.set_sync(true);
         self.raw.write_opt(batch, &options).map_err(|error| {
             let cause = error.into_string();
-            let full = is_full(&cause);
+            // What a failed sync leaves in the log may come back at the next start, so its outcome is not known.
+            let full = is_full(&cause) && !is_failed_sync(&cause);
             // A failed sync is final: the kernel may have dropped the pages, and a second one would say that all is
-            // well. Of a full disk RocksDB recovers by itself, but not always.
+            // well. Of a disk that has no room for a record RocksDB recovers by itself, but not always.
             if (!full || is_full_for_good(&cause)) && self.stopped.set(cause.clone()).is_ok() {
                 tracing::error!(cause, "a write failed: no more are taken until a restart");
             }
@@ -270,17 +272,6 @@ impl<'a> Families<'a> {
         self.known.insert((table, family), found.clone());
         Ok(found)
     }
-}
-
-/// Whether RocksDB says that the disk, or what a quota leaves of it, has no room.
-fn is_full(cause: &str) -> bool {
-    cause.contains("No space left on device") || cause.contains("Disk quota exceeded")
-}
-
-/// Whether RocksDB refuses writes from now on, whatever is freed: it waits for room only where it knows that there
-/// was none, and a log that could not be made leaves it without a place to write.
-fn is_full_for_good(cause: &str) -> bool {
-    cause.contains("Disk quota exceeded") || cause.contains("While open a file for appending") && cause.contains(".log")
 }
 
 pub(super) fn family_name(table: &str, family: &str) -> String {

@@ -11,13 +11,14 @@
 //! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
 //!   long they were after an orderly end
 //! - [`degraded`]: what is left of a damaged store, for reading
-//! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it
+//! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
 //! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
 //! - [`checkpoint`]: a copy of the store at one instant
 //! - [`space`]: room on the file system; [`cramped`]: a start without any
 
+mod causes;
 mod checkpoint;
 mod closed;
 mod commit;

@@ -112,6 +112,9 @@ impl Tuning {
         options.set_max_total_wal_size((self.buffered * 2).min(512 * MIB) as u64);
         options.set_manual_wal_flush(false);
         options.set_use_fsync(false);
+        // A write that failed may be whole in the log, and RocksDB goes on after it by writing all families to tables.
+        // One by one, a crash in between would leave that write in some families and not in others.
+        options.set_atomic_flush(true);
 
         options.set_write_buffer_manager(&self.buffers);
         options.set_max_background_jobs(2);

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::kills::{copy, template};
 use super::oracle::Oracle;
 use super::script::SCRIPT;
-use super::site::{check_command, get, look, program, send, serve_command, sound};
+use super::site::{check_command, get, look, program, send, serve_command, settles, sound};
 use super::{number, root};
 use crate::drive::model::{Op, View};
 use crate::server::Server;
@@ -56,13 +56,23 @@ struct Fault {
 
 impl Fault {
     fn begin(server: &Server, call: &str, error: &str, at: At, number: usize, trace: &Path) -> Self {
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-s", "0", "-e", "signal=none", "-e", &format!("trace={call}")]);
-        strace.args(["-e", &format!("inject={call}:error={error}:when={number}")]);
+        let inject = format!("inject={call}:error={error}:when={number}");
         match at {
-            At::Anywhere => {}
-            At::Log => drop(strace.arg("-P").arg(newest_log(&server.data))),
-            At::New => drop(strace.arg("-P").arg(server.data.join("content/new"))),
+            At::Anywhere => Self::attach(server, call, &[inject], &[], trace),
+            At::Log => Self::attach(server, call, &[inject], &[newest_log(&server.data)], trace),
+            At::New => Self::attach(server, call, &[inject], &[server.data.join("content/new")], trace),
+        }
+    }
+
+    /// Sees these calls, of these files alone if there are any.
+    fn attach(server: &Server, calls: &str, injected: &[String], files: &[PathBuf], trace: &Path) -> Self {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-s", "0", "-e", "signal=none", "-e", &format!("trace={calls}")]);
+        for inject in injected {
+            strace.args(["-e", inject]);
+        }
+        for file in files {
+            strace.arg("-P").arg(file);
         }
         strace.arg("-o").arg(trace).args(["-p", &server.id().to_string()]);
         let mut strace = strace.stderr(Stdio::piped()).spawn().unwrap();
@@ -100,8 +110,6 @@ struct Run {
     oracle: Oracle,
     /// Whether the server has said that it takes no more writes, until it is started again.
     stopped: bool,
-    /// Whether the disk says that it is full.
-    full: bool,
 }
 
 impl Run {
@@ -121,9 +129,7 @@ impl Run {
                 continue;
             }
             self.oracle.record(op, answer);
-            // Want of room is no broken disk: RocksDB goes on in a new log, and nothing lies in doubt in the old one.
-            let sync_failed = fault.failed().1 > 0 && !self.full;
-            if sync_failed {
+            if fault.failed().1 > 0 {
                 self.wait_until_stopped().await?;
             } else {
                 self.stopped = self.ready().await != StatusCode::OK;
@@ -175,7 +181,7 @@ async fn fail_at((call, error, at, number): Case, kept: &Path, known: &View) -> 
     let server = Server::wait_for(serve_command(program(), &data), &data);
     let fault = Fault::begin(&server, call, error, at, number, &trace);
     let oracle = Oracle::new(known.clone());
-    let mut run = Run { server, client: Client::new(), oracle, stopped: false, full: error == "ENOSPC" };
+    let mut run = Run { server, client: Client::new(), oracle, stopped: false };
     run.script(&fault).await?;
     let (failed, _) = fault.failed();
     fault.end();
@@ -218,4 +224,58 @@ async fn a_failed_call_to_the_disk_is_never_an_acknowledgement() {
     println!("{tried} faults tried, {failed} met");
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(2 * failed > tried, "{failed} of {tried}");
+}
+
+/// The n-th sync of the log by one thread finds no room; then the server is killed.
+async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path, known: &View) -> Result<bool, String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
+    copy(kept, &data);
+    let server = Server::wait_for(serve_command(program(), &data), &data);
+    // RocksDB recovers by writing tables, and syncs the folder after those of one flush: there is time to kill it.
+    let inject = [format!("inject=fdatasync:error=ENOSPC:when={number}"), "inject=fsync:delay_enter=40000".to_owned()];
+    let files = [newest_log(&data), data.join("db")];
+    let fault = Fault::attach(&server, "fsync,fdatasync", &inject, &files, &trace);
+    let (client, mut oracle) = (Client::new(), Oracle::new(known.clone()));
+    for op in SCRIPT {
+        let answer = send(&client, &server.address, op).await;
+        oracle.record(op, answer);
+        if !answer.is_some_and(|status| status.is_success()) {
+            break;
+        }
+    }
+    tokio::time::sleep(after).await;
+    server.kill();
+    let injected = std::fs::read_to_string(&trace).unwrap().contains("ENOSPC");
+    fault.end();
+    let start = || Server::wait_for(serve_command(program(), &data), &data);
+    let server = start();
+    oracle.settle(look(&client, &server.address).await?)?;
+    server.terminate_in_time();
+    settles(start, || check_command(program(), &data)).await?;
+    Ok(injected)
+}
+
+/// What the log kept of the failed write comes back as a whole or not at all, at whatever moment RocksDB is interrupted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_after_a_sync_without_room_leaves_no_write_half_done() {
+    if !root("failing system calls") {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let kept = scratch.path().join("kept");
+    let known = template(&kept).await.view().clone();
+    let most = number("ROWDRIVE_ERROR_AT").map_or(4, |most| most as usize);
+    let (mut met, mut wrong) = (0, Vec::new());
+    for number in 1..=most {
+        for step in 0..3 {
+            let after = Duration::from_millis(60 + 100 * step);
+            match killed_after_a_failed_sync(number, after, &kept, &known).await {
+                Ok(injected) => met += usize::from(injected),
+                Err(cause) => wrong.push(format!("sync {number}, killed {after:?} later: {cause}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(met > most, "only {met} syncs failed");
 }

@@ -179,7 +179,8 @@ async fn failed_sync(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
     let Some(pid) = machine.lock().await.pid() else { return };
     site.disk_fails.store(true, Ordering::SeqCst);
     let when = dice.random_range(1..20);
-    let tracer = Tracer::attach(pid, &format!("inject=fdatasync:error=EIO:when={when}")).await;
+    let errno = ["EIO", "ENOSPC"][dice.random_range(0..2)];
+    let tracer = Tracer::attach(pid, &format!("inject=fdatasync:error={errno}:when={when}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
     let mut machine = machine.lock().await;
