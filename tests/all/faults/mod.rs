@@ -1,6 +1,6 @@
 //! Faults of what lies below a running server: the real program, a disk that fails, and an oracle of every answer.
 //!
-//! - [`errors`]: calls to the disk that fail
+//! - [`errors`]: calls to the disk that fail; [`full`]: a full disk, with restarts in it
 //! - [`flips`]: bytes that changed at rest, and files that are gone
 //! - [`kills`]: killed at any call that writes, syncs or renames
 //! - [`power`]: the power cut of a real file system
@@ -12,6 +12,7 @@
 mod disk;
 mod errors;
 mod flips;
+mod full;
 mod kills;
 pub mod oracle;
 mod power;

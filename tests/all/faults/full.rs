@@ -1,0 +1,146 @@
+//! A disk filled again and again, with an end of the server and a start on the full disk in between.
+//!
+//! `ROWDRIVE_FULL_CYCLES` says how often, for longer runs.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reqwest::{Client, StatusCode};
+
+use super::disk::{Disk, Format};
+use super::oracle::Oracle;
+use super::site::{check_command, look, send, sound};
+use super::{number, root, seed};
+use crate::drive::model::{Op, View};
+use crate::server::Server;
+
+const CYCLES: u64 = 5;
+const BYTES: u64 = 64 << 20;
+/// Sizes of files: first large ones, then inline ones into what they leave, or inline ones alone.
+const SIZES: [&[usize]; 2] = [&[3_000_000, 300_000, 30_000], &[200_000, 20_000]];
+/// Uploads at a time: so that they ask for room before any of them has taken it.
+const TOGETHER: usize = 4;
+/// Writes come back much sooner.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Run {
+    disk: Disk,
+    oracle: Oracle,
+    client: Client,
+    dice: StdRng,
+    /// Sizes tell versions apart.
+    made: usize,
+    refused: usize,
+}
+
+impl Run {
+    fn start(&self) -> Server {
+        let data = self.disk.data();
+        let mut command = self.disk.program();
+        command.arg("serve").arg("--data").arg(&data).args(["--listen", "127.0.0.1:0", "--memory"]);
+        command.arg("32MiB");
+        Server::wait_for(command, &data)
+    }
+
+    fn put(&mut self, size: usize) -> Op {
+        self.made += 1;
+        let path: &'static str = Box::leak(format!("/full/{}/f{}", self.made % 7, self.made).into_boxed_str());
+        Op::Put(path, size + self.made)
+    }
+
+    /// Uploads until there is no room for the smallest size, or enough of them.
+    async fn fill(&mut self, server: &Server, sizes: &[usize]) {
+        for &size in sizes {
+            for _ in 0..400 / TOGETHER {
+                let ops: Vec<Op> = (0..TOGETHER).map(|_| self.put(size)).collect();
+                let answers = join_all(ops.iter().map(|op| send(&self.client, &server.address, *op))).await;
+                for (op, answer) in ops.iter().zip(&answers) {
+                    self.record(*op, *answer);
+                }
+                if answers.iter().all(|answer| *answer == Some(StatusCode::INSUFFICIENT_STORAGE)) {
+                    self.refused += 1;
+                    break;
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, op: Op, answer: Option<StatusCode>) {
+        let clear = [StatusCode::CREATED, StatusCode::NO_CONTENT, StatusCode::INSUFFICIENT_STORAGE];
+        assert!(answer.is_some_and(|status| clear.contains(&status)), "{op:?} on a full disk answers {answer:?}");
+        self.oracle.record(op, answer);
+    }
+
+    async fn verify(&mut self, server: &Server) {
+        let seen = look(&self.client, &server.address).await.unwrap();
+        self.oracle.settle(seen).unwrap();
+    }
+
+    /// Deletes at random about this part of a hundred: each delete is done, full as the disk is.
+    async fn delete(&mut self, server: &Server, part: u32) {
+        for path in self.oracle.view().files.clone().into_keys() {
+            if self.dice.random_range(0..100) < part {
+                let op = Op::Delete(Box::leak(path.into_boxed_str()));
+                let answer = send(&self.client, &server.address, op).await;
+                assert_eq!(answer, Some(StatusCode::NO_CONTENT), "{op:?} on a full disk");
+                self.record(op, answer);
+            }
+        }
+    }
+
+    /// A write is done as soon as the room has come back, without a restart.
+    async fn writes_return(&mut self, server: &Server) {
+        let begun = Instant::now();
+        loop {
+            let op = self.put(300_000);
+            let answer = send(&self.client, &server.address, op).await;
+            self.record(op, answer);
+            if answer == Some(StatusCode::CREATED) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the room that was made is not used");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_started_on_and_emptied_again_and_again() {
+    if !root("restarts on a full disk") {
+        return;
+    }
+    let (cycles, seed) = (number("ROWDRIVE_FULL_CYCLES").unwrap_or(CYCLES), seed());
+    let mut run = Run {
+        disk: Disk::new(Format::Ext4, BYTES),
+        oracle: Oracle::new(View::default()),
+        client: Client::new(),
+        dice: StdRng::seed_from_u64(seed),
+        made: 0,
+        refused: 0,
+    };
+    let mut server = run.start();
+    let mut kills = 0;
+    for cycle in 0..cycles {
+        let sizes = SIZES[run.dice.random_range(0..SIZES.len())];
+        run.fill(&server, sizes).await;
+        let seen = look(&run.client, &server.address).await.unwrap();
+        run.oracle.allows(&seen).unwrap_or_else(|wrong| panic!("seed {seed}, cycle {cycle}, full: {wrong}"));
+        if cycle % 2 == 0 {
+            kills += 1;
+            server.kill();
+        } else {
+            assert_eq!(server.terminate_in_time(), Some(0));
+        }
+        println!("cycle {cycle}: {} files; starting on the full disk", run.oracle.view().files.len());
+        server = run.start();
+        run.verify(&server).await;
+        run.delete(&server, 60).await;
+        run.writes_return(&server).await;
+    }
+    println!("{cycles} cycles, {kills} kills, {} acknowledged; lost 0, wrong 0", run.oracle.acknowledged);
+    assert!(run.refused as u64 >= cycles, "the disk was full only {} times", run.refused);
+    assert_eq!(server.terminate_in_time(), Some(0));
+    sound(check_command(run.disk.program(), &run.disk.data())).unwrap();
+}
