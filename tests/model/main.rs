@@ -8,6 +8,8 @@
 //! - [`subtree`]: the steps 1 to 4; [`writers`]: everybody with one plan; [`readers`]: a listing, a hint
 //! - [`scenario`]: who acts, on what, and what may go wrong; [`scenarios`]: all of them
 //! - [`model`]: the states of a scenario, and the properties
+//! - [`outcomes`]: what two users are told in small scenarios, and what they leave; the program is held to it, too
+//! - [`reached`]: the model reaches these outcomes and no others
 //! - [`clean`]: the properties hold; [`bugs`], [`seeded`]: without a guard they do not
 //!
 //! Every transition is one store call, so an actor that pauses, for ever or not, takes none: that everything
@@ -29,6 +31,8 @@ mod clean;
 mod held;
 mod io;
 mod model;
+mod outcomes;
+mod reached;
 mod readers;
 mod scenario;
 mod scenarios;

@@ -46,6 +46,11 @@ pub enum Action {
 }
 
 impl State {
+    /// What an actor was told.
+    pub fn told(&self, actor: usize) -> Option<&Told> {
+        self.actors[actor].told.as_ref()
+    }
+
     fn observe(&mut self, scene: &Scenario, actor: usize) {
         let tree = &self.world.tree;
         let progress = &mut self.actors[actor];

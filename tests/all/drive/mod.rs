@@ -2,6 +2,7 @@
 //!
 //! - `world`: a drive to work with, one to watch it with, and what a watcher sees
 //! - `model`: what each operation does, in the plainest terms
+//! - `modelled`: the outcomes of small scenarios are those that the model of the protocol reaches
 //! - `steps`: every step of every operation stopped, lost, held and doubled
 //! - `rivals`: every operation before every call of every other, reads included
 //! - `behind`: two operations while the clean-up of a third is stopped before each of its calls
@@ -20,6 +21,7 @@ mod crossing;
 mod damage;
 mod held;
 pub mod model;
+mod modelled;
 mod periods;
 mod queries;
 mod races;

@@ -1,0 +1,236 @@
+//! What the model of the protocol reaches, held against the program: two operations, both stopped before calls of the
+//! store, reads included, and a crash before every call. No outcome is one that the model does not reach, and all that
+//! one after the other gives are reached. With `ROWDRIVE_EVERY_RACE` every pair of calls is tried.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rowdrive::drive::{Condition, Drive, DriveError, PutOptions, Settings, Versions};
+use rowdrive::migrate;
+use rowdrive::table::Tables;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::model::{No, Op, View};
+use super::world::{SETTINGS, World, bytes, path, refused};
+use crate::stepwise::{Fault, Stepwise};
+use outcomes::{Asked, CASES, Case, outcome};
+
+#[path = "../../model/outcomes.rs"]
+mod outcomes;
+
+/// How long one waits for the other, who may wait in vain.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(3);
+
+/// Every call of one against every call of the other; else every call of each, and some of the pairs.
+fn whole_product() -> bool {
+    std::env::var_os("ROWDRIVE_EVERY_RACE").is_some()
+}
+
+async fn create(drive: &Drive, at: &str) -> rowdrive::drive::Result<bool> {
+    let mut upload = drive.upload();
+    upload.write(bytes(7)).await?;
+    let staged = upload.finish().await?;
+    let condition = Condition { if_none_match: Some(Versions::Any), if_match: None };
+    let (mime, creator) = ("image/png".into(), "eva".into());
+    let options = PutOptions { mime, creator, modified: None, parents: false, condition };
+    drive.put(&path(at), staged, options).await.map(|_| true)
+}
+
+/// What the user is told. Refused is who was told for certain that it was not possible.
+async fn ask(drive: &Drive, asked: Asked) -> &'static str {
+    let done = match asked {
+        Asked::Create(at) => create(drive, at).await,
+        Asked::Mkdir(at) => drive.mkdir(&path(at), "eva", false).await.map(|made| made.new),
+        Asked::Rmdir(at) => drive.rmdir(&path(at)).await.map(|()| true),
+        Asked::MoveFile(from, to) | Asked::Move(from, to) => {
+            drive.move_node(&path(from), &path(to), false).await.map(|_| true)
+        }
+        Asked::Delete(at) => drive.delete_subtree(&path(at)).await.map(|()| true),
+    };
+    match done {
+        Ok(true) => "done",
+        Ok(false) | Err(DriveError::IntoItself) => "refused",
+        Err(error) => match refused(format!("{asked:?}"), error) {
+            No::Unknown => "busy",
+            _ => "refused",
+        },
+    }
+}
+
+fn names(view: View) -> Vec<String> {
+    view.dirs.iter().map(|dir| format!("{dir}/")).chain(view.files.into_keys()).collect()
+}
+
+async fn world(case: &Case) -> World {
+    let dirs = case.dirs.iter().map(|at| Op::Mkdir(at));
+    let set_up: Vec<Op> = dirs.chain(case.files.iter().map(|at| Op::Put(at, 5))).collect();
+    let world = World::with(Settings { patience: PATIENCE, ..SETTINGS }, &set_up).await;
+    world.store.scan_row_by_row();
+    world
+}
+
+/// The outcome, and that nothing changes it once it has been told.
+async fn ended(world: &World, answers: [&str; 2]) -> String {
+    let seen = world.view().await;
+    world.settled().await;
+    world.idle().await;
+    assert_eq!(world.view().await, seen, "{answers:?}: after the clean-up");
+    world.nothing_left_over().await;
+    outcome(answers, names(seen))
+}
+
+/// A request that stops before a call of the store.
+struct Paused {
+    running: JoinHandle<&'static str>,
+    go_on: oneshot::Sender<()>,
+    /// Whether it came there; else it has ended.
+    paused: bool,
+}
+
+async fn begin(store: &Stepwise, drive: &Drive, asked: Asked, call: usize) -> Paused {
+    let (reached, here) = oneshot::channel::<()>();
+    let (go_on, told) = oneshot::channel::<()>();
+    store.once_before_call(store.calls() + call, move || async move {
+        let _ = reached.send(());
+        let _ = told.await;
+    });
+    let drive = drive.clone();
+    let mut running = tokio::spawn(async move { ask(&drive, asked).await });
+    let paused = tokio::select! {
+        biased;
+        reached = here => reached.is_ok(),
+        ended = &mut running => {
+            running = tokio::spawn(async move { ended.unwrap() });
+            false
+        }
+    };
+    Paused { running, go_on, paused }
+}
+
+impl Paused {
+    async fn end(self) -> &'static str {
+        let _ = self.go_on.send(());
+        self.running.await.unwrap()
+    }
+}
+
+/// Who is busy has done nothing. The program may say so at any time, for its patience is one of the clock; the model
+/// only where it waits. So the tree is that of the other alone.
+fn without_the_busy(case: &Case, answers: [&'static str; 2]) -> String {
+    let mut view = View::default();
+    view.dirs.extend(case.dirs.iter().map(|at| (*at).to_owned()));
+    view.files.extend(case.files.iter().map(|at| ((*at).to_owned(), 5)));
+    for (asked, _) in [case.first, case.second].into_iter().zip(answers).filter(|(_, answer)| *answer == "done") {
+        let op = match asked {
+            Asked::Create(at) => Op::New(at, 7),
+            Asked::Mkdir(at) => Op::Mkdir(at),
+            Asked::Rmdir(at) => Op::Rmdir(at),
+            Asked::MoveFile(from, to) | Asked::Move(from, to) => Op::Move(from, to, false),
+            Asked::Delete(at) => Op::Remove(at),
+        };
+        view = view.after(op).unwrap();
+    }
+    outcome(answers, names(view))
+}
+
+/// The first up to one call, the second up to another, the first to its end, the second to its end. Whether each
+/// came to its call.
+async fn crossed(case: &Case, calls: [usize; 2], found: &mut BTreeSet<String>) -> [bool; 2] {
+    let world = world(case).await;
+    let store = Stepwise::new(world.store.inner());
+    store.scan_row_by_row();
+    let tables = Tables::new(Arc::<Stepwise>::clone(&store));
+    migrate::up(&tables).await.unwrap();
+    let other = world.drive.beside(tables);
+    let first = begin(&world.store, &world.drive, case.first, calls[0]).await;
+    let second = begin(&store, &other, case.second, calls[1]).await;
+    let came_there = [first.paused, second.paused];
+    let answers = [first.end().await, second.end().await];
+    other.idle().await;
+    let outcome = ended(&world, answers).await;
+    let explained = if answers.contains(&"busy") {
+        outcome == without_the_busy(case, answers)
+    } else {
+        case.outcomes.contains(&outcome.as_str())
+    };
+    let (told, logs) =
+        (format!("{:?}, {:?}, calls {calls:?}", case.first, case.second), [world.store.log(), store.log()]);
+    assert!(explained, "{told}: {outcome}\n{logs:#?}");
+    found.insert(outcome);
+    came_there
+}
+
+async fn all_crossings(case: &Case) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let stride = if whole_product() { 1 } else { 5 };
+    for first in 1.. {
+        let mut came_there = crossed(case, [first, 1], &mut found).await;
+        // The second runs whole before this call, too: its last call is never reached.
+        crossed(case, [first, usize::MAX / 2], &mut found).await;
+        let (from, step) = if first == 1 { (2, 1) } else { (2 + first % stride, stride) };
+        for second in (from..).step_by(step) {
+            if !came_there[0] || !came_there[1] {
+                break;
+            }
+            came_there = crossed(case, [first, second], &mut found).await;
+        }
+        if !came_there[0] {
+            return found;
+        }
+    }
+    found
+}
+
+/// The process of the first stops at one place after the other.
+async fn all_crashes(case: &Case) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let clean = world(case).await;
+    let begun = [clean.store.calls(), clean.store.steps()];
+    assert_eq!(ask(&clean.drive, case.first).await, "done");
+    let [calls, steps] = [clean.store.calls() - begun[0], clean.store.steps() - begun[1]];
+    // Before every call, after every write, and when all is done.
+    let stops = (1..=calls).map(|call| (Fault::Stop, call)).chain((1..=steps).map(|step| (Fault::StopAfter, step)));
+    for stop in stops.map(Some).chain([None]) {
+        let mut world = world(case).await;
+        match stop {
+            Some((Fault::StopAfter, step)) => world.store.at(world.store.steps() + step, Fault::StopAfter),
+            Some((fault, call)) => world.store.at_call(world.store.calls() + call, fault),
+            None => {}
+        }
+        let first = ask(&world.drive, case.first).await;
+        world.drive.close().await;
+        world.restart().await;
+        let mut second = "busy";
+        while second == "busy" {
+            // Start-up still settles what the second one needs.
+            second = ask(&world.drive, case.second).await;
+        }
+        let outcome = ended(&world, [if first == "busy" { "lost" } else { first }, second]).await;
+        let told = format!("{:?}, {stop:?}, {:?}", case.first, case.second);
+        assert!(case.outcomes.contains(&outcome.as_str()), "{told}: {outcome}\n{:#?}", world.store.log());
+        found.insert(outcome);
+    }
+    found
+}
+
+fn all_reached(case: &Case, found: &BTreeSet<String>) {
+    for outcome in case.outcomes.iter().filter(|outcome| !outcome.contains("busy")) {
+        assert!(found.contains(*outcome), "{case:?}: never reached: {outcome}");
+    }
+    println!("{:?}, {:?}: {} of {} outcomes", case.first, case.second, found.len(), case.outcomes.len());
+}
+
+#[tokio::test]
+async fn two_operations_both_half_done_end_as_the_model_says() {
+    for case in CASES.iter().filter(|case| !case.crash) {
+        all_reached(case, &all_crossings(case).await);
+    }
+}
+
+#[tokio::test]
+async fn an_operation_whose_process_stops_anywhere_ends_as_the_model_says() {
+    for case in CASES.iter().filter(|case| case.crash) {
+        all_reached(case, &all_crashes(case).await);
+    }
+}

@@ -1,0 +1,125 @@
+//! The outcomes of small scenarios: what two users may be told, and the tree they leave. The model asserts that it
+//! reaches these and no others (`reached`); the tests of the drive, that the program reaches no others
+//! (`tests/all/drive/modelled.rs`). So a guard that the model has and the program lacks is found.
+//!
+//! This file knows neither the model nor the program: both include it.
+
+use Asked::{Create, Delete, Mkdir, Move, MoveFile, Rmdir};
+
+/// What a user asks for. Names have one letter, as in the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A new file, whose parent is there.
+    Create(&'static str),
+    Mkdir(&'static str),
+    Rmdir(&'static str),
+    MoveFile(&'static str, &'static str),
+    Move(&'static str, &'static str),
+    /// A directory with all it holds.
+    Delete(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub dirs: &'static [&'static str],
+    pub files: &'static [&'static str],
+    pub first: Asked,
+    pub second: Asked,
+    /// The first one's process stops at any time, and the second one asks the next process while it starts.
+    pub crash: bool,
+    /// Both answers and the tree in the end, in the form of [`outcome`].
+    pub outcomes: &'static [&'static str],
+}
+
+/// `busy` is told to who gave way or gave up; `lost` stands for the answer of a process that stopped. Directories end
+/// in a slash.
+pub fn outcome(answers: [&str; 2], mut tree: Vec<String>) -> String {
+    tree.sort_unstable();
+    format!("{} {}: {}", answers[0], answers[1], tree.join(" "))
+}
+
+/// `/a/x`, with a file in it.
+const DEEP: Case = case(&["/a", "/a/x"], &["/a/x/f"]);
+/// `/a`, with a file in it.
+const FLAT: Case = case(&["/a"], &["/a/f"]);
+/// `/a` and `/t`, and nothing in them.
+const TWO: Case = case(&["/a", "/t"], &[]);
+
+const fn case(dirs: &'static [&'static str], files: &'static [&'static str]) -> Case {
+    Case { dirs, files, first: Mkdir("/"), second: Mkdir("/"), crash: false, outcomes: &[] }
+}
+
+const fn two(tree: Case, first: Asked, second: Asked, outcomes: &'static [&'static str]) -> Case {
+    Case { first, second, outcomes, ..tree }
+}
+
+const fn crashed(tree: Case, first: Asked, second: Asked, outcomes: &'static [&'static str]) -> Case {
+    Case { crash: true, ..two(tree, first, second, outcomes) }
+}
+
+const MOVE: Asked = Move("/a", "/b");
+const DELETE: Asked = Delete("/a");
+
+pub const CASES: &[Case] = &[
+    two(
+        DEEP,
+        MOVE,
+        Create("/a/x/n"),
+        &["done busy: /b/ /b/x/ /b/x/f", "done done: /b/ /b/x/ /b/x/f /b/x/n", "done refused: /b/ /b/x/ /b/x/f"],
+    ),
+    two(DEEP, DELETE, Create("/a/x/n"), &["done busy: ", "done done: ", "done refused: "]),
+    two(
+        DEEP,
+        MOVE,
+        MoveFile("/a/x/f", "/f"),
+        &["done busy: /b/ /b/x/ /b/x/f", "done done: /b/ /b/x/ /f", "done refused: /b/ /b/x/ /b/x/f"],
+    ),
+    two(FLAT, MOVE, Mkdir("/b"), &["done busy: /b/ /b/f", "done refused: /b/ /b/f", "refused done: /a/ /a/f /b/"]),
+    two(FLAT, MOVE, Create("/b/n"), &["done busy: /b/ /b/f", "done done: /b/ /b/f /b/n", "done refused: /b/ /b/f"]),
+    two(FLAT, MOVE, Mkdir("/a"), &["done done: /a/ /b/ /b/f", "done refused: /b/ /b/f"]),
+    two(FLAT, MOVE, DELETE, &["busy done: ", "done busy: /b/ /b/f", "done refused: /b/ /b/f", "refused done: "]),
+    two(
+        TWO,
+        MOVE,
+        Rmdir("/a"),
+        &["busy done: /t/", "done busy: /b/ /t/", "done refused: /b/ /t/", "refused done: /t/"],
+    ),
+    two(
+        TWO,
+        MOVE,
+        Move("/t", "/b"),
+        &["busy done: /a/ /b/", "done busy: /b/ /t/", "done refused: /b/ /t/", "refused done: /a/ /b/"],
+    ),
+    two(
+        TWO,
+        Move("/a", "/t/a"),
+        Move("/t", "/a/t"),
+        &[
+            "busy busy: /a/ /t/",
+            "busy done: /a/ /a/t/",
+            "done busy: /t/ /t/a/",
+            "done refused: /t/ /t/a/",
+            "refused done: /a/ /a/t/",
+        ],
+    ),
+    two(
+        DEEP,
+        DELETE,
+        Move("/a/x", "/x"),
+        &[
+            "busy busy: /a/ /a/x/ /a/x/f",
+            "busy done: /a/ /x/ /x/f",
+            "done busy: ",
+            "done done: /x/ /x/f",
+            "done refused: ",
+        ],
+    ),
+    crashed(
+        DEEP,
+        MOVE,
+        Create("/a/x/n"),
+        &["done refused: /b/ /b/x/ /b/x/f", "lost done: /a/ /a/x/ /a/x/f /a/x/n", "lost refused: /b/ /b/x/ /b/x/f"],
+    ),
+    crashed(FLAT, MOVE, Mkdir("/b"), &["done refused: /b/ /b/f", "lost done: /a/ /a/f /b/", "lost refused: /b/ /b/f"]),
+    crashed(DEEP, DELETE, Mkdir("/a"), &["done done: /a/", "lost done: /a/", "lost refused: /a/ /a/x/ /a/x/f"]),
+];
