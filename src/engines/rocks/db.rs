@@ -142,11 +142,11 @@ impl Db {
             opened.as_ref().err().is_some_and(|error| is_full(error.as_ref()))
         };
         let (mut opened, mut cramped) = (open(&options, tuning), false);
-        if full(&opened) && space::give_ballast_up(dir) {
-            tracing::warn!("the disk is full: room that was kept for this is given up");
-            opened = open(&options, tuning);
-        }
         if full(&opened) {
+            // Not for tables: if the room is too small for them, the start has lost it.
+            if space::give_ballast_up(dir) {
+                tracing::warn!("the disk is full: room that was kept for this is given up");
+            }
             tracing::warn!("the disk is full: what the log holds stays in memory until there is room");
             let tuning = tuning.unbounded();
             let options = tuning.without_flush(options).map_err(|e| open_error(dir, e))?;

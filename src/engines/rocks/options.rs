@@ -82,8 +82,8 @@ impl Tuning {
     pub fn without_flush(&self, mut options: Options) -> Result<Options, rocksdb::Error> {
         options.set_max_total_wal_size(UNBOUNDED as u64);
         options.set_write_buffer_manager(&self.buffers);
-        // Not among the options that the crate has names for.
-        options.get_options_from_string("avoid_flush_during_recovery=true")
+        // Not among the options that the crate has names for. Room set aside for a new log is what the start lacks.
+        options.get_options_from_string("avoid_flush_during_recovery=true;allow_fallocate=false")
     }
 
     /// Bytes in the cache of blocks, what write buffers are charged included, and how many it may hold.
