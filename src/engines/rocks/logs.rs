@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::zeros::{self, SECTOR};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
@@ -26,8 +27,7 @@ const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 /// The header of a batch.
 const BATCH: usize = 12;
-/// A disk writes at least so many bytes or none.
-const SECTOR: u64 = 512;
+const LEAST: u64 = 32; // Fewer zeros at the end may be data.
 /// Sequence numbers further ahead are not those of a next record.
 const AHEAD: u64 = 1 << 24;
 
@@ -58,17 +58,18 @@ pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>)
             return Err(damaged(&path, &format!("{why} at byte {at}, and it is not the end that a crash leaves")));
         }
         if let (Some((before, broken)), Some(first)) = (&unfinished, log.first) {
-            // A start after a crash goes on with the next sequence number in a new log. More than one write missing
-            // in between was acknowledged.
+            // A start after a crash goes on with the next number: of more writes missing, one was acknowledged.
             if !broken.goes_on_with(first) {
                 return Err(damaged(before, &format!("it ends too early: {} goes on behind it", path.display())));
             }
             unfinished = None;
         }
-        if let End::Torn { unwritten } = log.end {
+        if let End::Torn { at, unwritten } = log.end {
             if closed.is_some_and(|torn| !torn.contains(&name(&path))) {
                 return Err(damaged(&path, "it is torn, although the store was closed in order"));
             }
+            let bytes = fs::metadata(&path).map_or(0, |file| file.len().saturating_sub(at));
+            tracing::warn!(log = %path.display(), at, bytes, "the log ends in a write that was broken off: it is dropped");
             tail = if unwritten { Tail::Unwritten } else { tail };
             unfinished = Some((path, log));
         }
@@ -152,7 +153,7 @@ impl Log {
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Whole,
-    Torn { unwritten: bool },
+    Torn { at: u64, unwritten: bool },
     Damaged { at: u64, why: &'static str },
 }
 
@@ -162,14 +163,20 @@ struct Bad {
     /// Where the record that holds it starts.
     record: u64,
     why: &'static str,
-    /// The file ends before the fragment does.
+    /// Where the fragment ends, if its length is to be trusted.
+    end: u64,
+    /// The file ends before the fragment does: nothing follows, whatever its bytes look like.
     cut: bool,
+    /// It is what its checksum says, and not what has to follow.
+    sound: bool,
 }
 
 struct Scan {
     kind: Kind,
     /// Where the record that is being read starts, and its first bytes.
     record: Option<(u64, Vec<u8>)>,
+    /// Whole records in a row, by their sequence numbers.
+    run: u64,
     bad: Option<Bad>,
     log: Log,
 }
@@ -178,27 +185,29 @@ impl Scan {
     fn run(path: &Path, kind: Kind) -> io::Result<Log> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
-        let log = Log { end: End::Whole, first: None, next: None, next_if_torn_counts: None };
-        let mut scan = Self { kind, record: None, bad: None, log };
+        let mut scan = Self::new(kind);
         let mut block = vec![0; BLOCK];
         let mut base = 0;
         while base < size {
             let len = BLOCK.min(usize::try_from(size - base).unwrap_or(BLOCK));
             let Some(part) = block.get_mut(..len) else { break };
             file.read_exact_at(part, base)?;
-            if let Some(at) = scan.block(part, base, base + len as u64 == size) {
-                // Something follows what cannot be read, so that was no write under way.
-                scan.log.end = scan.bad.map_or(End::Whole, |bad| End::Damaged { at: bad.at, why: bad.why });
-                tracing::debug!(path = %path.display(), at, "a record follows the damage");
-                return Ok(scan.log);
+            scan.block(part, base, base + len as u64 == size);
+            if scan.bad.is_some() {
+                break;
             }
             base += len as u64;
         }
         scan.log.end = match (&scan.bad, &scan.record) {
-            (Some(bad), _) if unwritten(&file, bad.record, size)? => End::Torn { unwritten: true },
-            (Some(bad), _) if bad.cut => End::Torn { unwritten: false },
+            // No client's bytes are in a `MANIFEST`: there any record behind is one.
+            (Some(bad), _) if bad.cut && (kind == Kind::Batches || !scan.goes_on(&file, bad.at + 1, size)?) => {
+                End::Torn { at: bad.record, unwritten: false }
+            }
+            (Some(bad), _) if !bad.cut && scan.unwritten(&file, bad, size)? => {
+                End::Torn { at: bad.record, unwritten: true }
+            }
             (Some(bad), _) => End::Damaged { at: bad.at, why: bad.why },
-            (None, Some(_)) => End::Torn { unwritten: false },
+            (None, Some((start, _))) => End::Torn { at: *start, unwritten: false },
             (None, None) => End::Whole,
         };
         if let (Some(next), Some((_, head))) = (scan.log.next, &scan.record) {
@@ -208,29 +217,81 @@ impl Scan {
         Ok(scan.log)
     }
 
-    /// Reads a block; answers where a record starts behind what cannot be read.
-    fn block(&mut self, block: &[u8], base: u64, last: bool) -> Option<u64> {
+    fn new(kind: Kind) -> Self {
+        let log = Log { end: End::Whole, first: None, next: None, next_if_torn_counts: None };
+        Self { kind, record: None, run: 0, bad: None, log }
+    }
+
+    /// Reads a block, or what follows a place in it.
+    fn block(&mut self, block: &[u8], base: u64, last: bool) {
         let mut at = 0;
+        let full = (base + block.len() as u64).is_multiple_of(BLOCK as u64);
         while self.bad.is_none() {
             let rest = block.get(at..).unwrap_or_default();
-            let (kind, bytes) = match fragment(rest) {
-                Fragment::None if rest.is_empty() || !last || block.len() == BLOCK => return None,
-                Fragment::Sound(kind, bytes) => (kind, bytes),
-                bad => {
-                    self.give_up(&bad, rest, base + at as u64, last);
-                    break;
+            match fragment(rest) {
+                Fragment::None if rest.is_empty() || !last || full => return,
+                Fragment::Sound(kind, bytes) => {
+                    self.take(kind, bytes, base + at as u64);
+                    at += HEADER + bytes.len();
                 }
-            };
-            if !self.take(kind, bytes, base + at as u64) {
-                break;
+                bad => self.give_up(&bad, rest, base + at as u64, last),
             }
-            at += HEADER + bytes.len();
         }
-        let (kind, next) = (self.kind, self.log.next);
-        // Lengths are not to be trusted any more: a record may start at any byte.
-        let rest = block.get(at..).unwrap_or_default();
-        let start = (0..rest.len()).find(|from| starts(rest.get(*from..).unwrap_or_default(), kind, next));
-        start.map(|from| base + (at + from) as u64)
+    }
+
+    /// Whether the end of the file, from the bad fragment on, never reached the disk: it reads as zeros.
+    ///
+    /// Zeros inside a fragment are no proof, since content may hold them: the header must be among them, or all that
+    /// follows.
+    fn unwritten(&self, file: &File, bad: &Bad, size: u64) -> io::Result<bool> {
+        if bad.sound {
+            return Ok(false);
+        }
+        let sector = (bad.at + HEADER as u64 - 1) / SECTOR * SECTOR;
+        let header = bad.at.max(sector)..(sector + SECTOR).min(size);
+        if zeros::start(file, header.start, header.end)? == header.start {
+            return Ok(!self.goes_on(file, header.end, size)?);
+        }
+        // From the first sector on that is zeros, as all behind it.
+        let zeros = zeros::start(file, bad.at, size)?.div_ceil(SECTOR) * SECTOR;
+        // What the header says is no room for anything behind the fragment.
+        Ok(zeros < size && size - zeros >= LEAST.min(size - bad.at) && bad.end > zeros)
+    }
+
+    /// Whether records go on somewhere behind a header that is not there: two in a row, or one that is the last of
+    /// the file. One alone may be content that looks like it.
+    fn goes_on(&self, file: &File, from: u64, size: u64) -> io::Result<bool> {
+        let mut block = vec![0; BLOCK];
+        let mut base = from;
+        while base < size {
+            let end = ((base / BLOCK as u64 + 1) * BLOCK as u64).min(size);
+            let len = usize::try_from(end - base).unwrap_or(BLOCK);
+            let Some(part) = block.get_mut(..len) else { break };
+            file.read_exact_at(part, base)?;
+            for at in 0..len {
+                let rest = part.get(at..).unwrap_or_default();
+                if starts(rest, self.kind, self.log.next) && self.follow(file, rest, base + at as u64, size)? {
+                    return Ok(true);
+                }
+            }
+            base = end;
+        }
+        Ok(false)
+    }
+
+    fn follow(&self, file: &File, first: &[u8], from: u64, size: u64) -> io::Result<bool> {
+        let mut scan = Self::new(self.kind);
+        let mut base = from + first.len() as u64;
+        scan.block(first, from, base == size);
+        let mut block = vec![0; BLOCK];
+        while scan.bad.is_none() && scan.run < 2 && base < size {
+            let len = BLOCK.min(usize::try_from(size - base).unwrap_or(BLOCK));
+            let Some(part) = block.get_mut(..len) else { break };
+            file.read_exact_at(part, base)?;
+            base += len as u64;
+            scan.block(part, base - len as u64, base == size);
+        }
+        Ok(scan.run >= 2 || scan.bad.is_none() && scan.record.is_none())
     }
 
     fn give_up(&mut self, fragment: &Fragment<'_>, rest: &[u8], at: u64, last: bool) {
@@ -244,11 +305,12 @@ impl Scan {
             self.record = Some((at, rest.get(HEADER..).unwrap_or_default().to_vec()));
         }
         let record = self.record.as_ref().map_or(at, |(start, _)| *start);
-        self.bad = Some(Bad { at, record, why, cut });
+        let end = at + (HEADER + length(rest)) as u64;
+        let end = if length_is_wrong(rest) { at } else { end };
+        self.bad = Some(Bad { at, end, record, why, cut, sound: false });
     }
 
-    /// False if the fragment does not go on where the one before ended.
-    fn take(&mut self, kind: u8, bytes: &[u8], at: u64) -> bool {
+    fn take(&mut self, kind: u8, bytes: &[u8], at: u64) {
         match (kind, self.record.take()) {
             (FULL, None) => self.whole(bytes),
             (FIRST, None) => self.record = Some((at, bytes.get(..BATCH.min(bytes.len())).unwrap_or_default().to_vec())),
@@ -258,13 +320,12 @@ impl Scan {
                 if kind == LAST { self.whole(&head) } else { self.record = Some((start, head)) }
             }
             (FULL | FIRST | MIDDLE | LAST, _) => {
-                self.bad = Some(Bad { at, record: at, why: "a part of a record is missing", cut: false });
-                return false;
+                let why = "a part of a record is missing";
+                self.bad = Some(Bad { at, end: at, record: at, why, cut: false, sound: true });
             }
             // A note of RocksDB's own.
             (_, record) => self.record = record,
         }
-        true
     }
 
     fn whole(&mut self, head: &[u8]) {
@@ -272,7 +333,8 @@ impl Scan {
             && let Some((sequence, count)) = batch(head)
         {
             self.log.first = self.log.first.or(Some(sequence));
-            self.log.next = Some(sequence + count);
+            self.run = if self.log.next == Some(sequence) { self.run + 1 } else { 1 };
+            self.log.next = Some(sequence.saturating_add(count));
         }
     }
 }
@@ -284,6 +346,12 @@ enum Fragment<'a> {
     /// It would end behind what there is.
     Cut,
     Broken,
+}
+
+/// What a header says.
+fn length(rest: &[u8]) -> usize {
+    let Some([_, _, _, _, low, high, _]) = rest.first_chunk::<HEADER>() else { return 0 };
+    usize::from(u16::from_le_bytes([*low, *high]))
 }
 
 fn fragment(rest: &[u8]) -> Fragment<'_> {
@@ -329,26 +397,4 @@ fn batch(bytes: &[u8]) -> Option<(u64, u64)> {
     let (sequence, rest) = bytes.split_first_chunk::<8>()?;
     let (count, _) = rest.split_first_chunk::<4>()?;
     Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count))))
-}
-
-/// Whether a sector of the file's end was never written: it reads as zeros.
-fn unwritten(file: &File, from: u64, size: u64) -> io::Result<bool> {
-    /// Fewer zeros may be data.
-    const LEAST: u64 = 32;
-    let mut at = from;
-    let mut sector = [0; SECTOR as usize];
-    let mut all = true;
-    while at < size {
-        let end = (at / SECTOR + 1).saturating_mul(SECTOR).min(size);
-        let len = usize::try_from(end - at).unwrap_or_default();
-        let Some(part) = sector.get_mut(..len) else { break };
-        file.read_exact_at(part, at)?;
-        let zeros = part.iter().all(|byte| *byte == 0);
-        if zeros && end - at >= LEAST {
-            return Ok(true);
-        }
-        all &= zeros;
-        at = end;
-    }
-    Ok(all)
 }

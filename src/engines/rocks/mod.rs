@@ -9,7 +9,7 @@
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
 //! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
-//!   long they were after an orderly end
+//!   long they were after an orderly end; [`zeros`]: what never reached the disk
 //! - [`degraded`]: what is left of a damaged store, for reading
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
@@ -41,6 +41,7 @@ mod specs;
 mod tests;
 mod tier;
 mod view;
+mod zeros;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
