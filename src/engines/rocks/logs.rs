@@ -239,18 +239,18 @@ impl Scan {
         }
     }
 
-    /// Whether the end of the file, from the bad fragment on, never reached the disk: it reads as zeros.
-    ///
-    /// Zeros inside a fragment are no proof, since content may hold them: the header must be among them, or all that
-    /// follows.
+    /// Whether the end of the file, from the bad fragment on, never reached the disk: it reads as zeros. Fewer than a
+    /// page inside a fragment are no proof: content may hold them. (It may hold a page too: if such a last write rots,
+    /// the opening warns of it; to refuse would refuse sound stores after a loss of power.)
     fn unwritten(&self, file: &File, bad: &Bad, size: u64) -> io::Result<bool> {
         if bad.sound {
             return Ok(false);
         }
         let sector = (bad.at + HEADER as u64 - 1) / SECTOR * SECTOR;
         let header = bad.at.max(sector)..(sector + SECTOR).min(size);
-        if zeros::start(file, header.start, header.end)? == header.start {
-            return Ok(!self.goes_on(file, header.end, size)?);
+        let no_header = zeros::start(file, header.start, header.end)? == header.start;
+        if no_header || zeros::has_page(file, bad.at, bad.end.min(size))? {
+            return Ok(!self.goes_on(file, if no_header { header.end } else { bad.at + 1 }, size)?);
         }
         // From the first sector on that is zeros, as all behind it.
         let zeros = zeros::start(file, bad.at, size)?.div_ceil(SECTOR) * SECTOR;

@@ -22,3 +22,18 @@ pub(super) fn start(file: &File, from: u64, end: u64) -> io::Result<u64> {
     }
     Ok(from)
 }
+
+/// Bytes that a file system writes together.
+const PAGE: u64 = 4_096;
+
+/// Whether a whole page of the file between these two places is zeros.
+pub(super) fn has_page(file: &File, from: u64, to: u64) -> io::Result<bool> {
+    let mut page = from.div_ceil(PAGE) * PAGE;
+    while page + PAGE <= to {
+        if start(file, page, page + PAGE)? == page {
+            return Ok(true);
+        }
+        page += PAGE;
+    }
+    Ok(false)
+}
