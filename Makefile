@@ -6,6 +6,7 @@
 # make bench-subtrees  time moving, copying and deleting whole directories, beside a plain RocksDB, in a few minutes
 # make torture   sixteen clients and all faults at once, for MINUTES=60, from a SEED; as root
 # make dist      a stripped binary and a Debian package, in target/dist
+# make simulate  the drive in a simulated world by SEEDS=1000000 seeds from FIRST_SEED=10000 on, in about two hours
 # make test-dist install that package in a clean Debian, use it, remove it, in a few minutes; as root
 
 SHELL := /bin/bash
@@ -27,7 +28,7 @@ MACHETE := 0.9.2
 SCHEMATHESIS := 4.32.5
 DEB := 3.8.0
 
-.PHONY: run program build test test-api check format clippy deny machete loadtest bench-subtrees dist test-dist needs tools
+.PHONY: run program build test test-api check format clippy deny machete loadtest bench-subtrees simulate dist test-dist needs tools
 
 run: program
 	$(BIN)/rowdrive serve --data $(DATA) --listen $(LISTEN)
@@ -41,6 +42,11 @@ build: needs
 test:
 	@.ci/needs test
 	cargo test $(ALL)
+
+# The tests run the seeds before these.
+simulate: needs
+	ROWDRIVE_SEEDS=$(or $(SEEDS),1000000) ROWDRIVE_FIRST_SEED=$(or $(FIRST_SEED),10000) \
+		cargo test $(ALL) -- sim::no_seed --nocapture
 
 test-api: program
 	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)

@@ -150,7 +150,9 @@ impl Pool {
             if let Some(used) = self.used() {
                 return used;
             }
+            // In order, so that a seeded run is the same every time.
             tokio::select! {
+                biased;
                 permit = self.memory.take(PIECE as usize) => return Buffer::new(permit),
                 () = self.returned.notified() => {}
             }

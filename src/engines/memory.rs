@@ -17,7 +17,7 @@ use crate::table::{
 
 type Cells = BTreeMap<(String, Bytes), Bytes>;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     specs: HashMap<String, TableSpec>,
     rows: HashMap<String, BTreeMap<RowKey, Cells>>,
@@ -27,6 +27,13 @@ struct State {
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<State>,
+}
+
+/// Another store that holds the same.
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self { state: Mutex::new(self.lock().clone()) }
+    }
 }
 
 impl Memory {

@@ -5,6 +5,7 @@
 //! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
+//! - [`sim`]: the whole drive in a simulated world, by thousands of seeds
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
 //! - [`server`]: a real server process; [`readme`]: the sessions of the README and of the API's page
@@ -38,6 +39,7 @@ mod needs;
 mod readme;
 mod refusing;
 mod server;
+mod sim;
 mod stepwise;
 mod tidy;
 mod torture;

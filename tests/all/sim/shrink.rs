@@ -1,0 +1,44 @@
+//! The smallest case that fails: without faults and requests that it does not need.
+
+use std::time::{Duration, Instant};
+
+use super::case::{Case, FAULTS, run};
+
+/// Orders of the same calls that are tried before something is said to be needed.
+const SCHEDULES: u64 = 40;
+/// It ends after this time, whatever is left.
+const TIME: Duration = Duration::from_secs(30);
+
+/// A smaller case that fails too, for whatever reason.
+pub fn shrink(case: &Case) -> Case {
+    let until = Instant::now() + TIME;
+    let mut best = case.clone();
+    let every = 0..case.work().ops.len();
+    best.kept = Some(every.filter(|at| case.kept.as_ref().is_none_or(|kept| kept.contains(at))).collect());
+    for fault in 0..FAULTS {
+        let smaller = Case { left_out: best.left_out | 1 << fault, ..best.clone() };
+        best = fails(&smaller, until).unwrap_or(best);
+    }
+    // Half of the requests, then a quarter, and so on down to each alone.
+    let mut chunk = best.kept.as_ref().map_or(0, Vec::len).div_ceil(2);
+    while chunk > 0 && Instant::now() < until {
+        let mut from = 0;
+        while from < best.kept.as_ref().map_or(0, Vec::len) {
+            let mut kept = best.kept.clone().unwrap_or_default();
+            kept.drain(from..kept.len().min(from + chunk));
+            match fails(&Case { kept: Some(kept), ..best.clone() }, until) {
+                Some(smaller) => best = smaller,
+                None => from += chunk,
+            }
+        }
+        chunk = if chunk == 1 { 0 } else { chunk.div_ceil(2) };
+    }
+    best
+}
+
+/// The case in an order in which it fails.
+fn fails(case: &Case, until: Instant) -> Option<Case> {
+    let orders = std::iter::once(case.schedule).chain(0..SCHEDULES);
+    let mut cases = orders.map(|schedule| Case { schedule, ..case.clone() });
+    cases.find(|case| Instant::now() < until && run(case, false).is_err())
+}

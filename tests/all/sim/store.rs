@@ -1,0 +1,225 @@
+//! The store: every plan is done whole or not at all, at some instant between its call and its answer.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures_util::future::BoxFuture;
+use rowdrive::engines::memory::Memory;
+use rowdrive::table::store::Result;
+use rowdrive::table::{Ask, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
+
+use super::world::World;
+
+pub struct SimStore {
+    world: Arc<World>,
+    pub memory: Memory,
+    plans: Mutex<Plans>,
+}
+
+#[derive(Default)]
+struct Plans {
+    sent: u64,
+    /// Those that were sent and are not done yet.
+    under_way: BTreeMap<u64, Plan>,
+    /// Those that may yet be done, although their answers were lost.
+    late: Vec<Plan>,
+}
+
+/// What becomes of a plan.
+enum Fate {
+    Done,
+    Busy,
+    Full,
+    /// Its answer is lost; the plan is done, or not, or later.
+    Unknown(When),
+}
+
+enum When {
+    Now,
+    Never,
+    Later,
+}
+
+impl SimStore {
+    pub fn new(world: Arc<World>, memory: Memory) -> Arc<Self> {
+        Arc::new(Self { world, memory, plans: Mutex::default() })
+    }
+
+    fn plans(&self) -> MutexGuard<'_, Plans> {
+        self.plans.lock().unwrap()
+    }
+
+    /// The process has stopped: each plan on its way is done or lost, in any order.
+    pub async fn stop(&self) {
+        let under_way = std::mem::take(&mut self.plans().under_way);
+        self.plans().late.extend(under_way.into_values());
+        self.end_late().await;
+    }
+
+    /// Whatever may yet be done is done now, or never.
+    pub async fn end_late(&self) {
+        let mut plans = std::mem::take(&mut self.plans().late);
+        while !plans.is_empty() {
+            let plan = plans.swap_remove(self.world.below(plans.len() as u64) as usize);
+            if self.world.below(2) == 0 {
+                self.world.note(|| format!("done after all: {}", named(&plan)));
+                self.memory.commit(plan).await.unwrap();
+            }
+        }
+    }
+
+    fn fate(&self, plan: &Plan) -> Fate {
+        let faults = self.world.faults();
+        if !faults.store || !self.world.chance(40) {
+            return Fate::Done;
+        }
+        match self.world.below(5) {
+            0 => Fate::Busy,
+            1 if plan.needs_room() => Fate::Full,
+            1 | 2 => Fate::Unknown(When::Now),
+            3 if faults.late => Fate::Unknown(When::Later),
+            _ => Fate::Unknown(When::Never),
+        }
+    }
+
+    async fn run(&self, plan: Plan) -> Result<Outcome> {
+        let number = {
+            let mut plans = self.plans();
+            plans.sent += 1;
+            let number = plans.sent;
+            plans.under_way.insert(number, plan.clone());
+            number
+        };
+        self.world.pass("commit", || named(&plan)).await;
+        let fate = self.fate(&plan);
+        let unknown = |cause: &str| Err(StoreError::Unknown { cause: cause.to_owned(), full: false });
+        self.plans().under_way.remove(&number);
+        let answer = match fate {
+            Fate::Busy => Err(StoreError::Busy),
+            Fate::Full => Err(StoreError::Full("as the seed wants it".to_owned())),
+            Fate::Unknown(When::Never) => unknown("it was lost"),
+            Fate::Unknown(When::Later) => {
+                self.plans().late.push(plan);
+                unknown("it may happen later")
+            }
+            Fate::Unknown(When::Now) => {
+                self.apply(plan).await?;
+                unknown("its answer was lost")
+            }
+            Fate::Done => self.apply(plan).await,
+        };
+        self.world.note(|| format!("{answer:?}"));
+        self.world.pass("committed", String::new).await;
+        answer
+    }
+
+    async fn apply(&self, plan: Plan) -> Result<Outcome> {
+        let prepare = plan.prepare.clone();
+        self.world.note(|| named(&plan));
+        let outcome = self.memory.commit(plan).await?;
+        if matches!(outcome, Outcome::Refused(_)) && self.world.faults().leaves && self.world.chance(500) {
+            self.memory.commit(Plan { prepare, ..Plan::default() }).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Does plans whose answer was lost, at any time from then on.
+    pub async fn deliver(&self) {
+        loop {
+            self.world.pass("late", String::new).await;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            let late = self.plans().late.len();
+            if late > 0 && self.world.chance(200) {
+                let plan = self.plans().late.swap_remove(self.world.below(late as u64) as usize);
+                self.world.note(|| format!("late: {}", named(&plan)));
+                self.memory.commit(plan).await.unwrap();
+            }
+        }
+    }
+
+    /// A read: its answer is of some instant between the call and its return.
+    async fn read<'a, T>(
+        &'a self,
+        what: &str,
+        row: &[u8],
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T>>,
+    ) -> Result<T> {
+        let detail = || row.escape_ascii().to_string();
+        if self.world.chance(500) {
+            self.world.pass(what, detail).await;
+            return answer().await;
+        }
+        let answer = answer().await;
+        self.world.pass(what, detail).await;
+        answer
+    }
+}
+
+/// The rows of a plan, for whoever reads a failed run.
+fn named(plan: &Plan) -> String {
+    let key = |table: &str, row: &[u8]| match std::str::from_utf8(row) {
+        Ok(text) if table == "dir" => format!("{table}:{text}"),
+        _ => format!("{table}:{:02x?}", &row[..row.len().min(2)]),
+    };
+    let changes = |rows: &[rowdrive::table::RowChange]| {
+        rows.iter().map(|row| key(row.table, &row.row)).collect::<Vec<_>>().join(" ")
+    };
+    let guarded = plan.guarded.iter().map(|row| key(row.table, &row.row)).collect::<Vec<_>>().join(" ");
+    format!("[{}] [{guarded}] [{}]", changes(&plan.prepare), changes(&plan.finish))
+}
+
+impl Store for SimStore {
+    fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>> {
+        self.memory.create(spec)
+    }
+
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
+        Box::pin(self.read(table, row, move || self.memory.get(table, row, ask)))
+    }
+
+    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+        Box::pin(self.read("page", &ask.row, || self.memory.page(ask)))
+    }
+
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let mut rows = Vec::with_capacity(asks.len());
+            for (row, ask) in asks {
+                rows.push(self.read("get_many", row, || self.memory.get(table, row, ask)).await?);
+            }
+            Ok(rows)
+        })
+    }
+
+    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+        Box::pin(async move {
+            // Rows of a scan share no instant.
+            let mut found: Vec<(RowKey, Row)> = Vec::new();
+            let mut next = ask.clone();
+            loop {
+                let some = if self.world.chance(300) { 1 } else { 1_000 };
+                next.limit = some.min(ask.limit - found.len());
+                let rows = self.read("scan", ask.table.as_bytes(), || self.ask(next.clone())).await?;
+                let ended = rows.len() < next.limit;
+                found.extend(rows);
+                if ended || found.len() >= ask.limit {
+                    return Ok(found);
+                }
+                let last = found.last().map(|(key, _)| key.clone()).unwrap_or_default();
+                let edge = if ask.reverse { &mut next.range.to } else { &mut next.range.from };
+                *edge = Bound::Excluded(last);
+            }
+        })
+    }
+
+    fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(self.run(plan))
+    }
+}
+
+impl SimStore {
+    fn ask(&self, ask: ScanAsk) -> BoxFuture<'_, Result<Vec<(RowKey, Row)>>> {
+        Box::pin(async move { self.memory.scan(&ask).await })
+    }
+}

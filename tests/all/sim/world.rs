@@ -1,0 +1,216 @@
+//! The scheduler: what every call of the store and the disk waits for, what it meets, and where the process stops.
+//!
+//! All choices are drawn from one generator, in the order of the calls. One thread makes them, on a clock that jumps
+//! from one waiter to the next, so a case runs the same way every time.
+
+use std::future::pending;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::Notify;
+
+/// Which faults a case has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// How often the process stops.
+    pub stops: u32,
+    /// Plans are refused for want of room or of a place in the queue, and answers are lost.
+    pub store: bool,
+    /// Plans whose answer is lost may also happen later.
+    pub late: bool,
+    /// A refused plan may leave its prepared rows, as an engine without transactions does.
+    pub leaves: bool,
+    /// Calls of the disk fail, and the disk is full.
+    pub disk: bool,
+    /// Clients go away in the middle of a request.
+    pub leave: bool,
+}
+
+impl Faults {
+    pub const NONE: Self = Self { stops: 0, store: false, late: false, leaves: false, disk: false, leave: false };
+}
+
+/// One world: it lasts over the lives of the process.
+pub struct World {
+    state: Mutex<State>,
+    /// Tells that the process has stopped.
+    pub stopped: Notify,
+}
+
+struct State {
+    rng: StdRng,
+    faults: Faults,
+    /// Whether calls wait and fail. Not before the clients begin, nor when they are through.
+    awake: bool,
+    /// The longest common wait, in ms.
+    pace: u64,
+    calls: u64,
+    /// The number of the call at which the process stops.
+    stop_at: Option<u64>,
+    dead: bool,
+    /// Invocations and answers of clients so far.
+    events: u64,
+    /// A digest of all calls: it tells whether two runs were the same.
+    trace: DefaultHasher,
+    log: Option<Vec<String>>,
+    /// The first thing found wrong.
+    wrong: Option<String>,
+}
+
+enum Wait {
+    No,
+    Yield,
+    Sleep(u64),
+    ForEver,
+}
+
+impl World {
+    pub fn new(seed: u64, faults: Faults, log: bool) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let pace = [1, 4, 12][rng.random_range(0..3)];
+        let state = State {
+            rng,
+            faults,
+            awake: false,
+            pace,
+            calls: 0,
+            stop_at: None,
+            dead: false,
+            events: 0,
+            trace: DefaultHasher::new(),
+            log: log.then(Vec::new),
+            wrong: None,
+        };
+        Self { state: Mutex::new(state), stopped: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// The process begins; if it is to stop, at one of the next calls.
+    pub fn begin_life(&self, stops: bool) {
+        let _told_before = self.stopped.notified().now_or_never();
+        let mut state = self.lock();
+        let at = state.calls + state.rng.random_range(1..500);
+        state.stop_at = stops.then_some(at);
+        state.awake = true;
+        state.dead = false;
+    }
+
+    /// The process is gone: its calls are never made.
+    pub fn die(&self) {
+        self.lock().dead = true;
+    }
+
+    /// From now on calls neither wait nor fail.
+    pub fn calm(&self) {
+        let mut state = self.lock();
+        state.awake = false;
+        state.dead = false;
+        state.stop_at = None;
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.lock().dead
+    }
+
+    pub fn faults(&self) -> Faults {
+        self.lock().faults
+    }
+
+    /// True so many times of a thousand, in a world that is awake.
+    pub fn chance(&self, per_mille: u32) -> bool {
+        let mut state = self.lock();
+        state.awake && state.rng.random_range(0..1000) < per_mille
+    }
+
+    pub fn below(&self, end: u64) -> u64 {
+        self.lock().rng.random_range(0..end)
+    }
+
+    /// Every call passes here, before it happens or before its answer is heard.
+    pub async fn pass(&self, what: &str, detail: impl FnOnce() -> String) {
+        match self.wait(what, detail) {
+            Wait::No => return,
+            Wait::Yield => tokio::task::yield_now().await,
+            Wait::Sleep(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Wait::ForEver => pending().await,
+        }
+        if self.is_dead() {
+            pending::<()>().await;
+        }
+    }
+
+    fn wait(&self, what: &str, detail: impl FnOnce() -> String) -> Wait {
+        let mut state = self.lock();
+        if state.dead {
+            return Wait::ForEver;
+        }
+        state.calls += u64::from(state.awake);
+        let calls = state.calls;
+        if let Some(log) = &mut state.log {
+            let detail = detail();
+            log.push(format!("{calls:5} {what} {detail}"));
+        }
+        if !state.awake {
+            return Wait::No;
+        }
+        what.hash(&mut state.trace);
+        if state.stop_at.is_some_and(|at| at <= calls) {
+            state.dead = true;
+            self.stopped.notify_one();
+            return Wait::ForEver;
+        }
+        let pace = state.pace;
+        match state.rng.random_range(0..100) {
+            0..25 => Wait::Yield,
+            25..90 => Wait::Sleep(1 + state.rng.random_range(0..pace)),
+            90..99 => Wait::Sleep(state.rng.random_range(10..60)),
+            _ => Wait::Sleep(state.rng.random_range(60..400)),
+        }
+    }
+
+    /// Notes something that has happened, for whoever reads a failed run.
+    pub fn note(&self, what: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.lock().log {
+            log.push(format!("      {}", what()));
+        }
+    }
+
+    /// The number of an invocation or an answer.
+    pub fn event(&self) -> u64 {
+        let mut state = self.lock();
+        state.events += 1;
+        state.events
+    }
+
+    pub fn wrong(&self, what: String) {
+        self.note(|| format!("WRONG: {what}"));
+        self.lock().wrong.get_or_insert(what);
+    }
+
+    pub fn verdict(&self) -> Result<(), String> {
+        self.lock().wrong.clone().map_or(Ok(()), Err)
+    }
+
+    pub fn logs(&self) -> bool {
+        self.lock().log.is_some()
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.lock().log.clone().unwrap_or_default()
+    }
+
+    /// Calls so far, and the digest of what they were.
+    pub fn trace(&self) -> (u64, u64) {
+        let mut state = self.lock();
+        let next: u64 = state.rng.random();
+        next.hash(&mut state.trace);
+        (state.calls, state.trace.finish())
+    }
+}
