@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::background::Pauses;
+use super::background::{Pauses, Signal};
 use super::metrics::Metrics;
 use super::{Result, Settings};
 use crate::content::Content;
@@ -31,7 +31,7 @@ struct Shared {
     queue: Mutex<Queue>,
     wake: Notify,
     /// Nothing is to be done, now or later.
-    at_rest: watch::Sender<bool>,
+    at_rest: Signal<bool>,
     metrics: Metrics,
     settings: Settings,
 }
@@ -95,7 +95,8 @@ impl Shared {
                 queue.failed = 0;
                 return Job::List;
             }
-            self.at_rest.send_replace(queue.again.is_none());
+            let rests = queue.again.is_none();
+            self.at_rest.change(|at_rest| *at_rest = rests);
             Job::Wait(queue.again)
         })
     }
@@ -136,7 +137,7 @@ impl Unlinker {
         let closed = unsettled.is_none();
         let unsettled = unsettled.unwrap_or_default();
         let queue = Queue { unsettled, settle: true, list: true, closed, ..Queue::default() };
-        let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), watch::Sender::new(closed));
+        let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), Signal::new(closed));
         let shared = Arc::new(Shared { queue, wake, at_rest, metrics, settings });
         let task = tokio::spawn(Worker { tables, content, shared: shared.clone() }.run());
         Self { shared, task: Mutex::new(Some(task)) }
@@ -144,7 +145,7 @@ impl Unlinker {
 
     pub fn unlink(&self, id: FileId) {
         self.shared.with(|queue| {
-            self.shared.at_rest.send_replace(false);
+            self.shared.at_rest.change(|at_rest| *at_rest = false);
             if queue.dropped.len() < self.shared.settings.limits.unlinks_listed {
                 queue.dropped.push_back(id);
             } else {
@@ -156,8 +157,7 @@ impl Unlinker {
 
     /// Waits until nothing is to be done, what failed included.
     pub async fn at_rest(&self) {
-        // It fails if the sender is gone only, and it is here.
-        let _ = self.shared.at_rest.subscribe().wait_for(|at_rest| *at_rest).await;
+        self.shared.at_rest.until(|at_rest| *at_rest).await;
     }
 
     /// Ends after the files at hand. What is left is in the rows, and the next start reads them.

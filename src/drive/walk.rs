@@ -1,12 +1,13 @@
 //! From a directory's id to its path: the walk up the `dirid` table to the root.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::metrics::counter::Counter;
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 
 use super::Result;
 use crate::schema::dirid::{self, DirLink};
@@ -83,10 +84,13 @@ pub(super) struct Walks {
 }
 
 /// Walks, each with the mark before it, by directory.
-type Kept = Cache<DirId, (u64, Arc<Walk>), Weight>;
+///
+/// The hasher has fixed keys, so that a seeded run evicts the same walks each time. Ids are random: nobody can choose
+/// ones that collide.
+type Kept = Cache<DirId, (u64, Arc<Walk>), Weight, BuildHasherDefault<DefaultHasher>>;
 
 fn kept(bytes: usize) -> Kept {
-    Cache::with_weighter(bytes / USUAL_BYTES, bytes as u64, Weight)
+    Cache::with(bytes / USUAL_BYTES, bytes as u64, Weight, BuildHasherDefault::default(), DefaultLifecycle::default())
 }
 
 /// What a kept walk takes of the memory for all.
@@ -119,8 +123,8 @@ impl Walks {
 
     /// A walk by the store's rows as they are now.
     pub async fn fresh(&self, dir: DirId) -> Result<Walk> {
-        let mut found = self.climb(&[dir]).await?;
-        Ok(found.remove(&dir).unwrap_or_else(|| Walk::new(Vec::new(), false)))
+        let found = self.climb(&[dir]).await?.pop();
+        Ok(found.map_or_else(|| Walk::new(Vec::new(), false), |(_, walk)| walk))
     }
 
     /// Walks for many directories, kept ones where they are still good. All are proved if no directory move
@@ -149,8 +153,8 @@ impl Walks {
         Ok(found)
     }
 
-    /// One `get_many` for each level.
-    async fn climb(&self, dirs: &[DirId]) -> Result<HashMap<DirId, Walk>> {
+    /// One `get_many` for each level. The walks come in the order of `dirs`: it decides which ones are kept.
+    async fn climb(&self, dirs: &[DirId]) -> Result<Vec<(DirId, Walk)>> {
         let mut links: HashMap<DirId, DirLink> = HashMap::new();
         let mut level: Vec<DirId> = dirs.to_vec();
         for _ in 0..=LEVELS {

@@ -56,7 +56,7 @@ impl Drive {
             return;
         }
         let under_way = self.inner.background.begin();
-        let mut closing = self.inner.background.watch();
+        let closing = self.inner.background.closing();
         let mut pauses = Pauses::new(self.inner.settings.retry);
         let mut drive = self.clone();
         tokio::spawn(async move {
@@ -70,7 +70,7 @@ impl Drive {
                 // A drive that everybody has dropped must not be kept, and its store open, by what cannot be done.
                 let weak = std::sync::Arc::downgrade(&drive.inner);
                 drop(drive);
-                if !all && !pause(&mut closing, pauses.longer()).await {
+                if !all && !pause(&closing, pauses.longer()).await {
                     return;
                 }
                 let Some(inner) = weak.upgrade() else { return };
