@@ -137,6 +137,7 @@ impl Backup {
         let mut bring = Bring::new(&partial);
         let earlier = last.map(|last| last.path.as_path());
 
+        source::idle(&data).await?;
         progress.stage("content files");
         Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress }.ahead()?;
         let mut source = Source::open(&data, memory).await?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use rowdrive::drive::{Drive, DriveError, StoreError};
 use rowdrive::engines::rocks::Rocks;
@@ -154,7 +155,8 @@ impl Serve {
         // Before the address is printed: whoever reads it may send a signal at once.
         let signals = Stop::new()?.count();
         // Nothing is changed in a damaged folder: what is left of it is exported.
-        let listening = (!self.degraded).then(|| Backups::listen(&data));
+        let running = Gauge::<i64>::default();
+        let listening = (!self.degraded).then(|| Backups::listen(&data, running.clone()));
         let backups = match listening.transpose() {
             Ok(None) => None,
             Ok(Some(backups)) => Some(tokio::spawn(backups.serve(drive.clone(), rocks.clone()))),
@@ -177,6 +179,7 @@ impl Serve {
         rocks.register(&mut registry);
         drive.register(&mut registry);
         process::register(&mut registry);
+        registry.register("rowdrive_backup_running", "Whether deleted content is kept for a backup", running);
         log::register(&mut registry);
         http::serve(listener, drive.clone(), options, registry, shutdown).await?;
         if let Some(backups) = backups {

@@ -2,7 +2,8 @@
 //!
 //! On `checkpoint` it keeps every content file from then on, makes a copy of the store as of one instant in the data
 //! folder, and says when it is there. On `end` it says that it still keeps them, and lets go. A connection that ends
-//! lets go too: nothing outlives a backup that is killed.
+//! lets go too, and so does one that says nothing: nothing outlives a backup that is killed, stopped or hung. `alive`
+//! shows life. One backup at a time; `idle` asks whether there is none.
 
 use std::fs;
 use std::io;
@@ -12,11 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::gauge::Gauge;
 use rowdrive::drive::Drive;
 use rowdrive::engines::rocks::Rocks;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
 use super::{Result, of};
 
@@ -29,6 +34,20 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 pub const ASK: &str = "checkpoint";
 pub const END: &str = "end";
+pub const ALIVE: &str = "alive";
+pub const IDLE: &str = "idle";
+
+/// How often a backup shows life, and how long it may show none.
+pub const BEAT: Duration = Duration::from_secs(15);
+const SILENCE: Duration = Duration::from_secs(60);
+/// For the first line.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How often the log tells that content is kept.
+const TELL: Duration = Duration::from_mins(10);
+/// Bytes of a line.
+const LINE: u64 = 64;
+/// Connections at a time.
+const CONNECTIONS: usize = 16;
 
 /// A line of JSON.
 #[derive(Serialize, Deserialize)]
@@ -40,65 +59,140 @@ pub struct Answer {
 pub struct Backups {
     data: PathBuf,
     listener: UnixListener,
+    /// 1 while content is kept for a backup.
+    running: Gauge,
+}
+
+/// What each connection is served with.
+#[derive(Clone)]
+struct Server {
+    data: Arc<Path>,
+    drive: Drive,
+    rocks: Arc<Rocks>,
+    running: Gauge,
+    /// Held by the backup that runs.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Backups {
     /// Takes the place of what an earlier process has left.
-    pub fn listen(data: &Path) -> Result<Self> {
+    pub fn listen(data: &Path, running: Gauge) -> Result<Self> {
         let path = data.join(SOCKET);
         remove(&data.join(CHECKPOINT))?;
         remove(&path)?;
         let listener = of(&path, UnixListener::bind(socket(data)?))?;
         of(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))?;
-        Ok(Self { data: data.to_owned(), listener })
+        Ok(Self { data: data.to_owned(), listener, running })
     }
 
-    /// Serves one backup after the other, until it is dropped.
+    /// Serves until it is dropped.
     pub async fn serve(self, drive: Drive, rocks: Arc<Rocks>) {
+        let Self { data, listener, running } = self;
+        let server = Server { data: data.into(), drive, rocks, running, turn: Arc::default() };
+        // Dropped with this, and all connections with it.
+        let mut connections = JoinSet::new();
         loop {
-            let served = match self.listener.accept().await {
-                Ok((stream, _)) => one(stream, &self.data, &drive, &rocks).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = served {
-                tracing::warn!(%error, "a backup broke off");
-                // Should no connection be taken at all, that is not said all the time.
-                tokio::time::sleep(PAUSE).await;
-            }
-            if let Err(error) = remove(&self.data.join(CHECKPOINT)) {
-                tracing::warn!(%error, "the checkpoint of a backup could not be removed");
+            while connections.try_join_next().is_some() {}
+            match listener.accept().await {
+                Ok((stream, _)) if connections.len() < CONNECTIONS => {
+                    let server = server.clone();
+                    connections.spawn(async move {
+                        if let Err(error) = server.one(stream).await {
+                            tracing::warn!(%error, "a backup broke off");
+                        }
+                    });
+                }
+                Ok(_) => tracing::warn!("too many connections for backups: one was closed"),
+                Err(error) => {
+                    tracing::warn!(%error, "no connection for a backup could be taken");
+                    // Should none be taken at all, that is not said all the time.
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
     }
 }
 
-async fn one(stream: UnixStream, data: &Path, drive: &Drive, rocks: &Rocks) -> io::Result<()> {
-    let mut stream = BufReader::new(stream);
+impl Server {
+    async fn one(&self, stream: UnixStream) -> io::Result<()> {
+        let mut stream = BufReader::new(stream);
+        let asked = line(&mut stream, HANDSHAKE).await?;
+        if asked != ASK && asked != IDLE {
+            return answer(&mut stream, Some("it was not asked for a checkpoint".to_owned())).await;
+        }
+        // One that was just killed may have it for a moment.
+        let Ok(_turn) = timeout(HANDSHAKE, self.turn.lock()).await else {
+            return answer(&mut stream, Some("another backup of this drive is running".to_owned())).await;
+        };
+        if asked == IDLE {
+            return answer(&mut stream, None).await;
+        }
+        let _running = Running::new(&self.running);
+        let served = self.backup(&mut stream).await;
+        if let Err(error) = remove(&self.data.join(CHECKPOINT)) {
+            tracing::warn!(%error, "the checkpoint of a backup could not be removed");
+        }
+        served
+    }
+
+    async fn backup(&self, stream: &mut BufReader<UnixStream>) -> io::Result<()> {
+        // IMPORTANT: first this, then the copy: whatever its rows name is there until the backup has it.
+        let kept = self.drive.keep_content().await;
+        tracing::info!("a backup begins: content files are kept meanwhile");
+        let made = self.rocks.checkpoint(&self.data.join(CHECKPOINT)).await;
+        answer(stream, made.err().map(|error| error.to_string())).await?;
+        lease(stream, SILENCE).await?;
+        answer(stream, None).await?;
+        drop(kept);
+        tracing::info!("a backup has what it needs");
+        Ok(())
+    }
+}
+
+/// Counts a backup as long as it is there.
+struct Running(Gauge);
+
+impl Running {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Returns once the backup has what it needs. Errors: it is gone, or has shown no life for so long.
+async fn lease(stream: &mut BufReader<UnixStream>, silence: Duration) -> io::Result<()> {
+    let (began, mut told) = (Instant::now(), Instant::now());
+    loop {
+        match line(stream, silence).await?.as_str() {
+            END => return Ok(()),
+            ALIVE => {}
+            _ => return Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
+        }
+        if told.elapsed() >= TELL {
+            told = Instant::now();
+            tracing::info!(seconds = began.elapsed().as_secs(), "a backup runs: deleted content is kept");
+        }
+    }
+}
+
+/// A line without its end; what is longer than any is cut, and is none that is known.
+async fn line(stream: &mut BufReader<UnixStream>, patience: Duration) -> io::Result<String> {
     let mut line = String::new();
-    stream.read_line(&mut line).await?;
-    if line.trim_end() != ASK {
-        return answer(&mut stream, Some("it was not asked for a checkpoint".to_owned())).await;
-    }
-    // IMPORTANT: first this, then the copy: whatever its rows name is there until the backup has it.
-    let kept = drive.keep_content().await;
-    tracing::info!("a backup begins: content files are kept meanwhile");
-    let made = rocks.checkpoint(&data.join(CHECKPOINT)).await;
-    answer(&mut stream, made.err().map(|error| error.to_string())).await?;
-    line.clear();
-    stream.read_line(&mut line).await?;
-    if line.trim_end() != END {
-        return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
-    }
-    answer(&mut stream, None).await?;
-    drop(kept);
-    tracing::info!("a backup has what it needs");
-    Ok(())
+    let silent = || io::Error::new(io::ErrorKind::TimedOut, format!("nothing was heard of it for {patience:?}"));
+    timeout(patience, stream.take(LINE).read_line(&mut line)).await.map_err(|_| silent())??;
+    Ok(line.trim_end().to_owned())
 }
 
 async fn answer(stream: &mut BufReader<UnixStream>, error: Option<String>) -> io::Result<()> {
     let mut line = serde_json::to_vec(&Answer { error })?;
     line.push(b'\n');
-    stream.get_mut().write_all(&line).await
+    timeout(HANDSHAKE, stream.get_mut().write_all(&line)).await?
 }
 
 /// The socket's path, short enough for the system however long the data folder's is.
@@ -124,5 +218,32 @@ pub fn remove(path: &Path) -> Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => of(path, removed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lease_ends_with_its_backup_and_with_its_silence() {
+        let long = Duration::from_secs(60);
+        for (said, silence, how) in [
+            ("alive\nalive\nend\n", long, Ok(())),
+            ("alive\n", Duration::from_millis(50), Err(io::ErrorKind::TimedOut)),
+            ("", Duration::from_millis(50), Err(io::ErrorKind::TimedOut)),
+            ("something else\n", long, Err(io::ErrorKind::ConnectionAborted)),
+            // Without an end.
+            (&"a".repeat(1_000), long, Err(io::ErrorKind::ConnectionAborted)),
+        ] {
+            let (mut client, server) = UnixStream::pair().unwrap();
+            client.write_all(said.as_bytes()).await.unwrap();
+            let ended = lease(&mut BufReader::new(server), silence).await;
+            assert_eq!(ended.map_err(|error| error.kind()), how, "{said}");
+        }
+        let (client, server) = UnixStream::pair().unwrap();
+        drop(client);
+        let ended = lease(&mut BufReader::new(server), long).await;
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
     }
 }

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::JoinHandle;
 
-use super::server::{ASK, Answer, CHECKPOINT, END, socket};
+use super::server::{ALIVE, ASK, Answer, BEAT, CHECKPOINT, END, IDLE, socket};
 use super::{BackupFailed, Result, of};
 use crate::cli::store_id;
 
@@ -18,10 +20,29 @@ pub struct Source {
 }
 
 enum How {
-    /// The connection is the lease: the server keeps content as long as it lasts.
-    Served(BufReader<UnixStream>),
+    /// The connection is the lease: the server keeps content as long as it lasts and shows life.
+    Served(Served),
     /// Nobody else can open the store.
     Stopped(Rocks),
+}
+
+struct Served {
+    from: BufReader<OwnedReadHalf>,
+    /// Shows life until it is told to end; gives the half that it writes to.
+    beating: JoinHandle<OwnedWriteHalf>,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+}
+
+/// Errors if another backup of this drive runs: told before anything is copied.
+pub async fn idle(data: &Path) -> Result<()> {
+    match UnixStream::connect(socket(data)?).await {
+        Ok(stream) => {
+            let (from, mut to) = stream.into_split();
+            ask(&mut BufReader::new(from), &mut to, IDLE).await
+        }
+        // Asked again, and told, once it is needed.
+        Err(_) => Ok(()),
+    }
 }
 
 impl Source {
@@ -29,9 +50,13 @@ impl Source {
         let store = data.join(CHECKPOINT);
         match UnixStream::connect(socket(data)?).await {
             Ok(stream) => {
-                let mut stream = BufReader::new(stream);
-                ask(&mut stream, ASK).await?;
-                Ok(Self { store, how: How::Served(stream) })
+                let (from, mut to) = stream.into_split();
+                let mut from = BufReader::new(from);
+                ask(&mut from, &mut to, ASK).await?;
+                let (stop, stopped) = tokio::sync::oneshot::channel();
+                // On a thread of its own accord: the backup itself waits for the disk.
+                let beating = tokio::spawn(beat(to, stopped));
+                Ok(Self { store, how: How::Served(Served { from, beating, stop: Some(stop) }) })
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 store_id::compare(data).map_err(|error| BackupFailed::Apart(data.to_owned(), error))?;
@@ -53,7 +78,11 @@ impl Source {
     /// Errors: [`Gone`](BackupFailed::Gone) if content may have been removed before this.
     pub async fn end(&mut self) -> Result<()> {
         match &mut self.how {
-            How::Served(stream) => ask(stream, END).await,
+            How::Served(served) => {
+                drop(served.stop.take());
+                let mut to = (&mut served.beating).await.map_err(|_| BackupFailed::Gone)?;
+                ask(&mut served.from, &mut to, END).await
+            }
             How::Stopped(rocks) => {
                 super::server::remove(&self.store)?;
                 rocks.close().await;
@@ -63,10 +92,20 @@ impl Source {
     }
 }
 
-async fn ask(stream: &mut BufReader<UnixStream>, what: &str) -> Result<()> {
+async fn beat(mut to: OwnedWriteHalf, mut stopped: tokio::sync::oneshot::Receiver<()>) -> OwnedWriteHalf {
+    while tokio::time::timeout(BEAT, &mut stopped).await.is_err() {
+        // A server that is gone is met at the end.
+        if to.write_all(format!("{ALIVE}\n").as_bytes()).await.is_err() {
+            break;
+        }
+    }
+    to
+}
+
+async fn ask(stream: &mut BufReader<OwnedReadHalf>, to: &mut OwnedWriteHalf, what: &str) -> Result<()> {
     let mut line = String::new();
     let answered = async {
-        stream.get_mut().write_all(format!("{what}\n").as_bytes()).await?;
+        to.write_all(format!("{what}\n").as_bytes()).await?;
         stream.read_line(&mut line).await
     };
     match answered.await {

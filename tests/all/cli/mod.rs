@@ -9,6 +9,7 @@ mod exporting;
 mod fake;
 mod faking;
 mod importing;
+mod leasing;
 mod logging;
 mod restarting;
 mod restoring;

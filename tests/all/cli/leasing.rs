@@ -1,0 +1,55 @@
+//! The socket of a server that is asked for backups: who is silent holds up nobody.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::Run;
+use crate::faults::site::program;
+use crate::server::Server;
+
+fn connect(data: &Path) -> UnixStream {
+    let socket = UnixStream::connect(data.join("backup.sock")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+}
+
+fn ask(mut socket: &UnixStream, what: &str) -> String {
+    writeln!(socket, "{what}").unwrap();
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).expect("an answer");
+    line
+}
+
+async fn running(server: &Server) -> String {
+    let metrics = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    metrics.lines().find(|line| line.starts_with("rowdrive_backup_running ")).unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_client_holds_up_no_backup_and_a_second_one_is_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let _silent = connect(&data);
+    let endless = connect(&data);
+    (&endless).write_all(&[b'a'; 1_000]).unwrap();
+    let held = connect(&data);
+    assert_eq!(ask(&held, "checkpoint"), "{\"error\":null}\n");
+    assert_eq!(running(&server).await, "rowdrive_backup_running 1");
+    let mut command = program();
+    command.arg("backup").arg(scratch.path().join("backups")).arg("--data").arg(&data).stdin(Stdio::null());
+    let second = Run::of(command.output().unwrap());
+    assert_eq!(second.code, Some(3), "{second:?}");
+    assert!(second.err.contains("another backup of this drive is running"), "{second:?}");
+    // It was not let go for that, and goes on.
+    assert!(data.join("checkpoint/CURRENT").is_file());
+    writeln!(&held, "alive").unwrap();
+    assert_eq!(ask(&held, "end"), "{\"error\":null}\n");
+    drop(held);
+    Run::of(command.output().unwrap()).is_done();
+    assert_eq!(running(&server).await, "rowdrive_backup_running 0");
+    assert_eq!(server.terminate(), Some(0));
+}
