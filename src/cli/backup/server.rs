@@ -63,6 +63,16 @@ pub struct Backups {
     running: Gauge,
 }
 
+/// The socket's name, which goes when nobody listens any more.
+struct Listening(PathBuf);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // What is left is removed by the next start.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// What each connection is served with.
 #[derive(Clone)]
 struct Server {
@@ -88,6 +98,7 @@ impl Backups {
     /// Serves until it is dropped.
     pub async fn serve(self, drive: Drive, rocks: Arc<Rocks>) {
         let Self { data, listener, running } = self;
+        let _listening = Listening(data.join(SOCKET));
         let server = Server { data: data.into(), drive, rocks, running, turn: Arc::default() };
         // Dropped with this, and all connections with it.
         let mut connections = JoinSet::new();
