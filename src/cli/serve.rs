@@ -191,7 +191,8 @@ impl Serve {
         let closed = tokio::spawn(close(drive, rocks));
         tokio::select! {
             _ = closed => tracing::info!("stopped"),
-            () = again => tracing::warn!("told again to stop: the store is left as it is; nothing acknowledged is lost"),
+            // A process that ends beside a database at work may end badly: most close in a moment.
+            () = async { again.await; tokio::time::sleep(AGAIN).await } => tracing::warn!("told again to stop: the store is left as it is; nothing acknowledged is lost"),
             () = tokio::time::sleep(CLOSE) => tracing::warn!(
                 "the store is not closed after {} s and is left as it is; nothing acknowledged is lost", CLOSE.as_secs()
             ),
@@ -217,6 +218,8 @@ impl Serve {
 /// How long closing may take. What is acknowledged is synced: leaving the store open costs only what a crash does,
 /// the replay of its log and of unfinished clean-up by the next start.
 const CLOSE: Duration = Duration::from_secs(20);
+/// How long it may still take after a second signal.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Waits for changes that are under way, then closes the store.
 async fn close(drive: Drive, rocks: Arc<Rocks>) {
