@@ -9,12 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::logs;
+use super::{files, logs};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
@@ -81,12 +81,7 @@ impl Note {
     fn write(&self) -> io::Result<()> {
         let current = fs::read_to_string(self.dir.join("CURRENT"))?;
         let closed = Closed { current, logs: lengths(&self.dir)?, torn: logs::torn(&self.dir)? };
-        let new = self.dir.join(format!("{NAME}.new"));
-        let mut file = File::create(&new)?;
-        file.write_all(&serde_json::to_vec(&closed)?)?;
-        file.sync_all()?;
-        fs::rename(new, self.dir.join(NAME))?;
-        File::open(&self.dir)?.sync_all()
+        files::replace(&self.dir, NAME, &serde_json::to_vec(&closed)?)
     }
 }
 

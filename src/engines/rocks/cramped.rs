@@ -17,9 +17,8 @@ impl Rocks {
             return self.tuning.buffered() as u64;
         }
         let specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
-        let families = specs.tables().iter().flat_map(|table| table.families.iter().map(move |f| (table, f)));
         let size = |family| self.db.raw.property_int_value_cf(&family, "rocksdb.cur-size-all-mem-tables").ok()?;
-        families.filter_map(|(table, f)| size(self.db.family(&table.name, &f.name).ok()?)).sum()
+        specs.families().filter_map(|(table, f)| size(self.db.family(&table.name, &f.name).ok()?)).sum()
     }
 
     /// Called once there is room for it.
@@ -32,8 +31,7 @@ impl Rocks {
         let flush = move |db: &Db| {
             let specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
             let mut families = Vec::new();
-            for (table, spec) in specs.tables().iter().flat_map(|table| table.families.iter().map(move |f| (table, f)))
-            {
+            for (table, spec) in specs.families() {
                 let family = db.family(&table.name, &spec.name)?;
                 let buffer = tuning.write_buffer(spec).to_string();
                 db.raw.set_options_cf(&family, &[("write_buffer_size", &buffer)]).map_err(Fault::from)?;

@@ -10,11 +10,12 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocksdb::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactOptions, DBRecoveryMode, Options};
 
 use super::db::{Raw, family_name};
+use super::files::numbered;
 use super::options::Tuning;
 use super::specs::Specs;
 use crate::table::spec::{CellSize, Compression};
@@ -112,8 +113,7 @@ fn families(names: Vec<String>, tuning: &Tuning, specs: Option<&Specs>) -> Vec<C
 }
 
 fn spec(name: &str, specs: Option<&Specs>) -> FamilySpec {
-    let tables = specs.into_iter().flat_map(Specs::tables);
-    let mut known = tables.flat_map(|table| table.families.iter().map(move |family| (table, family)));
+    let mut known = specs.into_iter().flat_map(Specs::families);
     known.find(|(table, family)| family_name(&table.name, &family.name) == name).map_or_else(
         || FamilySpec { name: name.to_owned(), compression: Compression::Light, bloom: false, cells: CellSize::Small },
         |(_, family)| family.clone(),
@@ -122,8 +122,8 @@ fn spec(name: &str, specs: Option<&Specs>) -> FamilySpec {
 
 /// The names of the column families in the order in which they were made, which is that of their numbers.
 fn in_order(specs: Option<&Specs>) -> Vec<String> {
-    let tables = specs.into_iter().flat_map(Specs::tables);
-    let names = tables.flat_map(|table| table.families.iter().map(|family| family_name(&table.name, &family.name)));
+    let families = specs.into_iter().flat_map(Specs::families);
+    let names = families.map(|(table, family)| family_name(&table.name, &family.name));
     std::iter::once("default".to_owned()).chain(names).collect()
 }
 
@@ -214,20 +214,4 @@ fn link_tables(dir: &Path, to: &Path, above: u64) -> io::Result<()> {
         fs::hard_link(table, to.join(format!("{:06}.sst", number + above)))?;
     }
     Ok(())
-}
-
-/// Files named by a number, in order.
-fn numbered(dir: &Path, extension: &str) -> io::Result<Vec<(u64, PathBuf)>> {
-    let mut found = Vec::new();
-    for file in fs::read_dir(dir)? {
-        let path = file?.path();
-        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-        if let Some(number) = number
-            && path.extension().is_some_and(|e| e == extension)
-        {
-            found.push((number, path));
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }

@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::files::numbered;
 use super::zeros::{self, SECTOR};
 use crate::table::StoreError;
 use crate::table::store::Result;
@@ -90,22 +91,7 @@ fn manifest(dir: &Path) -> Result<()> {
 
 /// The logs, in the order in which they were written.
 pub(super) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut logs = Vec::new();
-    let files = match fs::read_dir(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        files => files?,
-    };
-    for file in files {
-        let path = file?.path();
-        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
-        if let Some(number) = number
-            && path.extension().is_some_and(|e| e == "log")
-        {
-            logs.push((number, path));
-        }
-    }
-    logs.sort_unstable();
-    Ok(logs.into_iter().map(|(_, path)| path).collect())
+    Ok(numbered(dir, "log")?.into_iter().map(|(_, path)| path).collect())
 }
 
 /// The names of the logs that end in the middle of a record.

@@ -5,7 +5,7 @@
 //! writes: commit (one thread) -> group -> db
 //! ```
 //!
-//! - [`keys`]: the bytes of a key
+//! - [`keys`]: the bytes of a key; [`files`]: files of the folder
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
 //! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
@@ -26,6 +26,7 @@ mod counters;
 mod cramped;
 mod db;
 mod degraded;
+mod files;
 mod group;
 mod keys;
 mod logs;

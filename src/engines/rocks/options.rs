@@ -1,8 +1,6 @@
 //! RocksDB's options, derived from one budget of memory. Everything that decides speed, space or safety is set
 //! here by name, since RocksDB's own defaults have moved between versions.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::path::Path;
 
 use rocksdb::{
@@ -10,6 +8,7 @@ use rocksdb::{
     DBRecoveryMode, DataBlockIndexType, LogLevel, Options, WriteBufferManager,
 };
 
+use super::files::numbered;
 use crate::table::FamilySpec;
 use crate::table::spec::{CellSize, Compression};
 
@@ -56,10 +55,7 @@ impl Tuning {
     /// All are kept open where that is sure: they are then looked at when the store is opened, not when they are read.
     pub fn with_handles(self, dir: &Path, limit: u64) -> Self {
         let third = limit / 3;
-        let tables = fs::read_dir(dir).map_or(0, |files| {
-            let is_table = |name: &OsStr| Path::new(name).extension().is_some_and(|e| e == "sst");
-            files.filter_map(Result::ok).filter(|file| is_table(&file.file_name())).count() as u64
-        });
+        let tables = numbered(dir, "sst").map_or(0, |tables| tables.len() as u64);
         // Compaction writes new ones beside the old.
         if 2 * tables + SPARE_TABLES <= third {
             return self;

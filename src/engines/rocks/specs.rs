@@ -6,14 +6,15 @@
 //! and a database that has lost a column family is told from that.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::files;
 use crate::table::store::Result;
-use crate::table::{StoreError, TableSpec};
+use crate::table::{FamilySpec, StoreError, TableSpec};
 
 const NAME: &str = "tables.json";
 /// The format of this file and of the keys in the database; any other is refused.
@@ -57,6 +58,11 @@ impl Specs {
         &self.content.tables
     }
 
+    /// All families, each with its table, in the order in which the tables were made.
+    pub fn families(&self) -> impl Iterator<Item = (&TableSpec, &FamilySpec)> {
+        self.tables().iter().flat_map(|table| table.families.iter().map(move |family| (table, family)))
+    }
+
     /// Whether all column families of the table were made.
     pub fn is_made(&self, table: &str) -> bool {
         self.content.made.contains(table)
@@ -97,14 +103,8 @@ impl Specs {
 }
 
 fn write(dir: &Path, content: &Content) -> io::Result<()> {
-    let temporary = dir.join(format!("{NAME}.new"));
-    let mut file = File::create(&temporary)?;
-    file.write_all(&serde_json::to_vec_pretty(content)?)?;
-    file.sync_all()?;
-    // IMPORTANT: content, then name, then folder, each durable before the next; otherwise a crash can leave
-    // the name with no content, or the column families without the name.
-    fs::rename(&temporary, dir.join(NAME))?;
-    File::open(dir)?.sync_all()
+    // IMPORTANT: durable when it returns; otherwise a crash can leave the column families without the name.
+    files::replace(dir, NAME, &serde_json::to_vec_pretty(content)?)
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Content> {
@@ -121,7 +121,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Content> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Class, FamilySpec};
+    use crate::table::Class;
 
     fn spec(name: &str, class: Class) -> TableSpec {
         let family =

@@ -1,0 +1,37 @@
+//! Files of the folder: those that RocksDB names by a number, and small ones of our own that are replaced whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The files `NUMBER.extension`, in the order of their numbers, which is that in which they were made.
+pub(super) fn numbered(dir: &Path, extension: &str) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    let files = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(found),
+        files => files?,
+    };
+    for file in files {
+        let path = file?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        if let Some(number) = number
+            && path.extension().is_some_and(|e| e == extension)
+        {
+            found.push((number, path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Makes or replaces a file: after a crash it has all of its old bytes or all of the new ones.
+pub(super) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let new = dir.join(format!("{name}.new"));
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    // IMPORTANT: content, then name, then folder, each durable before the next; otherwise a crash can leave
+    // the name with no content, or what is done next without the name.
+    fs::rename(new, dir.join(name))?;
+    File::open(dir)?.sync_all()
+}
