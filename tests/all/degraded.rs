@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,10 +17,10 @@ fn content(n: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + n) as u8).collect()
 }
 
-/// A folder with so many files, of a server that was killed; in tables too if `flushed`.
-async fn killed(data: &Path, files: usize) {
+/// A folder with these files more, of a server that was killed.
+async fn killed(data: &Path, files: Range<usize>) {
     let (server, client) = (Server::start_on(data, &[]), Client::new());
-    for n in 0..files {
+    for n in files {
         assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
     }
     server.kill();
@@ -107,7 +108,7 @@ async fn whole_files(data: &Path, of: usize) -> usize {
 async fn a_flipped_bit_in_the_log_costs_what_it_touches_alone() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    killed(&data, 60).await;
+    killed(&data, 0..60).await;
     let log = largest(&data, |name| name.ends_with(".log"));
     flip(&log, fs::metadata(&log).unwrap().len() as usize / 2);
     is_refused(&data, log.file_name().unwrap().to_str().unwrap());
@@ -120,13 +121,9 @@ async fn a_flipped_bit_in_the_log_costs_what_it_touches_alone() {
 async fn a_damaged_manifest_costs_nothing_that_tables_and_logs_hold() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    killed(&data, 20).await;
+    killed(&data, 0..20).await;
     // A second start puts what the first wrote into tables.
-    let (server, client) = (Server::start_on(&data, &[]), Client::new());
-    for n in 20..40 {
-        assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
-    }
-    server.kill();
+    killed(&data, 20..40).await;
     let manifest = largest(&data, |name| name.starts_with("MANIFEST"));
     flip(&manifest, fs::metadata(&manifest).unwrap().len() as usize / 2);
     is_refused(&data, "MANIFEST");
@@ -140,7 +137,7 @@ async fn a_damaged_manifest_costs_nothing_that_tables_and_logs_hold() {
 async fn a_young_store_is_read_from_its_logs_alone() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    killed(&data, 20).await;
+    killed(&data, 0..20).await;
     let manifest = largest(&data, |name| name.starts_with("MANIFEST"));
     fs::write(&manifest, b"").unwrap();
     assert_eq!(whole_files(&data, 20).await, 20);
@@ -151,12 +148,8 @@ async fn other_damage_of_the_folder_is_refused_and_read_around() {
     for (what, least) in [("CURRENT", 40), ("tables.json", 40), ("sst", 10)] {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
-        killed(&data, 20).await;
-        let (server, client) = (Server::start_on(&data, &[]), Client::new());
-        for n in 20..40 {
-            assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
-        }
-        server.kill();
+        killed(&data, 0..20).await;
+        killed(&data, 20..40).await;
         if what == "sst" {
             fs::remove_file(largest(&data, |name| name.ends_with(".sst"))).unwrap();
         } else {

@@ -9,10 +9,9 @@ use std::time::Duration;
 use rowdrive::drive::Drive;
 use rowdrive::migrate;
 use rowdrive::table::Tables;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::model::{No, Op, View};
+use super::paused::Paused;
 use super::world::{World, run};
 use crate::stepwise::Stepwise;
 
@@ -40,38 +39,10 @@ const OTHERS: &[Op] = &[
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// An operation that stops before a step.
-struct Paused {
-    running: JoinHandle<Result<(), No>>,
-    go_on: oneshot::Sender<()>,
-    /// Whether it came there; else it has ended.
-    paused: bool,
-}
-
-async fn begin(store: &Stepwise, drive: &Drive, op: Op, step: usize) -> Paused {
-    let (reached, here) = oneshot::channel::<()>();
-    let (go_on, told) = oneshot::channel::<()>();
-    store.once_before(store.steps() + step, move |_| async move {
-        let _ = reached.send(());
-        let _ = told.await;
-    });
+async fn begin(store: &Stepwise, drive: &Drive, op: Op, step: usize) -> Paused<Result<(), No>> {
     let drive = drive.clone();
-    let mut running = tokio::spawn(async move { run(&drive, op).await });
-    let paused = tokio::select! {
-        biased;
-        reached = here => reached.is_ok(),
-        ended = &mut running => {
-            running = tokio::spawn(async move { ended.unwrap() });
-            false
-        }
-    };
-    Paused { running, go_on, paused }
-}
-
-impl Paused {
-    async fn end(self) -> Result<(), No> {
-        let _ = self.go_on.send(());
-        self.running.await.unwrap()
-    }
+    let place = |wait| store.once_before(store.steps() + step, move |_| wait);
+    Paused::begin(place, async move { run(&drive, op).await }).await
 }
 
 /// Whether the answers and what is seen are those of one after the other. Who gave up has done nothing.

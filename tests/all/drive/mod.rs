@@ -9,6 +9,7 @@
 //! - `shortcuts`: what makes an answer fast is not used where it would make it wrong
 //! - `races`: every operation in the middle of every other
 //! - `crossing`: two operations, both half done at once
+//! - `paused`: an operation that stops where a test wants it to
 //! - `queries`: changes in the middle of listings, time queries and finds
 //! - `periods`: files of a period below a folder, held to a full scan
 //! - `background`: clean-up that goes on after errors, and stops when the drive is closed
@@ -22,6 +23,7 @@ mod damage;
 mod held;
 pub mod model;
 mod modelled;
+mod paused;
 mod periods;
 mod queries;
 mod races;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use rowdrive::drive::{Condition, Drive, DriveError, PutOptions, Settings, Versions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::model::{No, Op, View};
+use super::paused::Paused;
 use super::world::{SETTINGS, World, bytes, path, refused};
 use crate::stepwise::{Fault, Stepwise};
 use outcomes::{Asked, CASES, Case, outcome};
@@ -81,38 +80,10 @@ async fn ended(world: &World, answers: [&str; 2]) -> String {
 }
 
 /// A request that stops before a call of the store.
-struct Paused {
-    running: JoinHandle<&'static str>,
-    go_on: oneshot::Sender<()>,
-    /// Whether it came there; else it has ended.
-    paused: bool,
-}
-
-async fn begin(store: &Stepwise, drive: &Drive, asked: Asked, call: usize) -> Paused {
-    let (reached, here) = oneshot::channel::<()>();
-    let (go_on, told) = oneshot::channel::<()>();
-    store.once_before_call(store.calls() + call, move || async move {
-        let _ = reached.send(());
-        let _ = told.await;
-    });
+async fn begin(store: &Stepwise, drive: &Drive, asked: Asked, call: usize) -> Paused<&'static str> {
     let drive = drive.clone();
-    let mut running = tokio::spawn(async move { ask(&drive, asked).await });
-    let paused = tokio::select! {
-        biased;
-        reached = here => reached.is_ok(),
-        ended = &mut running => {
-            running = tokio::spawn(async move { ended.unwrap() });
-            false
-        }
-    };
-    Paused { running, go_on, paused }
-}
-
-impl Paused {
-    async fn end(self) -> &'static str {
-        let _ = self.go_on.send(());
-        self.running.await.unwrap()
-    }
+    let place = |wait| store.once_before_call(store.calls() + call, move || wait);
+    Paused::begin(place, async move { ask(&drive, asked).await }).await
 }
 
 /// Who is busy has done nothing. The program may say so at any time, for its patience is one of the clock; the model
