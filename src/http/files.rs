@@ -52,12 +52,9 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let permit = respond::permit(&app, ask.limit).await?;
     let found = app.drive.files(&ask).await.map_err(under_missing)?;
-    let shown = found.nodes.get(..respond::fitting(&found.nodes)).unwrap_or(&found.nodes);
-    // Cut short, it goes on behind the last one shown.
-    let last =
-        if shown.len() < found.nodes.len() { shown.last().and_then(|node| place(node, ask.clock)) } else { None };
-    let next = last.or(found.next).map(|(time, id)| scope.seal(&encode(time, id)));
-    respond::page(None, shown, next, &uri, permit)
+    let found = respond::cut(found, |node| place(node, ask.clock));
+    let next = found.next.map(|(time, id)| scope.seal(&encode(time, id)));
+    respond::page(None, &found.nodes, next, &uri, permit)
 }
 
 /// What a cursor is bound to: all that decides which files are passed, and in which order.

@@ -45,11 +45,9 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let permit = respond::permit(&app, limit).await?;
     let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
-    let shown = found.nodes.get(..respond::fitting(&found.nodes)).unwrap_or(&found.nodes);
-    // Cut short, it goes on behind the last one shown.
-    let last = if shown.len() < found.nodes.len() { shown.last().and_then(place) } else { None };
-    let next = last.or(found.next).map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
-    respond::page(None, shown, next, &uri, permit)
+    let found = respond::cut(found, place);
+    let next = found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
+    respond::page(None, &found.nodes, next, &uri, permit)
 }
 
 /// Where a file stands in the order of a query.

@@ -10,7 +10,7 @@ use super::entry::{Entries, Page};
 use super::problem::{Problem, Result};
 use super::{App, headers, memory};
 use crate::budget::Permit;
-use crate::drive::Node;
+use crate::drive::{Found, Node};
 use crate::schema::DrivePath;
 
 /// About how many bytes an entry has, but for its path.
@@ -45,13 +45,23 @@ pub fn most_below(path: &DrivePath) -> usize {
 }
 
 /// How many of these entries a page has room for: one at least.
-pub fn fitting(nodes: &[Node]) -> usize {
+fn fitting(nodes: &[Node]) -> usize {
     let mut bytes = 0;
     let fits = |node: &&Node| {
         bytes += bytes_of(node.path().as_str().len());
         bytes <= PAGE
     };
     nodes.iter().take_while(fits).count().max(1)
+}
+
+/// What a page has room for. Cut short, it goes on behind the place of the last one shown.
+pub fn cut<K>(mut found: Found<K>, place: impl Fn(&Node) -> Option<K>) -> Found<K> {
+    let fits = fitting(&found.nodes);
+    if fits < found.nodes.len() {
+        found.nodes.truncate(fits);
+        found.next = found.nodes.last().and_then(place).or(found.next);
+    }
+    found
 }
 
 /// A page of entries; `path` is the directory's, if it lists one. `uri` asked for it, and `permit` is for it.
@@ -124,6 +134,22 @@ mod tests {
         assert!((500..1_500).contains(&fits), "{fits}");
         assert_eq!(most_below(&DrivePath::root()), PAGE / (ENTRY + PATH + 2));
         assert!(most_below(long[0].path()) < 1_100);
+    }
+
+    #[test]
+    fn a_page_that_is_cut_goes_on_behind_its_last_entry() {
+        let node = |n: usize| {
+            let name = format!("/{n:04}{}", "/x".repeat(100).replace("x", &"y".repeat(30)));
+            let entry = dir::DirEntry { id: DirId::ROOT, creator: String::new(), created: Timestamp::from_ms(0) };
+            Node::Directory { path: DrivePath::parse(&name).unwrap(), entry }
+        };
+        let nodes: Vec<_> = (0..3_000).map(node).collect();
+        let last = |found: &Found<String>| found.nodes.last().unwrap().path().to_string();
+        let place = |node: &Node| Some(node.path().to_string());
+        let whole = cut(Found { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, place);
+        assert_eq!((whole.nodes.len(), whole.next.as_deref()), (10, Some("after")));
+        let short = cut(Found { nodes: nodes.clone(), next: None }, place);
+        assert!(short.nodes.len() < nodes.len() && short.next == Some(last(&short)));
     }
 
     #[test]
