@@ -230,3 +230,44 @@ async fn a_start_without_any_room_reads_and_deletes_and_then_takes_uploads_again
     let site = Site { server, ..site };
     site.all_is_there().await;
 }
+
+/// Bytes of the logs of a store.
+fn log_bytes(db: &Path) -> u64 {
+    let files = std::fs::read_dir(db).unwrap().filter_map(|file| Some(file.ok()?.path()));
+    let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log"));
+    logs.filter_map(|log| Some(log.metadata().ok()?.len())).sum()
+}
+
+/// A start without room for tables of the log bounds neither; once there is room they are bounded again.
+#[tokio::test(flavor = "multi_thread")]
+async fn log_and_memory_are_bounded_again_once_a_start_on_a_full_disk_has_room() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    let server = disk.serve("128MiB");
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    for seed in 0..60 {
+        assert_eq!(site.put(seed, 200_000).await, StatusCode::CREATED);
+    }
+    site.server.kill();
+    let taken = disk.inside().join("taken");
+    let stat = rustix::fs::statvfs(disk.inside()).unwrap();
+    std::fs::write(&taken, vec![0; (stat.f_bavail * stat.f_frsize) as usize]).unwrap();
+
+    let server = disk.serve("32MiB");
+    let mut site = Site { server, ..site };
+    std::fs::remove_file(taken).unwrap();
+    // Deletes alone are enough, and 5 KB are less than any buffer holds.
+    assert_eq!(site.client.delete(site.url(0)).send().await.unwrap().status(), StatusCode::NO_CONTENT);
+    site.stored.remove(&0);
+    let db = disk.inside().join("db");
+    assert!(log_bytes(&db) < 1 << 20, "{} KiB of log after a delete", log_bytes(&db) >> 10);
+    let mut longest = 0;
+    for seed in 1_000..5_000 {
+        assert_eq!(site.put(seed, 10_000).await, StatusCode::CREATED);
+        longest = longest.max(log_bytes(&db));
+    }
+    // Twice what write buffers hold, which is about a sixth of the memory.
+    assert!(longest < 14 << 20, "{} MiB of log", longest >> 20);
+    site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+}

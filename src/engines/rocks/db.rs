@@ -17,6 +17,7 @@ use rocksdb::{
 use super::causes::{is_failed_sync, is_full, is_full_for_good};
 use super::closed;
 use super::degraded::{self, Left};
+use super::files;
 use super::keys;
 use super::logs::{self, Tail};
 use super::options::Tuning;
@@ -148,8 +149,9 @@ impl Db {
                 tracing::warn!("the disk is full: room that was kept for this is given up");
             }
             tracing::warn!("the disk is full: what the log holds stays in memory until there is room");
+            let log = files::bytes(dir, "log").map_err(|e| failed(dir, e))?;
+            let options = tuning.without_flush(options, log).map_err(|e| open_error(dir, e))?;
             let tuning = tuning.unbounded();
-            let options = tuning.without_flush(options).map_err(|e| open_error(dir, e))?;
             (opened, cramped) = (open(&options, &tuning), true);
         }
         let raw = opened.map_err(|e| open_error(dir, e))?;

@@ -24,6 +24,11 @@ pub(super) fn numbered(dir: &Path, extension: &str) -> io::Result<Vec<(u64, Path
     Ok(found)
 }
 
+/// Bytes of all these files.
+pub(super) fn bytes(dir: &Path, extension: &str) -> io::Result<u64> {
+    numbered(dir, extension)?.iter().map(|(_, file)| Ok(file.metadata()?.len())).sum()
+}
+
 /// Makes or replaces a file: after a crash it has all of its old bytes or all of the new ones.
 pub(super) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let new = dir.join(format!("{name}.new"));

@@ -16,17 +16,17 @@
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
 //! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
 //! - [`checkpoint`]: a copy of the store at one instant
-//! - [`space`]: room on the file system; [`cramped`]: a start without any
+//! - [`space`]: room on the file system; [`flush`]: what is done when there is little
 
 mod causes;
 mod checkpoint;
 mod closed;
 mod commit;
 mod counters;
-mod cramped;
 mod db;
 mod degraded;
 mod files;
+mod flush;
 mod group;
 mod keys;
 mod logs;
@@ -45,7 +45,6 @@ mod view;
 mod zeros;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, try_join_all};
@@ -56,6 +55,7 @@ use tokio::sync::oneshot;
 use self::commit::{Answer, Committer, Request};
 pub use self::counters::Commits;
 use self::db::{Closing, Db, Fault, Place, Read};
+use self::flush::Flushes;
 use self::metrics::{Reads, Watch};
 use self::options::Tuning;
 use self::pool::Pool;
@@ -83,6 +83,13 @@ pub struct RocksOptions {
     pub memory: usize,
 }
 
+impl RocksOptions {
+    /// Bytes of the disk that are enough for any plan beside what is in write buffers, if those are full.
+    pub fn reserve(&self) -> u64 {
+        space::enough(Tuning::buffers(self.memory) as u64)
+    }
+}
+
 impl Default for RocksOptions {
     fn default() -> Self {
         Self { memory: 1 << 30 }
@@ -103,8 +110,7 @@ pub struct Rocks {
     space: Arc<Space>,
     reads: Reads,
     skip: u64,
-    /// Whether what the log holds stays in memory, for want of room to write it to tables.
-    cramped: AtomicBool,
+    flushes: Flushes,
     /// Whether the tables are those that were found, whatever `tables.json` says.
     degraded: bool,
     _closing: Closing,
@@ -127,7 +133,7 @@ impl Rocks {
     pub fn open_read_only(dir: &Path, options: RocksOptions) -> Result<Self> {
         let lock = db::take_folder_as_it_is(dir)?;
         let specs = Specs::load(dir)?;
-        let tuning = Tuning::new(options.memory);
+        let tuning = Tuning::new(options.memory).with_handles(dir, handles());
         let opened = Db::open_read_only(dir, lock, &tuning, &specs)?;
         Self::start(opened, specs, tuning, Space::new(dir), SKIP)
     }
@@ -156,14 +162,13 @@ impl Rocks {
     fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
         let lock = db::take_folder(dir)?;
         let specs = Specs::load(dir)?;
-        let handles = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let tuning = Tuning::new(options.memory).with_handles(dir, handles);
+        let tuning = Tuning::new(options.memory).with_handles(dir, handles());
         let (opened, cramped) = Db::open(dir, lock, &tuning, &specs)?;
         if !cramped {
             space::keep_ballast(dir);
         }
         let rocks = Self::start(opened, specs, tuning, space, skip)?;
-        Ok(Self { cramped: AtomicBool::new(cramped), ..rocks })
+        Ok(Self { flushes: Flushes::cramped(cramped), ..rocks })
     }
 
     fn start((db, closing): (Db, Closing), specs: Specs, tuning: Tuning, space: Space, skip: u64) -> Result<Self> {
@@ -177,7 +182,7 @@ impl Rocks {
             space: Arc::new(space),
             reads: Reads::default(),
             skip,
-            cramped: AtomicBool::new(false),
+            flushes: Flushes::default(),
             degraded: false,
             _closing: closing,
         })
@@ -286,10 +291,7 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
-        if plan.needs_room() {
-            self.space.check(self.unflushed())?;
-            self.leave_memory().await?;
-        }
+        self.look_for_room(plan.needs_room()).await?;
         self.look_first(&plan).await?;
         let mut compacted = 0;
         loop {
@@ -329,6 +331,11 @@ impl Rocks {
         }
         Ok(())
     }
+}
+
+/// Files that the process may have open.
+fn handles() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 fn read_row(db: &Db, tier: Tier, table: &'static str, row: &[u8], ask: &Ask) -> Read<Row> {

@@ -33,6 +33,8 @@ pub(super) struct Tuning {
     buffers: WriteBufferManager,
     /// Bytes of all write buffers together.
     buffered: usize,
+    /// Bytes that a write buffer grows by, at most.
+    arena: usize,
     /// Tables that are open at once; -1: all.
     open_tables: i32,
 }
@@ -41,12 +43,16 @@ impl Tuning {
     /// `memory`: bytes for block cache and write buffers together. A quarter may be write buffers; they are
     /// charged to the cache, which holds blocks, filters and indexes in whatever they leave.
     pub fn new(memory: usize) -> Self {
-        let memory = memory.max(LEAST);
-        let buffered = memory / 4;
+        let (memory, buffered) = (memory.max(LEAST), Self::buffers(memory));
         let cache = Cache::new_hyper_clock_cache(memory, 0);
         // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
-        Self { cache, memory, buffers, buffered, open_tables: -1 }
+        Self { cache, memory, buffers, buffered, arena: (buffered / 128).min(MIB), open_tables: -1 }
+    }
+
+    /// Bytes of all write buffers together, out of so many for the engine.
+    pub fn buffers(memory: usize) -> usize {
+        memory.max(LEAST) / 4
     }
 
     /// Bounds the tables that are open at once, if this folder's could come to more than a third of the handles that
@@ -64,20 +70,25 @@ impl Tuning {
         Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
     }
 
-    /// Write buffers without bounds, so that replaying a log fills none.
+    /// Write buffers without bounds, so that replaying a log fills none; [`bound`](Self::bound) ends that.
     pub fn unbounded(&self) -> Self {
-        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(0, false, self.cache.clone());
-        Self { cache: self.cache.clone(), buffers, buffered: UNBOUNDED, ..*self }
+        self.buffers.set_buffer_size(UNBOUNDED);
+        Self { cache: self.cache.clone(), buffers: self.buffers.clone(), buffered: UNBOUNDED, ..*self }
+    }
+
+    /// Bounds all write buffers together, as [`new`](Self::new) has it.
+    pub fn bound(&self) {
+        self.buffers.set_buffer_size(self.buffered);
     }
 
     fn is_unbounded(&self) -> bool {
         self.buffered == UNBOUNDED
     }
 
-    /// Options of a database that writes no table while it replays its log, nor for the length of the log later.
-    pub fn without_flush(&self, mut options: Options) -> Result<Options, rocksdb::Error> {
-        options.set_max_total_wal_size(UNBOUNDED as u64);
-        options.set_write_buffer_manager(&self.buffers);
+    /// Options of a database that writes no table while it replays its log of so many bytes, nor for that length later.
+    pub fn without_flush(&self, mut options: Options, log: u64) -> Result<Options, rocksdb::Error> {
+        // It cannot be changed later, and so keeps the usual length beside that.
+        options.set_max_total_wal_size(log + self.longest_log());
         // Not among the options that the crate has names for. Room set aside for a new log is what the start lacks.
         options.get_options_from_string("avoid_flush_during_recovery=true;allow_fallocate=false")
     }
@@ -105,7 +116,7 @@ impl Tuning {
         // A log that is whole is noted with its size, so that a missing or shortened one is told.
         options.set_track_and_verify_wals_in_manifest(true);
         // A log is freed once no column family has data in it alone, so a rarely written one would pin them all.
-        options.set_max_total_wal_size((self.buffered * 2).min(512 * MIB) as u64);
+        options.set_max_total_wal_size(self.longest_log());
         options.set_manual_wal_flush(false);
         options.set_use_fsync(false);
         // A write that failed may be whole in the log, and RocksDB goes on after it by writing all families to tables.
@@ -143,7 +154,7 @@ impl Tuning {
         options.set_max_write_buffer_number(4);
         options.set_min_write_buffer_number_to_merge(1);
         // Memory is taken in pieces of this size: small ones, or many rarely written families fill a small budget.
-        options.set_arena_block_size((buffer / 8).min(self.buffered / 128).min(MIB));
+        options.set_arena_block_size((buffer / 8).min(self.arena));
 
         options.set_compaction_style(DBCompactionStyle::Level);
         options.set_compaction_pri(CompactionPri::MinOverlappingRatio);
@@ -184,6 +195,11 @@ impl Tuning {
         } else {
             (self.buffered / 16).min(16 * MIB)
         }
+    }
+
+    /// Bytes of log for which families are flushed.
+    fn longest_log(&self) -> u64 {
+        (self.buffered * 2).min(512 * MIB) as u64
     }
 
     fn blocks(&self, spec: &FamilySpec) -> BlockBasedOptions {

@@ -63,6 +63,18 @@ impl Space {
         Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB are kept in reserve", reserve >> 20)))
     }
 
+    /// As [`check`](Self::check), of this very moment.
+    pub fn check_anew(&self, unflushed: u64) -> Result<()> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.check(unflushed)
+    }
+
+    /// Whether so many bytes could be written to tables, and whether that is worth it: as much of the log goes.
+    pub fn has_room_to_flush(&self, unflushed: u64) -> bool {
+        let part = |room| reserve(room) / 8;
+        self.room().is_some_and(|room| unflushed >= part(room) && room.free >= unflushed + part(room))
+    }
+
     /// None if the file system does not say.
     pub fn room(&self) -> Option<Room> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,6 +87,11 @@ impl Space {
             }
         }
     }
+}
+
+/// Bytes that leave room for a plan when so many are unflushed: the reserve, and what is not worth a flush.
+pub(super) fn enough(unflushed: u64) -> u64 {
+    RESERVE + RESERVE / 8 + unflushed
 }
 
 fn reserve(room: Room) -> u64 {
@@ -127,6 +144,16 @@ mod tests {
     fn what_is_in_memory_has_its_room_beside_the_reserve() {
         assert!(space(65 << 20, 1 << 40).check(1 << 20).is_ok());
         assert!(matches!(space(65 << 20, 1 << 40).check((1 << 20) + 1), Err(StoreError::Full(_))));
+    }
+
+    #[test]
+    fn a_flush_is_for_much_and_needs_room_for_it() {
+        // Of a reserve of 64 MiB, 8 MiB are much.
+        let large = |free| space(free, 1 << 40);
+        assert!(large(16 << 20).has_room_to_flush(8 << 20));
+        assert!(!large(16 << 20).has_room_to_flush((8 << 20) - 1) && !large((16 << 20) - 1).has_room_to_flush(8 << 20));
+        assert!(space(256 << 10, 8 << 20).has_room_to_flush(128 << 10));
+        assert!(large(0).check_anew(0).is_err());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The folder: opening, closing, what survives, and what is refused.
 
 use std::fs;
+use std::io;
+use std::time::Duration;
 
 use super::*;
 use crate::engines::rocks::specs::Specs;
@@ -203,6 +205,35 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
     commit(&rocks, changes(vec![changed("row", cells)])).await;
     commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])])).await;
     assert_eq!(count(&rocks, "row", "a").await, 0);
+}
+
+/// A file system of 32 MiB on which nothing is but this folder.
+fn small(dir: &Path) -> Space {
+    let seen = dir.to_owned();
+    let probe = move || {
+        let files = fs::read_dir(&seen)?.map(|file| Ok(file?.metadata()?.len()));
+        let used: u64 = files.sum::<io::Result<u64>>()?;
+        Ok(Room { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20 })
+    };
+    Space::probed(dir, Box::new(probe))
+}
+
+#[tokio::test]
+async fn what_was_deleted_makes_room_although_the_log_still_holds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RocksOptions { memory: 512 << 20 };
+    let rocks = Rocks::open_with(dir.path(), options, small(dir.path()), SKIP).unwrap();
+    rocks.create(&spec()).await.unwrap();
+    for round in 0..6 {
+        for n in 0..100 {
+            let large = vec![put("c", &format!("{n:04}"), &"x".repeat(100_000))];
+            commit(&rocks, checked("row", vec![], large)).await;
+        }
+        assert_eq!(count(&rocks, "row", "c").await, 100, "{round}");
+        commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "c" }])])).await;
+        // Flushes come a second apart.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,98 @@
+//! Flushes that a tight disk calls for.
+//!
+//! A write is in memory and in the log until it is flushed to tables. The log keeps its room that long, even for files
+//! that were deleted since, so a flush makes room.
+//!
+//! A start on a disk without room for a flush is *cramped*: all that the log holds stays in memory, with no bound on
+//! write buffers. Such a store reads and deletes. The first write that finds room for a flush ends that.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use rocksdb::FlushOptions;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
+
+use super::Rocks;
+use super::db::{Db, Fault};
+use crate::table::store::Result;
+
+/// Flushes come no closer than this: each leaves a small table in every family.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a write waits for a flush. RocksDB delays one while compaction is behind.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+pub(super) struct Flushes {
+    /// When the last one ended; held while one runs.
+    last: Arc<Mutex<Option<Instant>>>,
+    cramped: Arc<AtomicBool>,
+}
+
+impl Flushes {
+    pub fn cramped(cramped: bool) -> Self {
+        Self { cramped: Arc::new(AtomicBool::new(cramped)), ..Self::default() }
+    }
+}
+
+impl Rocks {
+    /// Looks for room before a write. `needed`: whether the write is refused without any.
+    ///
+    /// Errors: `Full` if it is refused, and a flush has made no room either.
+    pub(super) async fn look_for_room(&self, needed: bool) -> Result<()> {
+        let cramped = self.flushes.cramped.load(Ordering::Relaxed);
+        if !needed && !cramped {
+            return Ok(());
+        }
+        let unflushed = || self.tuning.buffered() as u64;
+        match self.space.check(unflushed()) {
+            Ok(()) if !cramped => return Ok(()),
+            Err(full) if !self.space.has_room_to_flush(unflushed()) => {
+                return if needed { Err(full) } else { Ok(()) };
+            }
+            _ => {}
+        }
+        match timeout(PATIENCE, self.flush_once()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a flush to make room failed"),
+            Err(_) => tracing::warn!("a flush to make room has not ended after {PATIENCE:?}"),
+        }
+        if needed { self.space.check_anew(unflushed()) } else { Ok(()) }
+    }
+
+    /// Flushes all families, unless that was done just now. Who comes while it runs waits for its end.
+    async fn flush_once(&self) -> Result<()> {
+        let last = self.flushes.last.clone().lock_owned().await;
+        if last.is_some_and(|at| at.elapsed() < PAUSE) {
+            return Ok(());
+        }
+        let specs: Vec<_> = {
+            let specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
+            specs.families().map(|(table, family)| (table.name.clone(), family.clone())).collect()
+        };
+        let (tuning, cramped) = (self.tuning.clone(), self.flushes.cramped.clone());
+        // A caller that goes away stops nothing of this: the job holds the lock.
+        let flush = move |db: &Db| {
+            let mut last: OwnedMutexGuard<_> = last;
+            let mut families = Vec::new();
+            for (table, spec) in &specs {
+                families.push((db.family(table, &spec.name)?, tuning.write_buffer(spec).to_string()));
+            }
+            let all: Vec<_> = families.iter().map(|(family, _)| family).collect();
+            let flushed = db.raw.flush_cfs_opt(&all, &FlushOptions::default());
+            *last = Some(Instant::now());
+            flushed.map_err(Fault::from)?;
+            if cramped.load(Ordering::Relaxed) {
+                for (family, buffer) in &families {
+                    db.raw.set_options_cf(family, &[("write_buffer_size", buffer)]).map_err(Fault::from)?;
+                }
+                tuning.bound();
+                cramped.store(false, Ordering::Relaxed);
+                tracing::info!("there is room again: what the log held is written to tables");
+            }
+            Ok(())
+        };
+        self.pool.run(flush).await
+    }
+}
