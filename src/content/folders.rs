@@ -40,18 +40,23 @@ impl Folders {
         self.stopped.get().map_or(Ok(()), |cause| Err(ContentError::Stopped(cause.clone())))
     }
 
-    /// What came of a sync. A failed one is final, unless the disk was full: the system may have dropped what it
-    /// could not write, and a second sync would say that all is well.
-    pub fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
-        let error = match done.map_err(ContentError::from) {
-            Ok(()) => return self.writable(),
-            Err(full @ ContentError::Full(_)) => return Err(full),
-            Err(error) => error,
-        };
+    /// What came of the sync of a folder. A failed one is final, whatever its cause: the system may have dropped names
+    /// that it could not write, those of other uploads too, and a second sync would say that all is well.
+    fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
+        let Err(error) = done else { return self.writable() };
         if self.stopped.set(error.to_string()).is_ok() {
             tracing::error!(%error, "a sync of content failed: no more writes are taken until a restart");
         }
-        Err(error)
+        Err(error.into())
+    }
+
+    /// What came of the sync of a new file. On a full disk its upload alone fails: nothing else is in that file.
+    pub fn synced_file(&self, done: io::Result<()>) -> Result<(), ContentError> {
+        match done.map_err(ContentError::from) {
+            Err(full @ ContentError::Full(_)) => Err(full),
+            Err(ContentError::Io(error)) => self.synced(Err(error)),
+            done => done.and_then(|()| self.writable()),
+        }
     }
 
     /// The folder as it is, for reading.
@@ -188,5 +193,27 @@ fn missing_is_fine(done: io::Result<()>) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk::Local;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failed_sync_is_final_but_that_of_a_file_on_a_full_disk() {
+        let failed = |kind: io::ErrorKind| Err(io::Error::from(kind));
+        let (full, broken) = (io::ErrorKind::StorageFull, io::ErrorKind::Other);
+        for (of_file, kind) in [(true, full), (true, broken), (false, full), (false, broken)] {
+            let dir = tempfile::tempdir().unwrap();
+            let folders = Folders::make(Arc::new(Local), dir.path()).await.unwrap();
+            let told = if of_file { folders.synced_file(failed(kind)) } else { folders.synced(failed(kind)) };
+            assert_eq!(matches!(told, Err(ContentError::Full(_))), kind == full);
+            let passing = of_file && kind == full;
+            assert_eq!(folders.writable().is_ok(), passing, "{of_file} {kind}");
+            // A later one that says that all is well changes nothing.
+            assert_eq!(folders.sync_new().await.is_ok(), passing);
+        }
     }
 }

@@ -186,7 +186,7 @@ impl Writer {
             new.file.write(&[rest, end].concat(), at).await?;
             // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
             // without the bytes, the bytes alone without the name.
-            new.folders.synced(new.file.sync().await)?;
+            new.folders.synced_file(new.file.sync().await)?;
             new.folders.sync_new().await?;
             Ok((new, size, digest))
         };

@@ -41,6 +41,8 @@ struct File {
     /// it back to one of those from `durable` on.
     names: Vec<Option<PathBuf>>,
     durable: usize,
+    /// Names before this one were there when a sync of their folder failed: no later sync makes them durable.
+    forsaken_names: usize,
 }
 
 impl fmt::Debug for SimDisk {
@@ -123,7 +125,7 @@ impl SimDisk {
                 used.extend(name.parent().map(Path::to_owned));
                 state.names.insert(name.clone(), number);
             }
-            (file.names, file.durable) = (vec![name], 0);
+            (file.names, file.durable, file.forsaken_names) = (vec![name], 0, 0);
         }
         state.folders.retain(|folder, durable| *durable || used.contains(folder) || below(2) == 0);
         state.folders.values_mut().for_each(|durable| *durable = true);
@@ -173,16 +175,25 @@ impl State {
 
     fn sync(&mut self, folder: &Path) -> io::Result<()> {
         let _there = self.folders.get(folder).ok_or_else(missing)?;
-        let is_in = |name: &Option<PathBuf>| name.as_ref().is_some_and(|name| name.parent() == Some(folder));
         for file in &mut self.files {
-            let changes = file.names.windows(2).enumerate();
-            let last = changes.filter(|(_, pair)| pair.iter().any(is_in)).map(|(at, _)| at + 1).max();
-            file.durable = file.durable.max(last.unwrap_or(0));
+            let last = file.last_change(folder);
+            if last > file.forsaken_names {
+                file.durable = file.durable.max(last);
+            }
         }
         for (path, durable) in &mut self.folders {
             *durable |= path.parent() == Some(folder);
         }
         Ok(())
+    }
+}
+
+impl File {
+    /// The last name that it has got in this folder, or lost there.
+    fn last_change(&self, folder: &Path) -> usize {
+        let is_in = |name: &Option<PathBuf>| name.as_ref().is_some_and(|name| name.parent() == Some(folder));
+        let changes = self.names.windows(2).enumerate();
+        changes.filter(|(_, pair)| pair.iter().any(is_in)).map(|(at, _)| at + 1).max().unwrap_or(0)
     }
 }
 
@@ -212,7 +223,15 @@ impl Disk for SimDisk {
     }
 
     fn sync_folder<'a>(&'a self, folder: &'a Path) -> Call<'a, ()> {
-        Box::pin(self.change("sync_folder", folder, |state| state.sync(folder)))
+        Box::pin(async move {
+            let synced = self.change("sync_folder", folder, |state| state.sync(folder)).await;
+            if synced.is_err() {
+                for file in &mut self.lock().files {
+                    file.forsaken_names = file.forsaken_names.max(file.last_change(folder));
+                }
+            }
+            synced
+        })
     }
 
     fn create<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
