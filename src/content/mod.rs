@@ -104,7 +104,7 @@ impl Content {
         self.folders.writable()
     }
 
-    /// The same content; uploads leave so many bytes of the file system alone, or an eighth of it if that is less.
+    /// The same content; uploads leave so many bytes of the file system alone, or a seventh of it if that is less.
     pub fn with_reserve(self, bytes: u64) -> Self {
         Self { room: Room::new(bytes), ..self }
     }

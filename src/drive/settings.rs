@@ -17,7 +17,8 @@ pub struct Settings {
     pub turn: usize,
     /// Cells that a query reads at most; past it the page is short, and has a next one.
     pub work: usize,
-    /// Bytes of the file system that content leaves alone, of a small one an eighth at most.
+    /// Bytes of the file system that content leaves alone, of a small one a seventh at most: no less than the store
+    /// does, or a file is written whole before its row is refused.
     pub reserve: u64,
     /// The pauses between tries of clean-up that failed.
     pub retry: Retry,

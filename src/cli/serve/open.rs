@@ -25,8 +25,8 @@ pub struct Opened {
 /// the engine.
 fn shares(memory: usize) -> (Settings, RocksOptions) {
     let settings = Settings { memory: memory / 4, paths: memory / 32, ..Settings::default() };
-    let memory = memory - settings.memory - settings.paths;
-    (settings, RocksOptions { memory })
+    let options = RocksOptions { memory: memory - settings.memory - settings.paths };
+    (Settings { reserve: options.reserve(), ..settings }, options)
 }
 
 /// For reading and writing, brought up to date.

@@ -11,8 +11,8 @@ use super::socket::read_until;
 use crate::full_disk::serve_on_small_disk;
 use crate::server::Server;
 
-/// An eighth of the disk of 96 MiB.
-const RESERVE: u64 = 12 << 20;
+/// A seventh of the disk of 96 MiB.
+const RESERVE: u64 = (96 << 20) / 7;
 
 struct Small {
     server: Server,
