@@ -17,7 +17,7 @@ use super::{Ended, size};
 
 /// Check a data folder: whether every name leads to a whole file, and nothing is left over.
 ///
-/// The server must be stopped. Exit code 1 if something is wrong and was not repaired; each such thing is named.
+/// The server must be stopped. Without --repair nothing in the folder is changed. Exit code 1 if something is wrong and was not repaired; each such thing is named.
 #[derive(Args)]
 pub struct Check {
     /// The folder to check.
@@ -68,7 +68,8 @@ impl Check {
         }
         store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
-        let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
+        let open = if self.repair { Rocks::open } else { Rocks::open_read_only };
+        let rocks = open(&data.join("db"), RocksOptions { memory });
         let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await.map_err(|e| CheckFailed::Migrate(self.data.clone(), e))?;

@@ -1,7 +1,8 @@
 //! What `rowdrive restore` takes for its own in a folder, and what it leaves alone.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use reqwest::{Client, StatusCode};
@@ -106,4 +107,35 @@ fn a_restore_that_was_broken_off_begins_anew_and_two_at_once_are_refused() {
     assert!(!again.join("restoring").exists() && !again.join("db/restoring").exists());
     assert!(!again.join("content/ab/half").exists());
     assert_eq!(Server::start_on(&again, &["--memory", "32MiB"]).terminate(), Some(0));
+}
+
+/// A check changes nothing: neither of a backup, which would be damaged by that, nor of what a crash has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_checked_is_as_it_was_and_a_backup_can_be_restored() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let http = Client::new();
+    for (name, size) in [("small", 1_000), ("large", 1_000_000)] {
+        let put = http.put(server.url(&format!("/v1/fs/{name}"))).body(vec![7; size]).send().await.unwrap();
+        assert_eq!(put.status(), StatusCode::CREATED);
+    }
+    run_backup(&data, &to);
+    server.kill();
+    let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
+    let made = made.into_iter().find(|path| path.join("backup.json").is_file()).unwrap();
+    for folder in [data, made] {
+        let before = bytes_of(&folder);
+        let checked = program().arg("check").arg("--content").arg("--data").arg(&folder).output().unwrap();
+        Run::of(checked).is_done();
+        let after = bytes_of(&folder);
+        assert!(before == after, "{:?} is not {:?}", after.keys(), before.keys());
+    }
+    run("restore", &to, &again).is_done();
+}
+
+/// All files below a folder, with their bytes.
+fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = tree::names(folder).into_iter().filter(|path| path.is_file());
+    files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
