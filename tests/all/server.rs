@@ -1,7 +1,7 @@
 //! A real server process on a port and a data folder of its own.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -173,4 +173,14 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether this process may mount file systems and trace others. If not it says so, past what keeps the output of
+/// tests that pass from being seen.
+pub fn root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: it needs root, to mount and to trace");
+    }
+    root
 }

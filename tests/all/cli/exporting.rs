@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::tree::{self, bytes, write};
 use super::{export, import};
-use crate::server::Server;
+use crate::server::{Server, root};
 
 #[test]
 fn what_is_in_the_way_is_named_and_kept() {
@@ -135,8 +135,7 @@ fn on_a_stick(to: &Path, image: &Path, address: &str, commands: &str) -> String 
 
 #[test]
 fn of_two_names_that_a_folder_takes_for_one_the_second_is_named_and_replaces_nothing() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: mounting a file system that takes two names for one needs root");
+    if !root("of_two_names_that_a_folder_takes_for_one_the_second_is_named_and_replaces_nothing") {
         return;
     }
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());

@@ -12,12 +12,12 @@ use reqwest::{Client, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::kills::{copy, template};
+use super::number;
 use super::oracle::Oracle;
 use super::script::SCRIPT;
 use super::site::{check_command, get, look, program, send, serve_command, settles, sound};
-use super::{number, root};
 use crate::drive::model::{Op, View};
-use crate::server::Server;
+use crate::server::{Server, root};
 
 /// Where calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use reqwest::{Client, StatusCode};
 use super::disk::{Disk, Format};
 use super::oracle::Oracle;
 use super::site::{check_command, look, send, sound};
-use super::{number, root, seed};
+use super::{number, seed};
 use crate::drive::model::{Op, View};
-use crate::server::Server;
+use crate::server::{Server, root};
 
 const CYCLES: u64 = 5;
 const BYTES: u64 = 64 << 20;

@@ -13,10 +13,10 @@ use reqwest::Client;
 
 use super::oracle::Oracle;
 use super::script::{BEFORE, SCRIPT, run};
+use super::seed;
 use super::site::{check_command, look, program, serve_command, sound};
-use super::{root, seed};
 use crate::drive::model::View;
-use crate::server::Server;
+use crate::server::{Server, root};
 
 const CALLS: &str = "write,pwrite64,fsync,fdatasync,rename,unlink,mkdir,openat,ftruncate,fallocate,sync_file_range";
 /// Calls in the short form.

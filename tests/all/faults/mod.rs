@@ -35,12 +35,3 @@ pub fn seed() -> u64 {
     println!("ROWDRIVE_SEED={seed}");
     seed
 }
-
-/// Whether mounts can be made here; says so if not.
-fn root(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED {test}: it needs root, to mount and to trace");
-    }
-    root
-}

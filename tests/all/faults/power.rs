@@ -15,8 +15,8 @@ use reqwest::Client;
 use super::disk::{Disk, Format};
 use super::site::{check_command, look, serve_command, settles, sound};
 use super::writer::{Answers, Writer};
-use super::{number, root, seed};
-use crate::server::Server;
+use super::{number, seed};
+use crate::server::{Server, root};
 
 const WRITERS: usize = 8;
 const CUTS: u64 = 10;

@@ -39,6 +39,8 @@ use history::Path;
 use machine::Machine;
 use site::{Ask, Site};
 
+use crate::server::root;
+
 const CLIENTS: usize = 16;
 /// Bytes of a file whose readers stall.
 const LARGE: usize = 16 << 20;
@@ -70,8 +72,7 @@ impl Plan {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_acknowledged_write_outlives_every_fault() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED every_acknowledged_write_outlives_every_fault: it needs root, to mount and to trace");
+    if !root("every_acknowledged_write_outlives_every_fault") {
         return;
     }
     let plan = Plan::from_environment();
