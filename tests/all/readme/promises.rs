@@ -17,7 +17,7 @@ fn sources(below: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names of all tests: the function that follows an attribute of a test.
+/// The names of all tests that `make test` runs: the function that follows an attribute of a test.
 fn tests() -> BTreeSet<String> {
     let (root, mut found) = (Path::new(env!("CARGO_MANIFEST_DIR")), Vec::new());
     ["src", "tests"].iter().for_each(|below| sources(&root.join(below), &mut found));
@@ -28,6 +28,9 @@ fn tests() -> BTreeSet<String> {
         for line in text.lines().map(str::trim_start) {
             if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                 is_test = true;
+            } else if line.starts_with("#[ignore") {
+                // `make test` does not run it.
+                is_test = false;
             } else if let Some(name) = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "))
                 && std::mem::take(&mut is_test)
             {

@@ -6,7 +6,7 @@
 //! - `history`: whether one order of all that was heard explains it; `view`: whether all ways to look agree
 //! - `case`: a run from the first call to the last check; `shrink`: the smallest one that fails
 //!
-//! `ROWDRIVE_SEEDS=1000000` runs more seeds, `ROWDRIVE_SEED=...` one case again, with all its calls.
+//! `ROWDRIVE_SEEDS=1000000` runs more seeds, `ROWDRIVE_SIM_CASE=...` one case again, with all its calls.
 
 mod case;
 mod client;
@@ -32,8 +32,8 @@ const SEEDS: u64 = 10_000;
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    if let Ok(case) = env::var("ROWDRIVE_SEED") {
-        return replay(&case.parse().expect("ROWDRIVE_SEED is a case"));
+    if let Ok(case) = env::var("ROWDRIVE_SIM_CASE") {
+        return replay(&case.parse().expect("ROWDRIVE_SIM_CASE is a case"));
     }
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let (first, count) = (number("ROWDRIVE_FIRST_SEED").unwrap_or(0), number("ROWDRIVE_SEEDS").unwrap_or(SEEDS));
@@ -83,7 +83,10 @@ fn replay(case: &Case) {
     let work = case.work();
     println!("{} clients, {:?}, writers wait {} ms", work.clients, work.faults, work.patience);
     case.ops(&work).iter().for_each(|(client, op)| println!("client {client}: {op:?}"));
-    panic!("{}\nto run it again: ROWDRIVE_SEED={case} cargo test --test all -- sim::no_seed --nocapture", failure.what);
+    panic!(
+        "{}\nto run it again: ROWDRIVE_SIM_CASE={case} cargo test --test all -- sim::no_seed --nocapture",
+        failure.what
+    );
 }
 
 #[test]
