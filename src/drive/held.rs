@@ -12,6 +12,7 @@
 //! and take the mark off the one row they want otherwise.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,17 +55,42 @@ impl Drop for Owner {
     }
 }
 
+/// Whoever waits for the answer to a change.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Caller(Arc<AtomicBool>);
+
+/// Says, when it is dropped, that the caller has left.
+pub(super) struct Leaves(Caller);
+
+impl Caller {
+    pub fn leaves(&self) -> Leaves {
+        Leaves(self.clone())
+    }
+
+    fn has_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What is left of a writer's patience, over all rows that it meets.
 pub(super) struct Patience {
     until: Instant,
+    caller: Caller,
     pause: Duration,
     /// The operation that waits itself: it gives way to older ones instead.
     own: Option<OpId>,
 }
 
 impl Patience {
-    fn new(patience: Duration, own: Option<OpId>) -> Self {
-        Self { until: Instant::now() + patience, pause: PAUSES[0], own }
+    fn new(drive: &Drive, own: Option<OpId>) -> Self {
+        let until = Instant::now() + drive.inner.settings.patience;
+        Self { until, caller: drive.caller.clone(), pause: PAUSES[0], own }
     }
 
     /// Waits a little, or not at all for an older operation if it is one itself: of two that cross, one gives way.
@@ -75,14 +101,15 @@ impl Patience {
         self.wait().await
     }
 
-    /// Waits a little, longer each time.
+    /// Waits a little, longer each time; not for a caller who has left. He may have sent the same again and have an
+    /// answer to that: what was done for him later could undo what others did on the strength of it.
     pub async fn wait(&mut self) -> Result<()> {
         if Instant::now() >= self.until {
             return Err(DriveError::Contended);
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSES[1]);
-        Ok(())
+        if self.caller.has_left() { Err(DriveError::Contended) } else { Ok(()) }
     }
 }
 
@@ -93,11 +120,11 @@ fn mark(row: &Row) -> Option<&Bytes> {
 
 impl Drive {
     pub(super) fn patience(&self) -> Patience {
-        Patience::new(self.inner.settings.patience, None)
+        Patience::new(self, None)
     }
 
     pub(super) fn patience_of(&self, op: OpId) -> Patience {
-        Patience::new(self.inner.settings.patience, Some(op))
+        Patience::new(self, Some(op))
     }
 
     /// A directory row as readers take it; without cells if it is absent. `ask` includes `cf:id` and `cf:state`.

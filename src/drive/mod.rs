@@ -51,7 +51,7 @@ use background::Background;
 pub use background::Retry;
 use cleanup::Unlinker;
 pub use error::{DriveError, Result, StoreError};
-use held::Running;
+use held::{Caller, Running};
 use metrics::Metrics;
 pub use settings::{Settings, Thresholds};
 use subtree::Settling;
@@ -70,6 +70,7 @@ const TRIES: usize = 8;
 #[derive(Clone)]
 pub struct Drive {
     inner: Arc<Inner>,
+    caller: Caller,
 }
 
 struct Inner {
@@ -136,7 +137,7 @@ impl Drive {
             settings,
             open: RwLock::new(true),
         });
-        let drive = Self { inner };
+        let drive = Self { inner, caller: Caller::default() };
         // For the metrics.
         let _known = drive.writable();
         drive
@@ -159,7 +160,7 @@ impl Drive {
             settings: *settings,
             open: RwLock::new(true),
         };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), caller: Caller::default() }
     }
 
     fn limits(&self) -> &Thresholds {
@@ -218,14 +219,17 @@ impl Drive {
     }
 
     /// Runs a change to its end, whether or not its caller waits for it: a plan that was sent may happen, so
-    /// what belongs to it (staged content, the undoing of a refused try) must not end with a client's patience.
+    /// what belongs to it (staged content, the undoing of a refused try) must not end with a client's patience. But
+    /// it waits for no other operation any more once the caller has left.
     async fn to_the_end<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let drive = self.clone();
-        let change = change(self.clone());
+        let caller = Caller::default();
+        let _leaves = caller.leaves();
+        let drive = Self { caller, ..self.clone() };
+        let change = change(drive.clone());
         let task = tokio::spawn(async move {
             let open = drive.inner.open.read().await;
             drive.writable()?;

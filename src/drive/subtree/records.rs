@@ -7,6 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::drive::background::{Pauses, pause};
+use crate::drive::held::Caller;
 use crate::drive::{Drive, DriveError, Result};
 use crate::schema::OpId;
 use crate::schema::op::{self, Phase, What};
@@ -74,7 +75,7 @@ impl Drive {
                     return;
                 }
                 let Some(inner) = weak.upgrade() else { return };
-                drive = Self { inner };
+                drive = Self { inner, caller: Caller::default() };
             }
         });
     }

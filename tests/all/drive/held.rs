@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rowdrive::schema::dir::State;
 use rowdrive::schema::op::{self, Kind, Phase, What};
@@ -9,6 +10,7 @@ use rowdrive::schema::{CF, DirId, OpId, dir};
 use rowdrive::table::{Change, Check, Guarded, Outcome, Plan, Tables};
 
 use super::model::{No, Op};
+use super::paused::Paused;
 use super::world::{World, path, run, view};
 use crate::stepwise::Part;
 
@@ -137,6 +139,35 @@ async fn a_directory_row_that_no_name_reaches_is_not_taken_for_absent() {
         assert_eq!(world.tables.commit(gone).await.unwrap(), Outcome::Committed, "{op:?} has changed the row");
         assert_eq!(world.view().await, before, "{op:?}");
         assert_eq!(world.run(op).await, Ok(()), "{op:?} afterwards");
+        world.nothing_left_over().await;
+    }
+}
+
+/// He may have sent the same again and be told that it is done: what is done for him after that undoes what others did
+/// on the strength of it.
+#[tokio::test]
+async fn nothing_waits_for_a_caller_who_has_left() {
+    for op in [Op::Put("/a/b/g", 6), Op::Mkdir("/a/b/c"), Op::Delete("/a/b/f"), Op::Move("/a/b/f", "/t/f", false)] {
+        let world = World::with_patience(Duration::from_secs(60), &[Op::Put("/a/b/f", 5), Op::Mkdir("/t")]).await;
+        let (drive, store) = (world.drive.clone(), world.store.clone());
+        let moved = world.view().await.after(Op::Move("/a", "/t/a", false)).unwrap();
+        let place = |wait| store.once_before(store.steps() + 4, move |_| wait);
+        let mover = Paused::begin(place, async move { run(&drive, Op::Move("/a", "/t/a", false)).await }).await;
+        assert!(mover.paused);
+        let drive = world.drive.clone();
+        let writer = tokio::spawn(async move { run(&drive, op).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!writer.is_finished(), "{op:?} does not wait");
+        writer.abort();
+        assert!(writer.await.is_err());
+        // The longest pause.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        mover.end().await.unwrap();
+        // It would be done by now.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert_eq!(world.view().await, moved, "{op:?}");
+        // Another one who comes is served.
+        assert_eq!(world.run(Op::Put("/a/b/g", 7)).await, Ok(()));
         world.nothing_left_over().await;
     }
 }
