@@ -1,8 +1,8 @@
 //! `closed`: how long the logs were when the store was closed in order.
 //!
 //! A log that lost its end looks like one that a crash has torn. After an orderly end no crash is to blame, so a log
-//! that is shorter than it was then, or gone, is damage. The file is removed before RocksDB opens the folder: what is
-//! found without it was not closed.
+//! that is shorter than it was then, or gone, is damage. The file is removed once RocksDB has opened the folder, and
+//! fits no other `CURRENT` than the one it was written beside: every start puts a new one.
 //!
 //! A log that a crash or a full disk has torn may outlive the next start, if there is no room for tables of what it
 //! holds: which ones were torn is noted too.
@@ -52,7 +52,7 @@ pub(super) fn verify(dir: &Path) -> Result<Option<BTreeSet<String>>> {
     Ok(Some(closed.torn))
 }
 
-/// Called before the folder is opened for writing.
+/// Called once the folder is open for writing.
 pub(super) fn forget(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -133,9 +133,11 @@ impl Db {
     pub fn open(dir: &Path, lock: File, tuning: &Tuning, specs: &Specs) -> Result<((Self, Closing), bool)> {
         // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
         let mut options = tuning.database(specs.tables().is_empty());
+        if files::orphans(dir).map_err(|e| failed(dir, e))? {
+            return Err(StoreError::Damaged(format!("{}: there are tables or logs, and no CURRENT", dir.display())));
+        }
         recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
-        closed::forget(dir).map_err(|e| failed(dir, e))?;
         let open = |options: &rocksdb::Options, tuning: &Tuning| {
             Raw::open_cf_descriptors(options, dir, families(tuning, specs.tables().iter()))
         };
@@ -155,6 +157,9 @@ impl Db {
             (opened, cramped) = (open(&options, &tuning), true);
         }
         let raw = opened.map_err(|e| open_error(dir, e))?;
+        // Not before: a start that is refused leaves the note for the next one. One that opened and came no further
+        // has put another `CURRENT`, which the note does not fit.
+        closed::forget(dir).map_err(|e| failed(dir, e))?;
         let (mut db, closing) = Self::new(raw, Some(lock), false);
         db.note = Some(closed::Note::of(dir));
         Ok(((db, closing), cramped))

@@ -29,6 +29,13 @@ pub(super) fn bytes(dir: &Path, extension: &str) -> io::Result<u64> {
     numbered(dir, extension)?.iter().map(|(_, file)| Ok(file.metadata()?.len())).sum()
 }
 
+/// Whether there are tables or logs, and no `CURRENT`, which RocksDB writes before the first of them. It would make an
+/// empty database there, and remove the tables as left-overs of its own.
+pub(super) fn orphans(dir: &Path) -> io::Result<bool> {
+    let is_new = numbered(dir, "sst")?.is_empty() && numbered(dir, "log")?.is_empty();
+    Ok(!is_new && !dir.join("CURRENT").exists())
+}
+
 /// Makes or replaces a file: after a crash it has all of its old bytes or all of the new ones.
 pub(super) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let new = dir.join(format!("{name}.new"));

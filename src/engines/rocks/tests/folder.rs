@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::*;
+use crate::engines::rocks::files;
 use crate::engines::rocks::specs::Specs;
 
 #[tokio::test]
@@ -85,6 +86,50 @@ async fn what_was_lost_or_spoilt_is_damage_and_never_an_empty_store() {
         let opened = Rocks::open(dir.path(), options()).map(|_| ());
         assert!(is_damaged(&opened), "{name} {spoil}: {opened:?}");
     }
+}
+
+/// RocksDB would make an empty database there, and remove the tables as its own left-overs.
+#[tokio::test]
+async fn a_store_that_lost_its_names_is_damage_however_often_it_is_opened() {
+    for lost in [&["CURRENT", "tables.json"][..], &["CURRENT", "tables.json", "MANIFEST"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
+        rocks.flush();
+        drop(rocks);
+        let list = || fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        for name in list().filter(|name| lost.iter().any(|lost| name.starts_with(lost))) {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        let before: Vec<String> = list().collect();
+        assert!(before.iter().any(|name| name.ends_with(".sst")));
+        for _ in 0..2 {
+            let opened = Rocks::open(dir.path(), options()).map(|_| ());
+            assert!(is_damaged(&opened), "{lost:?}: {opened:?}");
+            assert_eq!(list().collect::<Vec<_>>(), before);
+        }
+    }
+}
+
+/// It is what tells a log that was shortened after an orderly end.
+#[tokio::test]
+async fn a_start_that_is_refused_leaves_the_note_of_an_orderly_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
+    rocks.flush();
+    commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "w")])])).await;
+    drop(rocks);
+    let tables = files::numbered(dir.path(), "sst").unwrap();
+    let (table, aside) = (&tables[0].1, dir.path().join("aside"));
+    fs::rename(table, &aside).unwrap();
+    assert!(is_damaged(&Rocks::open(dir.path(), options()).map(|_| ())));
+    fs::rename(&aside, table).unwrap();
+    assert!(dir.path().join("closed").exists());
+    let (_, log) = files::numbered(dir.path(), "log").unwrap().pop().unwrap();
+    let log = fs::OpenOptions::new().write(true).open(log).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 10).unwrap();
+    assert!(is_damaged(&Rocks::open(dir.path(), options()).map(|_| ())), "a log that lost its end");
 }
 
 #[tokio::test]
