@@ -12,7 +12,7 @@ use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::{StoreError, Tables};
 
-use super::store_id::{self, Apart};
+use super::store_id::{self, Apart, Sides};
 use super::{Ended, size};
 
 /// Check a data folder: whether every name leads to a whole file, and nothing is left over.
@@ -66,13 +66,17 @@ impl Check {
         if !data.join("db").join("CURRENT").is_file() {
             return Err(CheckFailed::NoStore(self.data));
         }
-        store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
+        let sides = store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let open = if self.repair { Rocks::open } else { Rocks::open_read_only };
         let rocks = open(&data.join("db"), RocksOptions { memory });
         let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await.map_err(|e| CheckFailed::Migrate(self.data.clone(), e))?;
+        if sides == Sides::Unmarked {
+            let together = store_id::belong_together(&data, &tables).await;
+            together.map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
+        }
         let options = Options { content: self.content, repair: self.repair };
         let mut printer = Printer::new(self.json);
         let summary = check(&tables, &data, &options, &mut |told| printer.tell(&told)).await;

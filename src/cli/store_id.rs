@@ -1,9 +1,9 @@
-//! The id of a store, on both of its sides: `db/` and `content/` may lie on disks of their own, and one that is not
-//! mounted must not be taken for an empty one.
+//! The id of a store, on both of its sides and above them: `db/` and `content/` may lie on disks of their own, and one
+//! that is not mounted must not be taken for an empty one.
 //!
-//! In `db/` it is a file, `store-id`, in `content/` the name of an empty folder, `store-<id>`: that is made in one step.
-//! It is `making-<id>` until `db/` bears the id too, so that a first start that was broken off is told from a store
-//! whose `db/` is not there.
+//! In the data folder and in `db/` it is a file, `store-id`; in `content/` it is the name of an empty folder,
+//! `store-<id>`, which is made in one step. That is `making-<id>` until `db/` bears the id and holds all tables, so that
+//! a first start that was broken off is told from a store whose tables are not there any more.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -35,8 +35,18 @@ pub enum Apart {
          start again"
     )]
     TablesMissing(PathBuf, PathBuf),
+    #[error(
+        "{0} is the folder of store {1}, and nothing of it is in db/ or content/. Are they not mounted, or were they lost? \
+         Mount or restore them, then start again; for an empty drive in their place remove {0}/store-id first"
+    )]
+    BothMissing(PathBuf, String),
     #[error("{0} is of store {2}, and {1} of store {3}: mount or restore the two that belong together")]
     Different(PathBuf, PathBuf, String, String),
+    #[error(
+        "{0} is the folder of store {1}, and db/ and content/ are of store {2}: mount those that belong here, or, if these \
+         are meant, remove {0}/store-id"
+    )]
+    Moved(PathBuf, String, String),
     #[error(
         "{0} does not hold the files that the tables in {1} name. Is it not mounted, or was it lost? Mount or restore \
          it, then start again. `rowdrive serve --degraded` serves what lies in the tables"
@@ -58,7 +68,7 @@ pub enum Sides {
     Same,
     /// There is nothing in them yet.
     New,
-    /// They are of a time before there were ids.
+    /// The tables bear no id: they are of a time before there were ids, or were restored.
     Unmarked,
 }
 
@@ -70,37 +80,51 @@ pub fn compare(data: &Path) -> Result<Sides> {
         move |error| Apart::Io(path, error)
     };
     let tables = db.join("tables.json").exists() || db.join("CURRENT").exists();
-    let of_db = of_db(&db).map_err(io(&db))?;
+    let of_data = of_file(data).map_err(io(data))?;
+    let of_db = of_file(&db).map_err(io(&db))?;
     let of_content = of_content(&content, FOLDER).map_err(io(&content))?;
     let making = self::of_content(&content, MAKING).map_err(io(&content))?;
     let files = || sample(&content).map(|sample| !sample.is_empty()).map_err(io(&content));
     match (of_db, of_content) {
-        (Some(id), Some(other)) if id == other => Ok(Sides::Same),
-        (Some(id), Some(other)) => Err(Apart::Different(db, content, id, other)),
-        // Broken off between the two marks.
-        (Some(id), None) if making == Some(id.clone()) => Ok(Sides::New),
+        (Some(id), Some(other)) if id != other => Err(Apart::Different(db, content, id, other)),
+        (Some(id), Some(_)) if of_data.as_ref().is_some_and(|of_data| *of_data != id) => {
+            Err(Apart::Moved(data.to_owned(), of_data.unwrap_or_default(), id))
+        }
+        // An older version marked both sides before it made tables.
+        (Some(_), Some(_)) if !tables && of_data.is_none() && !files()? => Ok(Sides::New),
+        (Some(_), Some(_)) if !tables => Err(Apart::TablesMissing(content, db)),
+        (Some(_), Some(_)) => Ok(Sides::Same),
+        // A first start was broken off.
+        (Some(id), None) if of_data.is_none() && making == Some(id.clone()) => Ok(Sides::New),
         (Some(_), None) => Err(Apart::ContentMissing(content, db)),
         (None, _) if tables => Ok(Sides::Unmarked),
         (None, Some(_)) => Err(Apart::TablesMissing(content, db)),
         (None, None) if files()? => Err(Apart::TablesMissing(content, db)),
-        (None, None) => Ok(Sides::New),
+        (None, None) => match of_data {
+            Some(id) => Err(Apart::BothMissing(data.to_owned(), id)),
+            None => Ok(Sides::New),
+        },
     }
 }
 
-/// Gives both sides their id, durably; makes them if they are missing.
-pub fn mark(data: &Path) -> Result<()> {
-    write(data).map_err(|error| Apart::Io(data.to_owned(), error))
+/// Gives both sides their id before there are tables, durably; makes the sides if they are missing.
+pub fn begin(data: &Path) -> Result<()> {
+    mark_sides(data).map_err(|error| Apart::Io(data.to_owned(), error))
 }
 
-fn write(data: &Path) -> io::Result<()> {
+/// Ends what [`begin`] has begun, once all tables are there: from then on none of the three may be missing.
+pub fn finish(data: &Path) -> Result<()> {
+    mark_made(data).map_err(|error| Apart::Io(data.to_owned(), error))
+}
+
+fn mark_sides(data: &Path) -> io::Result<()> {
     let (db, content) = (data.join("db"), data.join("content"));
     for dir in [&db, &content] {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
-    // IMPORTANT: content first, and its last name last: tables with an id, and content without one, are refused, and
-    // so is content with an id beside no tables.
-    let (marked, making) = (of_content(&content, FOLDER)?, of_content(&content, MAKING)?);
-    let id = match marked.clone().or(making) {
+    // IMPORTANT: content first: tables with an id, and content without one, are refused.
+    let marked = of_content(&content, FOLDER)?.or(of_content(&content, MAKING)?);
+    let id = match marked {
         Some(id) => id,
         None => {
             let id = Uuid::new_v4().to_string();
@@ -110,29 +134,45 @@ fn write(data: &Path) -> io::Result<()> {
     };
     File::open(&content)?.sync_all()?;
     File::open(data)?.sync_all()?;
-    let new = db.join(format!("{FILE}.new"));
-    let mut file = File::create(&new)?;
-    writeln!(file, "{id}")?;
-    file.sync_all()?;
-    fs::rename(new, db.join(FILE))?;
-    File::open(db)?.sync_all()?;
-    if marked.is_none() {
+    write(&db, &id)
+}
+
+fn mark_made(data: &Path) -> io::Result<()> {
+    let (db, content) = (data.join("db"), data.join("content"));
+    let Some(id) = of_file(&db)? else { return Ok(()) };
+    if of_content(&content, FOLDER)?.is_none() {
         fs::rename(content.join(format!("{MAKING}{id}")), content.join(format!("{FOLDER}{id}")))?;
         File::open(content)?.sync_all()?;
     }
+    if of_file(data)?.is_none()
+        && let Err(error) = write(data, &id)
+    {
+        // A disk may be full, and a folder of two mount points need not be writable.
+        tracing::warn!(%error, folder = %data.display(), "the folder bears no id: it is tried again at the next start");
+    }
     Ok(())
+}
+
+fn write(dir: &Path, id: &str) -> io::Result<()> {
+    let new = dir.join(format!("{FILE}.new"));
+    let mut file = File::create(&new)?;
+    writeln!(file, "{id}")?;
+    file.sync_all()?;
+    fs::rename(new, dir.join(FILE))?;
+    File::open(dir)?.sync_all()
 }
 
 /// Holds two sides without an id against each other: content that the tables do not know, or the other way round, is
 /// not of this store.
 ///
 /// Of the tables the first rows alone are looked at: a store whose large files all come later is taken to have none,
-/// and passes whatever its content is.
+/// and passes whatever its content is, unless that bears the id of a store: then one of its files must be known.
 pub async fn belong_together(data: &Path, tables: &Tables) -> Result<()> {
     let (db, content) = (data.join("db"), data.join("content"));
     let strange = || Apart::Strange(content.clone(), db.clone());
     let files = sample(&content).map_err(|error| Apart::Io(content.clone(), error))?;
-    if files.is_empty() {
+    let foreign = of_content(&content, FOLDER).map_err(|error| Apart::Io(content.clone(), error))?.is_some();
+    if files.is_empty() && !foreign {
         return if names_large(tables).await? { Err(strange()) } else { Ok(()) };
     }
     let cell = Ask::cells(vec![Column::new(CF, file::CONTENT)]);
@@ -140,7 +180,7 @@ pub async fn belong_together(data: &Path, tables: &Tables) -> Result<()> {
     let rows = tables.get_many(file::TABLE, &asks).await?;
     let known = rows.iter().any(|row| row.get(CF, file::CONTENT).is_some());
     // Uploads that were not committed are unknown too.
-    if known || !names_large(tables).await? { Ok(()) } else { Err(strange()) }
+    if known || (!foreign && !names_large(tables).await?) { Ok(()) } else { Err(strange()) }
 }
 
 /// Whether a row, of the first ones, names a content file.
@@ -157,8 +197,8 @@ async fn names_large(tables: &Tables) -> Result<bool> {
     Ok(false)
 }
 
-fn of_db(db: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(db.join(FILE)) {
+fn of_file(dir: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(dir.join(FILE)) {
         Ok(id) => Ok(Some(id.trim_end().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -141,6 +141,7 @@ async fn a_first_start_that_was_broken_off_between_the_marks_goes_on() {
 
 /// Takes the ids away, as in a folder of an older version.
 fn unmark(data: &Path) {
+    fs::remove_file(data.join("store-id")).unwrap();
     fs::remove_file(data.join("db/store-id")).unwrap();
     for entry in fs::read_dir(data.join("content")).unwrap().map(|entry| entry.unwrap()) {
         if entry.file_name().to_str().unwrap().starts_with("store-") {
@@ -185,4 +186,80 @@ async fn nobody_else_reads_a_store_in_a_folder_that_others_may_enter() {
         assert_eq!(fs::metadata(data.join(part)).unwrap().permissions().mode() & 0o777, 0o700, "{part}");
     }
     assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755);
+}
+
+/// Nothing of either side is there, nor what would tell one of them from a new one, but for the folder's own id.
+#[tokio::test(flavor = "multi_thread")]
+async fn both_parts_are_missed_if_neither_is_mounted() {
+    for mount_point in [true, false] {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        stored(&data).await;
+        for part in ["db", "content"] {
+            fs::rename(data.join(part), scratch.path().join(part)).unwrap();
+            if mount_point {
+                fs::create_dir(data.join(part)).unwrap();
+            }
+        }
+        let run = Command::new("timeout")
+            .args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert!(run.status.code() == Some(3) && said.contains("mounted"), "{said}");
+        for part in ["db", "content"] {
+            assert_eq!(data.join(part).exists(), mount_point);
+            fs::remove_dir(data.join(part)).unwrap_or_default();
+            fs::rename(scratch.path().join(part), data.join(part)).unwrap();
+        }
+        all_is_there(&data).await;
+    }
+}
+
+/// Tables of which only their id is left are no new store, be there large files or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_are_gone_but_for_their_id_are_missed() {
+    for large in [true, false] {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        if large {
+            stored(&data).await;
+        } else {
+            small_is_there(&data, false).await;
+        }
+        for entry in fs::read_dir(data.join("db")).unwrap().map(|entry| entry.unwrap()) {
+            if entry.file_name() != "store-id" {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        let said = refused(&data);
+        assert!(said.contains("data/db") && said.contains("lost"), "{said}");
+    }
+}
+
+/// A store that bears no id yet, as after a restore, does not take over content that bears one and that it does not
+/// know: what was staged there would be removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_of_another_store_is_not_taken_over_by_tables_without_an_id() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, other) = (scratch.path().join("data"), scratch.path().join("other"));
+    small_is_there(&data, false).await;
+    unmark(&data);
+    stored(&other).await;
+    fs::rename(data.join("content"), scratch.path().join("aside")).unwrap();
+    fs::rename(other.join("content"), data.join("content")).unwrap();
+    let before = content_files(&data);
+    for verb in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"], &["check"]] {
+        let mut command = Command::new("timeout");
+        command.args(["20", env!("CARGO_BIN_EXE_rowdrive")]).args(verb).arg("--data").arg(&data);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && said.contains("does not hold the files"), "{verb:?}: {said}");
+        assert_eq!(content_files(&data), before);
+    }
+    fs::rename(data.join("content"), other.join("content")).unwrap();
+    fs::rename(scratch.path().join("aside"), data.join("content")).unwrap();
+    small_is_there(&data, true).await;
+    all_is_there(&other).await;
 }

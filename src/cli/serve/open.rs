@@ -35,7 +35,7 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     let apart = |error| ServeError::Apart(data.to_owned(), error);
     let sides = store_id::compare(data).map_err(apart)?;
     if sides == Sides::New {
-        store_id::mark(data).map_err(apart)?;
+        store_id::begin(data).map_err(apart)?;
     }
     let rocks = Rocks::open(&data.join("db"), options);
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
@@ -44,8 +44,9 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     // Before anything in `content/` is touched.
     if sides == Sides::Unmarked {
         store_id::belong_together(data, &tables).await.map_err(apart)?;
-        store_id::mark(data).map_err(apart)?;
+        store_id::begin(data).map_err(apart)?;
     }
+    store_id::finish(data).map_err(apart)?;
     let drive = Drive::open_with(tables, &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     // It holds links to tables, which would keep their room.
