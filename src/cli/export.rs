@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::Ended;
 use super::local::{Folder, blocking, shown};
-use super::remote::{Place, Remote, RemoteError, Server};
+use super::remote::{Outlook, Place, Remote, RemoteError, Server};
 use super::transfer::{self, Pace, Tally};
 use fetch::Fetcher;
 use plan::{FileJob, Planner};
@@ -94,7 +94,7 @@ impl Export {
             // All at once, as one by one would take several times as long: half a file after a power failure is
             // found by the next run, which compares digests.
             if let Err(error) = blocking(move || top.folder.sync_all()).await {
-                tally.fail(format!("what was written may not be durable: {error}"), false);
+                tally.fail(format!("what was written may not be durable: {error}"), Outlook::Open);
             }
         };
         Ok(transfer::run(&tally, "fetched", work).await?)

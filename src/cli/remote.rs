@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Method, RequestBuilder, Response, Url};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use rowdrive::schema::{DrivePath, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -71,12 +71,27 @@ pub enum RemoteError {
     Foreign(String, String),
 }
 
+/// What a failure says of the requests that come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// Nothing: it is a matter of this file or folder.
+    Open,
+    /// They are likely to fail for the same reason.
+    Poor,
+    /// As `Poor`, and the server was waited for in vain.
+    Bad,
+}
+
 impl RemoteError {
-    /// Whether the next request is likely to fail for the same reason: no server, or none with room.
-    pub fn is_shared(&self) -> bool {
+    /// A 500 is about what was asked for, as a file whose content is damaged: the server has read the request and can
+    /// tell. What else a server, or a proxy before it, answers from 500 on is about itself.
+    pub fn outlook(&self) -> Outlook {
         match self {
-            Self::Unreachable(..) | Self::Cut(..) | Self::Foreign(..) => true,
-            Self::Refused(refusal) => refusal.status.is_server_error(),
+            Self::Unreachable(..) | Self::Cut(..) => Outlook::Bad,
+            Self::Foreign(..) => Outlook::Poor,
+            Self::Refused(refusal) if refusal.status == StatusCode::INTERNAL_SERVER_ERROR => Outlook::Open,
+            Self::Refused(refusal) if refusal.status.is_server_error() => Outlook::Poor,
+            Self::Refused(_) => Outlook::Open,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::plan::{FileJob, TAKEN};
 use super::target::Claim;
 use crate::cli::local::{self, Found, Hasher, Temporary, Version, blocking};
 use crate::cli::remote::patience::{Passing, Patience};
-use crate::cli::remote::{Entry, Remote, RemoteError};
+use crate::cli::remote::{Entry, Outlook, Remote, RemoteError};
 use crate::cli::transfer::{Tally, UnderWay};
 
 /// Bytes written at a time.
@@ -41,6 +41,8 @@ enum FetchError {
     Replaced,
     #[error("what came does not match its digest")]
     Mismatch,
+    #[error("the server gives it another digest than its directory says")]
+    Differs,
     #[error("{0} is in the way of the file")]
     InTheWay(&'static str),
     #[error("{TAKEN}")]
@@ -60,17 +62,23 @@ impl From<RemoteError> for FetchError {
 }
 
 impl FetchError {
-    /// Whether the next file is likely to fail for the same reason.
-    fn is_shared(&self) -> bool {
+    /// What it says of the next file.
+    fn outlook(&self) -> Outlook {
         match self {
-            Self::Remote(error) => error.is_shared(),
-            Self::Local(error) => {
-                matches!(
-                    error.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
-                )
-            }
-            Self::Broken(_) | Self::Gone | Self::Replaced | Self::Mismatch | Self::InTheWay(_) | Self::Taken => false,
+            Self::Remote(error) => error.outlook(),
+            Self::Local(error) => match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => {
+                    Outlook::Poor
+                }
+                _ => Outlook::Open,
+            },
+            Self::Broken(_)
+            | Self::Gone
+            | Self::Replaced
+            | Self::Mismatch
+            | Self::Differs
+            | Self::InTheWay(_)
+            | Self::Taken => Outlook::Open,
         }
     }
 }
@@ -87,7 +95,7 @@ impl Passing for FetchError {
 impl Fetcher {
     pub async fn job(&self, job: FileJob) {
         if let Err(error) = self.file(&job).await {
-            self.tally.fail(format!("{}: {error}", job.shown), error.is_shared());
+            self.tally.fail(format!("{}: {error}", job.shown), error.outlook());
         }
     }
 
@@ -152,10 +160,11 @@ impl Fetcher {
         let asked = self.remote.about(Method::GET, "fs", (&job.path, false), &[]);
         let response = self.remote.in_time(self.remote.send(asked.header(IF_MATCH, &entry.etag))).await?;
         let digest = response.headers().get("Repr-Digest").and_then(|value| value.to_str().ok());
-        if digest != Some(entry.digest.as_str()) {
-            return Err(self.foreign("a file has another digest than its directory says").into());
+        match digest {
+            None => Err(self.foreign("a file has no digest").into()),
+            Some(digest) if digest != entry.digest => Err(FetchError::Differs),
+            Some(_) => self.receive(job, entry, modified, response).await,
         }
-        self.receive(job, entry, modified, response).await
     }
 
     /// The content, under its name once it is whole and right.

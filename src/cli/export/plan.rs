@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::target::{Claim, Target};
 use crate::cli::local::{Found, blocking, shown};
 use crate::cli::remote::patience::Patience;
-use crate::cli::remote::{Entry, Remote};
+use crate::cli::remote::{Entry, Outlook, Remote};
 use crate::cli::transfer::Tally;
 
 pub struct FileJob {
@@ -69,7 +69,7 @@ impl Planner {
             let page = match page {
                 Ok(Some(page)) => page,
                 Ok(None) => return self.fail(&place, "its directory is gone from the drive"),
-                Err(error) => return self.tally.fail(format!("{}: {error}", shown(&place)), error.is_shared()),
+                Err(error) => return self.tally.fail(format!("{}: {error}", shown(&place)), error.outlook()),
             };
             let claims: Vec<_> = page.entries.iter().map(|entry| target.claim(OsStr::new(&entry.name))).collect();
             if page.next.is_none() {
@@ -115,7 +115,7 @@ impl Planner {
     }
 
     fn fail(&self, place: &Path, why: &str) {
-        self.tally.fail(format!("{}: {why}", shown(place)), false);
+        self.tally.fail(format!("{}: {why}", shown(place)), Outlook::Open);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::names::{Verdict, judge};
 use crate::cli::local::{Folder, Kind, blocking, shown};
 use crate::cli::remote::patience::Patience;
-use crate::cli::remote::{Entry, Remote, Result};
+use crate::cli::remote::{Entry, Outlook, Remote, Result};
 use crate::cli::transfer::{Note, Tally};
 
 /// One thing to do on the drive.
@@ -84,7 +84,7 @@ impl Planner {
         if !there {
             self.give(Job::Make(path.clone())).await;
         } else if let Err(error) = self.list(&path, &mut on_drive).await {
-            return self.tally.fail(format!("{}: {error}", shown(&place)), error.is_shared());
+            return self.tally.fail(format!("{}: {error}", shown(&place)), error.outlook());
         }
         for (local, found, name) in self.named(&place, names) {
             let below = place.join(&local);
@@ -164,7 +164,7 @@ impl Planner {
     }
 
     fn fail(&self, place: &Path, why: &str) {
-        self.tally.fail(format!("{}: {why}", shown(place)), false);
+        self.tally.fail(format!("{}: {why}", shown(place)), Outlook::Open);
     }
 }
 

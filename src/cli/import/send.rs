@@ -18,7 +18,7 @@ use reqwest::{Body, Method};
 use super::plan::{FileJob, Job};
 use crate::cli::local::{self, Folder, Hasher, Version, blocking};
 use crate::cli::remote::patience::{Passing, Patience};
-use crate::cli::remote::{Entry, Remote, RemoteError, SILENCE};
+use crate::cli::remote::{Entry, Outlook, Remote, RemoteError, SILENCE};
 use crate::cli::transfer::{Tally, UnderWay};
 
 /// Up to so many bytes, a file is sent from memory.
@@ -83,14 +83,17 @@ impl Sender {
                 });
                 match made.await {
                     Ok(_) => self.tally.made_folder(),
-                    Err(error) => self.tally.fail(format!("the folder {path}: {error}"), error.is_shared()),
+                    Err(error) => self.tally.fail(format!("the folder {path}: {error}"), error.outlook()),
                 }
             }
             Job::File(job) => match self.file(&job).await {
                 Ok(()) => {}
                 Err(error) => {
-                    let shared = matches!(&error, SendError::Remote(error) if error.is_shared());
-                    self.tally.fail(format!("{}: {error}", job.shown), shared);
+                    let outlook = match &error {
+                        SendError::Remote(error) => error.outlook(),
+                        SendError::Local(_) | SendError::Changed | SendError::Other => Outlook::Open,
+                    };
+                    self.tally.fail(format!("{}: {error}", job.shown), outlook);
                 }
             },
         }

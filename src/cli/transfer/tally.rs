@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::cli::remote::Outlook;
+
 /// Files and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
@@ -25,6 +27,8 @@ pub enum Note {
 
 /// Notes that are kept to be told, of each kind; beyond they are only counted, so that the memory is bounded.
 const KEPT: usize = 100_000;
+/// Failures in a row, each likely to be shared by the next file, that are the end at the earliest.
+const IN_A_ROW: u64 = 16;
 
 #[derive(Default)]
 struct Notes {
@@ -58,17 +62,22 @@ pub struct Tally {
     /// What there is to do, once it is known.
     pub total: OnceLock<Total>,
     notes: Mutex<Notes>,
-    /// Failures without a success between them that the next file is likely to share.
+    /// Failures without a success between them that the next file is likely to share, each with its weight.
     in_a_row: AtomicU64,
-    /// So many of them are the end.
+    /// So much of them is the end.
     hopeless_after: u64,
+    /// The weight of one for which the server was waited for.
+    waited: u64,
     given_up: Notify,
 }
 
 impl Tally {
-    /// With so many files at once: when all of them fail for want of a server or of room, so will the next.
+    /// With so many files at once: when all of them have waited for the server in vain, so will the next. Of failures
+    /// that come at once at least `IN_A_ROW` are the end, however few files are under way.
     pub fn new(jobs: usize) -> Self {
-        Self { hopeless_after: jobs as u64, ..Self::default() }
+        let jobs = jobs.max(1) as u64;
+        let hopeless_after = jobs.max(IN_A_ROW);
+        Self { hopeless_after, waited: hopeless_after.div_ceil(jobs), ..Self::default() }
     }
 
     pub fn moved(&self, bytes: u64) {
@@ -80,6 +89,7 @@ impl Tally {
     pub fn kept(&self, bytes: u64) {
         self.kept_files.fetch_add(1, Relaxed);
         self.kept_bytes.fetch_add(bytes, Relaxed);
+        self.in_a_row.store(0, Relaxed);
     }
 
     pub fn made_folder(&self) {
@@ -96,10 +106,15 @@ impl Tally {
         }
     }
 
-    /// A failure; `shared` if the next file is likely to fail for the same reason.
-    pub fn fail(&self, text: String, shared: bool) {
+    /// A failure, and what it says of the next file.
+    pub fn fail(&self, text: String, outlook: Outlook) {
         self.note(Note::Failed, text);
-        if shared && self.in_a_row.fetch_add(1, Relaxed) + 1 >= self.hopeless_after {
+        let weight = match outlook {
+            Outlook::Open => return,
+            Outlook::Poor => 1,
+            Outlook::Bad => self.waited,
+        };
+        if self.in_a_row.fetch_add(weight, Relaxed) + weight >= self.hopeless_after {
             self.given_up.notify_one();
         }
     }

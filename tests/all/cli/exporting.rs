@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::tree::{self, bytes, write};
-use super::{export, import};
+use super::{export, import, rowdrive};
 use crate::server::{Server, root};
 
 #[test]
@@ -204,4 +204,44 @@ fn a_file_of_the_drive_that_is_called_as_a_left_over_stays() {
         assert!(again.last().starts_with("0 files fetched"), "{again:#?}");
     }
     tree::are_equal(&from, &to);
+}
+
+/// The files in a folder and those below it.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let (folders, mut all): (Vec<_>, Vec<_>) =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
+    all.extend(folders.iter().flat_map(|folder| files(folder)));
+    all
+}
+
+/// It is what saves the rest of a damaged drive.
+#[test]
+fn files_whose_content_is_lost_keep_no_other_file_back() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let (lost, sound, to) = (scratch.path().join("lost"), scratch.path().join("sound"), scratch.path().join("to"));
+    for n in 0..20 {
+        write(&lost.join(format!("{n}")), &bytes(300_000, n), 1);
+        write(&sound.join(format!("{n}")), &bytes(300_000, 100 + n), 1);
+    }
+    // The one that is fetched first.
+    import(&server.address, &lost, "/z-lost").is_done();
+    for path in files(&server.data.join("content")).iter().filter(|path| path.metadata().unwrap().len() >= 300_000) {
+        fs::remove_file(path).unwrap();
+    }
+    import(&server.address, &sound, "/a-sound").is_done();
+    for jobs in ["16", "1"] {
+        let to = to.join(jobs);
+        for fetched in [20, 0] {
+            let run = rowdrive(&server.address, &[&"export", &"/", &to, &"--jobs", &jobs]);
+            assert_eq!(run.code, Some(1), "{run:#?}");
+            let there = 20 - fetched;
+            assert!(run.last().starts_with(&format!("{fetched} files fetched ")), "{run:#?}");
+            assert!(run.last().contains(&format!(" {there} were there;")), "{run:#?}");
+            assert!(run.last().ends_with(" 20 failed"), "{run:#?}");
+            let is_lost = |line: &&str| line.contains("/z-lost/") && line.contains("cannot be read back");
+            assert!(run.named("failed").iter().all(is_lost), "{run:#?}");
+        }
+        tree::are_equal(&sound, &to.join("a-sound"));
+        assert!(tree::names(&to.join("z-lost")).is_empty());
+    }
 }

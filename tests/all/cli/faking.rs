@@ -188,6 +188,29 @@ fn a_full_drive_is_not_asked_for_every_file() {
     assert!(run.last().contains("; given up, ") && (4..100).contains(&run.named("failed").len()), "{run:#?}");
 }
 
+#[test]
+fn what_is_there_already_shows_that_not_everything_fails() {
+    let scratch = tempfile::tempdir().unwrap();
+    // Every second one is there; the time is that of `file`.
+    let there: Vec<Value> = (0..40).step_by(2).map(|n| file(&format!("{n:02}"), b"x")).collect();
+    for n in 0..40 {
+        write(&scratch.path().join(format!("{n:02}")), b"x", 1_767_323_045_678_000_000);
+    }
+    let fake = Fake::start(move |request: Request| {
+        let there = there.clone();
+        async move {
+            match *request.method() {
+                Method::GET => page(&there, None),
+                _ if request.uri().path().ends_with('/') => "{}".into_response(),
+                _ => problem(507, "disk-full"),
+            }
+        }
+    });
+    let run = rowdrive(&fake.address, &[&"import", &scratch.path(), &"--jobs", &"1"]);
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.last().contains(" 20 were there;") && run.last().ends_with(" 20 failed"), "{run:#?}");
+}
+
 /// What no drive has for names.
 const EVIL: [&str; 8] = ["..", ".", "", "a/b", "/etc/x", "a\nb", "e\u{301}", "../outside"];
 
