@@ -106,6 +106,8 @@ pub enum BackupFailed {
     Foreign(PathBuf),
     #[error("{0} is damaged: it is not as the backup wrote it; take another backup")]
     Damaged(PathBuf),
+    #[error("{0} is damaged: its backup.json names {1:?} in db/, which is no name of a file; take another backup")]
+    Name(PathBuf, String),
     #[error("the system does not let it run: {0}")]
     System(#[from] io::Error),
 }

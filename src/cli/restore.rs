@@ -5,6 +5,7 @@
 
 mod folder;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ impl Restore {
     async fn restore(self) -> Result<Ended> {
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let (from, manifest) = find(&self.from)?;
+        named_inside(&from, &manifest)?;
         let folder = Folder::take(&self.data, &from)?;
         let data = folder.path.clone();
         let mut progress = Progress::new();
@@ -81,6 +83,14 @@ fn copy(from: &Path, to: &Path, progress: &mut Progress) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Errors: a name that leads out of `db`, or to a folder below it. No backup writes one.
+fn named_inside(from: &Path, manifest: &Manifest) -> Result<()> {
+    match manifest.db.keys().find(|name| Path::new(name).file_name() != Some(OsStr::new(name.as_str()))) {
+        Some(name) => Err(BackupFailed::Name(from.to_owned(), name.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Only what the manifest names, and each only as it is named there.

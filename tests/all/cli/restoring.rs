@@ -109,6 +109,32 @@ fn a_restore_that_was_broken_off_begins_anew_and_two_at_once_are_refused() {
     assert_eq!(Server::start_on(&again, &["--memory", "32MiB"]).terminate(), Some(0));
 }
 
+#[test]
+fn a_manifest_that_leads_out_of_the_folder_is_refused_before_anything_is_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, victim) =
+        (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("victim"));
+    assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
+    run_backup(&data, &to);
+    let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
+    let manifest = made.into_iter().map(|path| path.join("backup.json")).find(|path| path.is_file()).unwrap();
+    let sound = fs::read_to_string(&manifest).unwrap();
+    // Whichever of them is followed finds the same file: an empty one.
+    fs::write(to.join("evil"), "").unwrap();
+    let absolute = scratch.path().join("victim/evil").display().to_string();
+    let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    fs::create_dir(&victim).unwrap();
+    for name in ["../../evil", &absolute, "..", ".", "", "below/evil", "./CURRENT", "CURRENT/"] {
+        let mut changed: serde_json::Value = serde_json::from_str(&sound).unwrap();
+        changed["db"][name] = serde_json::json!({ "size": 0, "sha256": empty });
+        fs::write(&manifest, serde_json::to_vec(&changed).unwrap()).unwrap();
+        let refused = run("restore", &to, &victim.join("new"));
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        assert!(refused.err.contains(&format!("is damaged: its backup.json names {name:?}")), "{refused:?}");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{name}");
+    }
+}
+
 /// A check changes nothing: neither of a backup, which would be damaged by that, nor of what a crash has left.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_checked_is_as_it_was_and_a_backup_can_be_restored() {
