@@ -102,10 +102,13 @@ impl Generations {
         Ok(to)
     }
 
-    /// Removes all but the last so many.
+    /// Removes what is older than the last so many of an undamaged drive. Those of a damaged one may lack what it had
+    /// lost: they stay, and go, with the ones beside them, and count for none.
     pub fn keep(&self, many: usize) -> Result<()> {
         let complete = self.complete()?;
-        for old in complete.iter().rev().skip(many) {
+        let mut undamaged = complete.iter().rev().filter(|one| !one.manifest.damaged);
+        let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
+        for old in complete.iter().filter(|one| one.number < oldest) {
             of(&old.path, fs::rename(&old.path, self.dir.join(GOING)))?;
             self.remove_going()?;
         }

@@ -84,3 +84,51 @@ async fn a_file_that_rots_in_a_backup_is_brought_anew_from_the_drive() {
     assert_ne!(fs::metadata(content(&to)).unwrap().ino(), bad);
     assert_eq!(server.terminate(), Some(0));
 }
+
+/// The backups in a folder, in order.
+fn backups(at: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.join("backup.json").is_file());
+    found.sort();
+    found
+}
+
+async fn put(server: &Server, name: &str, bytes: Vec<u8>) {
+    let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(bytes).send().await.unwrap();
+    assert_eq!(put.status(), StatusCode::CREATED);
+}
+
+/// The content files of a drive or a backup that have at least so many bytes.
+fn large(data: &Path, least: u64) -> Vec<PathBuf> {
+    let mut found = tree::names(&data.join("content"));
+    found.retain(|path| path.is_file() && path.metadata().unwrap().len() >= least);
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_of_a_damaged_drive_do_not_push_the_last_sound_one_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    put(&server, "photo", tree::bytes(600_000, 1)).await;
+    put(&server, "other", tree::bytes(300_000, 2)).await;
+    let keep = |many: &str| run("backup", &to, &data, &["--keep", many]);
+    keep("2").is_done();
+    let photo = large(&data, 600_000).remove(0);
+    fs::remove_file(&photo).unwrap();
+    for _ in 0..3 {
+        assert_eq!(keep("2").code, Some(1));
+    }
+    // What is broken is deleted, and with it what was told of the damage.
+    let deleted = Client::new().delete(server.url("/v1/fs/photo")).send().await.unwrap();
+    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
+    keep("2").is_done();
+    let left = backups(&to);
+    assert!(left[0].join(photo.strip_prefix(&data).unwrap()).is_file(), "{left:?}");
+    assert_eq!(left.len(), 5);
+    // From then on it is as always.
+    keep("2").is_done();
+    assert_eq!(backups(&to).len(), 2);
+    assert_eq!(server.terminate(), Some(0));
+}
