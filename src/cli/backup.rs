@@ -18,6 +18,7 @@ mod source;
 mod store;
 mod verify;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ use rowdrive::table::StoreError;
 
 use super::store_id::Apart;
 use super::{Ended, size};
-use bring::Bring;
+use bring::{Bring, Doubt};
 pub use bring::{keep_time, make, sync_all};
 use content::Contents;
 use generations::Generations;
@@ -160,7 +161,7 @@ impl Backup {
             ));
         }
         let heal = Heal { data: &data, partial: &partial, complete: &complete, tables: &copy.tables };
-        let (summary, damaged) = self.check(&copy, &heal, &sample, &mut progress).await?;
+        let (summary, damaged) = self.check(&copy, &heal, (&sample, &bring.doubts), &mut progress).await?;
         copy.close().await;
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();
@@ -181,9 +182,10 @@ impl Backup {
         &self,
         copy: &OpenCopy,
         heal: &Heal<'_>,
-        sample: &Sample,
+        (sample, doubts): (&Sample, &BTreeMap<PathBuf, Doubt>),
         progress: &mut Progress,
     ) -> Result<(Summary, bool)> {
+        let mut damaged = heal.doubts(doubts, progress).await?;
         let (mut summary, rotten) = inspect(copy, heal.partial, self.verify, progress).await?;
         for finding in rotten {
             let id = uuid::Uuid::parse_str(&finding.row).ok().map(FileId);
@@ -191,14 +193,17 @@ impl Backup {
                 Some(id) => heal.one(id, progress).await?,
                 None => State::Damaged,
             };
-            if state == State::Mended {
+            damaged += usize::from(state.is_damage());
+            if matches!(state, State::Mended | State::Saved) {
                 summary.repaired += 1;
             } else {
                 progress.print(&finding.to_string());
             }
         }
-        let rotten = if self.verify { 0 } else { heal.some(sample, progress).await? };
-        let damaged = rotten > 0 || !summary.is_right();
+        if !self.verify {
+            damaged += heal.some(sample, progress).await?;
+        }
+        let damaged = damaged > 0 || !summary.is_right();
         Ok((summary, damaged))
     }
 }

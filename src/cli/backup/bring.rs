@@ -1,6 +1,6 @@
 //! Files that are brought into a backup: linked where they can be, else copied.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,6 +14,7 @@ const FILES: usize = 1_000;
 const BYTES: u64 = 256 << 20;
 
 /// Brings files into the folder of an unfinished backup.
+#[derive(Default)]
 pub struct Bring {
     pub to: PathBuf,
     /// Copied under a temporary name, and not synced.
@@ -21,8 +22,18 @@ pub struct Bring {
     copied_bytes: u64,
     /// Files and bytes.
     new: (u64, u64),
-    /// Files of an earlier backup that are no longer as the drive has them.
+    /// Tables of an earlier backup that are no longer as the drive has them.
     pub differing: Vec<PathBuf>,
+    /// Content files, by name, of which the drive's own is not known to be the right one.
+    pub doubts: BTreeMap<PathBuf, Doubt>,
+}
+
+/// Why a content file has to be held to its row.
+pub enum Doubt {
+    /// This one of an earlier backup has other bytes.
+    Differs(PathBuf),
+    /// The drive's own cannot be read.
+    Unreadable(io::Error),
 }
 
 /// The ending of a temporary name.
@@ -30,11 +41,11 @@ const TEMPORARY: &str = "new";
 
 impl Bring {
     pub fn new(to: &Path) -> Self {
-        Self { to: to.to_owned(), copied: HashSet::new(), copied_bytes: 0, new: (0, 0), differing: Vec::new() }
+        Self { to: to.to_owned(), ..Self::default() }
     }
 
     /// Brings one file that never changes, to `name` below the backup: that of an earlier backup if it is given and
-    /// there, else the first of `from` that is. None may be there.
+    /// there, else the first of `from` that is. None may be there. One that cannot be read is noted, and left out.
     pub fn one(&mut self, earlier: Option<&Path>, from: &[PathBuf], name: &Path, size: u64) -> Result<()> {
         let to = self.to.join(name);
         // A file bears its name only once it is whole and durable.
@@ -43,7 +54,7 @@ impl Bring {
         }
         super::remove(&to)?;
         if let Some(earlier) = earlier
-            && self.is_sound(earlier, from, size)?
+            && self.is_same(earlier, from, name, size)?
             // Where links are not known, it is copied once more.
             && fs::hard_link(earlier, &to).is_ok()
         {
@@ -52,6 +63,12 @@ impl Bring {
         for from in from {
             match self.link_or_copy(from, &to) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // What can be read was not written: the fault is the backup's.
+                Err(error) if !is_readable(from) => {
+                    super::remove(&temporary(&to))?;
+                    self.doubts.insert(name.to_owned(), Doubt::Unreadable(error));
+                    return Ok(());
+                }
                 brought => {
                     of(from, brought)?;
                     self.new = (self.new.0 + 1, self.new.1 + size);
@@ -65,12 +82,12 @@ impl Bring {
         Ok(())
     }
 
-    fn is_sound(&mut self, earlier: &Path, from: &[PathBuf], size: u64) -> Result<bool> {
-        let is_sound = is_as(earlier, from, size)?;
-        if !is_sound && is_there(earlier, size)? {
-            self.differing.push(earlier.to_owned());
+    fn is_same(&mut self, earlier: &Path, from: &[PathBuf], name: &Path, size: u64) -> Result<bool> {
+        let is_same = is_as(earlier, from, size)?;
+        if !is_same && is_there(earlier, size)? {
+            self.doubts.insert(name.to_owned(), Doubt::Differs(earlier.to_owned()));
         }
-        Ok(is_sound)
+        Ok(is_same)
     }
 
     fn link_or_copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
@@ -140,6 +157,12 @@ fn is_as(path: &Path, from: &[PathBuf], size: u64) -> Result<bool> {
         let _ = keep_time(from, path);
     }
     Ok(is_same)
+}
+
+/// Whether all of it can be read, or it is gone.
+fn is_readable(path: &Path) -> bool {
+    let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+    read.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| true)
 }
 
 /// As exactly as file systems keep times: some to 2 s.

@@ -11,7 +11,7 @@ use rowdrive::schema::{CF, FileId};
 use rowdrive::table::{Ask, Column, Tables};
 use uuid::Uuid;
 
-use super::bring::{Bring, make};
+use super::bring::{Bring, Doubt, make};
 use super::heal::Sample;
 use super::{BackupFailed, Progress, Result, of};
 
@@ -91,9 +91,14 @@ impl Contents<'_> {
         let staged = self.data.join(CONTENT).join(NEW).join(id.to_string());
         // It may get its place between two looks; it never goes back.
         let from = [self.data.join(&name), staged, self.data.join(&name)];
-        let Some(size) = first_size(&from)? else {
+        let size = match first_size(&from) {
+            Ok(Some(size)) => size,
             // Nobody names it any more, or the check will say that it is missing.
-            return Ok(());
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.bring.doubts.insert(name, Doubt::Unreadable(error));
+                return Ok(());
+            }
         };
         let earlier = self.last.map(|last| last.join(&name));
         self.bring.one(earlier.as_deref(), &from, &name, size)?;
@@ -102,12 +107,12 @@ impl Contents<'_> {
     }
 }
 
-fn first_size(paths: &[PathBuf]) -> Result<Option<u64>> {
+fn first_size(paths: &[PathBuf]) -> io::Result<Option<u64>> {
     for path in paths {
         match fs::metadata(path) {
             Ok(found) => return Ok(Some(found.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return of(path, Err(error)),
+            Err(error) => return Err(error),
         }
     }
     Ok(None)
@@ -162,7 +167,8 @@ fn names(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     }
 }
 
-fn id(name: &OsStr) -> Option<FileId> {
+/// The id that is the name of a content file.
+pub fn id(name: &OsStr) -> Option<FileId> {
     let id = Uuid::parse_str(name.to_str()?).ok().map(FileId)?;
     // Other spellings of an id are not the names of content files.
     (name == OsStr::new(&id.to_string())).then_some(id)

@@ -1,6 +1,7 @@
 //! Content of a backup held to the digests in its rows. What has rotted in an earlier backup was linked into this one:
-//! it is brought anew from the drive, if the drive's own is sound.
+//! it is brought anew from the drive, if the drive's own is sound, else from any earlier backup that has a sound one.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +12,8 @@ use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, FileId};
 use rowdrive::table::{Ask, Tables};
 
-use super::content::place;
+use super::bring::Doubt;
+use super::content::{id as id_of, place};
 use super::generations::Generation;
 use super::{BackupFailed, Progress, Result, keep_time, of};
 
@@ -45,8 +47,19 @@ fn random(below: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Sound,
+    /// The drive's own is sound.
     Mended,
+    /// Only an earlier backup has a sound one.
+    Saved,
+    /// There is no sound one.
     Damaged,
+}
+
+impl State {
+    /// Whether something is wrong with the drive.
+    pub fn is_damage(self) -> bool {
+        matches!(self, Self::Saved | Self::Damaged)
+    }
 }
 
 pub struct Heal<'a> {
@@ -68,32 +81,82 @@ impl Heal<'_> {
                 continue;
             }
             read += size;
-            damaged += usize::from(self.one(*id, progress).await? == State::Damaged);
+            damaged += usize::from(self.one(*id, progress).await?.is_damage());
             progress.add(size);
         }
         Ok(damaged)
     }
 
-    /// Reads one file of the backup, and brings it anew if it is not as its row says.
-    pub async fn one(&self, id: FileId, progress: &Progress) -> Result<State> {
+    /// Reads those that the drive has, but not as an earlier backup, or that cannot be read there; tells how many are
+    /// damaged on the drive.
+    pub async fn doubts(&self, doubts: &BTreeMap<PathBuf, Doubt>, progress: &Progress) -> Result<usize> {
+        let mut damaged = 0;
+        for (name, doubt) in doubts {
+            let Some(id) = name.file_name().and_then(id_of) else { continue };
+            // Deleted meanwhile, or told by the check.
+            let Some(attributes) = self.attributes(id).await? else { continue };
+            match doubt {
+                Doubt::Differs(earlier) => {
+                    let state = self.one(id, progress).await?;
+                    damaged += usize::from(state.is_damage());
+                    if !state.is_damage() {
+                        progress.print(&format!(
+                            "{}, of an earlier backup, differs from what the drive has: it was brought anew",
+                            earlier.display()
+                        ));
+                    }
+                }
+                Doubt::Unreadable(error) => {
+                    progress.print(&format!("{} cannot be read on the drive: {error}", name.display()));
+                    self.renew(id, &attributes, progress).await?;
+                    damaged += 1;
+                }
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// None if there is no such row, or it cannot be read.
+    async fn attributes(&self, id: FileId) -> Result<Option<Attributes>> {
         let row = self.tables.get_many(file::TABLE, &[(id.key(), Ask::families(&[CF]))]).await;
         let row = row.map_err(BackupFailed::Copy)?.into_iter().next();
+        Ok(row.and_then(|row| Attributes::of(&row).ok().flatten()))
+    }
+
+    /// Reads one file of the backup, and brings it anew if it is not as its row says.
+    pub async fn one(&self, id: FileId, progress: &Progress) -> Result<State> {
         // A row that cannot be read is told by the check.
-        let Some(Ok(Some(attributes))) = row.map(|row| Attributes::of(&row)) else { return Ok(State::Sound) };
-        let here = self.partial.join(place(id));
+        let Some(attributes) = self.attributes(id).await? else { return Ok(State::Sound) };
         // One that is missing is told by the check.
-        if self.is_sound(id, &attributes).await? || !here.exists() {
+        if self.is_sound(self.partial, id, &attributes).await? || !self.partial.join(place(id)).exists() {
             return Ok(State::Sound);
         }
+        self.renew(id, &attributes, progress).await
+    }
+
+    /// Brings one anew that is not as its row says.
+    async fn renew(&self, id: FileId, attributes: &Attributes, progress: &Progress) -> Result<State> {
+        let here = self.partial.join(place(id));
         let earlier = self.sharing(&here);
         let earlier = if earlier.is_empty() { String::new() } else { format!(" (shared with {})", earlier.join(", ")) };
         let name = place(id);
-        if self.bring(id, &here)? && self.is_sound(id, &attributes).await? {
+        if self.bring(self.data, id, attributes).await? {
             progress.print(&format!(
                 "the earlier backup is damaged: {}{earlier} is not as it was stored; it was brought anew from the drive",
                 name.display()
             ));
             return Ok(State::Mended);
+        }
+        for one in self.complete.iter().rev() {
+            if self.bring(&one.path, id, attributes).await? {
+                progress.print(&format!(
+                    "{}{earlier} is damaged, and the drive has no sound one, or it was just deleted: {} has a sound one, \
+                     which was taken",
+                    name.display(),
+                    one.path.display()
+                ));
+                return Ok(State::Saved);
+            }
         }
         progress.print(&format!(
             "{}{earlier} is damaged, and the drive has no sound one: it is damaged there too, or was just deleted",
@@ -109,9 +172,10 @@ impl Heal<'_> {
         same.filter_map(|one| Some(one.path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 
-    async fn is_sound(&self, id: FileId, of: &Attributes) -> Result<bool> {
+    /// `data`: a data folder, or a backup.
+    async fn is_sound(&self, data: &Path, id: FileId, of: &Attributes) -> Result<bool> {
         // For reading: opening it as a server does would sync its folders for every file.
-        let content = Content::as_it_is(&self.partial.join("content"))?;
+        let content = Content::as_it_is(&data.join("content"))?;
         let large = match content.open_large(id, of.size).await {
             Ok(large) => large,
             Err(ContentError::Gone(_) | ContentError::Damaged { .. } | ContentError::Io(_)) => return Ok(false),
@@ -125,16 +189,16 @@ impl Heal<'_> {
         }
     }
 
-    /// Copies what the drive has over what has rotted; false if the drive has none.
-    fn bring(&self, id: FileId, here: &Path) -> Result<bool> {
-        let from = self.data.join(place(id));
+    /// Copies what this folder has over what has rotted; false if it has no sound one.
+    async fn bring(&self, data: &Path, id: FileId, of_row: &Attributes) -> Result<bool> {
+        let (from, here) = (data.join(place(id)), self.partial.join(place(id)));
+        // The very same file of the disk: there is only one.
+        if inode(&from).is_none() || inode(&from) == inode(&here) || !self.is_sound(data, id, of_row).await? {
+            return Ok(false);
+        }
         let mut new = here.as_os_str().to_owned();
         new.push(".new");
         let new = PathBuf::from(new);
-        // Shared with the drive: there is only one.
-        if inode(&from).is_some() && inode(&from) == inode(here) {
-            return Ok(false);
-        }
         match fs::copy(&from, &new) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -143,8 +207,8 @@ impl Heal<'_> {
         let _ = keep_time(&from, &new);
         of(&new, File::open(&new).and_then(|file| file.sync_all()))?;
         // A name of its own: the earlier backups keep the file that they have.
-        of(&new, fs::rename(&new, here))?;
-        Ok(true)
+        of(&new, fs::rename(&new, &here))?;
+        self.is_sound(self.partial, id, of_row).await
     }
 }
 

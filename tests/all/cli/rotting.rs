@@ -1,4 +1,5 @@
-//! A file of an earlier backup that rots: later ones do not take it over.
+//! Files that rot, in an earlier backup or on the drive: later backups have the sound one, wherever it is, or say that
+//! there is none.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -103,6 +104,80 @@ fn large(data: &Path, least: u64) -> Vec<PathBuf> {
     let mut found = tree::names(&data.join("content"));
     found.retain(|path| path.is_file() && path.metadata().unwrap().len() >= least);
     found
+}
+
+/// A drive that is spoilt on its way to another disk, which keeps no times.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    put(&server, "large", tree::bytes(600_000, 1)).await;
+    assert_eq!(server.terminate(), Some(0));
+    run("backup", &to, &data, &[]).is_done();
+    let sound = fs::read(content(&to)).unwrap();
+    rot(&large(&data, 600_000)[0], false);
+    for made in 2..4 {
+        let backup = run("backup", &to, &data, &["--keep", "1"]);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
+        assert!(backup.out.contains("the drive has no sound one"), "{backup:?}");
+        assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+        assert!(fs::read(content(&to)).unwrap() == sound);
+    }
+    // From any of them, also from one of a damaged drive.
+    for gone in &backups(&to)[..2] {
+        fs::remove_dir_all(gone).unwrap();
+    }
+    let backup = run("backup", &to, &data, &[]);
+    assert_eq!(backup.code, Some(1), "{backup:?}");
+    assert!(fs::read(content(&to)).unwrap() == sound);
+    run("restore", &to, &scratch.path().join("again"), &[]).is_done();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_cannot_be_read_keeps_nothing_else_from_the_backup() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    for size in [300_000, 400_000, 500_000] {
+        put(&server, &format!("f{size}"), tree::bytes(size, 1)).await;
+    }
+    assert_eq!(server.terminate(), Some(0));
+    let lost = large(&data, 500_000).remove(0);
+    let aside = scratch.path().join("aside");
+    fs::rename(&lost, &aside).unwrap();
+    // Of a folder there is no byte to be read, and a link to itself leads nowhere: as with a bad sector.
+    for unreadable in ["folder", "link"] {
+        let to = to.join(unreadable);
+        let spoil = || match unreadable {
+            "folder" => fs::create_dir(&lost).unwrap(),
+            _ => std::os::unix::fs::symlink(&lost, &lost).unwrap(),
+        };
+        let mend = || fs::remove_dir(&lost).or_else(|_| fs::remove_file(&lost)).unwrap();
+        spoil();
+        let backup = run("backup", &to, &data, &[]);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), 1), "{backup:?}");
+        let name = lost.strip_prefix(&data).unwrap().display();
+        assert!(backup.out.contains(&format!("{name} cannot be read on the drive: ")), "{backup:?}");
+        assert!(backup.out.contains("f500000"), "{backup:?}");
+        assert_eq!(large(&backups(&to)[0], 300_000).len(), 2);
+        // Once an earlier backup has it, that one is taken.
+        mend();
+        fs::copy(&aside, &lost).unwrap();
+        run("backup", &to, &data, &[]).is_done();
+        mend();
+        spoil();
+        let backup = run("backup", &to, &data, &[]);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), 3), "{backup:?}");
+        assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+        let again = scratch.path().join("again");
+        run("restore", &to, &again, &[]).is_done();
+        assert_eq!(large(&again, 300_000).len(), 3);
+        fs::remove_dir_all(&again).unwrap();
+        mend();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
