@@ -39,7 +39,7 @@ use generations::Generations;
 pub use generations::{Manifest, find};
 use heal::{Heal, Sample, State};
 pub use progress::Progress;
-pub use server::{Backups, remove};
+pub use server::{Backups, remove, remove_checkpoints};
 use source::Source;
 pub use store::digest;
 use verify::inspect;

@@ -25,9 +25,14 @@ use tokio::time::{Instant, timeout};
 
 use super::{Result, of};
 
-/// In the data folder: the socket, and the copy of the store.
+/// In the data folder: the socket.
 pub const SOCKET: &str = "backup.sock";
-pub const CHECKPOINT: &str = "checkpoint";
+/// There too, the copy of the store: on the file system of `db/`, whose tables it links.
+pub const CHECKPOINT: &str = "db/checkpoint";
+/// Where servers of an earlier version have it.
+pub const OLD_CHECKPOINT: &str = "checkpoint";
+/// Added by RocksDB until it is whole.
+const UNFINISHED: &str = ".tmp";
 
 /// After a backup that broke off.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -88,7 +93,7 @@ impl Backups {
     /// Takes the place of what an earlier process has left.
     pub fn listen(data: &Path, running: Gauge) -> Result<Self> {
         let path = data.join(SOCKET);
-        remove(&data.join(CHECKPOINT))?;
+        remove_checkpoints(data)?;
         remove(&path)?;
         let listener = of(&path, UnixListener::bind(socket(data)?))?;
         of(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))?;
@@ -140,7 +145,7 @@ impl Server {
         }
         let _running = Running::new(&self.running);
         let served = self.backup(&mut stream).await;
-        if let Err(error) = remove(&self.data.join(CHECKPOINT)) {
+        if let Err(error) = remove_checkpoints(&self.data) {
             tracing::warn!(%error, "the checkpoint of a backup could not be removed");
         }
         served
@@ -217,6 +222,15 @@ pub fn socket(data: &Path) -> Result<PathBuf> {
         return Ok(short);
     }
     Ok(path)
+}
+
+/// Removes the copies of the store that backups have left, and frees the room of the tables that only they hold.
+pub fn remove_checkpoints(data: &Path) -> Result<()> {
+    for name in [CHECKPOINT, OLD_CHECKPOINT] {
+        remove(&data.join(name))?;
+        remove(&data.join(format!("{name}{UNFINISHED}")))?;
+    }
+    Ok(())
 }
 
 /// Removes a file or folder of an earlier backup, if it is there.

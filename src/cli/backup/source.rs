@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinHandle;
 
-use super::server::{ALIVE, ASK, Answer, BEAT, CHECKPOINT, END, IDLE, socket};
+use super::server::{ALIVE, ASK, Answer, BEAT, CHECKPOINT, END, IDLE, OLD_CHECKPOINT, socket};
 use super::{BackupFailed, Result, of};
 use crate::cli::store_id;
 
@@ -48,6 +48,8 @@ pub async fn idle(data: &Path) -> Result<()> {
 impl Source {
     pub async fn open(data: &Path, memory: usize) -> Result<Self> {
         let store = data.join(CHECKPOINT);
+        // Only a server of an earlier version has one there while it runs.
+        let old = data.join(OLD_CHECKPOINT);
         match UnixStream::connect(socket(data)?).await {
             Ok(stream) => {
                 let (from, mut to) = stream.into_split();
@@ -56,13 +58,14 @@ impl Source {
                 let (stop, stopped) = tokio::sync::oneshot::channel();
                 // On a thread of its own accord: the backup itself waits for the disk.
                 let beating = tokio::spawn(beat(to, stopped));
+                let store = if old.exists() { old } else { store };
                 Ok(Self { store, how: How::Served(Served { from, beating, stop: Some(stop) }) })
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 store_id::compare(data).map_err(|error| BackupFailed::Apart(data.to_owned(), error))?;
                 let failed = |error| BackupFailed::Store(data.to_owned(), error);
                 let rocks = Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(failed)?;
-                super::server::remove(&store)?;
+                super::server::remove_checkpoints(data)?;
                 rocks.checkpoint(&store).await.map_err(failed)?;
                 Ok(Self { store, how: How::Stopped(rocks) })
             }

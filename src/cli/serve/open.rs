@@ -1,7 +1,6 @@
 //! Opens a data folder: as a whole, or what is left of a damaged one.
 
-use std::fs;
-use std::io;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,9 +10,10 @@ use rowdrive::migrate;
 use rowdrive::table::Tables;
 
 use super::{Result, ServeError};
+use crate::cli::backup;
 use crate::cli::store_id::{self, Sides};
 
-/// The copy that a degraded start makes if it must.
+/// The copy that a degraded start makes if it must; in `db/` if that is on another file system.
 const COPY: &str = "degraded";
 
 pub struct Opened {
@@ -37,6 +37,7 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     if sides == Sides::New {
         store_id::begin(data).map_err(apart)?;
     }
+    free(data);
     let rocks = Rocks::open(&data.join("db"), options);
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
@@ -49,14 +50,25 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     store_id::finish(data).map_err(apart)?;
     let drive = Drive::open_with(tables, &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
-    // It holds links to tables, which would keep their room.
-    match fs::remove_dir_all(data.join(COPY)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(%error, "the copy of a degraded start cannot be removed");
-        }
-        _ => {}
-    }
     Ok(Opened { rocks, drive })
+}
+
+/// Removes the copies of the store that a backup or a degraded start has left that was killed: they hold links to
+/// tables, and so the room that a start on a full disk lacks.
+fn free(data: &Path) {
+    let lock = File::open(data.join("db").join("in-use"));
+    // Those of a process that runs are its own.
+    if lock.as_ref().is_ok_and(|lock| lock.try_lock().is_err()) {
+        return;
+    }
+    if let Err(error) = backup::remove_checkpoints(data) {
+        tracing::warn!(%error, "the checkpoint of a backup could not be removed");
+    }
+    for copy in [data.join(COPY), data.join("db").join(COPY)] {
+        if let Err(error) = backup::remove(&copy) {
+            tracing::warn!(%error, "the copy of a degraded start could not be removed");
+        }
+    }
 }
 
 /// For reading only. No file in `db/` or `content/` is changed.

@@ -1,16 +1,17 @@
-//! A damaged database, opened for reading what is left of it. The folder itself is never changed.
+//! A damaged database, opened for reading what is left of it. No file in its folder is ever changed.
 //!
 //! 1. Where it lies, passing over what cannot be read, or else up to the damage in the log: enough for a damaged log
 //!    or table.
 //! 2. Else in a folder beside it, where RocksDB may write: tables are linked, the rest is copied. The newest
-//!    `MANIFEST` is tried first.
+//!    `MANIFEST` is tried first. If it is on a file system of its own, that folder is made in it; if that cannot be,
+//!    tables are copied too.
 //! 3. Else without a `MANIFEST`: the logs are replayed into a new database whose column families have the same
 //!    numbers, the tables of both are gathered and merged. That reads and writes everything.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocksdb::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactOptions, DBRecoveryMode, Options};
 
@@ -33,7 +34,8 @@ pub(super) struct Left {
     pub how: &'static str,
 }
 
-/// `copy`: a folder of the same file system, made anew if it is needed. `specs`: none if they are damaged too.
+/// `copy`: a folder that is made anew if it is needed, and if tables can be linked there. `specs`: none if they are
+/// damaged too.
 ///
 /// Errors: `Damaged` if nothing can be read, `Failed` if there is no room for the copy.
 pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, specs: Option<&Specs>) -> Result<Left> {
@@ -51,8 +53,9 @@ pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, specs: Option<&Spec
         Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies: it is read from a copy"),
     }
     let moved = |e: io::Error| StoreError::Failed(format!("{}: the copy cannot be made: {e}", copy.display()));
+    let copy = &place(dir, copy).map_err(moved)?;
     let attempt = copy.join("as-it-is");
-    fresh(copy).and_then(|()| fresh(&attempt)).and_then(|()| duplicate(dir, &attempt)).map_err(moved)?;
+    fresh(&attempt).and_then(|()| duplicate(dir, &attempt)).map_err(moved)?;
     match open_copy(&attempt, tuning, specs) {
         Ok(raw) => return Ok(Left { raw, how: "from a copy, passing over what cannot be read" }),
         Err(cause) => tracing::warn!(%cause, "its MANIFEST is of no use: tables and logs are gathered without it"),
@@ -181,6 +184,30 @@ fn merge(
     Ok(raw)
 }
 
+/// Makes the folder of the copy anew where tables can be linked to, or else where it was to be.
+fn place(dir: &Path, copy: &Path) -> io::Result<PathBuf> {
+    let is_linked = |at: &Path| -> io::Result<bool> {
+        fresh(at)?;
+        let Some((_, table)) = numbered(dir, "sst")?.into_iter().next() else { return Ok(true) };
+        let probe = at.join("probe");
+        if fs::hard_link(table, &probe).is_err() {
+            return Ok(false);
+        }
+        fs::remove_file(probe).map(|()| true)
+    };
+    let inside = dir.join(copy.file_name().unwrap_or_default());
+    match is_linked(copy) {
+        Ok(true) => Ok(copy.to_owned()),
+        made => match is_linked(&inside) {
+            Ok(true) => {
+                let _ = fs::remove_dir(copy);
+                Ok(inside)
+            }
+            _ => made.map(|_| copy.to_owned()),
+        },
+    }
+}
+
 /// An empty folder, for this user alone.
 fn fresh(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
@@ -208,10 +235,14 @@ fn duplicate(dir: &Path, to: &Path) -> io::Result<()> {
     fs::write(to.join("CURRENT"), format!("{name}\n"))
 }
 
-/// Links the tables of a folder under their numbers and `above`.
+/// Links the tables of a folder under their numbers and `above`; copies them where there are no links.
 fn link_tables(dir: &Path, to: &Path, above: u64) -> io::Result<()> {
     for (number, table) in numbered(dir, "sst")? {
-        fs::hard_link(table, to.join(format!("{:06}.sst", number + above)))?;
+        let to = to.join(format!("{:06}.sst", number + above));
+        match fs::hard_link(&table, &to) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => fs::copy(table, to)?,
+            linked => linked.map(|()| 0)?,
+        };
     }
     Ok(())
 }

@@ -303,7 +303,7 @@ async fn content_that_is_deleted_meanwhile_is_kept_until_the_backup_has_it_or_en
     // Time enough for a removal that does not wait.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(content(), 2);
-    assert!(data.join("checkpoint/CURRENT").is_file());
+    assert!(data.join("db/checkpoint/CURRENT").is_file());
     writeln!(socket, "end").unwrap();
     assert_eq!(answered(&socket), "{\"error\":null}\n");
     until(|| content() == 0).await;
@@ -316,7 +316,7 @@ async fn content_that_is_deleted_meanwhile_is_kept_until_the_backup_has_it_or_en
     assert!(deleted.status().is_client_error());
     let deleted = Client::new().delete(server.url("/v1/fs/a/?recursive=true")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
-    until(|| content() == 1 && !data.join("checkpoint").exists()).await;
+    until(|| content() == 1 && !data.join("db/checkpoint").exists()).await;
     // Somebody who asks for something else gets nothing; a server that is asked to end does so in a backup too.
     let mut other = ask("everything");
     let mut said = String::new();
@@ -335,7 +335,7 @@ async fn a_stopped_drive_is_backed_up_too_and_a_damaged_backup_is_refused() {
     some_files(&server).await;
     assert_eq!(server.terminate(), Some(0));
     run(backup(&data, &to)).is_done();
-    assert!(!data.join("checkpoint").exists());
+    assert!(!data.join("db/checkpoint").exists());
     let made = backups(&to).pop().unwrap();
     sound(check_command(program(), &data)).unwrap();
     let table = |of: &Path, ending: &str| {

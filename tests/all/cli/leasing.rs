@@ -45,7 +45,7 @@ async fn a_silent_client_holds_up_no_backup_and_a_second_one_is_told() {
     assert_eq!(second.code, Some(3), "{second:?}");
     assert!(second.err.contains("another backup of this drive is running"), "{second:?}");
     // It was not let go for that, and goes on.
-    assert!(data.join("checkpoint/CURRENT").is_file());
+    assert!(data.join("db/checkpoint/CURRENT").is_file());
     writeln!(&held, "alive").unwrap();
     assert_eq!(ask(&held, "end"), "{\"error\":null}\n");
     drop(held);

@@ -11,6 +11,7 @@ mod faking;
 mod importing;
 mod leasing;
 mod logging;
+mod mounted;
 mod restarting;
 mod restoring;
 mod rotting;

@@ -1,0 +1,151 @@
+//! Copies of the store beside it, where `db/` is on a disk of its own, and those that a killed process has left.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use reqwest::{Client, StatusCode};
+
+use super::{Run, tree};
+use crate::faults::site::{check_command, program, sound};
+use crate::server::Server;
+
+const MEMORY: [&str; 2] = ["--memory", "32MiB"];
+
+fn run(verb: &str, at: &Path, data: &Path) -> Run {
+    let mut command = program();
+    command.arg(verb).arg(at).arg("--data").arg(data).args(MEMORY).stdin(Stdio::null());
+    Run::of(command.output().unwrap())
+}
+
+/// A store that is stopped, with tables.
+async fn stored(data: &Path) {
+    let server = Server::start_on(data, &MEMORY);
+    for number in 0..20 {
+        let put = Client::new().put(server.url(&format!("/v1/fs/d/{number}"))).body(tree::bytes(100_000, number));
+        assert_eq!(put.send().await.unwrap().status(), StatusCode::CREATED);
+    }
+    assert_eq!(server.terminate(), Some(0));
+    assert_eq!(Server::start_on(data, &MEMORY).terminate(), Some(0));
+}
+
+async fn all_is_there(server: &Server) {
+    for number in 0..20 {
+        let read = Client::new().get(server.url(&format!("/v1/fs/d/{number}"))).send().await.unwrap();
+        assert_eq!(read.status(), StatusCode::OK);
+        assert!(read.bytes().await.unwrap() == tree::bytes(100_000, number));
+    }
+}
+
+/// The connection keeps the checkpoint until it is dropped.
+fn checkpoint(data: &Path) -> UnixStream {
+    let mut socket = UnixStream::connect(data.join("backup.sock")).unwrap();
+    writeln!(socket, "checkpoint").unwrap();
+    let mut line = String::new();
+    BufReader::new(&socket).read_line(&mut line).unwrap();
+    assert_eq!(line, "{\"error\":null}\n");
+    socket
+}
+
+fn tables(folder: &Path) -> Vec<PathBuf> {
+    let mut found = tree::names(folder);
+    found.retain(|path| path.extension().is_some_and(|e| e == "sst"));
+    assert!(!found.is_empty());
+    found
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+fn damage_manifest(db: &Path) {
+    let files = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    let manifests = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("MANIFEST"));
+    let manifest = manifests.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    flip(&manifest, manifest.metadata().unwrap().len() as usize / 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_on_a_disk_of_their_own_are_linked_there() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    let disk = tempfile::tempdir_in("/dev/shm").unwrap();
+    fs::create_dir(&data).unwrap();
+    fs::create_dir(disk.path().join("db")).unwrap();
+    // As a mount does, it leads to another file system.
+    symlink(disk.path().join("db"), data.join("db")).unwrap();
+    stored(&data).await;
+    let server = Server::start_on(&data, &MEMORY);
+    let kept = checkpoint(&data);
+    for table in tables(&data.join("db/checkpoint")) {
+        assert_eq!(table.metadata().unwrap().nlink(), 2, "{} was copied", table.display());
+    }
+    drop(kept);
+    run("backup", &to, &data).is_done();
+    assert_eq!(server.terminate(), Some(0));
+    run("backup", &to, &data).is_done();
+    assert!(!data.join("checkpoint").exists() && !data.join("db/checkpoint").exists());
+    run("restore", &to, &scratch.path().join("again")).is_done();
+    // First it is read from a copy, then from one that is gathered of all tables.
+    for damage in ["CURRENT", "MANIFEST"] {
+        match damage {
+            "CURRENT" => flip(&data.join("db/CURRENT"), 3),
+            _ => damage_manifest(&data.join("db")),
+        }
+        let server = Server::start_on(&data, &["--degraded"]);
+        all_is_there(&server).await;
+        let linked = tables(&data.join("db/degraded"));
+        assert!(damage == "MANIFEST" || linked.iter().all(|table| table.metadata().unwrap().nlink() == 2));
+        assert_eq!(server.terminate(), Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_process_has_left_is_gone_before_the_store_is_opened() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data).await;
+    let server = Server::start_on(&data, &MEMORY);
+    let kept = checkpoint(&data);
+    server.kill();
+    drop(kept);
+    // It is in the way of nothing.
+    assert!(data.join("db/checkpoint/CURRENT").is_file());
+    sound(check_command(program(), &data)).unwrap();
+    run("backup", &to, &data).is_done();
+    assert!(!data.join("db/checkpoint").exists());
+
+    let left = ["checkpoint", "checkpoint.tmp", "db/checkpoint", "db/checkpoint.tmp", "degraded", "db/degraded"];
+    let leave = || {
+        for name in left {
+            fs::create_dir(data.join(name)).unwrap();
+            fs::hard_link(&tables(&data.join("db"))[0], data.join(name).join("000001.sst")).unwrap();
+        }
+    };
+    let there = || left.iter().filter(|name| data.join(name).exists()).count();
+    leave();
+    let server = Server::start_on(&data, &MEMORY);
+    all_is_there(&server).await;
+    assert_eq!((there(), server.terminate()), (0, Some(0)));
+    // Also by a start that does not open it: on a full disk that is what it lacks.
+    leave();
+    damage_manifest(&data.join("db"));
+    let refused = || {
+        let mut command = program();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).stdin(Stdio::null());
+        Run::of(command.output().unwrap())
+    };
+    let said = refused();
+    assert_eq!((said.code, there()), (Some(3), 0), "{said:?}");
+    // What a process has that runs is its own.
+    let server = Server::start_on(&data, &["--degraded"]);
+    let said = refused();
+    assert_eq!((said.code, there()), (Some(3), 1), "{said:?}");
+    all_is_there(&server).await;
+    assert_eq!(server.terminate(), Some(0));
+}
