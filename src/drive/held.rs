@@ -82,6 +82,8 @@ impl Drop for Leaves {
 pub(super) struct Patience {
     until: Instant,
     caller: Caller,
+    /// Tries that are made without a pause.
+    tries: usize,
     pause: Duration,
     /// The operation that waits itself: it gives way to older ones instead.
     own: Option<OpId>,
@@ -90,7 +92,21 @@ pub(super) struct Patience {
 impl Patience {
     fn new(drive: &Drive, own: Option<OpId>) -> Self {
         let until = Instant::now() + drive.inner.settings.patience;
-        Self { until, caller: drive.caller.clone(), pause: PAUSES[0], own }
+        Self { until, caller: drive.caller.clone(), tries: TRIES, pause: PAUSES[0], own }
+    }
+
+    /// To be asked before each try: the first ones come at once, later ones after a pause. Others change what each of
+    /// them was decided by.
+    pub async fn again(&mut self) -> Result<()> {
+        match self.tries.checked_sub(1) {
+            None => self.wait().await,
+            Some(left) => {
+                // The first one is for whoever has just come.
+                let first = self.tries == TRIES;
+                self.tries = left;
+                if first || !self.caller.has_left() { Ok(()) } else { Err(DriveError::Contended) }
+            }
+        }
     }
 
     /// Waits a little, or not at all for an older operation if it is one itself: of two that cross, one gives way.

@@ -1,7 +1,7 @@
 //! Making a directory.
 
 use super::ask::{Made, Node};
-use super::{Drive, DriveError, Result, TRIES};
+use super::{Drive, DriveError, Result};
 use crate::schema::DrivePath;
 use crate::table::{Outcome, Plan};
 
@@ -14,7 +14,8 @@ impl Drive {
 
     async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
         let mut patience = self.patience();
-        for _ in 0..TRIES {
+        loop {
+            patience.again().await?;
             match self.stat(path).await {
                 Ok(Node::File { .. }) => return Err(DriveError::IsFile),
                 Ok(node) => return Ok(Made { node, new: false }),
@@ -40,6 +41,5 @@ impl Drive {
                 }
             }
         }
-        Err(DriveError::Contended)
     }
 }

@@ -80,6 +80,8 @@ struct Inner {
     walks: Walks,
     /// Moves of files. Those of directories are counted by `walks`.
     file_moves: Arc<Moves>,
+    /// Files that another version, or another file, takes the place of.
+    replacements: Arc<Moves>,
     unlinker: Arc<Unlinker>,
     running: Arc<Running>,
     background: Background,
@@ -129,6 +131,7 @@ impl Drive {
             memory,
             walks,
             file_moves: Arc::default(),
+            replacements: Arc::default(),
             unlinker: Arc::new(unlinker),
             running: Arc::default(),
             background: Background::default(),
@@ -145,10 +148,12 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, memory, walks, file_moves, unlinker, running, metrics, settings, .. } = &*self.inner;
+        let Inner { content, memory, walks, file_moves, replacements, unlinker, running, metrics, settings, .. } =
+            &*self.inner;
         let inner = Inner {
             walks: walks.sharing(tables.clone(), settings.paths_bytes()),
             file_moves: file_moves.clone(),
+            replacements: replacements.clone(),
             tables,
             content: content.clone(),
             memory: memory.clone(),

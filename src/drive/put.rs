@@ -3,7 +3,7 @@
 use super::ask::{Condition, Made, Node, PutOptions};
 use super::ground::{Ground, Way};
 use super::spot::{Spot, Stored, no_directory};
-use super::{Drive, DriveError, Result, TRIES};
+use super::{Drive, DriveError, Result};
 use crate::content::Staged;
 use crate::schema::dir::{self, Entry};
 use crate::schema::file::{self, Attributes, Location, Standing};
@@ -67,8 +67,11 @@ impl Drive {
         let mut draft: Option<Draft> = None;
         let mut added = None;
         let mut patience = self.patience();
-        for _ in 0..TRIES {
-            let decided = self.decide(&parent, &name, terms, &new.creator).await;
+        loop {
+            let decided = match patience.again().await {
+                Ok(()) => self.decide(&parent, &name, terms, &new.creator).await,
+                Err(contended) => Err(contended),
+            };
             let Decision { ground, spot } = match decided {
                 Ok(decision) => decision,
                 Err(error) => {
@@ -96,7 +99,10 @@ impl Drive {
             let plan = create(&ground, &spot, &name, &entry, staged.inline());
             let prepared = plan.prepare.clone();
             staged.hold();
-            match self.inner.tables.commit(plan).await {
+            let commit = self.inner.tables.commit(plan);
+            let outcome =
+                if spot.file.is_some() { self.inner.replacements.counted(commit).await } else { commit.await };
+            match outcome {
                 Ok(Outcome::Committed) => return Ok(self.stored(path, entry, spot).await),
                 // It may be committed: the next start finds out what becomes of its content.
                 Err(error @ StoreError::Unknown { .. }) => return Err(error.into()),
@@ -115,8 +121,6 @@ impl Drive {
                 }
             }
         }
-        self.abandon(draft).await;
-        Err(DriveError::Contended)
     }
 
     async fn abandon(&self, draft: Option<Draft>) {

@@ -3,12 +3,12 @@
 use super::ask::{Made, Node};
 use super::put::drop_version;
 use super::spot::{Live, Spot, Stored, no_directory};
-use super::{Drive, DriveError, Result, TRIES};
+use super::{Drive, DriveError, Result};
 use crate::schema::dir::{self, Entry};
 use crate::schema::file::{self, Standing};
 use crate::schema::index::Indexed;
 use crate::schema::{CF, DrivePath, Name, Place};
-use crate::table::{Change, Check, Column, Guarded, Outcome, Plan, StoreError};
+use crate::table::{Change, Check, Column, Guarded, Outcome, Plan};
 
 /// A path, and what was read of it.
 struct End<'a> {
@@ -30,7 +30,8 @@ impl Drive {
         let (from_parent, from_name) = from.split().ok_or(DriveError::Root)?;
         let (to_parent, to_name) = ends(from, to)?;
         let mut patience = self.patience();
-        for _ in 0..TRIES {
+        loop {
+            patience.again().await?;
             let source = self.spot(&from_parent, &from_name).await?;
             if source.parent.is_some() && source.directory.is_some() {
                 return self.move_directory(from, to).await;
@@ -59,12 +60,9 @@ impl Drive {
             let moved = Entry { place: Place::random(), ..file.value.clone() };
             let plan = relocate(&source_end, &target_end, file, &moved);
             let prepared = plan.prepare.clone();
-            self.inner.file_moves.begin();
-            let outcome = self.inner.tables.commit(plan).await;
-            // What is not known to have ended may yet happen: then nothing is quiet any more.
-            if !matches!(outcome, Err(StoreError::Unknown { .. })) {
-                self.inner.file_moves.end();
-            }
+            let commit = self.inner.file_moves.counted(self.inner.tables.commit(plan));
+            let replaces = target.file.is_some();
+            let outcome = if replaces { self.inner.replacements.counted(commit).await } else { commit.await };
             match outcome? {
                 Outcome::Committed => {
                     self.dropped(target.file.as_ref());
@@ -77,7 +75,6 @@ impl Drive {
                 }
             }
         }
-        Err(DriveError::Contended)
     }
 
     /// The directory that a move or copy goes to, if what stands at its end allows it.

@@ -3,7 +3,7 @@
 use super::ask::Condition;
 use super::put::drop_version;
 use super::spot::{Live, Stored};
-use super::{Drive, DriveError, Result, TRIES};
+use super::{Drive, DriveError, Result};
 use crate::schema::dir::{self, DirEntry};
 use crate::schema::{DrivePath, Name, dirid};
 use crate::table::{Ask, Change, Check, Column, Guarded, Outcome, Plan, RowChange};
@@ -18,7 +18,8 @@ impl Drive {
     async fn delete_file(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::Root)?;
         let mut patience = self.patience();
-        for _ in 0..TRIES {
+        loop {
+            patience.again().await?;
             let spot = self.spot(&parent, &name).await?;
             let Some(live) = &spot.parent else {
                 return Err(match self.no_parent(&parent).await {
@@ -52,7 +53,6 @@ impl Drive {
                 Outcome::Refused(refusal) => self.make_way_for(&refusal, &mut patience).await?,
             }
         }
-        Err(DriveError::Contended)
     }
 
     /// Removes a directory that is empty.
@@ -64,7 +64,8 @@ impl Drive {
     async fn remove_directory(&self, path: &DrivePath) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::Root)?;
         let mut patience = self.patience();
-        for _ in 0..TRIES {
+        loop {
+            patience.again().await?;
             let spot = self.spot(&parent, &name).await?;
             let Some(live) = &spot.parent else {
                 return Err(match self.no_parent(&parent).await {
@@ -90,7 +91,6 @@ impl Drive {
                 Outcome::Refused(refusal) => self.make_way_for(&refusal, &mut patience).await?,
             }
         }
-        Err(DriveError::Contended)
     }
 }
 

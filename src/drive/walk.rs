@@ -13,7 +13,8 @@ use super::Result;
 use crate::schema::dirid::{self, DirLink};
 use crate::schema::path::LEVELS;
 use crate::schema::{CF, DirId, DrivePath, Name};
-use crate::table::{Ask, Tables};
+use crate::table::store::Result as StoreResult;
+use crate::table::{Ask, Outcome, StoreError, Tables};
 
 /// About how many bytes a walk of some folders takes.
 pub(super) const USUAL_BYTES: usize = 512;
@@ -62,6 +63,16 @@ impl Moves {
     /// After it, once it is known what became of it.
     pub fn end(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Sends a plan that counts. What is not known to have ended may yet happen: then nothing is quiet any more.
+    pub async fn counted(&self, commit: impl Future<Output = StoreResult<Outcome>>) -> StoreResult<Outcome> {
+        self.begin();
+        let outcome = commit.await;
+        if !matches!(outcome, Err(StoreError::Unknown { .. })) {
+            self.end();
+        }
+        outcome
     }
 
     /// Read before what is to be proved quiet.
