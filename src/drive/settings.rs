@@ -63,7 +63,7 @@ pub struct Thresholds {
     pub unlinks_listed: usize,
     /// Records of operations that are listed at a time.
     pub records_listed: usize,
-    /// Files of a directory that a query reads at a time, at most.
+    /// Files of a directory, or rows of an index, that a query reads at a time, at most.
     pub files_queried: usize,
     /// Walks from a directory to the root that are kept in memory.
     pub walks_kept: usize,
@@ -104,7 +104,7 @@ impl Thresholds {
         children_closed: 100,
         directories_together: 32,
         children_staged: 1_000,
-        children_copied: 1_000,
+        children_copied: 200,
         copies_at_a_time: 16,
         unlinks_at_a_time: 500,
         unlinks_listed: 10_000,

@@ -54,6 +54,15 @@ pub(super) struct Candidate {
     pub alone: bool,
 }
 
+/// What index rows stand for.
+pub(super) struct Settled {
+    /// In the order of the candidates.
+    pub nodes: Vec<Option<Node>>,
+    /// Whether a file is nowhere any more: deleted since the rows were read, or replaced by another version, whose row
+    /// the index got after that.
+    pub gone: bool,
+}
+
 /// What a look at a place found.
 enum Look {
     Found(Box<Entry>, DrivePath, bool),
@@ -66,7 +75,7 @@ impl Drive {
     ///
     /// `mark` was read before the rows were: a directory that lies outside by now may have been inside when its hint
     /// was the only one, and the file may have left it for another folder of the scope since.
-    pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId, mark: u64) -> Result<Vec<Option<Node>>> {
+    pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId, mark: u64) -> Result<Settled> {
         let dirs: BTreeSet<DirId> = candidates.iter().map(|c| c.dir).collect();
         let dirs: Vec<DirId> = dirs.into_iter().collect();
         let walks = self.inner.walks.many(&dirs).await?;
@@ -77,7 +86,7 @@ impl Drive {
         let inside: Vec<&Candidate> = candidates.iter().filter(|c| !outside(c)).collect();
         let rows = self.rows(&inside, &walks).await?;
         let proved = scope == DirId::ROOT || self.inner.walks.moves.quiet_since(mark);
-        let mut settled = Vec::with_capacity(candidates.len());
+        let (mut settled, mut gone) = (Vec::with_capacity(candidates.len()), false);
         for candidate in candidates {
             if outside(candidate) {
                 settled.push(None);
@@ -94,10 +103,10 @@ impl Drive {
                     let inside = walk.is_some_and(|walk| walk.is_within(scope));
                     show(candidate, &candidate.name, entry, &path, inside)?
                 }
-                _ => self.settle_one(candidate, scope).await?,
+                _ => self.settle_one(candidate, scope, &mut gone).await?,
             });
         }
-        Ok(settled)
+        Ok(Settled { nodes: settled, gone })
     }
 
     /// The rows of the candidates' directories, with the entries that the hints name: one `get_many`.
@@ -115,8 +124,8 @@ impl Drive {
         Ok(dirs.into_iter().zip(rows).collect())
     }
 
-    /// The whole rule for one hint, read by read.
-    async fn settle_one(&self, candidate: &Candidate, scope: DirId) -> Result<Option<Node>> {
+    /// The whole rule for one hint, read by read. Says if the file is nowhere.
+    async fn settle_one(&self, candidate: &Candidate, scope: DirId, gone: &mut bool) -> Result<Option<Node>> {
         let mut at = (candidate.dir, candidate.name.clone());
         let mut said: Option<Standing> = None;
         for _ in 0..TRIES {
@@ -125,12 +134,12 @@ impl Drive {
             }
             let ask = Ask::cells(Standing::columns());
             let row = self.inner.tables.get(file::TABLE, candidate.id.0.as_bytes(), &ask).await?;
-            let Some(standing) = Standing::of(&row)? else {
+            // Twice the same, and not there in between: early, never committed, or about to be removed.
+            let standing = Standing::of(&row)?.filter(|standing| said.as_ref() != Some(standing));
+            let Some(standing) = standing else {
+                *gone = true;
                 return Ok(None);
             };
-            if said.as_ref() == Some(&standing) {
-                return Ok(None); // twice the same, and not there in between: early, or never committed
-            }
             at = (standing.dir, standing.name.clone());
             said = Some(standing);
         }

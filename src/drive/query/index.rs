@@ -5,12 +5,14 @@ use bytes::Bytes;
 use super::pass;
 use crate::drive::ask::Node;
 use crate::drive::settle::Candidate;
-use crate::drive::{Drive, Result};
+use crate::drive::{Drive, Result, TRIES};
 use crate::schema::{CF, DirId};
 use crate::table::{Ask, Row, RowRange, ScanAsk};
 
 /// Cells read to settle a row: the entry, its directory's id and its link.
 const SETTLED: usize = 3;
+/// Bytes of files after which a page ends, about: it is not shown in full anyway.
+pub(super) const PAGE_BYTES: usize = 8 << 20;
 
 /// A row of an index, by one of its hints.
 pub(super) struct Hinted<'a> {
@@ -29,7 +31,14 @@ pub(super) struct Walk<'a> {
     limit: usize,
     scope: DirId,
     nodes: Vec<Node>,
+    /// What the nodes take, about.
+    bytes: usize,
     work: usize,
+    /// Where the page begins, and how often it may yet be begun anew.
+    begin: RowRange,
+    tries: usize,
+    /// Replacements that had ended when it was begun.
+    mark: u64,
 }
 
 /// Up to `limit` files, and the key of the last row passed if rows may follow.
@@ -44,7 +53,19 @@ impl<'a> Walk<'a> {
         limit: usize,
         scope: DirId,
     ) -> Self {
-        Self { drive, table, range, reverse, limit, scope, nodes: Vec::new(), work: 0 }
+        let (begin, mark) = (range.clone(), drive.inner.replacements.mark());
+        let (nodes, bytes, work, tries) = (Vec::new(), 0, 0, TRIES);
+        Self { drive, table, range, reverse, limit, scope, nodes, bytes, work, begin, tries, mark }
+    }
+
+    /// Begins the page anew. The version of a file that the index showed is gone, and that of the one which has
+    /// replaced it may have come to a place that was passed.
+    fn begin_anew(&mut self) {
+        self.tries -= 1;
+        self.mark = self.drive.inner.replacements.mark();
+        self.range = self.begin.clone();
+        self.nodes.clear();
+        self.bytes = 0;
     }
 
     /// Cells read so far.
@@ -54,7 +75,8 @@ impl<'a> Walk<'a> {
 
     /// One turn: some rows more. The page, if that was the last one.
     pub async fn step(&mut self, candidate: impl Fn(&Hinted<'_>) -> Result<Option<Candidate>>) -> Result<Option<Page>> {
-        let limit = (self.limit - self.nodes.len()).max(self.drive.inner.settings.turn);
+        let most = self.drive.limits().files_queried;
+        let limit = (self.limit - self.nodes.len()).max(self.drive.inner.settings.turn).min(most);
         let (range, ask) = (self.range.clone(), Ask::families(&[CF]));
         let scan = ScanAsk { table: self.table, range, ask, limit, reverse: self.reverse };
         // Before the rows are read: what they say of a directory is taken for true if nothing has moved since.
@@ -71,9 +93,14 @@ impl<'a> Walk<'a> {
             }
         }
         let settled = self.drive.settle(&candidates, self.scope, mark).await?;
-        for (node, key) in settled.into_iter().zip(keys) {
+        if settled.gone && self.tries > 0 && !self.drive.inner.replacements.quiet_since(self.mark) {
+            self.begin_anew();
+            return Ok(None);
+        }
+        for (node, key) in settled.nodes.into_iter().zip(keys) {
+            self.bytes += node.as_ref().map_or(0, |node| size_of::<Node>() + node.path().as_str().len());
             self.nodes.extend(node);
-            if self.nodes.len() == self.limit {
+            if self.nodes.len() == self.limit || self.bytes >= PAGE_BYTES {
                 let end = rows.len() < limit && rows.last().is_some_and(|(last, _)| last == key);
                 return Ok(Some(self.page(Some(key.clone()).filter(|_| !end))));
             }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use super::index::PAGE_BYTES;
 use super::time_range;
 use crate::drive::ask::{FilesAsk, Found, Kind, ListAsk, Node};
 use crate::drive::subtree::Keys;
@@ -29,12 +30,14 @@ pub(super) struct Tree<'a> {
     waiting: VecDeque<(DrivePath, Option<Bytes>)>,
     /// The best so far by their keys in the time index: one more than a page has, to know whether more follow.
     best: BTreeMap<Bytes, Node>,
+    /// What they take, about.
+    bytes: usize,
     work: usize,
 }
 
 pub(super) enum Progress {
     GoesOn,
-    /// Something moved.
+    /// Something moved, or the page takes too much memory.
     Void,
     Ended(Found<(Timestamp, FileId)>),
 }
@@ -44,14 +47,14 @@ impl<'a> Tree<'a> {
         let marks = (drive.inner.walks.moves.mark(), drive.inner.file_moves.mark());
         let keys = drive.keys(under, Ask::cells(vec![dir::id_column()]));
         let (range, waiting, best) = (time_range(ask), VecDeque::new(), BTreeMap::new());
-        Self { drive, ask, range, marks, keys, waiting, best, work: 0 }
+        Self { drive, ask, range, marks, keys, waiting, best, bytes: 0, work: 0 }
     }
 
     /// Reads on until as many cells were read as the other plan has.
     pub async fn catch_up(&mut self, work: usize) -> Result<Progress> {
         while self.work < work {
             match self.step(work - self.work).await {
-                _ if !self.is_quiet() => return Ok(Progress::Void),
+                _ if !self.is_quiet() || self.bytes >= PAGE_BYTES => return Ok(Progress::Void),
                 Err(DriveError::Contended) => return Ok(Progress::Void),
                 Ok(true) => return Ok(Progress::Ended(self.page()?)),
                 Ok(false) => {}
@@ -107,13 +110,12 @@ impl<'a> Tree<'a> {
         if !wanted {
             return;
         }
+        let bytes = |node: &Node| size_of::<Node>() + node.path().as_str().len();
+        self.bytes += bytes(&node);
         self.best.insert(key, node);
         if self.best.len() > self.ask.limit + 1 {
-            if self.ask.ascending {
-                self.best.pop_first()
-            } else {
-                self.best.pop_last()
-            };
+            let last = if self.ask.ascending { self.best.pop_first() } else { self.best.pop_last() };
+            self.bytes -= last.map_or(0, |(_, node)| bytes(&node));
         }
     }
 

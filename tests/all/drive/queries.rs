@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rowdrive::drive::{FilesAsk, FindAsk, Node};
+use futures_util::StreamExt;
+use rowdrive::drive::{Condition, FilesAsk, FindAsk, Node};
 use rowdrive::schema::time::Clock;
 use tokio::sync::Notify;
 
 use super::model::{Op, View};
-use super::world::{World, bytes, content, find_all, path, run, time_query};
+use super::world::{World, bytes, content, find_all, path, put, run, time_query};
 use crate::stepwise::{Finish, Part};
 
 const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Put("/b/k", 7), Op::Mkdir("/c"), Op::Mkdir("/a/d")];
@@ -112,6 +113,38 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
         }
     }
     assert!(runs > 1_000, "only {runs} runs");
+}
+
+/// Each version is a file of its own to the indexes, but at the path there is a file at every moment.
+#[tokio::test]
+async fn a_file_that_is_replaced_while_it_is_searched_is_not_missed() {
+    const REPLACED: &[&[Op]] = &[
+        &[Op::Put("/a/f", 15)],
+        &[Op::Put("/a/f", 15), Op::Put("/a/f", 16), Op::Put("/a/f", 17)],
+        &[Op::Move("/a/k", "/a/f", true)],
+        &[Op::Move("/b/k", "/a/f", true), Op::Put("/a/f", 15)],
+    ];
+    for (title, query) in queries() {
+        for changes in REPLACED {
+            for call in 1.. {
+                let world = World::with_turn(if title.contains("under") { 1 } else { 64 }, SET_UP).await;
+                let (rival, met) = (world.watcher.clone(), Arc::new(AtomicUsize::new(0)));
+                let seen = met.clone();
+                world.store.once_before_call(world.store.calls() + call, move || async move {
+                    for op in *changes {
+                        run(&rival, *op).await.unwrap();
+                    }
+                    seen.store(1, Ordering::SeqCst);
+                });
+                let nodes = nodes(&world, &query).await;
+                if met.load(Ordering::SeqCst) == 0 {
+                    break;
+                }
+                let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
+                assert_eq!(found, 1, "{title}, {changes:?} before call {call}");
+            }
+        }
+    }
 }
 
 /// The hint of a move that is under way leads to a name that is not there yet: a look at it that comes too early
@@ -266,5 +299,23 @@ async fn a_reader_gets_one_version_whole() {
                 break;
             }
         }
+    }
+}
+
+/// A page takes as much as it says, all of it from one directory too.
+#[tokio::test]
+async fn a_page_of_the_largest_size_may_lie_in_one_directory() {
+    let world = World::new(&[]).await;
+    let most = 10_000;
+    let puts = (0..most).map(|n| {
+        let drive = world.watcher.clone();
+        async move { put(&drive, &format!("/d/{n:05}"), 1, Condition::default()).await.unwrap() }
+    });
+    futures_util::stream::iter(puts).buffer_unordered(64).collect::<Vec<()>>().await;
+    for under in [None, Some(path("/d"))] {
+        let ask = FilesAsk { limit: most, under: under.clone(), ..time_query(Clock::Added) };
+        assert_eq!(world.watcher.files(&ask).await.unwrap().nodes.len(), most, "{under:?}");
+        let ask = FindAsk { limit: most, under, ..find_all() };
+        assert_eq!(world.watcher.find(&ask).await.unwrap().nodes.len(), most);
     }
 }
