@@ -50,28 +50,40 @@ impl Drive {
         let mut copied = Copied { directories: u64::from(made.new), ..Copied::default() };
         // What is left to be copied, deepest first: of each directory the place up to which it was listed.
         let mut levels = vec![(from.clone(), to.clone(), None)];
+        let source = from;
         while let Some((from, to, after)) = levels.pop() {
             let ask = ListAsk { kind: None, prefix: String::new(), after, limit: self.limits().children_copied };
-            let page = self.list(&from, &ask).await?;
-            levels.extend(page.next.map(|next| (from, to.clone(), Some(next))));
+            let page = match self.list(&from, &ask).await {
+                // Removed or moved away meanwhile.
+                Err(DriveError::NotFound) if from != *source => continue,
+                page => page?,
+            };
+            levels.extend(page.next.map(|next| (from.clone(), to.clone(), Some(next))));
+            // Names, not paths: many copies at once hold a page each.
             let mut files = Vec::with_capacity(page.nodes.len());
             for node in page.nodes {
                 let Some((_, name)) = node.path().split() else { continue };
-                let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
                 match node {
                     Node::Directory { path, .. } => {
+                        let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
                         let made = self.copied_into(&target, true, creator).await?;
                         copied.directories += u64::from(made.new);
                         levels.push((path, target, None));
                     }
-                    Node::File { path, entry } => files.push((path, target, entry)),
+                    Node::File { entry, .. } => files.push((name, entry)),
                 }
             }
-            let copies = files.into_iter().map(|(path, target, entry)| async move {
+            let (here, there) = (&from, &to);
+            let copies = files.into_iter().map(|(name, entry)| async move {
+                let target = there.join(&name).map_err(|_| DriveError::Outgrown)?;
                 if self.has_same(&target, &entry).await? {
                     return Ok(None);
                 }
-                self.copy_file(&path, &target, overwrite, creator).await.map(Some)
+                match self.copy_file(&here.join(&name)?, &target, overwrite, creator).await {
+                    // The same.
+                    Err(DriveError::NotFound) => Ok(None),
+                    made => made.map(Some),
+                }
             });
             let copies = stream::iter(copies).buffer_unordered(self.limits().copies_at_a_time);
             pin_mut!(copies);

@@ -34,7 +34,8 @@ impl Drive {
             for cell in &page.cells {
                 nodes.push(node(path, cell)?);
             }
-            next = page.cells.last().map(|cell| cell.qualifier.clone()).or(next);
+            // A copy: it may be a part of the whole page's bytes, and outlives the page.
+            next = page.cells.last().map(|cell| Bytes::copy_from_slice(&cell.qualifier)).or(next);
             if page.more {
                 return Ok(Listing { nodes, next });
             }

@@ -86,7 +86,8 @@ impl Operation<'_> {
             let id = DirEntry::decode(&cell.value)?.id;
             children.push(Closed { op: self.id, path: row.path.join(&name)?, id });
         }
-        let last = page.cells.last().map(|cell| cell.qualifier.clone()).filter(|_| page.more);
+        // A copy: it may be a part of the whole page's bytes, and outlives the page.
+        let last = page.cells.last().filter(|_| page.more).map(|cell| Bytes::copy_from_slice(&cell.qualifier));
         Ok((children, last))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rowdrive::drive::{Condition, DriveError, Node, Versions};
 
@@ -186,5 +187,47 @@ async fn a_version_that_was_named_is_the_only_one_that_is_changed() {
         assert!(matches!(done, Err(DriveError::Precondition)), "{done:?}");
         assert_eq!(world.view().await.files["/a/f"], 20);
         world.nothing_left_over().await;
+    }
+}
+
+/// More than the tries that come without a pause.
+#[tokio::test]
+async fn of_many_who_replace_one_file_all_come_to_it() {
+    let world = World::with_patience(Duration::from_secs(60), &[Op::Put("/d/f", 1)]).await;
+    let puts = (0..64).map(|n| {
+        let drive = world.drive.clone();
+        tokio::spawn(async move { put(&drive, "/d/f", 2 + n, Condition::default()).await })
+    });
+    for done in puts.collect::<Vec<_>>() {
+        done.await.unwrap().unwrap();
+    }
+    world.nothing_left_over().await;
+}
+
+/// What leaves the source while it is copied may be in the copy or not; the rest is.
+#[tokio::test]
+async fn a_copy_goes_on_when_something_leaves_its_source() {
+    let set_up = &[Op::Put("/a/b/f", 1), Op::Put("/a/b/g", 2), Op::Put("/a/c/h", 3), Op::Put("/a/k", 4)];
+    for change in
+        [Op::Delete("/a/b/f"), Op::Move("/a/b/f", "/a/b/e", false), Op::Remove("/a/b"), Op::Move("/a/b", "/b", false)]
+    {
+        for call in 1.. {
+            let world = World::new(set_up).await;
+            let (rival, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
+            let seen = met.clone();
+            world.store.once_before_call(world.store.calls() + call, move || async move {
+                run(&rival, change).await.unwrap();
+                seen.store(true, Ordering::SeqCst);
+            });
+            let copied = world.drive.copy_node(&path("/a"), &path("/t"), false, "eva").await;
+            assert!(copied.is_ok(), "{change:?} before call {call}: {:?}", copied.err());
+            if !met.load(Ordering::SeqCst) {
+                break;
+            }
+            let files = world.view().await.files;
+            for kept in ["/t/c/h", "/t/k"] {
+                assert!(files.contains_key(kept), "{change:?} before call {call}: {files:?}");
+            }
+        }
     }
 }
