@@ -156,6 +156,11 @@ impl Folders {
                 touched.extend([self.new_dir(), self.settled_dir(id)]);
             }
         }
+        // A file that is nowhere was removed before, unless its folder is not there either: `new/` always is.
+        if !touched.is_empty() && !self.disk.exists(&self.new_dir()).await? {
+            let cause = format!("{} is missing: is it not mounted?", self.new_dir().display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, cause).into());
+        }
         for folder in &touched {
             let synced = self.disk.sync_folder(folder).await;
             self.synced(missing_is_fine(synced).map(drop))?;
@@ -200,6 +205,19 @@ fn missing_is_fine(done: io::Result<()>) -> io::Result<bool> {
 mod tests {
     use super::super::disk::Local;
     use super::*;
+
+    #[tokio::test]
+    async fn what_is_nowhere_is_not_taken_for_removed_where_nothing_is_mounted() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Folders::make(Arc::new(Local), dir.path()).await.unwrap();
+        let id = FileId::random();
+        folders.remove(&[id]).await.unwrap();
+        std::fs::remove_dir(folders.new_dir()).unwrap();
+        assert!(matches!(folders.remove(&[id]).await, Err(ContentError::Io(_))));
+        // Once it is mounted again, all goes on.
+        std::fs::create_dir(folders.new_dir()).unwrap();
+        folders.remove(&[id]).await.unwrap();
+    }
 
     #[tokio::test]
     async fn a_failed_sync_is_final_but_that_of_a_file_on_a_full_disk() {

@@ -258,7 +258,9 @@ impl Disk for SimDisk {
     }
 
     fn exists<'a>(&'a self, path: &'a Path) -> Call<'a, bool> {
-        Box::pin(self.look("exists", path, |state| Ok(state.names.contains_key(path))))
+        Box::pin(
+            self.look("exists", path, |state| Ok(state.names.contains_key(path) || state.folders.contains_key(path))),
+        )
     }
 
     fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> Call<'a, ()> {
