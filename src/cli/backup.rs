@@ -16,6 +16,7 @@ mod progress;
 mod server;
 mod source;
 mod store;
+mod tables;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub use progress::Progress;
 pub use server::{Backups, remove, remove_checkpoints};
 use source::Source;
 pub use store::digest;
+use tables::CopiedStore;
 use verify::inspect;
 pub use verify::{OpenCopy, verify};
 
@@ -145,8 +147,10 @@ impl Backup {
         Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress }.ahead()?;
         let mut source = Source::open(&data, memory).await?;
         progress.stage("the store");
-        let db = store::bring(source.store(), last, &mut bring, &mut progress)?;
-        let copy = OpenCopy::open(&partial, memory).await?;
+        let (db, unread) = store::bring(source.store(), (&complete, last), &mut bring, &mut progress)?;
+        let mut store = CopiedStore::new(source.store(), &partial, &complete, db);
+        let (copy, rotten) = store.open(memory, &mut progress).await?;
+        let db = store.entries;
         progress.stage("the last content files");
         let mut contents = Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress };
         let sample = contents.named(&copy.tables).await?;
@@ -162,6 +166,7 @@ impl Backup {
         }
         let heal = Heal { data: &data, partial: &partial, complete: &complete, tables: &copy.tables };
         let (summary, damaged) = self.check(&copy, &heal, (&sample, &bring.doubts), &mut progress).await?;
+        let damaged = damaged || unread + rotten > 0;
         copy.close().await;
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rowdrive::schema::file::{self, Location};
 use rowdrive::schema::{CF, FileId};
-use rowdrive::table::{Ask, Column, Tables};
+use rowdrive::table::{Ask, Column, StoreError, Tables};
 use uuid::Uuid;
 
 use super::bring::{Bring, Doubt, make};
@@ -118,10 +118,14 @@ fn first_size(paths: &[PathBuf]) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Those of them whose rows say that their content is a file.
+/// Those of them whose rows say that their content is a file, or may say so.
 async fn large(tables: &Tables, ids: &[FileId]) -> Result<Vec<FileId>> {
     let asks: Vec<_> = ids.iter().map(|id| (id.key(), Ask::cells(vec![Column::new(CF, file::CONTENT)]))).collect();
-    let rows = tables.get_many(file::TABLE, &asks).await.map_err(BackupFailed::Copy)?;
+    let rows = match tables.get_many(file::TABLE, &asks).await {
+        // Rows that cannot be read may name any of them.
+        Err(StoreError::Damaged(_)) => return Ok(ids.to_vec()),
+        rows => rows.map_err(BackupFailed::Copy)?,
+    };
     let is_large = |value: &[u8]| Location::decode(value) == Ok(Location::Large);
     let named = ids.iter().zip(rows).filter(|(_, row)| row.get(CF, file::CONTENT).is_some_and(|v| is_large(v)));
     Ok(named.map(|(id, _)| *id).collect())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rowdrive::content::{Body, Content, ContentError};
 use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, FileId};
-use rowdrive::table::{Ask, Tables};
+use rowdrive::table::{Ask, StoreError, Tables};
 
 use super::bring::Doubt;
 use super::content::{id as id_of, place};
@@ -119,7 +119,10 @@ impl Heal<'_> {
     /// None if there is no such row, or it cannot be read.
     async fn attributes(&self, id: FileId) -> Result<Option<Attributes>> {
         let row = self.tables.get_many(file::TABLE, &[(id.key(), Ask::families(&[CF]))]).await;
-        let row = row.map_err(BackupFailed::Copy)?.into_iter().next();
+        let row = match row {
+            Err(StoreError::Damaged(_)) => return Ok(None),
+            row => row.map_err(BackupFailed::Copy)?.into_iter().next(),
+        };
         Ok(row.and_then(|row| Attributes::of(&row).ok().flatten()))
     }
 

@@ -10,25 +10,27 @@ use sha2::{Digest, Sha256};
 
 use super::bring::{Bring, make};
 use super::generations::{Entry, Generation};
+use super::tables::{link_or_copy, sound_ones};
 use super::{Progress, Result, of};
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Brings the files of a store that nobody changes meanwhile; gives what each is.
+/// Brings the files of a store that nobody changes meanwhile; gives what each is. `last`: one of `complete`, of which
+/// files are linked. Any of them may have a table that cannot be read on the drive: that is named, and counted.
 pub fn bring(
     from: &Path,
-    last: Option<&Generation>,
+    (complete, last): (&[Generation], Option<&Generation>),
     bring: &mut Bring,
     progress: &mut Progress,
-) -> Result<BTreeMap<String, Entry>> {
+) -> Result<(BTreeMap<String, Entry>, usize)> {
     let db = bring.to.join("db");
     // What a run that was broken off has left of an older instant.
     if db.exists() {
         of(&db, fs::remove_dir_all(&db))?;
     }
     make(&db)?;
-    let mut entries = BTreeMap::new();
+    let (mut entries, mut damaged) = (BTreeMap::new(), 0);
     for file in of(from, fs::read_dir(from))? {
         let file = of(from, file)?;
         let (path, name) = (file.path(), file.file_name().to_string_lossy().into_owned());
@@ -37,12 +39,24 @@ pub fn bring(
         // The same file of the disk has the same bytes. A number that was given twice, by two lives of a store that was
         // restored, is told by the digest.
         let same = earlier.as_ref().filter(|(earlier, _)| is_same_file(earlier, &path));
-        let sha256 = match same {
-            Some((_, entry)) => entry.sha256.clone(),
-            None => digest(&path)?,
+        let digested = match same {
+            Some((_, entry)) => Ok(entry.sha256.clone()),
+            None => digest(&path),
         };
         let below = Path::new("db").join(&name);
         let table = matches!(path.extension().and_then(|e| e.to_str()), Some("sst" | "blob"));
+        let sha256 = match digested {
+            Ok(sha256) => sha256,
+            Err(error) => {
+                let sound = if table { sound_ones(complete, &name).next() } else { None };
+                let Some((path, entry)) = sound else { return Err(error) };
+                progress.print(&format!("{error}: {} is sound and was taken", path.display()));
+                link_or_copy(&path, &bring.to.join(&below))?;
+                entries.insert(name, entry);
+                damaged += 1;
+                continue;
+            }
+        };
         if table {
             let earlier = earlier.filter(|(_, entry)| entry.sha256 == sha256 && entry.size == size);
             let earlier = earlier.map(|(path, _)| path).filter(|earlier| {
@@ -61,7 +75,7 @@ pub fn bring(
         entries.insert(name, Entry { size, sha256 });
     }
     bring.finish()?;
-    Ok(entries)
+    Ok((entries, damaged))
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {

@@ -25,6 +25,11 @@ impl OpenCopy {
         Ok(Self { rocks, tables })
     }
 
+    /// What cannot be read of its tables, each of which is read once.
+    pub async fn damage(&self) -> Result<Vec<String>> {
+        self.rocks.read_all().await.map_err(BackupFailed::Copy)
+    }
+
     pub async fn close(self) {
         self.rocks.close().await;
     }

@@ -15,7 +15,7 @@
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
 //! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
-//! - [`checkpoint`]: a copy of the store at one instant
+//! - [`checkpoint`]: a copy of the store at one instant; [`scrub`]: every table read once
 //! - [`space`]: room on the file system; [`flush`]: what is done when there is little
 
 mod causes;
@@ -36,6 +36,7 @@ mod overlay;
 mod pool;
 mod read;
 mod scan;
+mod scrub;
 mod space;
 mod specs;
 #[cfg(test)]

@@ -207,3 +207,64 @@ async fn backups_of_a_damaged_drive_do_not_push_the_last_sound_one_out() {
     assert_eq!(backups(&to).len(), 2);
     assert_eq!(server.terminate(), Some(0));
 }
+
+fn tables(data: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(data.join("db")).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "sst")).collect();
+    found.sort();
+    found
+}
+
+/// Waits until tables are merged no more.
+async fn settled(data: &Path) {
+    let mut before = Vec::new();
+    while before != tables(data) {
+        before = tables(data);
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    }
+}
+
+/// A table of the drive, changed as a disk does it while nobody reads it.
+fn rot_table(data: &Path) -> PathBuf {
+    let table = tables(data).into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    assert!(table.metadata().unwrap().len() > 1_000_000);
+    rot(&table, true);
+    table
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_rots_on_the_drive_does_not_push_the_sound_one_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    for number in 0..20 {
+        put(&server, &format!("d/{number}"), tree::bytes(100_000, number)).await;
+    }
+    assert_eq!(server.terminate(), Some(0));
+    // What is in the log gets its tables.
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    settled(&data).await;
+    run("backup", &to, &data, &["--keep", "1"]).is_done();
+    let table = rot_table(&data);
+    let name = format!("db/{} is damaged on the drive", table.file_name().unwrap().to_str().unwrap());
+    for made in 2..4 {
+        let backup = run("backup", &to, &data, &["--keep", "1"]);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
+        assert!(backup.out.contains(&name) && backup.out.contains("is sound and was taken"), "{backup:?}");
+        let again = scratch.path().join("again");
+        run("restore", &to, &again, &[]).is_done();
+        fs::remove_dir_all(&again).unwrap();
+    }
+    // Where no backup has it: it is named, and what there is can be restored.
+    let (to, again) = (elsewhere.path().join("others"), scratch.path().join("again"));
+    for made in 1..3 {
+        let backup = run("backup", &to, &data, &["--keep", "1"]);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
+        assert!(backup.out.contains("damaged on the drive, and no earlier backup has a sound one"), "{backup:?}");
+        assert!(backup.out.contains(table.file_name().unwrap().to_str().unwrap()), "{backup:?}");
+    }
+    let restored = run("restore", &to, &again, &[]);
+    assert_eq!(restored.code, Some(1), "{restored:?}");
+    assert_eq!(server.terminate(), Some(0));
+}
