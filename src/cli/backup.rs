@@ -34,7 +34,7 @@ use rowdrive::table::StoreError;
 use super::store_id::Apart;
 use super::{Ended, size};
 use bring::{Bring, Doubt};
-pub use bring::{keep_time, make, sync_all};
+pub use bring::{is_readable, keep_time, make, sync_all};
 use content::Contents;
 use generations::Generations;
 pub use generations::{Manifest, find};
@@ -107,8 +107,12 @@ pub enum BackupFailed {
     Restoring(PathBuf),
     #[error("{0} was not made by the restore that was broken off here: move it away, or restore into another folder")]
     Foreign(PathBuf),
-    #[error("{0} is damaged: it is not as the backup wrote it; take another backup")]
+    #[error(
+        "{0} is damaged: it is not as the backup wrote it; take another backup, or restore what is left with --damaged"
+    )]
     Damaged(PathBuf),
+    #[error("{0} cannot be read: {1}; take another backup, or restore what is left with --damaged")]
+    Unreadable(PathBuf, io::Error),
     #[error("{0} is damaged: its backup.json names {1:?} in db/, which is no name of a file; take another backup")]
     Name(PathBuf, String),
     #[error("the system does not let it run: {0}")]

@@ -11,8 +11,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rowdrive::check::Summary;
 
-use super::backup::{BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, keep_time, make, of, verify};
+use super::backup::{
+    BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, is_readable, keep_time, make, of, remove, verify,
+};
 use super::{Ended, size};
 use folder::Folder;
 pub use folder::MARK;
@@ -20,7 +23,8 @@ pub use folder::MARK;
 /// Make a data folder out of a backup; every byte of it is compared with its digest.
 ///
 /// The folder must be empty or missing. One whose restoring was broken off is begun anew by the same command. Exit code
-/// 1 if the backup was made of a damaged drive: what is wrong is named, and the rest is there.
+/// 1 if the backup was made of a damaged drive: what is wrong is named, and the rest is there. The same with --damaged
+/// for a backup that has rotted itself, which is refused without.
 #[derive(Args)]
 pub struct Restore {
     /// The folder with the backups, of which the last is taken, or one of them.
@@ -29,6 +33,9 @@ pub struct Restore {
     /// The data folder to make.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
+    /// Go to the end also if the backup is not as it was written; each file that is not is named.
+    #[arg(long)]
+    damaged: bool,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
     #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
     memory: u64,
@@ -45,18 +52,25 @@ impl Restore {
         named_inside(&from, &manifest)?;
         let folder = Folder::take(&self.data, &from)?;
         let data = folder.path.clone();
-        let mut progress = Progress::new();
-        progress.stage("content files");
-        copy(&from.join("content"), &data.join("content"), &mut progress)?;
-        progress.stage("the store");
-        store(&from.join("db"), &folder.store(), &manifest, &mut progress)?;
+        let mut copied = Copied { damaged: self.damaged, wrong: 0, progress: Progress::new() };
+        copied.progress.stage("content files");
+        copied.content(&from.join("content"), &data.join("content"))?;
+        copied.progress.stage("the store");
+        copied.store(&from.join("db"), &folder.store(), &manifest)?;
         folder.name_store()?;
 
-        let copy = OpenCopy::open(&data, memory).await?;
-        let summary = verify(&copy, &data, true, &mut progress).await?;
-        copy.close().await;
-        let is_right = summary.is_right();
-        if !is_right && !manifest.damaged {
+        let Copied { wrong, mut progress, .. } = copied;
+        let summary = match inspected(&data, memory, &mut progress).await {
+            Err(error) if self.damaged => {
+                progress.print(&format!("{error}"));
+                progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
+                folder.whole()?;
+                return Ok(Ended::WithFailures);
+            }
+            summary => summary?,
+        };
+        let is_right = summary.is_right() && wrong == 0;
+        if !is_right && !manifest.damaged && !self.damaged {
             return Err(BackupFailed::Damaged(from));
         }
         folder.whole()?;
@@ -69,20 +83,12 @@ impl Restore {
     }
 }
 
-fn copy(from: &Path, to: &Path, progress: &mut Progress) -> Result<()> {
-    make(to)?;
-    for entry in of(from, fs::read_dir(from))? {
-        let entry = of(from, entry)?;
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if of(&path, entry.file_type())?.is_dir() {
-            copy(&path, &to, progress)?;
-        } else {
-            progress.add(of(&path, fs::copy(&path, &to))?);
-            // By this the next backup knows it as the one it has.
-            let _ = keep_time(&path, &to);
-        }
-    }
-    Ok(())
+/// Names what is wrong with what was restored.
+async fn inspected(data: &Path, memory: usize, progress: &mut Progress) -> Result<Summary> {
+    let copy = OpenCopy::open(data, memory).await?;
+    let summary = verify(&copy, data, true, progress).await;
+    copy.close().await;
+    summary
 }
 
 /// Errors: a name that leads out of `db`, or to a folder below it. No backup writes one.
@@ -93,15 +99,67 @@ fn named_inside(from: &Path, manifest: &Manifest) -> Result<()> {
     }
 }
 
-/// Only what the manifest names, and each only as it is named there.
-fn store(from: &Path, to: &Path, manifest: &Manifest, progress: &mut Progress) -> Result<()> {
-    for (name, entry) in &manifest.db {
-        let (path, to) = (from.join(name), to.join(name));
-        let size = of(&path, fs::copy(&path, &to))?;
-        if size != entry.size || digest(&to)? != entry.sha256 {
-            return Err(BackupFailed::Damaged(path));
+/// What is copied out of a backup.
+struct Copied {
+    /// Whether what is not as it was written is named and passed over.
+    damaged: bool,
+    /// Files that were.
+    wrong: u64,
+    progress: Progress,
+}
+
+impl Copied {
+    fn content(&mut self, from: &Path, to: &Path) -> Result<()> {
+        make(to)?;
+        for entry in of(from, fs::read_dir(from))? {
+            let entry = of(from, entry)?;
+            let (path, to) = (entry.path(), to.join(entry.file_name()));
+            if of(&path, entry.file_type())?.is_dir() {
+                self.content(&path, &to)?;
+            } else if let Some(size) = self.one(&path, &to)? {
+                self.progress.add(size);
+                // By this the next backup knows it as the one it has.
+                let _ = keep_time(&path, &to);
+            }
         }
-        progress.add(size);
+        Ok(())
     }
-    Ok(())
+
+    /// Only what the manifest names, and each only as it is named there.
+    fn store(&mut self, from: &Path, to: &Path, manifest: &Manifest) -> Result<()> {
+        for (name, entry) in &manifest.db {
+            let (path, to) = (from.join(name), to.join(name));
+            let Some(size) = self.one(&path, &to)? else { continue };
+            if size != entry.size || digest(&to)? != entry.sha256 {
+                self.pass_over(BackupFailed::Damaged(path))?;
+            }
+            self.progress.add(size);
+        }
+        Ok(())
+    }
+
+    /// Tells its size; none if it cannot be read and was passed over.
+    fn one(&mut self, from: &Path, to: &Path) -> Result<Option<u64>> {
+        match fs::copy(from, to) {
+            Err(error) if !from.is_file() || !is_readable(from) => {
+                remove(to)?;
+                self.pass_over(BackupFailed::Unreadable(from.to_owned(), error))?;
+                Ok(None)
+            }
+            copied => of(from, copied).map(Some),
+        }
+    }
+
+    fn pass_over(&mut self, error: BackupFailed) -> Result<()> {
+        if !self.damaged {
+            return Err(error);
+        }
+        self.wrong += 1;
+        self.progress.print(&match error {
+            BackupFailed::Damaged(path) => format!("{} is not as the backup wrote it", path.display()),
+            BackupFailed::Unreadable(path, error) => format!("{} cannot be read: {error}", path.display()),
+            other => other.to_string(),
+        });
+        Ok(())
+    }
 }

@@ -160,7 +160,7 @@ fn is_as(path: &Path, from: &[PathBuf], size: u64) -> Result<bool> {
 }
 
 /// Whether all of it can be read, or it is gone.
-fn is_readable(path: &Path) -> bool {
+pub fn is_readable(path: &Path) -> bool {
     let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
     read.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| true)
 }

@@ -165,3 +165,86 @@ fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = tree::names(folder).into_iter().filter(|path| path.is_file());
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
+
+/// What a restore of the last backup says, with the flag and without; the folder is left as it is with it.
+fn damaged(to: &Path, again: &Path, names: &str) {
+    let refused = run("restore", to, again);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains("restore what is left with --damaged"), "{refused:?}");
+    let mut command = program();
+    command.arg("restore").arg(to).arg("--data").arg(again).args(["--memory", "32MiB", "--damaged"]);
+    let restored = Run::of(command.stdin(Stdio::null()).output().unwrap());
+    assert_eq!(restored.code, Some(1), "{restored:?}");
+    assert!(restored.out.contains(names), "{restored:?}");
+    assert!(!again.join("restoring").exists() && again.join("db").is_dir());
+}
+
+/// The largest file below whose name ends so, under a name of its own: the drive has the same one on this disk.
+fn own(below: &Path, ending: &str) -> PathBuf {
+    let mut found = tree::names(below);
+    found.retain(|path| path.is_file() && path.to_str().unwrap().ends_with(ending));
+    let path = found.into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+const FILES: [(&str, usize); 3] = [("small", 100_000), ("large", 1_000_000), ("other", 300_000)];
+
+/// Which of the files are read whole from a server on what was restored; that is removed.
+async fn whole(again: &Path, how: &[&str]) -> Vec<bool> {
+    let (server, mut whole) = (Server::start_on(again, how), Vec::new());
+    for (name, size) in FILES {
+        let read = Client::new().get(server.url(&format!("/v1/fs/{name}"))).send().await.unwrap();
+        let status = read.status();
+        whole.push(status == StatusCode::OK && read.bytes().await.is_ok_and(|bytes| bytes == tree::bytes(size, 7)));
+    }
+    assert_eq!(server.terminate(), Some(0));
+    fs::remove_dir_all(again).unwrap();
+    whole
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_rotten_backup_can_be_restored() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    for (name, size) in FILES {
+        let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(tree::bytes(size, 7));
+        assert_eq!(put.send().await.unwrap().status(), StatusCode::CREATED);
+    }
+    assert_eq!(server.terminate(), Some(0));
+    run_backup(&data, &to);
+    let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
+    let made = made.into_iter().find(|path| path.join("backup.json").is_file()).unwrap();
+    let flip = |path: &Path| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = bytes.len() / 2;
+        bytes[at] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    // One content file, which all backups share.
+    let large = own(&made.join("content"), "");
+    let sound = fs::read(&large).unwrap();
+    flip(&large);
+    damaged(&to, &again, "/large");
+    assert_eq!(whole(&again, &[]).await, [true, false, true]);
+    // It cannot be read at all.
+    fs::remove_file(&large).unwrap();
+    std::os::unix::fs::symlink(&large, &large).unwrap();
+    damaged(&to, &again, &format!("{} cannot be read", large.display()));
+    assert_eq!(whole(&again, &[]).await, [true, false, true]);
+    fs::remove_file(&large).unwrap();
+    fs::write(&large, sound).unwrap();
+    // A table, and the file without which none is known.
+    let table = own(&made.join("db"), ".sst");
+    let sound = fs::read(&table).unwrap();
+    flip(&table);
+    damaged(&to, &again, &format!("{} is not as the backup wrote it", table.display()));
+    assert_eq!(whole(&again, &["--degraded"]).await, [false, true, true]);
+    fs::write(&table, sound).unwrap();
+    fs::remove_file(made.join("db/CURRENT")).unwrap();
+    damaged(&to, &again, "`rowdrive serve --degraded` serves what is left");
+    assert_eq!(whole(&again, &["--degraded"]).await, [true, true, true]);
+}
