@@ -17,7 +17,7 @@ pub(super) struct Metrics {
     ended: Family<Ended, Counter>,
     stored: Family<Held, Counter>,
     stored_bytes: Family<Held, Counter>,
-    /// 0 once changes are refused for good.
+    /// 0 once changes are refused for good, and while the store cannot write.
     pub writable: Gauge,
     /// Content files of dropped versions that are still to be removed.
     pub cleanup: Gauge,
@@ -63,7 +63,7 @@ impl Metrics {
         registry.register("operations_ended", help, self.ended.clone());
         registry.register("files_stored", "Versions of files stored, in their rows or as files", self.stored.clone());
         registry.register("stored_bytes", "Bytes of their content", self.stored_bytes.clone());
-        let help = "0 once changes are refused until the next start, as far as anybody has asked";
+        let help = "0 once changes are refused until the next start, and while the store waits for room";
         registry.register("writable", help, self.writable.clone());
         let help = "Paths of folders that queries took from memory";
         registry.register("paths_kept", help, walks.kept.clone());

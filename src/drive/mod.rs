@@ -207,6 +207,14 @@ impl Drive {
         writable
     }
 
+    /// Whether changes are taken at this moment: as [`writable`](Self::writable), and an error that passes while the
+    /// store waits for room. For those who watch.
+    pub fn works(&self) -> Result<()> {
+        let works = self.writable().and_then(|()| Ok(self.inner.tables.works()?));
+        self.inner.metrics.writable.set(works.is_ok().into());
+        works
+    }
+
     /// Waits for changes that are under way. Changes begun after it are refused. Clean-up stops at its next piece:
     /// rows name what is left of it, and the next start goes on with it.
     pub async fn close(&self) {

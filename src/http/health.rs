@@ -16,8 +16,8 @@ pub async fn alive() -> &'static str {
 #[utoipa::path(get, path = "/readyz", operation_id = "ready", tag = "operating",
     responses((status = 200, description = "It can", content_type = "text/plain", body = String)))]
 pub async fn ready(State(app): State<App>) -> Result<&'static str> {
-    // What it refuses for good has a kind of its own, and is in the log already.
-    app.drive.writable()?;
+    // What it refuses for good, or for want of room, has a kind of its own.
+    app.drive.works()?;
     app.drive.ready().await.map_err(|error| {
         tracing::warn!(cause = ?error, "not ready");
         Problem::new(Kind::Busy, "The server cannot serve yet: try again.")

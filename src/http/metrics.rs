@@ -133,6 +133,8 @@ fn name(method: &Method) -> &'static str {
 pub async fn get(State(app): State<App>) -> Result<Response> {
     // Some of it is asked of the database and of the file system, which may take their time.
     let told = tokio::task::spawn_blocking(move || {
+        // Whether it can write is told as of now.
+        let _known = app.drive.works();
         let mut out = String::new();
         text::encode(&mut out, &app.registry).map(|()| out)
     });

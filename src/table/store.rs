@@ -76,6 +76,13 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether it would write a plan at this moment, as far as it can tell: as [`writable`](Self::writable), and
+    /// [`StoreError::Full`] or [`StoreError::Failed`] while something that passes keeps it from writing. For those who
+    /// watch; a plan is told so by [`commit`](Self::commit).
+    fn works(&self) -> Result<()> {
+        self.writable()
+    }
+
     /// The one write. When it answers [`Outcome::Committed`], the whole plan's guarded part has happened
     /// at one instant and survives any crash.
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>>;
@@ -130,6 +137,11 @@ impl Tables {
     /// Whether the store takes plans at all, as far as it knows.
     pub fn writable(&self) -> Result<()> {
         self.store.writable()
+    }
+
+    /// Whether the store would write a plan at this moment, as far as it knows.
+    pub fn works(&self) -> Result<()> {
+        self.store.works()
     }
 
     pub async fn commit(&self, plan: Plan) -> Result<Outcome> {

@@ -2,7 +2,8 @@
 //! served, deleting goes on, and room made is used.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -38,11 +39,13 @@ struct Site {
     client: Client,
     /// Sizes of the files that were acknowledged.
     stored: BTreeMap<usize, usize>,
+    /// Digits of a name.
+    digits: usize,
 }
 
 impl Site {
     fn url(&self, seed: usize) -> String {
-        self.server.url(&format!("/v1/fs/full/{seed}"))
+        self.server.url(&format!("/v1/fs/full/{seed:0digits$}", digits = self.digits))
     }
 
     async fn put(&mut self, seed: usize, len: usize) -> StatusCode {
@@ -51,6 +54,60 @@ impl Site {
             self.stored.insert(seed, len);
         }
         status
+    }
+
+    async fn delete(&mut self, seed: usize) -> StatusCode {
+        let status = self.client.delete(self.url(seed)).send().await.unwrap().status();
+        if status == StatusCode::NO_CONTENT {
+            self.stored.remove(&seed);
+        }
+        status
+    }
+
+    async fn text(&self, path: &str) -> (StatusCode, String) {
+        let answer = self.client.get(self.server.url(path)).send().await.unwrap();
+        (answer.status(), answer.text().await.unwrap())
+    }
+
+    /// Whether `/readyz` and both gauges say so.
+    async fn says_that_it_writes(&self, writes: bool) {
+        let (ready, _) = self.text("/readyz").await;
+        assert_eq!(ready, if writes { StatusCode::OK } else { StatusCode::INSUFFICIENT_STORAGE });
+        let (_, metrics) = self.text("/metrics").await;
+        for gauge in ["rowdrive_store_writable", "rowdrive_drive_writable"] {
+            assert!(metrics.contains(&format!("\n{gauge} {}\n", u8::from(writes))), "{gauge} is not {writes}");
+        }
+    }
+
+    /// Deletes, while another program takes whatever they free, until one finds no room either. Tells which: it may
+    /// have happened or not.
+    async fn delete_until_refused(&mut self, disk: &Disk) -> usize {
+        for seed in self.stored.clone().into_keys() {
+            disk.fill();
+            match self.delete(seed).await {
+                StatusCode::NO_CONTENT => {}
+                status => {
+                    assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE);
+                    self.stored.remove(&seed);
+                    self.says_that_it_writes(false).await;
+                    return seed;
+                }
+            }
+        }
+        panic!("all deletes found room");
+    }
+
+    /// Deletes one of those that are left, in a time that an operator would wait.
+    async fn deletes_again(&mut self) {
+        let seed = *self.stored.last_key_value().unwrap().0;
+        for _ in 0..300 {
+            match self.delete(seed).await {
+                StatusCode::NO_CONTENT => return,
+                status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("the room that was made is not used");
     }
 
     /// Every acknowledged file is listed and comes back byte for byte, and no other is there.
@@ -72,7 +129,7 @@ impl Site {
 async fn a_full_disk_refuses_writes_and_serves_all_it_has() {
     let scratch = tempfile::tempdir().unwrap();
     let server = serve_on_small_disk(&scratch.path().join("data"));
-    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
     for seed in 0..10 {
         assert_eq!(site.put(100_000 + seed, 100_000).await, StatusCode::CREATED);
     }
@@ -137,10 +194,16 @@ impl Disk {
         Self { keeper, data: data.to_owned() }
     }
 
-    fn serve(&self, memory: &str) -> Server {
+    /// A subcommand of the program, where the disk is to be seen.
+    fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.keeper.id().to_string(), "--mount", "--"]);
-        command.arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(&self.data);
+        command.arg(env!("CARGO_BIN_EXE_rowdrive")).arg(subcommand).arg("--data").arg(&self.data);
+        command
+    }
+
+    fn serve(&self, memory: &str) -> Server {
+        let mut command = self.command("serve");
         command.args(["--listen", "127.0.0.1:0", "--memory", memory]);
         Server::wait_for(command, &self.data)
     }
@@ -148,6 +211,28 @@ impl Disk {
     /// The file system as its servers see it.
     fn inside(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{}", self.keeper.id(), self.data.display()))
+    }
+
+    /// The file in which another program takes room.
+    fn taken(&self) -> PathBuf {
+        self.inside().join("taken")
+    }
+
+    /// Takes whatever is free.
+    fn fill(&self) {
+        let mut taken = File::options().create(true).append(true).open(self.taken()).unwrap();
+        loop {
+            let stat = rustix::fs::statvfs(self.inside()).unwrap();
+            if stat.f_bavail == 0 || taken.write_all(&vec![0; (stat.f_bavail * stat.f_frsize) as usize]).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Gives so many bytes of it back.
+    fn give_back(&self, bytes: u64) {
+        let taken = File::options().write(true).open(self.taken()).unwrap();
+        taken.set_len(taken.metadata().unwrap().len() - bytes).unwrap();
     }
 }
 
@@ -161,7 +246,7 @@ impl Drop for Disk {
 /// Inline files until the disk is full, and a crash.
 async fn fill_and_kill(disk: &Disk, memory: &str) -> Vec<usize> {
     let server = disk.serve(memory);
-    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
     for seed in 0..5_000 {
         match site.put(seed, 250_000).await {
             StatusCode::CREATED => {}
@@ -184,7 +269,7 @@ async fn a_crash_on_a_disk_that_uploads_have_filled_is_survived() {
     for _ in 0..2 {
         let server = disk.serve("512MiB");
         let stored = stored.iter().map(|seed| (*seed, 250_000)).collect();
-        let site = Site { server, client: Client::new(), stored };
+        let site = Site { server, client: Client::new(), stored, digits: 1 };
         site.all_is_there().await;
         site.server.kill();
     }
@@ -196,7 +281,7 @@ async fn a_start_without_any_room_reads_and_deletes_and_then_takes_uploads_again
     let scratch = tempfile::tempdir().unwrap();
     let disk = Disk::mounted(&scratch.path().join("data"), "300m");
     let server = disk.serve("512MiB");
-    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
     // In the log, and no table.
     for seed in 0..100 {
         assert_eq!(site.put(seed, 250_000).await, StatusCode::CREATED);
@@ -244,7 +329,7 @@ async fn log_and_memory_are_bounded_again_once_a_start_on_a_full_disk_has_room()
     let scratch = tempfile::tempdir().unwrap();
     let disk = Disk::mounted(&scratch.path().join("data"), "300m");
     let server = disk.serve("128MiB");
-    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new() };
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
     for seed in 0..60 {
         assert_eq!(site.put(seed, 200_000).await, StatusCode::CREATED);
     }
@@ -269,5 +354,57 @@ async fn log_and_memory_are_bounded_again_once_a_start_on_a_full_disk_has_room()
     // Twice what write buffers hold, which is about a sixth of the memory.
     assert!(longest < 14 << 20, "{} MiB of log", longest >> 20);
     site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+}
+
+/// RocksDB does not go on before as much is free as its largest write buffer holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_go_on_below_the_reserve_after_one_that_found_no_room() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    // Long names, so that deletes soon need more than is set aside for the log.
+    let mut site = Site { server: disk.serve("32MiB"), client: Client::new(), stored: BTreeMap::new(), digits: 250 };
+    for seed in 0..1_000 {
+        assert_eq!(site.put(seed, 1_000).await, StatusCode::CREATED);
+    }
+    site.says_that_it_writes(true).await;
+    let refused = site.delete_until_refused(&disk).await;
+    // Of a reserve of 37 MiB.
+    disk.give_back(20 << 20);
+    site.deletes_again().await;
+    assert_eq!(site.put(1_000, 1_000).await, StatusCode::INSUFFICIENT_STORAGE);
+    std::fs::remove_file(disk.taken()).unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert_eq!(site.put(1_001, 1_000).await, StatusCode::CREATED);
+    site.says_that_it_writes(true).await;
+    site.delete(refused).await;
+    site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+}
+
+/// A server with files that only its log holds, started when another program has taken all the room.
+async fn start_on_a_full_disk(disk: &Disk) -> Site {
+    let server = disk.serve("512MiB");
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    for seed in 0..100 {
+        assert_eq!(site.put(seed, 250_000).await, StatusCode::CREATED);
+    }
+    site.server.kill();
+    disk.fill();
+    Site { server: disk.serve("512MiB"), ..site }
+}
+
+/// Where nothing is set aside for the log, the first delete may find no room.
+#[tokio::test(flavor = "multi_thread")]
+async fn room_that_is_made_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    let mut site = start_on_a_full_disk(&disk).await;
+    site.delete_until_refused(&disk).await;
+    // For what is in memory, and a reserve of 37 MiB.
+    disk.give_back(70 << 20);
+    site.deletes_again().await;
+    assert_eq!(site.put(1_000, 250_000).await, StatusCode::CREATED);
+    site.says_that_it_writes(true).await;
     assert_eq!(site.server.terminate(), Some(0));
 }

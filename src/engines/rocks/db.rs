@@ -153,8 +153,12 @@ impl Db {
             tracing::warn!("the disk is full: what the log holds stays in memory until there is room");
             let log = files::bytes(dir, "log").map_err(|e| failed(dir, e))?;
             let options = tuning.without_flush(options, log).map_err(|e| open_error(dir, e))?;
-            let tuning = tuning.unbounded();
-            (opened, cramped) = (open(&options, &tuning), true);
+            for buffer in Tuning::enough_for(log) {
+                if full(&opened) {
+                    opened = open(&options, &tuning.unbounded(buffer));
+                }
+            }
+            cramped = true;
         }
         let raw = opened.map_err(|e| open_error(dir, e))?;
         // Not before: a start that is refused leaves the note for the next one. One that opened and came no further
@@ -330,7 +334,7 @@ fn failed(dir: &Path, error: io::Error) -> StoreError {
 
 /// What RocksDB is to open: the column families of these tables.
 fn families<'a>(tuning: &Tuning, tables: impl Iterator<Item = &'a TableSpec>) -> Vec<ColumnFamilyDescriptor> {
-    let mut families = vec![ColumnFamilyDescriptor::new("default", rocksdb::Options::default())];
+    let mut families = vec![ColumnFamilyDescriptor::new("default", tuning.unused())];
     for table in tables {
         families.extend(
             table.families.iter().map(|family| {

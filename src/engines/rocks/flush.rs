@@ -5,17 +5,21 @@
 //!
 //! A start on a disk without room for a flush is *cramped*: all that the log holds stays in memory, with no bound on
 //! write buffers. Such a store reads and deletes. The first write that finds room for a flush ends that.
+//!
+//! When RocksDB itself finds no room, it takes no write before there is some, and looks every 5 seconds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use rocksdb::FlushOptions;
+use rocksdb::{ErrorKind, FlushOptions, WaitForCompactOptions};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Rocks;
+use super::causes::is_full;
 use super::db::{Db, Fault};
+use crate::table::StoreError;
 use crate::table::store::Result;
 
 /// Flushes come no closer than this: each leaves a small table in every family.
@@ -33,6 +37,21 @@ pub(super) struct Flushes {
 impl Flushes {
     pub fn cramped(cramped: bool) -> Self {
         Self { cramped: Arc::new(AtomicBool::new(cramped)), ..Self::default() }
+    }
+}
+
+impl Db {
+    /// Errors: as [`writable`](Self::writable); `Full` or `Failed` while RocksDB has an error that passes.
+    pub fn works(&self) -> Result<()> {
+        self.writable()?;
+        // No property tells of it. A wait that may take no time at all returns such an error first.
+        let mut no_time = WaitForCompactOptions::default();
+        no_time.set_timeout(1);
+        match self.raw.wait_for_compact(&no_time) {
+            Err(e) if is_full(e.as_ref()) => Err(StoreError::Full(e.into_string())),
+            Err(e) if e.kind() != ErrorKind::TimedOut => Err(StoreError::Failed(e.into_string())),
+            _ => Ok(()),
+        }
     }
 }
 

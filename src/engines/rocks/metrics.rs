@@ -110,7 +110,8 @@ impl Collector for Watch {
             out.gauge("disk_size_bytes", "Bytes of the file system of the store", room.total)?;
         }
         let Some(db) = self.db.upgrade() else { return Ok(()) };
-        out.gauge("writable", "0 once a write has failed, until the next start", db.writable().is_ok().into())?;
+        let help = "0 once a write has failed, until the next start, and while RocksDB waits for room";
+        out.gauge("writable", help, db.works().is_ok().into())?;
         let families = self.families();
         for (name, help, property) in PROPERTIES {
             out.of_each(&db, &families, (name, help), property)?;

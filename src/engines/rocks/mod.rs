@@ -163,7 +163,7 @@ impl Rocks {
     fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
         let lock = db::take_folder(dir)?;
         let specs = Specs::load(dir)?;
-        let tuning = Tuning::new(options.memory).with_handles(dir, handles());
+        let tuning = Tuning::new(options.memory).with_disk(dir).with_handles(dir, handles());
         let (opened, cramped) = Db::open(dir, lock, &tuning, &specs)?;
         if !cramped {
             space::keep_ballast(dir);
@@ -386,6 +386,10 @@ impl Store for Rocks {
 
     fn writable(&self) -> Result<()> {
         self.db.writable()
+    }
+
+    fn works(&self) -> Result<()> {
+        self.db.works()
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

@@ -9,6 +9,7 @@ use rocksdb::{
 };
 
 use super::files::numbered;
+use super::space;
 use crate::table::FamilySpec;
 use crate::table::spec::{CellSize, Compression};
 
@@ -18,6 +19,15 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// More than any log holds, and no more than RocksDB takes for the size of a buffer.
 const UNBOUNDED: usize = 32 << 30;
+
+/// Bytes of a write buffer, at most; half of the reserve on a small file system.
+///
+/// After a write that found no room RocksDB takes none before as much is free as the largest buffer that it was opened
+/// with holds. Deletes have to go on below the reserve.
+const LARGEST: usize = 32 * MIB;
+
+/// Bytes of a write buffer beside those that a log fills: for what is written later, and for blocks that are not full.
+const SLACK: usize = 16 * MIB;
 
 /// Tables that a running store may come to have beyond twice what it had at its start: those of 256 GiB.
 const SPARE_TABLES: u64 = 4_096;
@@ -35,6 +45,10 @@ pub(super) struct Tuning {
     buffered: usize,
     /// Bytes that a write buffer grows by, at most.
     arena: usize,
+    /// Bytes of one write buffer, at most.
+    largest: usize,
+    /// Bytes of each write buffer, whatever the budget.
+    fixed: Option<usize>,
     /// Tables that are open at once; -1: all.
     open_tables: i32,
 }
@@ -47,12 +61,19 @@ impl Tuning {
         let cache = Cache::new_hyper_clock_cache(memory, 0);
         // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
-        Self { cache, memory, buffers, buffered, arena: (buffered / 128).min(MIB), open_tables: -1 }
+        let arena = (buffered / 128).min(MIB);
+        Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_tables: -1 }
     }
 
     /// Bytes of all write buffers together, out of so many for the engine.
     pub fn buffers(memory: usize) -> usize {
         memory.max(LEAST) / 4
+    }
+
+    /// Bounds write buffers by the file system of this folder.
+    pub fn with_disk(self, dir: &Path) -> Self {
+        let half = space::reserve_of(dir).and_then(|bytes| usize::try_from(bytes / 2).ok());
+        Self { largest: half.map_or(LARGEST, |half| half.min(LARGEST)), ..self }
     }
 
     /// Bounds the tables that are open at once, if this folder's could come to more than a third of the handles that
@@ -70,19 +91,22 @@ impl Tuning {
         Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
     }
 
-    /// Write buffers without bounds, so that replaying a log fills none; [`bound`](Self::bound) ends that.
-    pub fn unbounded(&self) -> Self {
+    /// Bytes of a write buffer that a log of so many does not fill; then, if that was wrong, more than it ever could.
+    pub fn enough_for(log: u64) -> [usize; 2] {
+        let log = usize::try_from(log).unwrap_or(UNBOUNDED);
+        // Content takes as much of memory as of the log. Rows take more, and are spread over many families.
+        [(log + log / 8).saturating_add(SLACK).min(UNBOUNDED), UNBOUNDED]
+    }
+
+    /// Write buffers of so many bytes each, and no bound on all together; [`bound`](Self::bound) ends that.
+    pub fn unbounded(&self, each: usize) -> Self {
         self.buffers.set_buffer_size(UNBOUNDED);
-        Self { cache: self.cache.clone(), buffers: self.buffers.clone(), buffered: UNBOUNDED, ..*self }
+        Self { cache: self.cache.clone(), buffers: self.buffers.clone(), fixed: Some(each), ..*self }
     }
 
     /// Bounds all write buffers together, as [`new`](Self::new) has it.
     pub fn bound(&self) {
         self.buffers.set_buffer_size(self.buffered);
-    }
-
-    fn is_unbounded(&self) -> bool {
-        self.buffered == UNBOUNDED
     }
 
     /// Options of a database that writes no table while it replays its log of so many bytes, nor for that length later.
@@ -185,16 +209,26 @@ impl Tuning {
         options
     }
 
+    /// Options of the column family that every database has. Nothing is in it.
+    pub fn unused(&self) -> Options {
+        let mut options = Options::default();
+        // In the first run of a database it alone says how much room is set aside for a log, and waited for.
+        options.set_write_buffer_size(self.large_buffer());
+        options
+    }
+
     /// Bytes of a write buffer: larger ones mean fewer, longer runs to compact, so families that take most of
     /// the writes (content, and what is read by point) get more.
     pub fn write_buffer(&self, spec: &FamilySpec) -> usize {
-        if self.is_unbounded() {
-            UNBOUNDED
-        } else if spec.cells == CellSize::Large || spec.bloom {
-            (self.buffered / 4).min(64 * MIB)
+        if spec.cells == CellSize::Large || spec.bloom {
+            self.large_buffer()
         } else {
-            (self.buffered / 16).min(16 * MIB)
+            self.fixed.unwrap_or((self.buffered / 16).min(16 * MIB).min(self.largest))
         }
+    }
+
+    fn large_buffer(&self) -> usize {
+        self.fixed.unwrap_or((self.buffered / 4).min(self.largest))
     }
 
     /// Bytes of log for which families are flushed.

@@ -98,6 +98,11 @@ fn reserve(room: Room) -> u64 {
     RESERVE.min(room.total / 8)
 }
 
+/// The reserve of the file system that holds this folder; None if it does not say.
+pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
+    room(dir).ok().filter(|room| room.total > 0).map(reserve)
+}
+
 /// Keeps some room for the next start, if there is plenty. What is done with it says the log.
 pub(super) fn keep_ballast(dir: &Path) {
     let path = dir.join(NAME);
