@@ -408,3 +408,29 @@ async fn room_that_is_made_after_a_start_on_a_full_disk_is_used_even_if_a_delete
     site.says_that_it_writes(true).await;
     assert_eq!(site.server.terminate(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_full_disk_is_refused_and_deletes_go_on() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    let server = disk.serve("512MiB");
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    for seed in 0..100 {
+        assert_eq!(site.put(seed, 250_000).await, StatusCode::CREATED);
+    }
+    disk.fill();
+    assert_eq!(site.delete(0).await, StatusCode::NO_CONTENT);
+    let backup = disk.command("backup").arg(scratch.path().join("backup")).output().unwrap();
+    assert_eq!(backup.status.code(), Some(3), "{backup:?}");
+    let said = String::from_utf8(backup.stderr).unwrap();
+    assert!(said.contains("are needed to write what is in memory"), "{said}");
+    for seed in 1..10 {
+        assert_eq!(site.delete(seed).await, StatusCode::NO_CONTENT);
+    }
+    site.says_that_it_writes(true).await;
+    site.all_is_there().await;
+    std::fs::remove_file(disk.taken()).unwrap();
+    let backup = disk.command("backup").arg(scratch.path().join("backup")).output().unwrap();
+    assert_eq!(backup.status.code(), Some(0), "{backup:?}");
+    assert_eq!(site.server.terminate(), Some(0));
+}

@@ -15,7 +15,11 @@ impl Rocks {
     /// system: they never change. Nothing of it is synced: it is for being copied.
     ///
     /// Commits go on meanwhile, and wait as they do when write buffers are full.
+    ///
+    /// Errors: `Full`, and nothing was tried, if there is no room for tables of what is in memory.
     pub async fn checkpoint(&self, to: &Path) -> Result<()> {
+        // The copy has tables only.
+        self.check_room_to_flush()?;
         let (specs, to) = (self.specs.clone(), to.to_owned());
         let make = move |db: &Db| {
             // Held over both steps: a column family that `tables.json` does not name keeps the copy from opening.

@@ -56,6 +56,12 @@ impl Db {
 }
 
 impl Rocks {
+    /// Errors: `Full` if what is in memory could not be written to tables. To try it would end all writes for a while,
+    /// deletes too.
+    pub(super) fn check_room_to_flush(&self) -> Result<()> {
+        self.space.check_flush(self.tuning.buffered() as u64)
+    }
+
     /// Looks for room before a write. `needed`: whether the write is refused without any.
     ///
     /// Errors: `Full` if it is refused, and a flush has made no room either.

@@ -55,12 +55,15 @@ impl Space {
     /// go, after a crash by the next start.
     pub fn check(&self, unflushed: u64) -> Result<()> {
         let Some(room) = self.room() else { return Ok(()) };
-        let reserve = reserve(room) + unflushed;
-        if room.free >= reserve {
+        self.has(room, reserve(room) + unflushed, "are kept in reserve")
+    }
+
+    fn has(&self, room: Room, bytes: u64, why: &str) -> Result<()> {
+        if room.free >= bytes {
             return Ok(());
         }
         let (dir, free) = (self.dir.display(), room.free >> 20);
-        Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB are kept in reserve", reserve >> 20)))
+        Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB {why}", bytes >> 20)))
     }
 
     /// As [`check`](Self::check), of this very moment.
@@ -73,6 +76,13 @@ impl Space {
     pub fn has_room_to_flush(&self, unflushed: u64) -> bool {
         let part = |room| reserve(room) / 8;
         self.room().is_some_and(|room| unflushed >= part(room) && room.free >= unflushed + part(room))
+    }
+
+    /// Errors: `Full` if so many bytes could not be written to tables at this very moment.
+    pub fn check_flush(&self, unflushed: u64) -> Result<()> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let Some(room) = self.room() else { return Ok(()) };
+        self.has(room, unflushed + reserve(room) / 8, "are needed to write what is in memory to tables")
     }
 
     /// None if the file system does not say.
@@ -135,6 +145,12 @@ mod tests {
 
     fn space(free: u64, total: u64) -> Space {
         Space::probed(Path::new("/data"), Box::new(move || Ok(Room { free, total })))
+    }
+
+    #[test]
+    fn tables_of_what_is_in_memory_need_room_below_the_reserve_too() {
+        assert!(space(9 << 20, 1 << 40).check_flush(1 << 20).is_ok());
+        assert!(matches!(space((9 << 20) - 1, 1 << 40).check_flush(1 << 20), Err(StoreError::Full(_))));
     }
 
     #[test]
