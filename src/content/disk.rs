@@ -17,7 +17,7 @@ pub use local::Local;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-pub use super::room::Space;
+pub use super::room::{Inodes, Space};
 
 /// A call on its way.
 pub type Call<'a, T> = BoxFuture<'a, io::Result<T>>;

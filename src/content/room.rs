@@ -1,6 +1,6 @@
 //! Room on the file system for uploads. One that would take what is kept in reserve is refused: before it is taken
 //! in if its length is known, else before the piece that goes too far is written. The reserve is for deletes and for
-//! the tables' own work.
+//! the tables' own work. Some inodes are part of it, where a file system counts them.
 //!
 //! The bytes of an upload are *promised* to it first, then *on their way* to the disk, then counted by the file system.
 //! A promise goes only so far ahead of what has come, and all promises together keep no upload out of more than half
@@ -19,11 +19,34 @@ const PART: u64 = 7;
 /// An upload is promised so many bytes at most at a time; as they come, the next ones.
 const AHEAD: u64 = 64 << 20;
 
-/// Bytes of a file system.
+/// Inodes that are left alone: more than the tables leave to themselves, so that small files go on. Of a small file
+/// system an eighth.
+const INODES: u64 = 512;
+
+/// Bytes and inodes of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     pub free: u64,
     pub total: u64,
+    /// None if it makes them as it needs them.
+    pub inodes: Option<Inodes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inodes {
+    pub free: u64,
+    pub total: u64,
+}
+
+/// Errors: `Full` if no file may be made: the inodes that are left are kept in reserve.
+pub fn check_inodes(space: Option<Space>) -> Result<(), ContentError> {
+    let Some(Space { inodes: Some(Inodes { free, total }), .. }) = space else { return Ok(()) };
+    let reserve = INODES.min(total / 8);
+    if free > reserve {
+        return Ok(());
+    }
+    let cause = format!("{free} inodes are free, {reserve} are kept in reserve: files of up to 256 KiB need none");
+    Err(ContentError::Full(io::Error::new(io::ErrorKind::StorageFull, cause)))
 }
 
 /// What uploads have been given of the room, in all.
@@ -57,12 +80,12 @@ impl Room {
 
     /// What is free beside the reserve.
     fn spare(&self, space: Option<Space>) -> u64 {
-        space.map_or(u64::MAX, |Space { free, total }| free.saturating_sub(self.reserve.min(total / PART)))
+        space.map_or(u64::MAX, |Space { free, total, .. }| free.saturating_sub(self.reserve.min(total / PART)))
     }
 
     /// Whether so many bytes may be taken on top of what the file system counts.
     fn check(&self, space: Option<Space>, bytes: u64) -> Result<(), ContentError> {
-        let Some(Space { free, total }) = space else { return Ok(()) };
+        let Some(Space { free, total, .. }) = space else { return Ok(()) };
         let reserve = self.reserve.min(total / PART);
         if free >= reserve.saturating_add(bytes) {
             return Ok(());
@@ -125,7 +148,7 @@ mod tests {
     use super::*;
 
     fn space(free: u64) -> Option<Space> {
-        Some(Space { free, total: 7_000 })
+        Some(Space { free, total: 7_000, inodes: None })
     }
 
     fn is_full<T: std::fmt::Debug>(asked: Result<T, ContentError>) -> bool {
@@ -158,7 +181,7 @@ mod tests {
 
     #[test]
     fn an_upload_is_promised_no_more_than_a_part_of_a_large_disk() {
-        let space = Some(Space { free: 1 << 40, total: 1 << 41 });
+        let space = Some(Space { free: 1 << 40, total: 1 << 41, inodes: None });
         let room = Room::new(1_000);
         assert!(is_full(room.promise(1 << 40, space)), "more than is free");
         let mut all = room.promise((1 << 40) - 1_000, space).unwrap();
@@ -186,11 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn inodes_are_kept_in_reserve_where_they_are_counted() {
+        let asked = |free, total| {
+            check_inodes(Some(Space { free: 1 << 30, total: 1 << 40, inodes: Some(Inodes { free, total }) }))
+        };
+        assert!(asked(513, 1 << 20).is_ok() && is_full(asked(512, 1 << 20)));
+        assert!(asked(11, 80).is_ok() && is_full(asked(10, 80)));
+        assert!(check_inodes(space(0)).is_ok() && check_inodes(None).is_ok(), "a file system that does not say");
+    }
+
+    #[test]
     fn the_reserve_of_a_small_file_system_is_a_seventh() {
         let room = Room::new(RESERVE);
         assert!(room.promise(10, space(1_010)).is_ok());
         assert!(is_full(room.promise(10, space(1_009))));
-        let large = |free| Some(Space { free, total: 1 << 40 });
+        let large = |free| Some(Space { free, total: 1 << 40, inodes: None });
         assert!(room.promise(0, large(RESERVE)).is_ok() && is_full(room.promise(1, large(RESERVE))));
         assert!(room.promise(u64::MAX, None).is_ok(), "a file system that does not say");
     }

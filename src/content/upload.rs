@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::error::ContentError;
 use super::folders::Folders;
 use super::format;
-use super::room::{Promise, Room};
+use super::room::{Promise, Room, check_inodes};
 use super::staged::{Held, Staged};
 use super::writer::{BUFFER, Writer};
 use super::{INLINE, LARGEST, run};
@@ -60,7 +60,11 @@ impl Upload {
         }
         // What becomes a cell takes no room here, and the store asks for its own.
         let promised = length.filter(|length| *length > INLINE as u64).unwrap_or(0);
-        self.promise = Some(self.room.promise(promised, self.folders.space().await)?);
+        let space = self.folders.space().await;
+        if promised > 0 {
+            check_inodes(space)?;
+        }
+        self.promise = Some(self.room.promise(promised, space)?);
         // All at once: uploads that each had a part of what they need would wait for each other.
         let bytes = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= INLINE);
         self.permit = Some(self.memory.take(bytes.unwrap_or(BUFFER)).await);
@@ -75,9 +79,11 @@ impl Upload {
                 State::Small(cell)
             }
             State::Small(cell) => {
+                let space = self.folders.space().await;
+                check_inodes(space)?;
                 let promise = match self.promise.take() {
                     Some(promise) => promise,
-                    None => self.room.promise(0, self.folders.space().await)?,
+                    None => self.room.promise(0, space)?,
                 };
                 let memory = (self.memory.clone(), self.permit.take());
                 let writer = Writer::create(self.folders.clone(), promise, memory).await?;

@@ -434,3 +434,43 @@ async fn a_backup_of_a_full_disk_is_refused_and_deletes_go_on() {
     assert_eq!(backup.status.code(), Some(0), "{backup:?}");
     assert_eq!(site.server.terminate(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_system_without_inodes_takes_small_files_and_deletes_and_starts() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "600m,nr_inodes=1000");
+    let server = disk.serve("32MiB");
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut seed = 0;
+    let refused = loop {
+        seed += 1;
+        match site.put(seed, 263_000).await {
+            StatusCode::CREATED => {}
+            status => break status,
+        }
+    };
+    assert_eq!(refused, StatusCode::INSUFFICIENT_STORAGE);
+    assert!((400..900).contains(&site.stored.len()), "{}", site.stored.len());
+    let unsized_body =
+        reqwest::Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>(vec![1; 300_000])]));
+    let refused = site.client.put(site.url(seed)).body(unsized_body).send().await.unwrap().status();
+    assert_eq!(refused, StatusCode::INSUFFICIENT_STORAGE);
+    for small in 10_000..10_200 {
+        assert_eq!(site.put(small, 200_000).await, StatusCode::CREATED);
+    }
+    site.server.kill();
+    let mut site = Site { server: disk.serve("32MiB"), ..site };
+    site.all_is_there().await;
+    for seed in 1..50 {
+        assert_eq!(site.delete(seed).await, StatusCode::NO_CONTENT);
+    }
+    for n in 0.. {
+        match site.put(20_000 + n, 263_000).await {
+            StatusCode::CREATED => break,
+            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
+        }
+        assert!(n < 200, "the inodes that were freed are not used");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(site.server.terminate(), Some(0));
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, StatVfs, fcntl_getfl, fcntl_setfl, statvfs};
 use rustix::io::Errno;
 
-use super::{Call, Disk, DiskFile, Listed, Space};
+use super::{Call, Disk, DiskFile, Inodes, Listed, Space};
 
 /// Every call is done, and has blocked, when its future is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,8 @@ impl Disk for Local {
     fn space<'a>(&'a self, folder: &'a Path) -> Call<'a, Space> {
         let space = |stat: StatVfs| {
             let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-            Space { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks) }
+            let inodes = (stat.f_files > 0).then_some(Inodes { free: stat.f_favail, total: stat.f_files });
+            Space { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes }
         };
         done(statvfs(folder).map(space).map_err(io::Error::from))
     }

@@ -23,9 +23,20 @@ const BALLAST: u64 = 16 << 20;
 /// The name of that file.
 const NAME: &str = "ballast";
 
-/// Bytes of a file system.
+/// Inodes that are left alone: RocksDB makes files at its start and as it works. Of a small file system a sixteenth.
+const INODES: u64 = 256;
+
+/// Bytes and inodes of a file system.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
+    pub free: u64,
+    pub total: u64,
+    /// None if it makes them as it needs them.
+    pub inodes: Option<Inodes>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Inodes {
     pub free: u64,
     pub total: u64,
 }
@@ -55,6 +66,12 @@ impl Space {
     /// go, after a crash by the next start.
     pub fn check(&self, unflushed: u64) -> Result<()> {
         let Some(room) = self.room() else { return Ok(()) };
+        if let Some(Inodes { free, total }) = room.inodes
+            && free < INODES.min(total / 16)
+        {
+            let (dir, reserve) = (self.dir.display(), INODES.min(total / 16));
+            return Err(StoreError::Full(format!("{dir}: {free} inodes left, {reserve} are kept in reserve")));
+        }
         self.has(room, reserve(room) + unflushed, "are kept in reserve")
     }
 
@@ -136,7 +153,8 @@ pub(super) fn give_ballast_up(dir: &Path) -> bool {
 fn room(dir: &Path) -> io::Result<Room> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(Room { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks) })
+    let inodes = (stat.f_files > 0).then_some(Inodes { free: stat.f_favail, total: stat.f_files });
+    Ok(Room { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
 }
 
 #[cfg(test)]
@@ -144,7 +162,18 @@ mod tests {
     use super::*;
 
     fn space(free: u64, total: u64) -> Space {
-        Space::probed(Path::new("/data"), Box::new(move || Ok(Room { free, total })))
+        Space::probed(Path::new("/data"), Box::new(move || Ok(Room { free, total, inodes: None })))
+    }
+
+    #[test]
+    fn inodes_are_kept_in_reserve_where_they_are_counted() {
+        let space = |free, total| {
+            let room = Room { free: 1 << 40, total: 1 << 40, inodes: Some(Inodes { free, total }) };
+            Space::probed(Path::new("/data"), Box::new(move || Ok(room)))
+        };
+        assert!(space(256, 1 << 20).check(0).is_ok() && space(10, 160).check(0).is_ok());
+        assert!(matches!(space(255, 1 << 20).check(0), Err(StoreError::Full(_))));
+        assert!(matches!(space(9, 160).check(0), Err(StoreError::Full(_))));
     }
 
     #[test]

@@ -236,7 +236,7 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     drop(rocks);
-    let full = Space::probed(dir.path(), Box::new(|| Ok(Room { free: 1 << 20, total: 1 << 40 })));
+    let full = Space::probed(dir.path(), Box::new(|| Ok(Room { free: 1 << 20, total: 1 << 40, inodes: None })));
     let rocks = Rocks::open_with(dir.path(), options(), full, SKIP).unwrap();
     let cells = vec![put("a", "other", "v")];
     let prepared = Plan { prepare: vec![changed("row", cells.clone())], ..Plan::default() };
@@ -258,7 +258,7 @@ fn small(dir: &Path) -> Space {
     let probe = move || {
         let files = fs::read_dir(&seen)?.map(|file| Ok(file?.metadata()?.len()));
         let used: u64 = files.sum::<io::Result<u64>>()?;
-        Ok(Room { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20 })
+        Ok(Room { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
     };
     Space::probed(dir, Box::new(probe))
 }

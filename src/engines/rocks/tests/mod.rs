@@ -45,7 +45,7 @@ pub(super) async fn open(dir: &Path) -> Rocks {
 }
 
 pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
-    let roomy = || Ok(Room { free: 1 << 40, total: 1 << 41 });
+    let roomy = || Ok(Room { free: 1 << 40, total: 1 << 41, inodes: None });
     let rocks = Rocks::open_with(dir, options(), Space::probed(dir, Box::new(roomy)), skip).unwrap();
     rocks.create(&spec()).await.unwrap();
     rocks
