@@ -400,12 +400,25 @@ async fn room_that_is_made_after_a_start_on_a_full_disk_is_used_even_if_a_delete
     let scratch = tempfile::tempdir().unwrap();
     let disk = Disk::mounted(&scratch.path().join("data"), "300m");
     let mut site = start_on_a_full_disk(&disk).await;
+    let ballast = disk.inside().join("db/ballast");
+    assert!(!ballast.exists());
     site.delete_until_refused(&disk).await;
     // For what is in memory, and a reserve of 37 MiB.
     disk.give_back(70 << 20);
     site.deletes_again().await;
     assert_eq!(site.put(1_000, 250_000).await, StatusCode::CREATED);
     site.says_that_it_writes(true).await;
+    // Room is kept for the next start, too, once there is plenty.
+    assert!(!ballast.exists());
+    std::fs::remove_file(disk.taken()).unwrap();
+    for seed in 2_000.. {
+        assert_eq!(site.put(seed, 1_000).await, StatusCode::CREATED);
+        if ballast.metadata().is_ok_and(|ballast| ballast.len() > 4 << 20) {
+            break;
+        }
+        assert!(seed < 2_200, "no room is kept for the next start");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     assert_eq!(site.server.terminate(), Some(0));
 }
 

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::Rocks;
 use super::causes::is_full;
 use super::db::{Db, Fault};
+use super::space;
 use crate::table::StoreError;
 use crate::table::store::Result;
 
@@ -32,11 +33,14 @@ pub(super) struct Flushes {
     /// When the last one ended; held while one runs.
     last: Arc<Mutex<Option<Instant>>>,
     cramped: Arc<AtomicBool>,
+    /// Whether there was no room yet to keep some for the next start.
+    bare: Arc<AtomicBool>,
 }
 
 impl Flushes {
-    pub fn cramped(cramped: bool) -> Self {
-        Self { cramped: Arc::new(AtomicBool::new(cramped)), ..Self::default() }
+    pub fn new(cramped: bool, bare: bool) -> Self {
+        let flag = |is: bool| Arc::new(AtomicBool::new(is));
+        Self { last: Arc::default(), cramped: flag(cramped), bare: flag(bare) }
     }
 }
 
@@ -72,7 +76,7 @@ impl Rocks {
         }
         let unflushed = || self.tuning.buffered() as u64;
         match self.space.check(unflushed()) {
-            Ok(()) if !cramped => return Ok(()),
+            Ok(()) if !cramped => return self.keep_room_for_a_start().await,
             Err(full) if !self.space.has_room_to_flush(unflushed()) => {
                 return if needed { Err(full) } else { Ok(()) };
             }
@@ -84,6 +88,19 @@ impl Rocks {
             Err(_) => tracing::warn!("a flush to make room has not ended after {PATIENCE:?}"),
         }
         if needed { self.space.check_anew(unflushed()) } else { Ok(()) }
+    }
+
+    /// Keeps some room for the next start, if there is none kept and plenty now.
+    async fn keep_room_for_a_start(&self) -> Result<()> {
+        let bare = self.flushes.bare.clone();
+        if !bare.load(Ordering::Relaxed) || !self.space.has_plenty() || !bare.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let keep = move |db: &Db| {
+            bare.store(!space::keep_ballast(db.raw.path()), Ordering::Relaxed);
+            Ok(())
+        };
+        self.pool.run(keep).await
     }
 
     /// Flushes all families, unless that was done just now. Who comes while it runs waits for its end.

@@ -165,11 +165,9 @@ impl Rocks {
         let specs = Specs::load(dir)?;
         let tuning = Tuning::new(options.memory).with_disk(dir).with_handles(dir, handles());
         let (opened, cramped) = Db::open(dir, lock, &tuning, &specs)?;
-        if !cramped {
-            space::keep_ballast(dir);
-        }
         let rocks = Self::start(opened, specs, tuning, space, skip)?;
-        Ok(Self { flushes: Flushes::cramped(cramped), ..rocks })
+        let bare = cramped || !space::keep_ballast(dir);
+        Ok(Self { flushes: Flushes::new(cramped, bare), ..rocks })
     }
 
     fn start((db, closing): (Db, Closing), specs: Specs, tuning: Tuning, space: Space, skip: u64) -> Result<Self> {

@@ -102,6 +102,11 @@ impl Space {
         self.has(room, unflushed + reserve(room) / 8, "are needed to write what is in memory to tables")
     }
 
+    /// Whether some of it can be kept for a start.
+    pub fn has_plenty(&self) -> bool {
+        self.room().is_some_and(is_plenty)
+    }
+
     /// None if the file system does not say.
     pub fn room(&self) -> Option<Room> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,19 +135,30 @@ pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
     room(dir).ok().filter(|room| room.total > 0).map(reserve)
 }
 
+fn is_plenty(room: Room) -> bool {
+    room.free >= 2 * reserve(room)
+}
+
 /// Keeps some room for the next start, if there is plenty. What is done with it says the log.
-pub(super) fn keep_ballast(dir: &Path) {
+///
+/// False if it is to be tried again once there is.
+pub(super) fn keep_ballast(dir: &Path) -> bool {
     let path = dir.join(NAME);
-    let Ok(room) = room(dir) else { return };
+    let Ok(room) = room(dir) else { return true };
     let size = BALLAST.min(reserve(room) / 8);
-    if path.exists() || room.free < 2 * reserve(room) {
-        return;
+    // Who made it may have been killed before it held anything.
+    if path.metadata().is_ok_and(|ballast| ballast.len() >= size) {
+        return true;
+    }
+    if !is_plenty(room) {
+        return false;
     }
     let kept = File::create(&path).and_then(|file| Ok(fallocate(file, FallocateFlags::empty(), 0, size)?));
     if let Err(error) = kept {
         tracing::info!(%error, "no room is kept for a start on a full disk");
         give_ballast_up(dir);
     }
+    true
 }
 
 /// Whether there was any.
@@ -209,10 +225,14 @@ mod tests {
     #[test]
     fn a_ballast_is_kept_where_there_is_room_and_given_up_once() {
         let dir = tempfile::tempdir().unwrap();
-        keep_ballast(dir.path());
-        keep_ballast(dir.path());
+        assert!(keep_ballast(dir.path()));
+        assert!(keep_ballast(dir.path()));
         let size = dir.path().join(NAME).metadata().unwrap().len();
         assert!(size > 0 && size <= BALLAST);
+        // As one that was killed has left it.
+        File::create(dir.path().join(NAME)).unwrap();
+        assert!(keep_ballast(dir.path()));
+        assert_eq!(dir.path().join(NAME).metadata().unwrap().len(), size);
         assert!(give_ballast_up(dir.path()));
         assert!(!give_ballast_up(dir.path()));
     }
