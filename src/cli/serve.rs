@@ -22,7 +22,7 @@ use self::open::Opened;
 use super::backup::Backups;
 use super::config::{Configuration, Settings};
 use super::period::Period;
-use super::stop::Stop;
+use super::stop::{Stop, outlive_limits_of_file_size};
 use super::store_id::Apart;
 use super::{Ended, log, process, restore, size};
 
@@ -143,6 +143,7 @@ impl Serve {
 
     async fn serve(self, settings: &Settings) -> Result<Ended> {
         let files = handles::raise();
+        outlive_limits_of_file_size()?;
         let data = folder(&self.data)?;
         if data.join(restore::MARK).exists() {
             return Err(ServeError::Restoring(data));

@@ -1,9 +1,16 @@
-//! The signals that ask for an end.
+//! The signals that ask for an end, and one that shall not bring it.
 
 use std::io;
 
+use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+
+/// A file that would grow beyond a limit (`ulimit -f`) is an error for who writes it, and no end of the process.
+pub fn outlive_limits_of_file_size() -> io::Result<()> {
+    // The handler stays when this is dropped.
+    signal(SignalKind::from_raw(Number::XFSZ.as_raw())).map(drop)
+}
 
 /// From when it is made on, the signals do not end the process by themselves.
 pub struct Stop {

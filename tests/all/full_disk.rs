@@ -487,3 +487,19 @@ async fn a_file_system_without_inodes_takes_small_files_and_deletes_and_starts()
     }
     assert_eq!(site.server.terminate(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_beyond_the_limit_of_the_process_is_refused_and_ends_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -f 20000 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
+    command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
+    let server = Server::wait_for(command, &data);
+    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    // 512 bytes each, or 1 KiB.
+    assert_eq!(site.put(0, 30_000_000).await, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(site.put(1, 1_000_000).await, StatusCode::CREATED);
+    site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+}
