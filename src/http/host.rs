@@ -5,7 +5,7 @@
 //! nor by posting to it.
 
 use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 
 use super::edge::Ambiguous;
@@ -18,6 +18,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// `hosts`: the names by which the server is called, besides the loopback ones.
 pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
     framing(request)?;
+    coding(request.headers())?;
     target_length(request.uri())?;
     let host = authority(request.uri(), request.headers(), hosts)?;
     origin(request.method(), request.headers(), &host)
@@ -28,6 +29,20 @@ fn framing(request: &Request) -> Result<()> {
     match request.extensions().get::<Ambiguous>() {
         None => Ok(()),
         Some(_) => Err(Problem::malformed("Send either Content-Length or Transfer-Encoding, not both.")),
+    }
+}
+
+/// Only `chunked` is undone here (RFC 9112 section 6.1): below another coding lies no content that could be stored.
+fn coding(headers: &HeaderMap) -> Result<()> {
+    let mut values = headers.get_all(TRANSFER_ENCODING).iter();
+    let known = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    match (values.next(), values.next()) {
+        (None, _) => Ok(()),
+        (Some(value), None) if known(value) => Ok(()),
+        _ => Err(Problem::new(
+            Kind::TransferCoding,
+            "Send the body as it is, with Content-Length or with Transfer-Encoding: chunked and no other coding.",
+        )),
     }
 }
 

@@ -83,13 +83,14 @@ const ALWAYS: [Kind; 6] =
     [Kind::Malformed, Kind::SlowClient, Kind::TargetTooLong, Kind::UnknownHost, Kind::Internal, Kind::Busy];
 /// Where something may be missing.
 const READING: [Kind; 2] = [Kind::NotFound, Kind::Precondition];
-const WRITING: [Kind; 7] = [
+const WRITING: [Kind; 8] = [
     Kind::ForeignOrigin,
     Kind::NotFound,
     Kind::Exists,
     Kind::Precondition,
     Kind::BodyTooLarge,
     Kind::MediaType,
+    Kind::TransferCoding,
     Kind::DiskFull,
 ];
 

@@ -49,6 +49,7 @@ pub enum Kind {
     SlowClient,
     Internal,
     Damaged,
+    TransferCoding,
     Busy,
     OutcomeUnknown,
     Closing,
@@ -92,6 +93,9 @@ impl Kind {
             Self::SlowClient => (StatusCode::REQUEST_TIMEOUT, "slow-client", "The request came too slowly"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
             Self::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged", "What is stored is damaged"),
+            Self::TransferCoding => {
+                (StatusCode::NOT_IMPLEMENTED, "transfer-coding", "The body has a coding that is not known here")
+            }
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "The server is busy"),
             Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "The outcome is not known"),
             Self::Closing => (StatusCode::SERVICE_UNAVAILABLE, "closing", "The server is shutting down"),

@@ -206,6 +206,37 @@ async fn malformed_requests_get_a_status() {
     assert!(live.site.names("/v1/fs/").await.is_empty());
 }
 
+/// What lies below a coding that is not undone is not the content.
+#[tokio::test]
+async fn a_transfer_coding_other_than_chunked_is_refused_and_stores_nothing() {
+    let live = live().await;
+    let put = |codings: &str, more: &str| {
+        format!("PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n{codings}\r\n{more}\r\n5\r\nhello\r\n0\r\n\r\n")
+    };
+    for codings in [
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: x-foo,chunked",
+        "Transfer-Encoding: x-foo\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, chunked",
+    ] {
+        for more in ["", "Expect: 100-continue\r\n"] {
+            let answer = live.raw(put(codings, more).as_bytes()).await;
+            assert!(answer.starts_with("HTTP/1.1 501 "), "{codings}: {answer}");
+            assert!(
+                answer.contains("/problems/transfer-coding") && answer.matches("HTTP/1.1 ").count() == 1,
+                "{answer}"
+            );
+        }
+    }
+    // The last one says where the body ends: without it, nothing does.
+    for codings in ["Transfer-Encoding: gzip", "Transfer-Encoding: chunked, gzip"] {
+        assert!(live.raw(put(codings, "").as_bytes()).await.starts_with("HTTP/1.1 400 "), "{codings}");
+    }
+    assert!(live.site.names("/v1/fs/").await.is_empty());
+    assert!(live.raw(put("Transfer-Encoding: \t Chunked ", "").as_bytes()).await.starts_with("HTTP/1.1 201 "));
+    assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
+}
+
 #[tokio::test]
 async fn targets_may_be_long_and_not_utf8() {
     let live = live().await;
