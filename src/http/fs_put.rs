@@ -131,7 +131,7 @@ fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
 }
 
 /// `If-Unmodified-Since` names a version by its date. Dates are coarse and no condition of a commit: the
-/// version that is there now is pinned instead.
+/// version that is there now is pinned instead, or that there is none.
 pub async fn pin(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
     let mut condition = asked.versions;
     let Some(date) = asked.unmodified_since else {
@@ -145,9 +145,13 @@ pub async fn pin(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Co
             condition.if_match = Some(Versions::These(vec![entry.id]));
             Ok(condition)
         }
-        // What is not there has no date, and the condition does not count (RFC 9110 section 13.1.4).
+        // What is not there has no date, and the condition does not count (RFC 9110 section 13.1.4): but what comes
+        // meanwhile is newer than any date that could have been meant.
         Ok(Node::Directory { .. })
-        | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => Ok(condition),
+        | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => {
+            condition.if_none_match = Some(Versions::Any);
+            Ok(condition)
+        }
         Err(error) => Err(error.into()),
     }
 }

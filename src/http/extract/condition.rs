@@ -43,11 +43,13 @@ impl Preconditions {
         })
     }
 
-    /// Whether they hold for a directory, which has no versions: only `*` can tell whether it is there.
+    /// Whether they hold for a directory, which has no versions: only `*` can tell whether it is there. Nor has it a
+    /// date that would tell whether what it holds was changed: no `If-Unmodified-Since` holds for one that is there.
     pub fn hold_for_directory(&self, there: bool) -> bool {
         let matches = |v: &Versions| there && *v == Versions::Any;
         self.versions.if_match.as_ref().is_none_or(matches)
             && self.versions.if_none_match.as_ref().is_none_or(|v| !matches(v))
+            && (self.unmodified_since.is_none() || !there)
     }
 }
 

@@ -293,6 +293,47 @@ async fn preconditions_hold_at_the_commit_whatever_comes_while_the_body_is_sent(
     }
 }
 
+/// The date is older than anything that could come.
+#[tokio::test]
+async fn a_date_on_a_free_name_replaces_nothing_that_comes_meanwhile() {
+    let since = ("if-unmodified-since", "Thu, 01 Jan 2015 00:00:00 GMT");
+    for more in [None, Some(("if-none-match", "\"other\""))] {
+        let site = Arc::new(Site::new().await);
+        let rival = site.clone();
+        let body = futures_util::stream::once(async move {
+            rival.put("/v1/fs/d/f", "the rival's").await.is(201);
+            Ok::<_, std::io::Error>("mine")
+        });
+        let headers: Vec<_> = [since].into_iter().chain(more).collect();
+        let answer = site.send("PUT", "/v1/fs/d/f", &headers, Body::from_stream(body)).await;
+        answer.problem(412, "precondition-failed");
+        assert_eq!(site.get("/v1/fs/d/f").await.text(), "the rival's");
+        site.send("PUT", "/v1/fs/d/g", &headers, "x").await.is(201);
+        // What is in the way is told as without a date.
+        site.send("PUT", "/v1/fs/d", &headers, "x").await.problem(409, "is-directory");
+        site.send("PUT", "/v1/fs/d/g/x", &headers, "x").await.problem(409, "parent-is-file");
+        site.send("DELETE", "/v1/fs/d/none", &headers, "").await.problem(404, "not-found");
+    }
+}
+
+#[tokio::test]
+async fn no_date_holds_for_a_directory() {
+    let site = Site::new().await;
+    site.files(&["/v1/fs/d/f", "/v1/fs/f"]).await;
+    site.put("/v1/fs/empty/", "").await.is(201);
+    for date in ["Thu, 01 Jan 2015 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"] {
+        let since = [("if-unmodified-since", date)];
+        for target in ["/v1/fs/d/", "/v1/fs/d/?recursive=true", "/v1/fs/empty/"] {
+            site.send("DELETE", target, &since, "").await.problem(412, "precondition-failed");
+        }
+        site.send("PUT", "/v1/fs/d/", &since, "").await.problem(412, "precondition-failed");
+        site.send("DELETE", "/v1/fs/none/?recursive=true", &since, "").await.problem(404, "not-found");
+    }
+    assert_eq!(site.names("/v1/fs/").await, ["d/", "empty/", "f"]);
+    assert_eq!(site.names("/v1/fs/d/").await, ["f"]);
+    site.send("PUT", "/v1/fs/new/", &[("if-unmodified-since", "Thu, 01 Jan 2015 00:00:00 GMT")], "").await.is(201);
+}
+
 #[tokio::test]
 async fn of_many_creators_one_wins() {
     let site = Site::new().await;
