@@ -38,7 +38,7 @@ struct Ask<'a> {
     params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
            ("download" = Option<bool>, Query, description = "Whether a browser shall save it rather than show it"),
            ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-499`"),
-           ("If-Range" = Option<String>, Header, description = "The range only of this version, else the whole file"),
+           ("If-Range" = Option<String>, Header, description = "The range only of this version, told by its ETag, else the whole file"),
            ("If-Match" = Option<String>, Header, description = "Only this version"),
            ("If-None-Match" = Option<String>, Header, description = "Only if it is another version"),
            ("If-Modified-Since" = Option<String>, Header, description = "Only if it is newer"),
@@ -101,7 +101,7 @@ async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Re
         return Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()));
     }
     let size = entry.attributes.size;
-    let range = if ask.head { None } else { range::wanted(ask.headers, size, entry.id, modified)? };
+    let range = if ask.head { None } else { range::wanted(ask.headers, size, entry.id)? };
     let mut headers = headers::content(entry, modified, path.last(), ask.download)?;
     let status = match &range {
         Some(Range { start, end }) => {
