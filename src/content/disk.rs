@@ -7,17 +7,24 @@ mod local;
 
 use std::ffi::OsString;
 use std::fmt::Debug;
-use std::future::{Future, ready};
+use std::future::{Future, pending, ready};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 pub use local::Local;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking, unconstrained};
 
 pub use super::room::{Inodes, Space};
+
+/// Jobs of the process that block a thread each: a quarter of the threads that may block. A disk that hangs takes these
+/// and no more, so that what does not need it goes on.
+static THREADS: Semaphore = Semaphore::const_new(128);
 
 /// A call on its way.
 pub type Call<'a, T> = BoxFuture<'a, io::Result<T>>;
@@ -83,12 +90,130 @@ pub trait DiskFile: Debug + Send + Sync + 'static {
 }
 
 impl dyn Disk {
-    /// Starts a job. Like one on the blocking pool it runs to its end, whether or not anybody waits for it.
+    /// Starts a job. Like one on the blocking pool it runs to its end, whether or not anybody waits for it. It may wait
+    /// for jobs that were started before it, and for no others: threads are given to jobs in the order of their start.
     pub fn start<T: Send + 'static>(&self, job: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        if self.blocks() {
-            tokio::task::spawn_blocking(move || Handle::current().block_on(job))
-        } else {
-            tokio::spawn(job)
+        if self.blocks() { start_within(&THREADS, job) } else { tokio::spawn(job) }
+    }
+}
+
+/// Runs a job on a thread that may block, as soon as there is room for one more.
+fn start_within<T: Send + 'static>(
+    threads: &'static Semaphore,
+    job: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    if let Ok(turn) = threads.try_acquire() {
+        return on_thread(Some(turn), job);
+    }
+    // IMPORTANT: it stands in the queue when this returns, whatever the caller has used up of its time. A job that holds
+    // a thread and waits for one that comes behind it would wait for ever.
+    let mut turn = Box::pin(unconstrained(threads.acquire()));
+    let first = turn.as_mut().now_or_never();
+    tokio::spawn(async move {
+        let turn = match first {
+            Some(turn) => turn,
+            None => turn.await,
+        };
+        // It is never closed.
+        match on_thread(turn.ok(), job).await.map_err(JoinError::try_into_panic) {
+            Ok(done) => done,
+            Err(Ok(cause)) => resume_unwind(cause),
+            // The runtime ends, and drops this task too.
+            Err(Err(_)) => pending().await,
         }
+    })
+}
+
+/// The thread has its turn until the job has ended, whoever has gone away meanwhile.
+fn on_thread<T: Send + 'static>(
+    turn: Option<SemaphorePermit<'static>>,
+    job: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    spawn_blocking(move || {
+        let done = Handle::current().block_on(job);
+        drop(turn);
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// More jobs than the runtime has threads that may block: none of the disk's calls returns.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_disk_that_hangs_leaves_threads_for_what_does_not_need_it() {
+        let hang = Arc::new((Mutex::new(true), Condvar::new()));
+        let disk: Arc<dyn Disk> = Arc::new(Local);
+        let job = |hang: Arc<(Mutex<bool>, Condvar)>| async move {
+            let (hangs, over) = &*hang;
+            drop(over.wait_while(hangs.lock().unwrap(), |hangs| *hangs).unwrap());
+        };
+        let jobs: Vec<_> = (0..600).map(|_| disk.start(job(hang.clone()))).collect();
+        let other = timeout(Duration::from_secs(5), spawn_blocking(|| ())).await;
+        *hang.0.lock().unwrap() = false;
+        hang.1.notify_all();
+        // Those that had to wait are done all the same.
+        assert!(timeout(LONG, join_all(jobs)).await.unwrap().into_iter().all(|done| done.is_ok()));
+        assert!(other.is_ok(), "no thread was left");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn jobs_run_to_their_end_on_no_more_threads_than_there_are_though_nobody_waits() {
+        static ROOM: Semaphore = Semaphore::const_new(3);
+        let (now, most, done) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        for _ in 0..30 {
+            let (now, most, done) = (now.clone(), most.clone(), done.clone());
+            drop(start_within(&ROOM, async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+                now.fetch_sub(1, Ordering::SeqCst);
+                done.fetch_add(1, Ordering::SeqCst);
+            }));
+        }
+        let all = async {
+            while done.load(Ordering::SeqCst) < 30 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(LONG, all).await.unwrap();
+        assert_eq!(most.load(Ordering::SeqCst), 3);
+    }
+
+    /// As the pieces of uploads do for their checksums.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn jobs_that_wait_for_the_one_before_do_not_wait_for_ever() {
+        static ROOM: Semaphore = Semaphore::const_new(2);
+        for _ in 0..50 {
+            let mut jobs = Vec::new();
+            let mut chains: Vec<_> = (0..4).map(|_| oneshot::channel::<()>().1).collect();
+            for n in 0..12 {
+                let (pass, next) = oneshot::channel();
+                let before = std::mem::replace(&mut chains[n % 4], next);
+                jobs.push(start_within(&ROOM, async move {
+                    let _first = before.await;
+                    let _ = pass.send(());
+                }));
+            }
+            assert!(timeout(LONG, join_all(jobs)).await.expect("they end").into_iter().all(|done| done.is_ok()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_a_job_that_had_to_wait_is_told() {
+        static ROOM: Semaphore = Semaphore::const_new(1);
+        let jobs: Vec<_> = (0..3).map(|n| start_within(&ROOM, async move { assert_ne!(n, 1) })).collect();
+        let told: Vec<_> = join_all(jobs).await.into_iter().map(|done| done.is_err_and(|e| e.is_panic())).collect();
+        assert_eq!(told, [false, true, false]);
     }
 }
