@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONNECTION;
-use axum::http::{HeaderValue, Request};
+use axum::http::{HeaderValue, Request, Version};
 use axum::response::Response;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -120,7 +120,11 @@ async fn answer(
     if framed == Framed::Ambiguous {
         request.extensions_mut().insert(Ambiguous);
     }
+    let is_old = request.version() < Version::HTTP_11;
     let mut response = app.call(request).await?;
+    if is_old && response.body().size_hint().exact().is_none() {
+        at_work.0.set_endless();
+    }
     at_work.0.answered();
     if framed != Framed::Plain {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -176,13 +180,65 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures_util::{StreamExt, stream};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
+    use tokio::sync::Notify;
 
     use super::super::slots::Slots;
     use super::*;
     use crate::budget::Budget;
     use crate::http::Limits;
+
+    /// HTTP/1.0 knows no other end of an answer of unknown length than that of the connection.
+    #[tokio::test]
+    async fn an_answer_to_an_old_client_that_breaks_off_does_not_end_like_a_whole_one() {
+        const BYTES: usize = 3_000_000;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_ending, ended) = watch::channel(false);
+        let patience = Patience { limits: Limits::default(), memory: Budget::unlimited() };
+        for end in ["it is whole", "its body fails", "the server ends"] {
+            let go_on = Arc::new(Notify::new());
+            let told = go_on.clone();
+            let app = Router::new().fallback(move || async move {
+                let first = stream::once(async { Ok(Bytes::from(vec![b'x'; BYTES])) });
+                let rest = stream::once(async move {
+                    match end {
+                        "it is whole" => Ok(Bytes::from_static(b"end")),
+                        "its body fails" => {
+                            told.notified().await;
+                            Err(io::Error::other(end))
+                        }
+                        _ => pending().await,
+                    }
+                });
+                Body::from_stream(first.chain(rest))
+            });
+            let slot = Slots::new(1, 1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            client.write_all(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n").await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let (patience, ended) = (patience.clone(), ended.clone());
+            let serving =
+                tokio::spawn(async move { serve(stream, app, slot, (patience, &LastWords::new(1)), ended).await });
+            let mut buffer = vec![0; BYTES];
+            client.read_exact(&mut buffer).await.unwrap();
+            assert!(buffer.starts_with(b"HTTP/1.0 200 ") || buffer.starts_with(b"HTTP/1.1 200 "));
+            if end == "it is whole" {
+                // The server is through with it long before its client is.
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            } else {
+                go_on.notify_one();
+            }
+            if end == "the server ends" {
+                serving.abort();
+            }
+            let mut rest = Vec::new();
+            let read = client.read_to_end(&mut rest).await;
+            assert_eq!(read.is_ok() && rest.ends_with(b"end"), end == "it is whole", "{end}: {read:?}");
+            assert_eq!(read.is_err(), end != "it is whole", "{end}: {read:?}");
+        }
+    }
 
     /// The request lies in the socket when the place is given away.
     #[tokio::test]

@@ -69,6 +69,8 @@ pub struct Slot {
     at_work: AtomicBool,
     /// An answer has ended since the last flush.
     ended: AtomicBool,
+    /// Only the end of the connection tells where the answer ends.
+    endless: AtomicBool,
 }
 
 impl Slots {
@@ -89,8 +91,8 @@ impl Slots {
         let state = State::Waiting(Instant::now());
         taken.slots.insert(number, Held { address, state, stalled: None, evicted: evicted.clone() });
         *taken.of_address.entry(address).or_default() += 1;
-        let (at_work, ended) = <(AtomicBool, AtomicBool)>::default();
-        Some(Slot { slots: self.clone(), number, evicted, at_work, ended })
+        let (at_work, ended, endless) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
+        Some(Slot { slots: self.clone(), number, evicted, at_work, ended, endless })
     }
 
     /// Evicts one connection for the sake of the process, if one may go.
@@ -143,6 +145,15 @@ impl Slot {
     pub fn answered(&self) {
         self.at_work.store(false, Ordering::Relaxed);
         self.change(|held| held.state = State::Answering { ended: false });
+    }
+
+    /// The answer that comes ends where the connection does, whose last one it is.
+    pub fn set_endless(&self) {
+        self.endless.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_endless(&self) -> bool {
+        self.endless.load(Ordering::Relaxed)
     }
 
     /// The HTTP library has all of the answer.

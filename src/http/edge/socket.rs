@@ -39,11 +39,14 @@ pub struct Socket {
     /// Bytes that were sent since the last flush that came to its end, and how long the client took nothing.
     sent: u64,
     stalled: Duration,
+    /// However it is closed, its client sees an error.
+    resets: bool,
 }
 
 impl Socket {
     pub fn new(stream: TcpStream, framing: Watched, slot: Arc<Slot>, patience: Patience) -> Self {
-        Self { stream, framing, slot, unsent: false, patience, stall: None, sent: 0, stalled: Duration::ZERO }
+        let (sent, stalled) = (0, Duration::ZERO);
+        Self { stream, framing, slot, unsent: false, patience, stall: None, sent, stalled, resets: false }
     }
 
     /// Whether the HTTP library may have bytes left that the system has not got: whatever is written behind its back
@@ -61,6 +64,23 @@ impl Socket {
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut little);
         buf.put_slice(little.filled());
         read
+    }
+
+    /// Before the first byte of an answer that ends where the connection does, as one of HTTP/1.0 may: an orderly close
+    /// would say that it was whole. From here on the system resets the connection, whatever ends it, be it the end of
+    /// this process.
+    fn guard_end(&mut self) -> io::Result<()> {
+        if !self.resets && self.slot.is_endless() {
+            self.stream.set_zero_linger()?;
+            self.resets = true;
+        }
+        Ok(())
+    }
+
+    /// The answer is whole: the system sends what it has of it, then closes in order.
+    #[expect(deprecated, reason = "what may block is to linger for a while, and this ends lingering")]
+    fn release_end(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.resets) { self.stream.set_linger(None) } else { Ok(()) }
     }
 
     /// Ends a write that goes on too long without a byte, or with too few of them.
@@ -111,6 +131,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.guard_end()?;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.hurry(cx, written)
     }
@@ -128,7 +149,9 @@ impl AsyncWrite for Socket {
         flushed
     }
 
+    /// The HTTP library comes here when it has written all it had, and not after an error.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.release_end()?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
@@ -137,6 +160,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.guard_end()?;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.hurry(cx, written)
     }
