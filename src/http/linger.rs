@@ -16,6 +16,8 @@ use http_body_util::BodyExt;
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::Handle;
 
+use super::edge::pace::Waiter;
+
 /// For how long the rest of a body is read.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -25,7 +27,8 @@ pub fn keep_reading(request: Request, received: &Counter) -> Request {
         return request;
     }
     let sending = !request.headers().contains_key(EXPECT);
-    request.map(|body| Body::new(Lingering { body, sending, received: received.clone() }))
+    let waiter = request.extensions().get::<Waiter>().cloned();
+    request.map(|body| Body::new(Lingering { body, sending, received: received.clone(), waiter }))
 }
 
 struct Lingering {
@@ -34,6 +37,8 @@ struct Lingering {
     sending: bool,
     /// Bytes that came.
     received: Counter,
+    /// The service, by its connection.
+    waiter: Option<Waiter>,
 }
 
 impl http_body::Body for Lingering {
@@ -63,6 +68,10 @@ impl http_body::Body for Lingering {
 
 impl Drop for Lingering {
     fn drop(&mut self) {
+        // IMPORTANT: from here on the request may be carried out, whether or not its body goes on.
+        if let Some(waiter) = &self.waiter {
+            waiter.leave();
+        }
         let (true, false, Ok(runtime)) = (self.sending, self.body.is_end_stream(), Handle::try_current()) else {
             return;
         };

@@ -24,7 +24,7 @@ use tower_service::Service;
 
 use super::framing::{Framed, HEAD_BYTES};
 use super::last_word::LastWords;
-use super::pace::{Paced, Patience};
+use super::pace::{Paced, Patience, Waiter};
 use super::slots::Slot;
 use super::socket::{Socket, Watched};
 use crate::http::problem::Kind;
@@ -112,11 +112,13 @@ async fn answer(
     patience: Patience,
     at_work: AtWork,
 ) -> Result<Response, Infallible> {
-    let mut request = request.map(|body| {
-        let empty = body.is_end_stream();
-        let paced = || Body::new(Paced::new(Body::new(body), patience));
-        if empty { Body::empty() } else { paced() }
-    });
+    let (parts, body) = request.into_parts();
+    let mut request = Request::from_parts(parts, Body::empty());
+    if !body.is_end_stream() {
+        let waiter = Waiter::new(at_work.0.clone());
+        *request.body_mut() = Body::new(Paced::new(Body::new(body), patience, waiter.clone()));
+        request.extensions_mut().insert(waiter);
+    }
     if framed == Framed::Ambiguous {
         request.extensions_mut().insert(Ambiguous);
     }

@@ -1,6 +1,6 @@
 //! How many connections there may be. When there is no room for another, the one goes that has been waiting longest
 //! for its client to send a request: slow clients, however many, do not keep others out. If none waits, the one goes
-//! whose client has taken nothing of its answer for longest.
+//! whose client has for longest taken nothing of its answer, or sent too little of a body that the service waits for.
 //!
 //! ```text
 //! Waiting -> AtWork -> Answering -> Waiting      a request comes, the service answers, the last byte is flushed
@@ -36,6 +36,8 @@ struct Held {
     state: State,
     /// Since when its client takes nothing of what is sent.
     stalled: Option<Instant>,
+    /// Since when the service has waited in vain for the rest of a request's body: [`Paced`](super::pace::Paced) says so.
+    starved: Option<Instant>,
     evicted: Arc<Notify>,
 }
 
@@ -52,11 +54,15 @@ enum State {
 impl Held {
     /// Whether it may be evicted, and which goes first: the waiting ones, then the stalled ones, each by age.
     fn rank(&self) -> Option<(bool, Instant)> {
-        match (self.state, self.stalled) {
-            (State::Waiting(since), _) => Some((false, since)),
+        match self.state {
+            State::Waiting(since) => Some((false, since)),
+            // Nothing of a request is carried out before its body is whole.
+            State::AtWork => self.starved.map(|since| (true, since)),
             // Its request is carried out, whatever becomes of the answer.
-            (State::Answering { .. }, Some(since)) if since.elapsed() >= STALLED => Some((true, since)),
-            _ => None,
+            State::Answering { .. } => {
+                let since = self.stalled?.checked_add(STALLED)?;
+                (since <= Instant::now()).then_some((true, since))
+            }
         }
     }
 }
@@ -89,7 +95,7 @@ impl Slots {
         let (number, evicted) = (taken.next, Arc::new(Notify::new()));
         taken.next += 1;
         let state = State::Waiting(Instant::now());
-        taken.slots.insert(number, Held { address, state, stalled: None, evicted: evicted.clone() });
+        taken.slots.insert(number, Held { address, state, stalled: None, starved: None, evicted: evicted.clone() });
         *taken.of_address.entry(address).or_default() += 1;
         let (at_work, ended, endless) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Some(Slot { slots: self.clone(), number, evicted, at_work, ended, endless })
@@ -131,7 +137,7 @@ impl Slot {
     /// The service is about to get a request. False if the place was given to another: the request must not be
     /// carried out then.
     pub fn begin(&self) -> bool {
-        let begun = self.change(|held| held.state = State::AtWork);
+        let begun = self.change(|held| (held.state, held.starved) = (State::AtWork, None));
         self.at_work.store(begun, Ordering::Relaxed);
         begun
     }
@@ -178,6 +184,12 @@ impl Slot {
     /// Whether the client takes nothing of what is sent.
     pub fn set_stalled(&self, stalled: bool) {
         self.change(|held| held.stalled = stalled.then(|| held.stalled.unwrap_or_else(Instant::now)));
+    }
+
+    /// Whether the service waits in vain for the rest of a request's body. False if the place was given to another: the
+    /// request must not be carried out then, even if its body is whole now.
+    pub fn set_starved(&self, starved: bool) -> bool {
+        self.change(|held| held.starved = starved.then(|| held.starved.unwrap_or_else(Instant::now)))
     }
 
     /// False if it is evicted.
@@ -262,6 +274,27 @@ mod tests {
         assert!(is_at_work());
         a.flushed();
         assert!(!is_at_work());
+    }
+
+    #[test]
+    fn an_upload_makes_room_only_while_its_body_is_waited_for_in_vain() {
+        let slots = Slots::new(2, 2);
+        let [a, b] = [(); 2].map(|()| slots.take(HERE).unwrap());
+        assert!(a.begin() && b.begin() && a.set_starved(true) && a.set_starved(false));
+        assert!(slots.take(HERE).is_none(), "its body goes on, and may be whole");
+        assert!(b.set_starved(true) && a.set_starved(true) && b.set_starved(true));
+        let c = slots.take(HERE).unwrap();
+        assert!(b.evicted().now_or_never().is_some(), "it has been waited for longest");
+        assert!(!b.set_starved(false), "the rest of its body comes too late");
+        assert!(a.set_starved(false) && c.begin());
+        assert!(slots.take(HERE).is_none());
+        // Another request on the connection is another matter.
+        assert!(a.set_starved(true));
+        a.answered();
+        a.ended();
+        a.flushed();
+        assert!(a.begin());
+        assert!(slots.take(HERE).is_none());
     }
 
     #[test]

@@ -79,6 +79,46 @@ async fn a_connection_that_has_had_its_whole_answer_makes_room() {
     assert!(found.is_empty(), "nobody is let in after answers of {found:?} bytes");
 }
 
+/// One has sent nothing of its body, one sends a byte now and then, and one has sent much.
+#[tokio::test]
+async fn uploads_that_bring_nothing_keep_nobody_out_and_store_nothing() {
+    let live = live_with(Limits { connections: 3, ..Limits::default() }).await;
+    let mut uploads = Vec::new();
+    for n in 0..3 {
+        let mut socket = live.connect().await;
+        let head = format!("PUT /v1/fs/{n} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.unwrap();
+        uploads.push(socket);
+    }
+    uploads[2].write_all(&bytes(600_000)).await.unwrap();
+    let mut guests = Vec::new();
+    for _ in 0..40 {
+        let mut guest = live.connect().await;
+        if read_until_answered(&mut guest).await.starts_with("HTTP/1.1 200 ") {
+            // It has a place from now on, and is at work: the next one takes the place of an upload too.
+            let head = b"PUT /v1/fs/g HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
+            guest.write_all(head).await.unwrap();
+            guests.push(guest);
+        }
+        if guests.len() == 3 {
+            break;
+        }
+        let _gone = uploads[1].write_all(b"x").await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    assert_eq!(guests.len(), 3, "some upload makes no room");
+    for upload in &mut uploads {
+        let told = all(upload, Duration::from_secs(1)).await;
+        assert!(told.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&told));
+    }
+    drop(uploads);
+    assert!(live.site.names("/v1/fs/").await.is_empty());
+    assert!(live.site.content_files(0).await.is_empty());
+    // One that goes on in time is not cut.
+    guests[2].write_all(b"hello").await.unwrap();
+    assert!(read_until(&mut guests[2], "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
+}
+
 async fn read_until_answered(socket: &mut TcpStream) -> String {
     socket.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     read_until(socket, "\r\n\r\n").await
