@@ -65,10 +65,10 @@ impl<'a> CopiedStore<'a> {
     fn take_others(&mut self, damage: &[String]) -> Result<bool> {
         let mut changed = false;
         for name in self.named(damage) {
-            if !self.others.contains_key(&name) {
-                self.others.insert(name.clone(), self.sound_others(&name));
-            }
-            if let Some((path, entry)) = self.others.get_mut(&name).and_then(Vec::pop) {
+            let mut others = self.others.remove(&name).unwrap_or_else(|| self.sound_others(&name));
+            let next = others.pop();
+            self.others.insert(name.clone(), others);
+            if let Some((path, entry)) = next {
                 self.put(&name, &path)?;
                 let replaced = self.entries.insert(name.clone(), entry);
                 let own = self.taken.remove(&name).map(|(_, own)| own).or(replaced);
