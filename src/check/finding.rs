@@ -58,7 +58,7 @@ impl Kind {
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     pub kind: Kind,
-    /// The table, or `content` for the folder of content files.
+    /// The table, or `content` for the folder of content files, or `db` for that of RocksDB.
     pub table: &'static str,
     /// The key of the row, in a form that can be read; of a content file its path or id.
     pub row: String,

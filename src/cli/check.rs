@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use rowdrive::check::{CheckError, Finding, Options, Summary, Told, check};
+use rowdrive::check::{CheckError, Finding, Kind, Options, Summary, Told, check};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::{StoreError, Tables};
@@ -80,10 +80,16 @@ impl Check {
         let options = Options { content: self.content, repair: self.repair };
         let mut printer = Printer::new(self.json);
         let summary = check(&tables, &data, &options, &mut |told| printer.tell(&told)).await;
+        // Known from before, or met just now.
+        let tables = rocks.damaged_tables();
         rocks.close().await;
         printer.progress.finish_and_clear();
-        let summary = summary.map_err(|e| CheckFailed::Check(self.data, e))?;
-        printer.end(&summary, &data)?;
+        let mut summary = summary.map_err(|e| CheckFailed::Check(self.data, e))?;
+        for (file, family) in tables {
+            summary.wrong += 1;
+            printer.tell(&Told::Finding(&unreadable(file, &family)));
+        }
+        printer.end(&summary, &data, self.content)?;
         Ok(if summary.is_right() { Ended::Done } else { Ended::WithFailures })
     }
 }
@@ -138,7 +144,7 @@ impl Printer {
         }
     }
 
-    fn end(mut self, summary: &Summary, data: &Path) -> io::Result<()> {
+    fn end(mut self, summary: &Summary, data: &Path, content: bool) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -147,7 +153,8 @@ impl Printer {
             let summary = serde_json::to_string(summary)?;
             writeln!(self.out, "{start}\n],\"summary\":{summary}}}")?;
         } else {
-            writeln!(self.out, "{}", in_words(summary, data))?;
+            let unread = if content { "" } else { "; content was not read: --content reads it" };
+            writeln!(self.out, "{}{unread}", in_words(summary, data))?;
         }
         self.out.flush()
     }
@@ -161,6 +168,15 @@ fn print(out: &mut impl Write, json: bool, before: usize, finding: &Finding) -> 
         writeln!(out, "{finding}")?;
     }
     out.flush()
+}
+
+/// A file of RocksDB in which a block cannot be read.
+fn unreadable(file: String, family: &str) -> Finding {
+    let detail = format!(
+        "a part of it cannot be read, so {family} is no longer compacted: export the drive, or restore a backup, into \
+         a new folder"
+    );
+    Finding { kind: Kind::Unreadable, table: "db", row: file, path: None, detail, repaired: false }
 }
 
 fn in_words(summary: &Summary, data: &Path) -> String {

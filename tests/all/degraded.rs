@@ -168,3 +168,58 @@ fn a_folder_without_a_store_is_not_served_degraded() {
     assert!(said.contains("holds no store"), "{said}");
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
+
+/// Compaction meets it sooner or later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotten_block_of_a_table_ends_writes_until_one_restart_at_most() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let client = Client::new();
+    let path = |start: usize, n: usize| format!("/v1/fs/d{start}/f{n:02}");
+    let bytes = |n: usize| (0..40_000).map(|at| (at * 37 / (n + 1) + n * 11) as u8).collect::<Vec<_>>();
+    // Each start writes what the one before has left in the log to a table.
+    let fill = async |start: usize| {
+        let (server, mut refused) = (Server::start_on(&data, &[]), 0);
+        for n in 0..20 {
+            let answer = put(&client, &server, &path(start, n), bytes(n)).await;
+            refused += usize::from(answer.0 != StatusCode::CREATED);
+        }
+        server.kill();
+        refused
+    };
+    assert_eq!(fill(0).await, 0);
+    drop(Server::start_on(&data, &[]));
+    let table = largest(&data, |name| name.ends_with(".sst"));
+    flip(&table, fs::metadata(&table).unwrap().len() as usize / 2);
+    let mut stopped = 0;
+    for start in 1..10 {
+        stopped += usize::from(fill(start).await > 0);
+    }
+    assert!(stopped <= 1, "{stopped}");
+    let server = Server::start_on(&data, &[]);
+    assert_eq!(answered(client.get(server.url("/readyz"))).await.0, StatusCode::OK);
+    let mut lost = vec![];
+    for n in 0..20 {
+        let answer = client.get(server.url(&path(0, n))).send().await.unwrap();
+        match answer.status() {
+            StatusCode::OK => assert!(answer.bytes().await.unwrap() == bytes(n), "f{n}"),
+            status => lost.push((n, status)),
+        }
+    }
+    assert!(matches!(lost[..], [(_, StatusCode::INTERNAL_SERVER_ERROR)]), "{lost:?}");
+    let metrics = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("\nrowdrive_store_damaged_tables 1\n"), "{metrics}");
+    // What is damaged can be removed, and replaced.
+    let (lost, _) = lost[0];
+    assert_eq!(answered(client.delete(server.url(&path(0, lost)))).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(answered(client.get(server.url(&path(0, lost)))).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(put(&client, &server, &path(0, lost), bytes(lost)).await.0, StatusCode::CREATED);
+    assert!(client.get(server.url(&path(0, lost))).send().await.unwrap().bytes().await.unwrap() == bytes(lost));
+    assert_eq!(server.terminate(), Some(0));
+    // The table holds that block all the same.
+    let check = Command::new(env!("CARGO_BIN_EXE_rowdrive")).args(["check", "--data"]).arg(&data).output().unwrap();
+    let said = String::from_utf8(check.stdout).unwrap();
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(said.contains("unreadable: ") && said.contains(name) && said.contains(" 1 wrong, "), "{said}");
+}

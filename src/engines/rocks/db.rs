@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rocksdb::{
-    BottommostLevelCompaction, BoundColumnFamily, ColumnFamilyDescriptor, CompactOptions, DBRawIteratorWithThreadMode,
-    DBRecoveryMode, DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
+    BottommostLevelCompaction, BoundColumnFamily, CompactOptions, DBRawIteratorWithThreadMode, DBRecoveryMode,
+    DBWithThreadMode, ErrorKind, MultiThreaded, SnapshotWithThreadMode, WriteBatch, WriteOptions,
 };
 
 use super::causes::{is_failed_sync, is_full, is_full_for_good};
@@ -23,6 +23,7 @@ use super::logs::{self, Tail};
 use super::options::Tuning;
 use super::space;
 use super::specs::Specs;
+use super::spoilt::Spoilt;
 use super::tier::Points;
 use crate::table::rules::Broken;
 use crate::table::store::Result;
@@ -98,6 +99,7 @@ pub(super) struct Db {
     pub raw: Raw,
     pub points: Points,
     read_only: bool,
+    pub spoilt: Spoilt,
     /// Why no further write is tried.
     stopped: OnceLock<String>,
     /// None if it was opened for reading.
@@ -138,8 +140,9 @@ impl Db {
         }
         recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
+        let spoilt = Spoilt::load(dir, false)?;
         let open = |options: &rocksdb::Options, tuning: &Tuning| {
-            Raw::open_cf_descriptors(options, dir, families(tuning, specs.tables().iter()))
+            Raw::open_cf_descriptors(options, dir, spoilt.families(tuning, specs.tables().iter()))
         };
         let full = |opened: &std::result::Result<Raw, rocksdb::Error>| {
             opened.as_ref().err().is_some_and(|error| is_full(error.as_ref()))
@@ -164,7 +167,8 @@ impl Db {
         // Not before: a start that is refused leaves the note for the next one. One that opened and came no further
         // has put another `CURRENT`, which the note does not fit.
         closed::forget(dir).map_err(|e| failed(dir, e))?;
-        let (mut db, closing) = Self::new(raw, Some(lock), false);
+        spoilt.compare(&raw);
+        let (mut db, closing) = Self::new(raw, Some(lock), false, spoilt);
         db.note = Some(closed::Note::of(dir));
         Ok(((db, closing), cramped))
     }
@@ -178,7 +182,7 @@ impl Db {
         specs: Option<&Specs>,
     ) -> Result<((Self, Closing), &'static str)> {
         let Left { raw, how } = degraded::open(dir, copy, tuning, specs)?;
-        Ok((Self::new(raw, lock, true), how))
+        Ok((Self::new(raw, lock, true, Spoilt::none()), how))
     }
 
     /// Opens the database of a folder as it is: with the tables that were made.
@@ -186,15 +190,17 @@ impl Db {
         let mut options = tuning.database(false);
         recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
-        let families = families(tuning, specs.tables().iter().filter(|table| specs.is_made(&table.name)));
+        let spoilt = Spoilt::load(dir, true)?;
+        let families = spoilt.families(tuning, specs.tables().iter().filter(|table| specs.is_made(&table.name)));
         let raw = Raw::open_cf_descriptors_read_only(&options, dir, families, false).map_err(|e| open_error(dir, e))?;
-        Ok(Self::new(raw, lock, true))
+        spoilt.compare(&raw);
+        Ok(Self::new(raw, lock, true, spoilt))
     }
 
-    fn new(raw: Raw, lock: Option<File>, read_only: bool) -> (Self, Closing) {
+    fn new(raw: Raw, lock: Option<File>, read_only: bool, spoilt: Spoilt) -> (Self, Closing) {
         let (open, closed) = channel();
         let (points, stopped) = (Points::default(), OnceLock::new());
-        let db = Self { raw, points, read_only, stopped, note: None, _lock: lock, _open: open };
+        let db = Self { raw, points, read_only, spoilt, stopped, note: None, _lock: lock, _open: open };
         (db, Closing(Mutex::new(closed)))
     }
 
@@ -237,6 +243,7 @@ impl Db {
             // well. Of a disk that has no room for a record RocksDB recovers by itself, but not always.
             if (!full || is_full_for_good(&cause)) && self.stopped.set(cause.clone()).is_ok() {
                 tracing::error!(cause, "a write failed: no more are taken until a restart");
+                self.spoilt.note(&self.raw, &cause);
             }
             WriteFailure { cause, full }
         })
@@ -254,6 +261,9 @@ impl Db {
     /// Rewrites the tables that hold the row's family, without its tombstones. Takes up to seconds.
     pub fn compact(&self, place: &Place) -> Result<()> {
         let family = self.family(place.table, place.family)?;
+        if self.spoilt.has_one_of(&family_name(place.table, place.family)) {
+            return Ok(());
+        }
         let mut options = CompactOptions::default();
         options.set_exclusive_manual_compaction(false);
         // Without force a table may be moved to the last level as it is, tombstones and all.
@@ -330,19 +340,6 @@ fn lock(dir: &Path, file: File) -> Result<File> {
 
 fn failed(dir: &Path, error: io::Error) -> StoreError {
     StoreError::Failed(format!("{}: {error}", dir.display()))
-}
-
-/// What RocksDB is to open: the column families of these tables.
-fn families<'a>(tuning: &Tuning, tables: impl Iterator<Item = &'a TableSpec>) -> Vec<ColumnFamilyDescriptor> {
-    let mut families = vec![ColumnFamilyDescriptor::new("default", tuning.unused())];
-    for table in tables {
-        families.extend(
-            table.families.iter().map(|family| {
-                ColumnFamilyDescriptor::new(family_name(&table.name, &family.name), tuning.family(family))
-            }),
-        );
-    }
-    families
 }
 
 /// Refuses a database whose log is damaged, and says how far the log of a sound one is replayed.

@@ -110,6 +110,7 @@ impl Collector for Watch {
             out.gauge("disk_size_bytes", "Bytes of the file system of the store", room.total)?;
         }
         let Some(db) = self.db.upgrade() else { return Ok(()) };
+        out.gauge("damaged_tables", "Tables that are known to be damaged", db.spoilt.count() as u64)?;
         let help = "0 once a write has failed, until the next start, and while RocksDB waits for room";
         out.gauge("writable", help, db.works().is_ok().into())?;
         let families = self.families();

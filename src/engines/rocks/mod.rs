@@ -10,7 +10,7 @@
 //! - [`options`]: RocksDB's options out of one budget of memory
 //! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
 //!   long they were after an orderly end; [`zeros`]: what never reached the disk
-//! - [`degraded`]: what is left of a damaged store, for reading
+//! - [`degraded`]: what is left of a damaged store, for reading; [`spoilt`]: damaged tables of one that is written
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
@@ -39,6 +39,7 @@ mod scan;
 mod scrub;
 mod space;
 mod specs;
+mod spoilt;
 #[cfg(test)]
 mod tests;
 mod tier;
@@ -364,22 +365,23 @@ impl Store for Rocks {
     }
 
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
-        Box::pin(self.read_row(table, row, ask))
+        Box::pin(self.noted(self.read_row(table, row, ask)))
     }
 
     fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
-        Box::pin(self.read_page(ask))
+        Box::pin(self.noted(self.read_page(ask)))
     }
 
     fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
-        Box::pin(self.read_rows(table, asks))
+        Box::pin(self.noted(self.read_rows(table, asks)))
     }
 
     fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         let ask = ask.clone();
         let long = ask.limit > ROWS_AT_ONCE;
         let scan = move |db: &Db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?);
-        Box::pin(async move { if long { self.pool.run_long(scan).await } else { self.pool.run(scan).await } })
+        let found = async move { if long { self.pool.run_long(scan).await } else { self.pool.run(scan).await } };
+        Box::pin(self.noted(found))
     }
 
     fn writable(&self) -> Result<()> {
@@ -391,6 +393,6 @@ impl Store for Rocks {
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
-        Box::pin(self.commit_plan(plan))
+        Box::pin(self.noted(self.commit_plan(plan)))
     }
 }

@@ -59,8 +59,10 @@ async fn exit_codes_tell_a_sound_drive_from_a_damaged_one() {
     let finding = &json["findings"][0];
     assert_eq!((&finding["kind"], &finding["path"]), (&"content-damaged".into(), &"/some folder/large".into()));
     assert_eq!((&json["summary"]["wrong"], &finding["repaired"]), (&1.into(), &false.into()));
-    // Whoever does not ask for the bytes is not told of them.
-    assert_eq!(check(&data, &[]).status.code(), Some(0));
+    // Whoever does not ask for the bytes is not told of them, but that they were not read.
+    let unread = check(&data, &[]);
+    assert_eq!(unread.status.code(), Some(0));
+    assert!(text(&unread.stdout).contains("; content was not read"), "{unread:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ mod logs;
 mod oracle;
 mod read_only;
 mod reads;
+mod spoilt;
 
 use std::path::Path;
 

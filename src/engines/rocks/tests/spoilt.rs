@@ -1,0 +1,114 @@
+//! A damaged table costs what lies in it, and neither writes nor the rest.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::engines::rocks::db::Place;
+
+fn long(row: usize) -> String {
+    format!("{row:04}").repeat(300)
+}
+
+/// A closed store with rows 0..20 in `c`, in one table of which the block of row 7 is damaged; the table's file.
+async fn damaged(dir: &Path) -> String {
+    drop(open(dir).await);
+    let rocks = open(dir).await;
+    for row in 0..20 {
+        commit(&rocks, changes(vec![changed(&row.to_string(), vec![put("c", "q", &long(row))])])).await;
+    }
+    rocks.flush();
+    drop(rocks);
+    let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    for file in files.filter(|file| file.extension().is_some_and(|e| e == "sst")) {
+        let mut bytes = fs::read(&file).unwrap();
+        if let Some(at) = bytes.windows(1_200).position(|part| part == long(7).as_bytes()) {
+            bytes[at + 600] ^= 1;
+            fs::write(&file, bytes).unwrap();
+            return file.file_name().unwrap().to_str().unwrap().to_owned();
+        }
+    }
+    panic!("no table holds row 7");
+}
+
+/// Writes tables until RocksDB compacts them, several times. How many writes were taken.
+async fn tables(rocks: &Rocks) -> usize {
+    for n in 0..12 {
+        // Before and behind all others, so that no table is moved as it is.
+        let rows = [format!("/{n}"), format!("more {n}")];
+        let row = |row: &String| changed(row, vec![put("a", "q", "v"), put("c", "r", &long(n))]);
+        if rocks.commit(changes(rows.iter().map(row).collect())).await.is_err() {
+            return n;
+        }
+        for family in &spec().families {
+            let family = rocks.db.family("t", &family.name).unwrap();
+            let _stopped = rocks.db.raw.flush_cf_opt(&family, &FlushOptions::default());
+        }
+        let _stopped = rocks.db.raw.wait_for_compact(&WaitForCompactOptions::default());
+    }
+    12
+}
+
+/// Rows of other blocks are read, row 7 is damaged, and can be removed.
+async fn serves(rocks: &Rocks) {
+    for row in [0, 19] {
+        assert_eq!(value(rocks, &row.to_string(), "c", "q").await.unwrap(), long(row));
+    }
+    assert!(is_damaged(&rocks.get("t", b"7", &Ask::families(&["c"])).await));
+    assert_eq!(tables(rocks).await, 12);
+    rocks.db.compact(&Place { table: "t", family: "c", row: "7".into() }).unwrap();
+    assert_eq!(tables(rocks).await, 12);
+}
+
+#[tokio::test]
+async fn a_compaction_that_met_damage_ends_writes_until_a_restart_and_no_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = damaged(dir.path()).await;
+    let rocks = open(dir.path()).await;
+    assert!(tables(&rocks).await < 12);
+    assert!(rocks.writable().is_err());
+    let known = vec![(table, "t:c".to_owned())];
+    assert_eq!(rocks.damaged_tables(), known);
+    drop(rocks);
+    for _ in 0..2 {
+        let rocks = open(dir.path()).await;
+        assert_eq!(rocks.damaged_tables(), known);
+        serves(&rocks).await;
+    }
+    assert_eq!(Rocks::open_read_only(dir.path(), options()).unwrap().damaged_tables(), known);
+    // The others are compacted as ever.
+    let rocks = open(dir.path()).await;
+    let files = |family| {
+        let family = rocks.db.family("t", family).unwrap();
+        rocks.db.raw.property_int_value_cf(&family, "rocksdb.num-files-at-level0").unwrap().unwrap()
+    };
+    assert!(files("a") < 4 && files("c") > 40, "{} {}", files("a"), files("c"));
+    commit(&rocks, changes(vec![changed("7", vec![Change::delete("c", "q")])])).await;
+    assert_eq!(value(&rocks, "7", "c", "q").await, None);
+}
+
+#[tokio::test]
+async fn damage_that_a_read_meets_first_ends_no_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = damaged(dir.path()).await;
+    let rocks = open(dir.path()).await;
+    serves(&rocks).await;
+    assert_eq!(rocks.damaged_tables(), [(table, "t:c".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_damaged_table_is_forgotten_when_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    let note = dir.path().join("spoilt");
+    for said in [r#"{"999999":"t:c"}"#, "no note"] {
+        fs::write(&note, said).unwrap();
+        let rocks = open(dir.path()).await;
+        assert_eq!(rocks.damaged_tables(), []);
+        assert_eq!(tables(&rocks).await, 12);
+        let family = rocks.db.family("t", "c").unwrap();
+        let files = rocks.db.raw.property_int_value_cf(&family, "rocksdb.num-files-at-level0").unwrap().unwrap();
+        assert!(files < 4, "{files}");
+    }
+    assert_eq!(fs::read_to_string(note).unwrap(), "no note");
+}
