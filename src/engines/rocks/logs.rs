@@ -16,21 +16,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::files::numbered;
+use super::fragments::{
+    BATCH, BLOCK, FIRST, FULL, Fragment, HEADER, LAST, MIDDLE, batch, fragment, length, length_is_wrong,
+};
 use super::zeros::{self, SECTOR};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-const BLOCK: usize = 32 << 10;
-const HEADER: usize = 7;
-const FULL: u8 = 1;
-const FIRST: u8 = 2;
-const MIDDLE: u8 = 3;
-const LAST: u8 = 4;
-/// The header of a batch.
-const BATCH: usize = 12;
 const LEAST: u64 = 32; // Fewer zeros at the end may be data.
-/// Sequence numbers further ahead are not those of a next record.
-const AHEAD: u64 = 1 << 24;
 
 /// How the logs end, if they are sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,9 +237,13 @@ impl Scan {
         Ok(zeros < size && size - zeros >= LEAST.min(size - bad.at) && bad.end > zeros)
     }
 
-    /// Whether records go on somewhere behind a header that is not there: two in a row, or one that is the last of
-    /// the file. One alone may be content that looks like it.
+    /// Whether records go on somewhere behind a header that is not there.
+    ///
+    /// Content may be a log itself, so what looks like a record may lie within one. Each block starts with a fragment:
+    /// where they are sound from there on, what follows is told for certain. Elsewhere records must go on in the next
+    /// block, where content is broken off by a header; in the last block they are two in a row, or one up to the end.
     fn goes_on(&self, file: &File, from: u64, size: u64) -> io::Result<bool> {
+        let lost_from = self.bad.as_ref().map_or(from, |bad| bad.record);
         let mut block = vec![0; BLOCK];
         let mut base = from;
         while base < size {
@@ -254,9 +251,16 @@ impl Scan {
             let len = usize::try_from(end - base).unwrap_or(BLOCK);
             let Some(part) = block.get_mut(..len) else { break };
             file.read_exact_at(part, base)?;
-            for at in 0..len {
+            let between = base - lost_from;
+            let is_framed = self.kind == Kind::Batches && base.is_multiple_of(BLOCK as u64);
+            let Some(unframed) = (if is_framed { self.pass(part, between) } else { Some(0) }) else {
+                return Ok(true);
+            };
+            for at in unframed..len {
                 let rest = part.get(at..).unwrap_or_default();
-                if starts(rest, self.kind, self.log.next) && self.follow(file, rest, base + at as u64, size)? {
+                if starts(rest, self.kind, self.log.next, between + at as u64)
+                    && self.follow(file, rest, base + at as u64, size)?
+                {
                     return Ok(true);
                 }
             }
@@ -265,19 +269,42 @@ impl Scan {
         Ok(false)
     }
 
+    /// Passes over the sound fragments that a block starts with, and tells where they end; None if a record starts
+    /// with one of them.
+    fn pass(&self, block: &[u8], between: u64) -> Option<usize> {
+        let mut at = 0;
+        loop {
+            let rest = block.get(at..).unwrap_or_default();
+            match fragment(rest) {
+                _ if starts(rest, self.kind, self.log.next, between + at as u64) => return None,
+                Fragment::Sound(_, bytes) => at += HEADER + bytes.len(),
+                Fragment::None => return Some(block.len()),
+                Fragment::Cut | Fragment::Broken => return Some(at),
+            }
+        }
+    }
+
     fn follow(&self, file: &File, first: &[u8], from: u64, size: u64) -> io::Result<bool> {
         let mut scan = Self::new(self.kind);
         let mut base = from + first.len() as u64;
         scan.block(first, from, base == size);
         let mut block = vec![0; BLOCK];
-        while scan.bad.is_none() && scan.run < 2 && base < size {
+        while scan.bad.is_none() && base < size {
             let len = BLOCK.min(usize::try_from(size - base).unwrap_or(BLOCK));
             let Some(part) = block.get_mut(..len) else { break };
             file.read_exact_at(part, base)?;
+            if self.kind == Kind::Batches {
+                return Ok(match fragment(part) {
+                    Fragment::Sound(FULL | FIRST, _) => scan.record.is_none(),
+                    Fragment::Sound(MIDDLE | LAST, _) => scan.record.is_some(),
+                    // A note of RocksDB's own, or one more damage.
+                    _ => true,
+                });
+            }
             base += len as u64;
             scan.block(part, base - len as u64, base == size);
         }
-        Ok(scan.run >= 2 || scan.bad.is_none() && scan.record.is_none())
+        Ok(base == size && scan.run >= 2 || scan.bad.is_none() && scan.record.is_none())
     }
 
     fn give_up(&mut self, fragment: &Fragment<'_>, rest: &[u8], at: u64, last: bool) {
@@ -325,62 +352,16 @@ impl Scan {
     }
 }
 
-enum Fragment<'a> {
-    Sound(u8, &'a [u8]),
-    /// No room for a header.
-    None,
-    /// It would end behind what there is.
-    Cut,
-    Broken,
-}
-
-/// What a header says.
-fn length(rest: &[u8]) -> usize {
-    let Some([_, _, _, _, low, high, _]) = rest.first_chunk::<HEADER>() else { return 0 };
-    usize::from(u16::from_le_bytes([*low, *high]))
-}
-
-fn fragment(rest: &[u8]) -> Fragment<'_> {
-    let Some(([a, b, c, d, low, high, kind], bytes)) = rest.split_first_chunk::<HEADER>() else {
-        return Fragment::None;
-    };
-    let Some(bytes) = bytes.get(..usize::from(u16::from_le_bytes([*low, *high]))) else { return Fragment::Cut };
-    let sum = unmask(u32::from_le_bytes([*a, *b, *c, *d]));
-    let sound = *kind != 0 && crc32c::crc32c_append(crc32c::crc32c(&[*kind]), bytes) == sum;
-    if sound { Fragment::Sound(*kind, bytes) } else { Fragment::Broken }
-}
-
-/// Checksums are stored turned and moved, so that those of bytes that hold checksums are none themselves.
-fn unmask(sum: u32) -> u32 {
-    sum.wrapping_sub(0xa282_ead8).rotate_left(15)
-}
-
-/// Whether the bytes are sound with another length than the header says.
-fn length_is_wrong(rest: &[u8]) -> bool {
-    let Some(([a, b, c, d, _, _, kind], bytes)) = rest.split_first_chunk::<HEADER>() else { return false };
-    let sum = unmask(u32::from_le_bytes([*a, *b, *c, *d]));
-    let mut sums = bytes.iter().scan(crc32c::crc32c(&[*kind]), |sum, byte| {
-        *sum = crc32c::crc32c_append(*sum, &[*byte]);
-        Some(*sum)
-    });
-    sums.any(|found| found == sum)
-}
-
-/// Whether a record starts here that was written behind one that ended at sequence number `next`.
-fn starts(rest: &[u8], kind: Kind, next: Option<u64>) -> bool {
+/// Whether a record starts here that was written behind one that ended at sequence number `next`, with so many bytes
+/// between them.
+fn starts(rest: &[u8], kind: Kind, next: Option<u64>, between: u64) -> bool {
     let likely = rest.get(HEADER - 1).is_some_and(|kind| matches!(*kind, FULL | FIRST));
     let Fragment::Sound(_, bytes) = (if likely { fragment(rest) } else { Fragment::None }) else { return false };
     match (kind, next) {
         (Kind::Edits, _) => !bytes.is_empty(),
+        // A change takes more than a byte.
         (Kind::Batches, next) => batch(bytes).is_some_and(|(sequence, _)| {
-            next.is_none_or(|next| (next..next.saturating_add(AHEAD)).contains(&sequence))
+            next.is_none_or(|next| (next..=next.saturating_add(between)).contains(&sequence))
         }),
     }
-}
-
-/// Sequence number and number of changes.
-fn batch(bytes: &[u8]) -> Option<(u64, u64)> {
-    let (sequence, rest) = bytes.split_first_chunk::<8>()?;
-    let (count, _) = rest.split_first_chunk::<4>()?;
-    Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count))))
 }

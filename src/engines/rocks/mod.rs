@@ -8,7 +8,7 @@
 //! - [`keys`]: the bytes of a key; [`files`]: files of the folder
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
-//! - [`logs`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
+//! - [`logs`], [`fragments`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
 //!   long they were after an orderly end; [`zeros`]: what never reached the disk
 //! - [`degraded`]: what is left of a damaged store, for reading; [`spoilt`]: damaged tables of one that is written
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
@@ -27,6 +27,7 @@ mod db;
 mod degraded;
 mod files;
 mod flush;
+mod fragments;
 mod group;
 mod keys;
 mod logs;

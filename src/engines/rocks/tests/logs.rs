@@ -359,3 +359,40 @@ async fn content_that_looks_like_records_does_not_make_a_torn_write_damage() {
     fs::write(&log, &bytes).unwrap();
     assert_eq!(examine(dir.path(), true, None).unwrap(), Tail::Unwritten);
 }
+
+/// A write that holds a log itself, as a browser keeps many, is broken off in any page.
+#[tokio::test]
+async fn a_torn_write_of_a_file_that_is_a_log_is_told_from_damage() {
+    for (first, near) in [(1_000_000, false), (4, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()).await);
+        let rocks = open(dir.path()).await;
+        commit(&rocks, changes(vec![changed("0", vec![put("a", "q", "v")])])).await;
+        let log = logs(dir.path()).pop().unwrap();
+        let start = log.metadata().unwrap().len() as usize;
+        let content: Vec<u8> = (first..first + 5_000).flat_map(record).collect();
+        commit(&rocks, changes(vec![changed("1", vec![Change::put("a", "q", content)])])).await;
+        let end = log.metadata().unwrap().len() as usize;
+        for row in ["2", "3"] {
+            commit(&rocks, changes(vec![changed(row, vec![put("a", "q", "v")])])).await;
+        }
+        drop(rocks);
+        crash(dir.path());
+        let sound = fs::read(&log).unwrap();
+        assert!(end - start > 90_000 && sound.len() > end);
+        let last_block = end / 32_768 * 32_768;
+        for page in (start / 4_096..end / 4_096).map(|page| page * 4_096) {
+            let mut bytes = sound.clone();
+            bytes[page.max(start)..page + 4_096].fill(0);
+            // It is the last write, and was not acknowledged. In the last block, numbers that fit are believed.
+            fs::write(&log, &bytes[..end]).unwrap();
+            if !near || page + 4_096 <= last_block {
+                let said = examine(dir.path(), true, None);
+                assert!(matches!(said, Ok(Tail::Unwritten)), "{first} {page}: {said:?}");
+            }
+            // Others follow that were.
+            fs::write(&log, &bytes).unwrap();
+            assert!(is_damaged(&examine(dir.path(), true, None)), "{first} {page}");
+        }
+    }
+}
