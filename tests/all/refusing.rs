@@ -158,6 +158,9 @@ async fn a_log_that_cannot_be_made_ends_writes_and_says_so() {
     let scratch = tempfile::tempdir().unwrap();
     let (server, client) = (serve_with_few_inodes(&scratch.path().join("data")), Client::new());
     assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
+    for n in 0..1_500 {
+        assert_eq!(put(&client, &server, &format!("/v1/fs/d/small{n}"), vec![7; 10]).await.0, StatusCode::CREATED);
+    }
     // The server's own view of its file system.
     let inside = format!("/proc/{}/root{}", server.id(), server.data.display());
     let mut taken = Vec::new();
@@ -168,10 +171,11 @@ async fn a_log_that_cannot_be_made_ends_writes_and_says_so() {
             Err(error) => break assert_eq!(error.kind(), std::io::ErrorKind::StorageFull),
         }
     }
+    // Deletes ask for no room. As memory is written to tables, a new log is made.
     let mut refused = None;
-    for n in 0..400 {
-        let (status, kind) = put(&client, &server, &format!("/v1/fs/d/small{n}"), vec![n as u8; 200_000]).await;
-        if status != StatusCode::CREATED {
+    for n in 0..1_500 {
+        let (status, kind) = answered(client.delete(server.url(&format!("/v1/fs/d/small{n}")))).await;
+        if status != StatusCode::NO_CONTENT {
             refused = Some((status, kind));
             break;
         }

@@ -26,6 +26,9 @@ const NAME: &str = "ballast";
 /// Inodes that are left alone: RocksDB makes files at its start and as it works. Of a small file system a sixteenth.
 const INODES: u64 = 256;
 
+/// Files that a flush makes, at most: a table of each family, a log and a manifest.
+const FLUSHED: u64 = 24;
+
 /// Bytes and inodes of a file system.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
@@ -92,13 +95,20 @@ impl Space {
     /// Whether so many bytes could be written to tables, and whether that is worth it: as much of the log goes.
     pub fn has_room_to_flush(&self, unflushed: u64) -> bool {
         let part = |room| reserve(room) / 8;
-        self.room().is_some_and(|room| unflushed >= part(room) && room.free >= unflushed + part(room))
+        let has_room = |room: Room| unflushed >= part(room) && room.free >= unflushed + part(room);
+        self.room().is_some_and(|room| has_room(room) && has_inodes_to_flush(room))
     }
 
     /// Errors: `Full` if so many bytes could not be written to tables at this very moment.
     pub fn check_flush(&self, unflushed: u64) -> Result<()> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let Some(room) = self.room() else { return Ok(()) };
+        if !has_inodes_to_flush(room) {
+            let dir = self.dir.display();
+            return Err(StoreError::Full(format!(
+                "{dir}: too few inodes are left to write what is in memory to tables"
+            )));
+        }
         self.has(room, unflushed + reserve(room) / 8, "are needed to write what is in memory to tables")
     }
 
@@ -133,6 +143,11 @@ fn reserve(room: Room) -> u64 {
 /// The reserve of the file system that holds this folder; None if it does not say.
 pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
     room(dir).ok().filter(|room| room.total > 0).map(reserve)
+}
+
+/// A log that cannot be made ends all writes until a restart.
+fn has_inodes_to_flush(room: Room) -> bool {
+    room.inodes.is_none_or(|inodes| inodes.free >= FLUSHED)
 }
 
 fn is_plenty(room: Room) -> bool {
