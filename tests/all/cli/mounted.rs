@@ -83,7 +83,10 @@ async fn tables_on_a_disk_of_their_own_are_linked_there() {
     let server = Server::start_on(&data, &MEMORY);
     let kept = checkpoint(&data);
     for table in tables(&data.join("db/checkpoint")) {
-        assert_eq!(table.metadata().unwrap().nlink(), 2, "{} was copied", table.display());
+        // Unless a compaction has removed the original since.
+        let original = data.join("db").join(table.file_name().unwrap());
+        let linked = table.metadata().unwrap().nlink() == 2 || !original.exists();
+        assert!(linked, "{} was copied", table.display());
     }
     drop(kept);
     run("backup", &to, &data).is_done();
