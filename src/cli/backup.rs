@@ -31,7 +31,7 @@ use rowdrive::migrate::{LATEST, MigrateError};
 use rowdrive::schema::{FileId, Timestamp};
 use rowdrive::table::StoreError;
 
-use super::store_id::Apart;
+use super::store_id::{self, Apart, Sides};
 use super::{Ended, size};
 use bring::{Bring, Doubt};
 pub use bring::{is_readable, keep_time, make, sync_all};
@@ -93,7 +93,7 @@ pub enum BackupFailed {
     Gone,
     #[error("the copy cannot be opened: {0}")]
     Copy(StoreError),
-    #[error("the copy cannot be opened: {0}")]
+    #[error("the tables cannot be opened: {0}")]
     Schema(#[from] MigrateError),
     #[error("the check of the copy broke off: {0}")]
     Check(#[from] CheckError),
@@ -133,7 +133,8 @@ impl Backup {
 
     async fn backup(self) -> Result<Ended> {
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
-        if !self.data.join("db").join("CURRENT").is_file() {
+        let sides = store_id::compare(&self.data).map_err(|e| BackupFailed::Apart(self.data.clone(), e))?;
+        if sides == Sides::New {
             return Err(BackupFailed::NoStore(self.data));
         }
         let data = of(&self.data, std::fs::canonicalize(&self.data))?;

@@ -63,10 +63,10 @@ impl Check {
 
     async fn check(self) -> Result<Ended> {
         let data = std::path::absolute(&self.data)?;
-        if !data.join("db").join("CURRENT").is_file() {
+        let sides = store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
+        if sides == Sides::New {
             return Err(CheckFailed::NoStore(self.data));
         }
-        let sides = store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let open = if self.repair { Rocks::open } else { Rocks::open_read_only };
         let rocks = open(&data.join("db"), RocksOptions { memory });

@@ -23,7 +23,7 @@ pub use folder::MARK;
 /// Make a data folder out of a backup; every byte of it is compared with its digest.
 ///
 /// The folder must be empty or missing. One whose restoring was broken off is begun anew by the same command. Exit code
-/// 1 if the backup was made of a damaged drive: what is wrong is named, and the rest is there. The same with --damaged
+/// 1 if the backup holds damage of the drive: what is wrong is named, and the rest is there. The same with --damaged
 /// for a backup that has rotted itself, which is refused without.
 #[derive(Args)]
 pub struct Restore {

@@ -284,19 +284,7 @@ async fn a_crash_on_a_disk_that_uploads_have_filled_is_survived() {
 async fn a_start_without_any_room_reads_and_deletes_and_then_takes_uploads_again() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = Disk::mounted(&scratch.path().join("data"), "300m");
-    let server = disk.serve("512MiB");
-    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
-    // In the log, and no table.
-    for seed in 0..100 {
-        assert_eq!(site.put(seed, 250_000).await, StatusCode::CREATED);
-    }
-    site.server.kill();
-    let taken = disk.inside().join("taken");
-    let stat = rustix::fs::statvfs(disk.inside()).unwrap();
-    std::fs::write(&taken, vec![0; (stat.f_bavail * stat.f_frsize) as usize]).unwrap();
-
-    let server = disk.serve("512MiB");
-    let mut site = Site { server, ..site };
+    let mut site = start_on_a_full_disk(&disk, ["512MiB", "512MiB"], 100, 250_000).await;
     site.all_is_there().await;
     assert_eq!(site.put(1_000, 250_000).await, StatusCode::INSUFFICIENT_STORAGE);
     for seed in 0..50 {
@@ -304,7 +292,7 @@ async fn a_start_without_any_room_reads_and_deletes_and_then_takes_uploads_again
         site.stored.remove(&seed);
     }
     site.all_is_there().await;
-    std::fs::remove_file(taken).unwrap();
+    std::fs::remove_file(disk.taken()).unwrap();
     for n in 0.. {
         match site.put(2_000 + n, 250_000).await {
             StatusCode::CREATED => break,
@@ -332,19 +320,8 @@ fn log_bytes(db: &Path) -> u64 {
 async fn log_and_memory_are_bounded_again_once_a_start_on_a_full_disk_has_room() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = Disk::mounted(&scratch.path().join("data"), "300m");
-    let server = disk.serve("128MiB");
-    let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
-    for seed in 0..60 {
-        assert_eq!(site.put(seed, 200_000).await, StatusCode::CREATED);
-    }
-    site.server.kill();
-    let taken = disk.inside().join("taken");
-    let stat = rustix::fs::statvfs(disk.inside()).unwrap();
-    std::fs::write(&taken, vec![0; (stat.f_bavail * stat.f_frsize) as usize]).unwrap();
-
-    let server = disk.serve("32MiB");
-    let mut site = Site { server, ..site };
-    std::fs::remove_file(taken).unwrap();
+    let mut site = start_on_a_full_disk(&disk, ["128MiB", "32MiB"], 60, 200_000).await;
+    std::fs::remove_file(disk.taken()).unwrap();
     // Deletes alone are enough, and 5 KB are less than any buffer holds.
     assert_eq!(site.client.delete(site.url(0)).send().await.unwrap().status(), StatusCode::NO_CONTENT);
     site.stored.remove(&0);
@@ -386,16 +363,17 @@ async fn deletes_go_on_below_the_reserve_after_one_that_found_no_room() {
     assert_eq!(site.server.terminate(), Some(0));
 }
 
-/// A server with files that only its log holds, started when another program has taken all the room.
-async fn start_on_a_full_disk(disk: &Disk) -> Site {
-    let server = disk.serve("512MiB");
+/// A server with `files` of `size` bytes that only its log holds, started when another program has taken all the room;
+/// its memory before and then.
+async fn start_on_a_full_disk(disk: &Disk, memory: [&str; 2], files: usize, size: usize) -> Site {
+    let server = disk.serve(memory[0]);
     let mut site = Site { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
-    for seed in 0..100 {
-        assert_eq!(site.put(seed, 250_000).await, StatusCode::CREATED);
+    for seed in 0..files {
+        assert_eq!(site.put(seed, size).await, StatusCode::CREATED);
     }
     site.server.kill();
     disk.fill();
-    Site { server: disk.serve("512MiB"), ..site }
+    Site { server: disk.serve(memory[1]), ..site }
 }
 
 /// Where nothing is set aside for the log, the first delete may find no room.
@@ -403,7 +381,7 @@ async fn start_on_a_full_disk(disk: &Disk) -> Site {
 async fn room_that_is_made_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = Disk::mounted(&scratch.path().join("data"), "300m");
-    let mut site = start_on_a_full_disk(&disk).await;
+    let mut site = start_on_a_full_disk(&disk, ["512MiB", "512MiB"], 100, 250_000).await;
     let ballast = disk.inside().join("db/ballast");
     assert!(!ballast.exists());
     site.delete_until_refused(&disk).await;

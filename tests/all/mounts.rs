@@ -28,7 +28,7 @@ fn content_files(data: &Path) -> Vec<PathBuf> {
     folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path()).collect()
 }
 
-/// What both a start and a check say: exit code 3, the same reason, and the folder as it was.
+/// What a start, a check and a backup say: exit code 3, the same reason, and the folder as it was.
 fn refused(data: &Path) -> String {
     let list = || {
         let list = Command::new("find").arg(data).arg("-printf").arg("%p %m %s %T@\n").output().unwrap();
@@ -43,7 +43,12 @@ fn refused(data: &Path) -> String {
         String::from_utf8(output.stderr).unwrap().lines().last().unwrap_or_default().to_owned()
     };
     let said = run(&["serve", "--listen", "127.0.0.1:0"]);
-    run(&["check", "--repair"]);
+    let backups = tempfile::tempdir().unwrap();
+    for other in [vec!["check", "--repair"], vec!["backup", backups.path().to_str().unwrap()]] {
+        let too = run(&other);
+        let reason = too.split_once("ed: ").unwrap_or_else(|| panic!("{too}")).1;
+        assert!(said.ends_with(reason), "{said}\n{too}");
+    }
     assert_eq!(list(), before);
     said
 }
@@ -250,7 +255,9 @@ async fn content_of_another_store_is_not_taken_over_by_tables_without_an_id() {
     fs::rename(data.join("content"), scratch.path().join("aside")).unwrap();
     fs::rename(other.join("content"), data.join("content")).unwrap();
     let before = content_files(&data);
-    for verb in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"], &["check"]] {
+    let backups = scratch.path().join("backups");
+    let backup = ["backup", backups.to_str().unwrap()];
+    for verb in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"], &["check"], &backup] {
         let mut command = Command::new("timeout");
         command.args(["20", env!("CARGO_BIN_EXE_rowdrive")]).args(verb).arg("--data").arg(&data);
         let output = command.output().unwrap();

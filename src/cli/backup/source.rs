@@ -2,8 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate;
+use rowdrive::table::Tables;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -11,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::server::{ALIVE, ASK, Answer, BEAT, CHECKPOINT, END, IDLE, OLD_CHECKPOINT, socket};
 use super::{BackupFailed, Result, of};
-use crate::cli::store_id;
+use crate::cli::store_id::{self, Sides};
 
 /// Has made a copy of its store, and keeps every content file until it is let go.
 pub struct Source {
@@ -23,7 +26,7 @@ enum How {
     /// The connection is the lease: the server keeps content as long as it lasts and shows life.
     Served(Served),
     /// Nobody else can open the store.
-    Stopped(Rocks),
+    Stopped(Arc<Rocks>),
 }
 
 struct Served {
@@ -62,10 +65,9 @@ impl Source {
                 Ok(Self { store, how: How::Served(Served { from, beating, stop: Some(stop) }) })
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-                store_id::compare(data).map_err(|error| BackupFailed::Apart(data.to_owned(), error))?;
-                let failed = |error| BackupFailed::Store(data.to_owned(), error);
-                let rocks = Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(failed)?;
+                let rocks = stopped(data, memory).await?;
                 super::server::remove_checkpoints(data)?;
+                let failed = |error| BackupFailed::Store(data.to_owned(), error);
                 rocks.checkpoint(&store).await.map_err(failed)?;
                 Ok(Self { store, how: How::Stopped(rocks) })
             }
@@ -93,6 +95,21 @@ impl Source {
             }
         }
     }
+}
+
+/// The store of a drive that is not served.
+async fn stopped(data: &Path, memory: usize) -> Result<Arc<Rocks>> {
+    let apart = |error| BackupFailed::Apart(data.to_owned(), error);
+    // Again: what is not mounted any more would be made anew.
+    let sides = store_id::compare(data).map_err(apart)?;
+    let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
+    let rocks = Arc::new(rocks.map_err(|error| BackupFailed::Store(data.to_owned(), error))?);
+    if sides == Sides::Unmarked {
+        let tables = Tables::new(rocks.clone());
+        migrate::open(&tables).await?;
+        store_id::belong_together(data, &tables).await.map_err(apart)?;
+    }
+    Ok(rocks)
 }
 
 async fn beat(mut to: OwnedWriteHalf, mut stopped: tokio::sync::oneshot::Receiver<()>) -> OwnedWriteHalf {
