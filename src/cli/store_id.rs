@@ -68,7 +68,7 @@ pub enum Sides {
     Same,
     /// There is nothing in them yet.
     New,
-    /// The tables bear no id: they are of a time before there were ids, or were restored.
+    /// The tables bear no id: they are of a time before there were ids, or were copied out of a backup by hand.
     Unmarked,
 }
 
@@ -132,6 +132,10 @@ fn mark_sides(data: &Path) -> io::Result<()> {
             id
         }
     };
+    // The folder may have the id of what lay here before: as long as `db/` has none, that is nobody's.
+    if of_file(data)?.is_some_and(|old| old != id) {
+        fs::remove_file(data.join(FILE))?;
+    }
     File::open(&content)?.sync_all()?;
     File::open(data)?.sync_all()?;
     write(&db, &id)

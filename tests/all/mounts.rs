@@ -270,3 +270,26 @@ async fn content_of_another_store_is_not_taken_over_by_tables_without_an_id() {
     small_is_there(&data, true).await;
     all_is_there(&other).await;
 }
+
+/// Put there by hand, out of a backup: the folder still has the id of what it had before.
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_without_an_id_are_served_again_and_again_in_a_folder_that_has_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, backups) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data).await;
+    let mut backup = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+    assert!(backup.arg("backup").arg(&backups).arg("--data").arg(&data).status().unwrap().success());
+    let made = fs::read_dir(&backups).unwrap().map(|entry| entry.unwrap().path());
+    let made = made.into_iter().find(|path| path.join("backup.json").is_file()).unwrap();
+    let before = fs::read_to_string(data.join("store-id")).unwrap();
+    for part in ["db", "content"] {
+        fs::remove_dir_all(data.join(part)).unwrap();
+        assert!(Command::new("cp").arg("-a").arg(made.join(part)).arg(&data).status().unwrap().success());
+    }
+    for _ in 0..2 {
+        all_is_there(&data).await;
+    }
+    let id = fs::read_to_string(data.join("store-id")).unwrap();
+    assert_eq!(id, fs::read_to_string(data.join("db/store-id")).unwrap());
+    assert_ne!(id, before, "parts of the two could not be told apart");
+}
