@@ -16,7 +16,7 @@ use rowdrive::check::Summary;
 use super::backup::{
     BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, is_readable, keep_time, make, of, remove, verify,
 };
-use super::{Ended, size};
+use super::{Ended, size, store_id};
 use folder::Folder;
 pub use folder::MARK;
 
@@ -64,7 +64,7 @@ impl Restore {
             Err(error) if self.damaged => {
                 progress.print(&format!("{error}"));
                 progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
-                folder.whole()?;
+                whole(folder)?;
                 return Ok(Ended::WithFailures);
             }
             summary => summary?,
@@ -73,7 +73,7 @@ impl Restore {
         if !is_right && !manifest.damaged && !self.damaged {
             return Err(BackupFailed::Damaged(from));
         }
-        folder.whole()?;
+        whole(folder)?;
         progress.clear();
         let mut out = io::stdout();
         let (files, bytes) = (summary.files, summary.bytes);
@@ -81,6 +81,17 @@ impl Restore {
         out.flush()?;
         Ok(if is_right { Ended::Done } else { Ended::WithFailures })
     }
+}
+
+/// Makes it a drive with an id of its own: both sides were compared here, and no start needs to judge by a sample
+/// whether they belong together.
+fn whole(folder: Folder) -> Result<()> {
+    let data = folder.path.clone();
+    let apart = |error| BackupFailed::Apart(data.clone(), error);
+    store_id::begin(&data).map_err(apart)?;
+    folder.whole()?;
+    // Last: until then a start ends what was begun.
+    store_id::finish(&data).map_err(apart)
 }
 
 /// Names what is wrong with what was restored.

@@ -248,3 +248,31 @@ async fn what_is_left_of_a_rotten_backup_can_be_restored() {
     damaged(&to, &again, "`rowdrive serve --degraded` serves what is left");
     assert_eq!(whole(&again, &["--degraded"]).await, [true, true, true]);
 }
+
+/// What the tables name is not there any more, and nothing tells that the two belong together but that they were
+/// backed up and restored as one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drive_that_has_lost_all_its_large_files_is_served_once_it_is_restored() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    for (name, size) in FILES {
+        let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(tree::bytes(size, 7));
+        assert_eq!(put.send().await.unwrap().status(), StatusCode::CREATED);
+    }
+    assert_eq!(server.terminate(), Some(0));
+    for file in tree::names(&data.join("content")).into_iter().filter(|path| path.is_file()) {
+        fs::remove_file(file).unwrap();
+    }
+    let mut command = program();
+    command.arg("backup").arg(&to).arg("--data").arg(&data).args(["--memory", "32MiB"]).stdin(Stdio::null());
+    let made = Run::of(command.output().unwrap());
+    assert!(made.code == Some(1) && made.out.contains("/large"), "{made:?}");
+    let restored = run("restore", &to, &again);
+    assert!(restored.code == Some(1) && restored.out.contains("/large"), "{restored:?}");
+    // It bears its id before anybody serves it.
+    let id = fs::read_to_string(again.join("store-id")).unwrap();
+    assert!(again.join(format!("content/store-{}", id.trim_end())).is_dir());
+    assert_ne!(id, fs::read_to_string(data.join("store-id")).unwrap());
+    assert_eq!(whole(&again, &[]).await, [true, false, false]);
+}
