@@ -1,6 +1,6 @@
-//! `closed`: how long the logs were when the store was closed in order.
+//! `closed`: how long the logs and the `MANIFEST` were when the store was closed in order.
 //!
-//! A log that lost its end looks like one that a crash has torn. After an orderly end no crash is to blame, so a log
+//! One that lost its end looks like one that a crash has torn. After an orderly end no crash is to blame, so one
 //! that is shorter than it was then, or gone, is damage. The file is removed once RocksDB has opened the folder, and
 //! fits no other `CURRENT` than the one it was written beside: every start puts a new one.
 //!
@@ -26,21 +26,34 @@ struct Closed {
     current: String,
     /// Bytes of the logs by name.
     logs: BTreeMap<String, u64>,
+    /// Bytes of the `MANIFEST` that `current` names; older versions have not noted them.
+    manifest: Option<u64>,
     /// The names of those that were torn.
     #[serde(default)]
     torn: BTreeSet<String>,
 }
 
-/// Compares the logs with what they were when the store was closed; tells, if it was, which were torn.
+/// Compares the logs and the `MANIFEST` with what they were when the store was closed; tells, if it was, which were
+/// torn, or may have been.
 pub(super) fn verify(dir: &Path) -> Result<Option<BTreeSet<String>>> {
-    let Some(closed) = fs::read(dir.join(NAME)).ok().and_then(|bytes| serde_json::from_slice::<Closed>(&bytes).ok())
+    let Some(mut closed) =
+        fs::read(dir.join(NAME)).ok().and_then(|bytes| serde_json::from_slice::<Closed>(&bytes).ok())
     else {
         return Ok(None);
     };
-    if fs::read_to_string(dir.join("CURRENT")).ok() != Some(closed.current) {
+    if fs::read_to_string(dir.join("CURRENT")).ok().as_ref() != Some(&closed.current) {
         return Ok(None);
     }
-    let now = lengths(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
+    let mut now = lengths(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
+    if let Some(path) = logs::current(dir) {
+        match (closed.manifest, path.metadata()) {
+            (None, _) => drop(closed.torn.insert(logs::name(&path))),
+            (Some(was), there) => {
+                now.extend(there.ok().map(|there| (logs::name(&path), there.len())));
+                closed.logs.insert(logs::name(&path), was);
+            }
+        }
+    }
     for (name, was) in &closed.logs {
         let found = now.get(name).copied();
         if found != Some(*was) {
@@ -80,7 +93,9 @@ impl Note {
 
     fn write(&self) -> io::Result<()> {
         let current = fs::read_to_string(self.dir.join("CURRENT"))?;
-        let closed = Closed { current, logs: lengths(&self.dir)?, torn: logs::torn(&self.dir)? };
+        let manifest = logs::current(&self.dir).map(|path| path.metadata()).transpose()?;
+        let (logs, manifest) = (lengths(&self.dir)?, manifest.map(|manifest| manifest.len()));
+        let closed = Closed { current, logs, manifest, torn: logs::torn(&self.dir)? };
         files::replace(&self.dir, NAME, &serde_json::to_vec(&closed)?)
     }
 }

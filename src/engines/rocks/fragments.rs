@@ -6,8 +6,6 @@ pub(super) const FULL: u8 = 1;
 pub(super) const FIRST: u8 = 2;
 pub(super) const MIDDLE: u8 = 3;
 pub(super) const LAST: u8 = 4;
-/// The header of a batch.
-pub(super) const BATCH: usize = 12;
 
 /// What stands at a place where a fragment may begin.
 pub(super) enum Fragment<'a> {

@@ -15,10 +15,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::edits::{HEAD, next_file};
 use super::files::numbered;
-use super::fragments::{
-    BATCH, BLOCK, FIRST, FULL, Fragment, HEADER, LAST, MIDDLE, batch, fragment, length, length_is_wrong,
-};
+use super::fragments::{BLOCK, FIRST, FULL, Fragment, HEADER, LAST, MIDDLE, batch, fragment, length, length_is_wrong};
 use super::zeros::{self, SECTOR};
 use crate::table::StoreError;
 use crate::table::store::Result;
@@ -35,7 +34,7 @@ pub(super) enum Tail {
 }
 
 /// Reads all logs and the `MANIFEST`, and changes nothing. `made`: whether the database was ever written to; `closed`:
-/// if it ended in order, the names of the logs that were torn then, as they were: no other is.
+/// if it ended in order, the names of those that were torn then, as they were: no other is.
 ///
 /// Errors: `Damaged` naming the file and the place.
 pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<Tail> {
@@ -68,18 +67,37 @@ pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>)
             unfinished = Some((path, log));
         }
     }
-    manifest(dir)?;
+    manifest(dir, made, closed)?;
     Ok(tail)
 }
 
 /// Only what is certain to be wrong: without it RocksDB itself says what is missing.
-fn manifest(dir: &Path) -> Result<()> {
-    let Ok(current) = fs::read_to_string(dir.join("CURRENT")) else { return Ok(()) };
-    let path = dir.join(current.trim_end());
-    match Scan::run(&path, Kind::Edits) {
-        Ok(Log { end: End::Damaged { at, why }, .. }) => Err(damaged(&path, &format!("{why} at byte {at}"))),
-        _ => Ok(()),
-    }
+fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<()> {
+    let Some(path) = current(dir) else { return Ok(()) };
+    let Ok(log) = Scan::run(&path, Kind::Edits) else { return Ok(()) };
+    let what = match log.end {
+        End::Damaged { at, why } => format!("{why} at byte {at}"),
+        End::Torn { .. } if closed.is_some_and(|torn| !torn.contains(&name(&path))) => {
+            "it is torn, although the store was closed in order".into()
+        }
+        // RocksDB would take the log as if nothing had been before it, and remove the tables that hold what was.
+        _ if made && lost_its_end(dir, &log).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))? => {
+            "it ends too early: all logs were begun behind its end".into()
+        }
+        _ => return Ok(()),
+    };
+    Err(damaged(&path, &what))
+}
+
+/// Whether no log is left of those that were there when the last record was written: see [`edits`](super::edits).
+fn lost_its_end(dir: &Path, manifest: &Log) -> io::Result<bool> {
+    let first = numbered(dir, "log")?.into_iter().next();
+    Ok(first.zip(manifest.next_file).is_some_and(|((number, _), next_file)| number >= next_file))
+}
+
+/// The `MANIFEST` that counts, if that can be read.
+pub(super) fn current(dir: &Path) -> Option<PathBuf> {
+    Some(dir.join(fs::read_to_string(dir.join("CURRENT")).ok()?.trim_end()))
 }
 
 /// The logs, in the order in which they were written.
@@ -87,11 +105,12 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(numbered(dir, "log")?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The names of the logs that end in the middle of a record.
+/// The names of the logs, and of the `MANIFEST`, that end in the middle of a record.
 pub(super) fn torn(dir: &Path) -> io::Result<BTreeSet<String>> {
     let mut torn = BTreeSet::new();
-    for path in list(dir)? {
-        if let End::Torn { .. } = Scan::run(&path, Kind::Batches)?.end {
+    let logs = list(dir)?.into_iter().map(|path| (path, Kind::Batches));
+    for (path, kind) in logs.chain(current(dir).map(|path| (path, Kind::Edits))) {
+        if let End::Torn { .. } = Scan::run(&path, kind)?.end {
             torn.insert(name(&path));
         }
     }
@@ -120,6 +139,8 @@ struct Log {
     /// The one that follows its last whole batch, and the one that follows the torn batch behind it.
     next: Option<u64>,
     next_if_torn_counts: Option<u64>,
+    /// Of a `MANIFEST`: the number that no file had yet when its last record was written.
+    next_file: Option<u64>,
 }
 
 impl Log {
@@ -197,7 +218,7 @@ impl Scan {
     }
 
     fn new(kind: Kind) -> Self {
-        let log = Log { end: End::Whole, first: None, next: None, next_if_torn_counts: None };
+        let log = Log { end: End::Whole, first: None, next: None, next_if_torn_counts: None, next_file: None };
         Self { kind, record: None, run: 0, bad: None, log }
     }
 
@@ -326,9 +347,9 @@ impl Scan {
     fn take(&mut self, kind: u8, bytes: &[u8], at: u64) {
         match (kind, self.record.take()) {
             (FULL, None) => self.whole(bytes),
-            (FIRST, None) => self.record = Some((at, bytes.get(..BATCH.min(bytes.len())).unwrap_or_default().to_vec())),
+            (FIRST, None) => self.record = Some((at, bytes.get(..HEAD.min(bytes.len())).unwrap_or_default().to_vec())),
             (MIDDLE | LAST, Some((start, mut head))) => {
-                let missing = BATCH.saturating_sub(head.len()).min(bytes.len());
+                let missing = HEAD.saturating_sub(head.len()).min(bytes.len());
                 head.extend_from_slice(bytes.get(..missing).unwrap_or_default());
                 if kind == LAST { self.whole(&head) } else { self.record = Some((start, head)) }
             }
@@ -342,9 +363,9 @@ impl Scan {
     }
 
     fn whole(&mut self, head: &[u8]) {
-        if self.kind == Kind::Batches
-            && let Some((sequence, count)) = batch(head)
-        {
+        if self.kind == Kind::Edits {
+            self.log.next_file = self.log.next_file.max(next_file(head));
+        } else if let Some((sequence, count)) = batch(head) {
             self.log.first = self.log.first.or(Some(sequence));
             self.run = if self.log.next == Some(sequence) { self.run + 1 } else { 1 };
             self.log.next = Some(sequence.saturating_add(count));

@@ -8,8 +8,8 @@
 //! - [`keys`]: the bytes of a key; [`files`]: files of the folder
 //! - [`specs`]: `tables.json`, the properties of the tables in a folder
 //! - [`options`]: RocksDB's options out of one budget of memory
-//! - [`logs`], [`fragments`]: what the logs hold before they are replayed: the end that a crash leaves, or damage; [`closed`]: how
-//!   long they were after an orderly end; [`zeros`]: what never reached the disk
+//! - [`logs`], [`fragments`], [`edits`]: what the logs hold before they are replayed: the end that a crash leaves, or
+//!   damage; [`closed`]: how long they were after an orderly end; [`zeros`]: what never reached the disk
 //! - [`degraded`]: what is left of a damaged store, for reading; [`spoilt`]: damaged tables of one that is written
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
@@ -25,6 +25,7 @@ mod commit;
 mod counters;
 mod db;
 mod degraded;
+mod edits;
 mod files;
 mod flush;
 mod fragments;

@@ -6,6 +6,7 @@ mod folder;
 mod groups;
 mod instants;
 mod logs;
+mod manifest;
 mod oracle;
 mod read_only;
 mod reads;

@@ -1,0 +1,62 @@
+//! What a record of `MANIFEST` says first: which number the next file will have.
+//!
+//! A log is removed only after a record is synced that says it is needed no more, and such a record is written only
+//! after the next log was made. So behind each record there is a log that was made before it, or the record behind
+//! it is lost.
+
+/// Bytes of a record that are enough to read that.
+pub(super) const HEAD: usize = 128;
+
+const COMPARATOR: u64 = 1;
+const LOG: u64 = 2;
+const NEXT_FILE: u64 = 3;
+const PREVIOUS_LOG: u64 = 9;
+const DATABASE: u64 = (1 << 13) + 1;
+
+/// The number that no file had yet when the record was written, if it says so.
+pub(super) fn next_file(record: &[u8]) -> Option<u64> {
+    let mut rest = record;
+    loop {
+        match number(&mut rest)? {
+            NEXT_FILE => return number(&mut rest),
+            LOG | PREVIOUS_LOG => {
+                number(&mut rest)?;
+            }
+            COMPARATOR | DATABASE => {
+                let length = usize::try_from(number(&mut rest)?).ok()?;
+                rest = rest.get(length..)?;
+            }
+            // It would stand before all others.
+            _ => return None,
+        }
+    }
+}
+
+/// Seven bits a byte, the low ones first; the highest bit of a byte tells that more follow.
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, behind) = rest.split_first()?;
+        *rest = behind;
+        number |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_number_is_found_behind_what_may_stand_before_it() {
+        assert_eq!(next_file(&[3, 12, 4, 0]), Some(12));
+        assert_eq!(next_file(&[2, 0x85, 0x01, 9, 0, 3, 0x96, 0x01]), Some(150));
+        assert_eq!(next_file(&[0x81, 0x40, 2, b'i', b'd', 1, 1, b'c', 3, 7]), Some(7));
+        for none in [&[][..], &[3], &[3, 0x80], &[4, 3, 3, 7], &[1, 9, b'c'], &[200, 1, 3, 7]] {
+            assert_eq!(next_file(none), None, "{none:?}");
+        }
+    }
+}
