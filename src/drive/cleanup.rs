@@ -5,7 +5,7 @@
 //! or was left by an earlier process is listed from the store. A file that cannot be removed holds up no other; it is
 //! tried again, with longer and longer pauses.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,8 +40,8 @@ struct Shared {
 struct Queue {
     /// Committed plans have put their `unlink` rows.
     dropped: VecDeque<FileId>,
-    /// Found where uploads are staged when the process began, and not settled yet.
-    unsettled: Vec<FileId>,
+    /// Where uploads are staged, and not settled yet.
+    unsettled: Vec<Unsettled>,
     /// What is in `unsettled` is to be tried now: once in each round, or a file that fails is tried without a pause.
     settle: bool,
     /// There are rows in the store that are not in `dropped`.
@@ -53,9 +53,17 @@ struct Queue {
     closed: bool,
 }
 
+/// Staged content of which a file row tells whether it was committed.
+#[derive(Clone, Copy)]
+struct Unsettled {
+    id: FileId,
+    /// The disk was too full for its plan. The row tells nothing before the store works again.
+    in_doubt: bool,
+}
+
 enum Job {
     Unlink(Vec<FileId>),
-    Settle(Vec<FileId>),
+    Settle(Vec<Unsettled>),
     List,
     /// Nothing now, but perhaps at this time.
     Wait(Option<Instant>),
@@ -135,7 +143,8 @@ impl Unlinker {
         settings: Settings,
     ) -> Self {
         let closed = unsettled.is_none();
-        let unsettled = unsettled.unwrap_or_default();
+        let found = |id| Unsettled { id, in_doubt: false };
+        let unsettled = unsettled.unwrap_or_default().into_iter().map(found).collect();
         let queue = Queue { unsettled, settle: true, list: true, closed, ..Queue::default() };
         let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), Signal::new(closed));
         let shared = Arc::new(Shared { queue, wake, at_rest, metrics, settings });
@@ -151,6 +160,16 @@ impl Unlinker {
             } else {
                 queue.list = true;
             }
+        });
+        self.shared.wake.notify_one();
+    }
+
+    /// Staged content whose plan may have been written, or not, on a full disk.
+    pub fn settle(&self, id: FileId) {
+        self.shared.with(|queue| {
+            self.shared.at_rest.change(|at_rest| *at_rest = false);
+            queue.unsettled.push(Unsettled { id, in_doubt: true });
+            queue.again.get_or_insert_with(|| Instant::now() + self.shared.settings.retry.first);
         });
         self.shared.wake.notify_one();
     }
@@ -249,20 +268,24 @@ impl Worker {
         }
     }
 
-    async fn settle(&self, ids: Vec<FileId>, pauses: &mut Pauses) {
-        let mut left = Vec::new();
-        for id in ids {
+    async fn settle(&self, staged: Vec<Unsettled>, pauses: &mut Pauses) {
+        let (tried, mut settled) = (staged.len(), HashSet::new());
+        for Unsettled { id, in_doubt } in staged {
             if self.shared.is_closed() {
                 return;
             }
-            if let Err(error) = unsettled(&self.tables, &self.content, id).await {
-                tracing::warn!(%error, file = %id, "staged content could not be settled: tried again");
-                left.push(id);
+            // Asked for each: it may have stopped working since the last one.
+            if in_doubt && self.tables.works().is_err() {
+                continue;
+            }
+            match unsettled(&self.tables, &self.content, id).await {
+                Ok(()) => drop(settled.insert(id)),
+                Err(error) => tracing::warn!(%error, file = %id, "staged content could not be settled: tried again"),
             }
         }
-        let failed = !left.is_empty();
-        self.shared.with(|queue| queue.unsettled = left);
-        if failed {
+        // Others may have come meanwhile.
+        self.shared.with(|queue| queue.unsettled.retain(|staged| !settled.contains(&staged.id)));
+        if settled.len() < tried {
             // They are counted where they wait.
             self.shared.failed(0, pauses);
         }
@@ -288,7 +311,7 @@ impl Worker {
     }
 }
 
-/// Staged content of a process that ended: a file row tells whether it was committed.
+/// Staged content that nobody is at work on: a file row tells whether it was committed.
 async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
     let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::CONTENT).await?;
     match value.map(|value| Location::decode(&value)).transpose()? {

@@ -104,8 +104,14 @@ impl Drive {
                 if spot.file.is_some() { self.inner.replacements.counted(commit).await } else { commit.await };
             match outcome {
                 Ok(Outcome::Committed) => return Ok(self.stored(path, entry, spot).await),
-                // It may be committed: the next start finds out what becomes of its content.
-                Err(error @ StoreError::Unknown { .. }) => return Err(error.into()),
+                // It may be committed: clean-up finds out what becomes of its content, if the store can tell before
+                // its next start, or else that does.
+                Err(error @ StoreError::Unknown { full, .. }) => {
+                    if full && staged.location() == Location::Large {
+                        self.inner.unlinker.settle(staged.id());
+                    }
+                    return Err(error.into());
+                }
                 Ok(Outcome::Refused(refusal)) => {
                     staged.let_go();
                     let refused = Draft { parent: ground.id(), prepared };

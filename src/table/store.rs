@@ -28,7 +28,8 @@ pub enum StoreError {
     /// No room on the disk; nothing was written.
     #[error("the disk is full: {0}")]
     Full(String),
-    /// The plan may have happened, or may yet; `full` if the disk had no room.
+    /// The plan may have happened, or may yet. `full`: the disk had no room, and once the store
+    /// [works](Store::works) again, reads tell whether it has happened: it will not happen any more.
     #[error("the outcome of a write is not known: {cause}")]
     Unknown { cause: String, full: bool },
     /// The store was opened for reads alone, and this would have changed it; nothing was written.

@@ -90,6 +90,11 @@ impl Stepwise {
         self.lock().full_from = step;
     }
 
+    /// There is room again after [`Fault::Fill`].
+    pub fn make_room(&self) {
+        self.lock().waits_for_room = false;
+    }
+
     pub fn set_finish(&self, finish: Finish) {
         self.lock().finish = finish;
     }
@@ -226,7 +231,7 @@ impl Stepwise {
         let called = call.begin().await;
         let fault = self.lock().fault(run, &step, called)?;
         let answer = match fault {
-            Some(Fault::Stop | Fault::Lose) => {
+            Some(Fault::Stop | Fault::Lose | Fault::Fill) => {
                 self.lock().note(&step, "lost");
                 Ok(Outcome::Committed)
             }
@@ -243,6 +248,10 @@ impl Stepwise {
         match fault {
             Some(Fault::Stop | Fault::StopAfter | Fault::HoldAndStop) => state.stop(),
             Some(Fault::Lose | Fault::LoseAnswer) => return Err(unknown(&format!("{fault:?} at {step}"))),
+            Some(Fault::Fill) => {
+                state.waits_for_room = true;
+                return Err(StoreError::Unknown { cause: format!("no room at {step}"), full: true });
+            }
             Some(Fault::Hold) if part != Part::Finish && matches!(answer, Ok(Outcome::Committed)) => {
                 return Err(unknown(&format!("{fault:?} at {step}")));
             }
@@ -306,7 +315,7 @@ impl Stepwise {
             Some(Fault::Lose | Fault::LoseAnswer | Fault::Hold) => {
                 return Err(StoreError::Failed(format!("lost: {read:?}")));
             }
-            Some(Fault::Twice | Fault::Delay) | None => {}
+            Some(Fault::Twice | Fault::Delay | Fault::Fill) | None => {}
         }
         let answer = ask().await;
         if self.lock().life()? == life { answer } else { Err(stopped()) }
@@ -375,6 +384,11 @@ impl Store for Stepwise {
             let read = Read { call: "scan", table: ask.table, row: RowKey::new() };
             self.read(read, || self.inner.scan(ask)).await
         })
+    }
+
+    fn works(&self) -> Result<()> {
+        let waits = self.lock().waits_for_room;
+        if waits { Err(StoreError::Full("as a test wants it".to_owned())) } else { Ok(()) }
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

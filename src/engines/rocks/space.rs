@@ -205,6 +205,9 @@ mod tests {
         assert!(space(256, 1 << 20).check(0).is_ok() && space(10, 160).check(0).is_ok());
         assert!(matches!(space(255, 1 << 20).check(0), Err(StoreError::Full(_))));
         assert!(matches!(space(9, 160).check(0), Err(StoreError::Full(_))));
+        assert!(space(FLUSHED, 1 << 20).has_room_to_flush(1 << 30) && space(FLUSHED, 1 << 20).check_flush(0).is_ok());
+        let few = space(FLUSHED - 1, 1 << 20);
+        assert!(!few.has_room_to_flush(1 << 30) && few.check_flush(0).is_err());
     }
 
     #[test]

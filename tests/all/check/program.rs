@@ -91,3 +91,26 @@ async fn a_folder_that_cannot_be_checked_is_refused_with_the_reason() {
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert!(text(&refused.stderr).contains("`rowdrive serve` brings it up to date"), "{refused:?}");
 }
+
+/// Each is whole in itself, and of the size that the other's entry says: only the digests tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_files_that_changed_places_are_damage() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, first) = stopped(scratch.path()).await;
+    let server = Server::start_on(&data, &[]);
+    let sent = Client::new().put(server.url("/v1/fs/other")).body(vec![8; 600_000]).send().await.unwrap();
+    assert_eq!(sent.status(), 201);
+    assert_eq!(server.terminate(), Some(0));
+    let folders = fs::read_dir(data.join("content")).unwrap().map(|folder| folder.unwrap().path());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let second = files.into_iter().find(|file| *file != first).unwrap();
+    let aside = scratch.path().join("aside");
+    for (from, to) in [(&first, &aside), (&second, &first), (&aside, &second)] {
+        fs::rename(from, to).unwrap();
+    }
+    let damaged = check(&data, &["--content"]);
+    assert_eq!(damaged.status.code(), Some(1), "{damaged:?}");
+    for file in ["/other", "/some folder/large"] {
+        assert!(text(&damaged.stdout).contains(&format!("content-damaged: {file}: ")), "{damaged:?}");
+    }
+}

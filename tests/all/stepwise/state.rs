@@ -50,6 +50,8 @@ pub struct State {
     pub reading: Option<Hook<Read>>,
     /// See [`super::Stepwise::full_from`].
     pub full_from: Option<usize>,
+    /// See [`super::Stepwise::make_room`].
+    pub waits_for_room: bool,
     pub removed: HashSet<Removed>,
     pub written: HashMap<(&'static str, RowKey), usize>,
     pub held: Vec<Held>,

@@ -58,6 +58,7 @@ pub struct Read {
 /// | `HoldAndStop` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `Unknown` | stops |
 /// | `Delay` | is done a little later | nothing | lives |
 /// | `Twice` | is done, and again at [`Stepwise::deliver`](super::Stepwise::deliver) | nothing | lives |
+/// | `Fill` | is never done | `Unknown`, full | lives, and says that it waits for room |
 ///
 /// A read can be stopped, lost (it fails) and delayed; the other faults do to it what these do.
 ///
@@ -75,6 +76,7 @@ pub enum Fault {
     HoldAndStop,
     Twice,
     Delay,
+    Fill,
 }
 
 /// When the steps of `finish` that have no fault of their own are done.

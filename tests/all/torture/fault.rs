@@ -183,6 +183,7 @@ async fn failed_sync(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
     let tracer = Tracer::attach(pid, &format!("inject=fdatasync:error={errno}:when={when}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
+    quiet::has_room(site).await;
     let mut machine = machine.lock().await;
     // It may be another one by now, if it was killed meanwhile.
     if machine.pid() == Some(pid) {
@@ -209,6 +210,7 @@ async fn failed_call(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
     let tracer = Tracer::attach(pid, &format!("inject={call}:error={errno}:when={from}..{to}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
+    quiet::has_room(site).await;
     let mut machine = machine.lock().await;
     if machine.pid() == Some(pid) && !quiet::is_writable(site).await {
         site.count("failed calls that ended writing");

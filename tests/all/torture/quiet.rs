@@ -51,6 +51,14 @@ pub async fn is_writable(site: &Site) -> bool {
     ready && metric(&metrics(site, &http).await, "rowdrive_store_writable") > 0.0
 }
 
+/// Waits while the server says that its disk is full: a full disk may be under way too, and then no sync is.
+pub async fn has_room(site: &Site) {
+    let (http, start) = (Http::new(), Instant::now());
+    while start.elapsed() < SETTLES_IN && get(site, &http, "/readyz").await.is_some_and(|reply| reply.status == 507) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// After a failed sync no write is taken until the server is restarted, and everybody is told. Reads go on.
 pub async fn refuses_writes(site: &Site) {
     let http = Http::new();

@@ -14,14 +14,14 @@ fn crash(dir: &Path) {
 }
 
 /// The logs of a folder that hold anything, in order.
-fn logs(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn logs(dir: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log") && path.metadata().unwrap().len() > 0);
     logs.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// A closed store of so many rows, each of a write of its own, and where each write ends in its only log.
-async fn store(dir: &Path, lengths: &[usize]) -> Vec<u64> {
+pub(super) async fn store(dir: &Path, lengths: &[usize]) -> Vec<u64> {
     drop(open(dir).await);
     // Everything so far was about tables: the next start begins a new log.
     let rocks = open(dir).await;

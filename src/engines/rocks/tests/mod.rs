@@ -1,6 +1,7 @@
 //! What is particular to this engine; the promises that every engine makes are held by the contract suite.
 
 mod checkpoints;
+mod closed;
 mod counters;
 mod folder;
 mod groups;
