@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use rowdrive::check::{CheckError, Summary};
+use rowdrive::check::{CheckError, Kind, Summary};
 use rowdrive::content::ContentError;
 use rowdrive::migrate::{LATEST, MigrateError};
 use rowdrive::schema::{FileId, Timestamp};
@@ -198,15 +198,17 @@ impl Backup {
         let mut damaged = heal.doubts(doubts, progress).await?;
         let (mut summary, rotten) = inspect(copy, heal.partial, self.verify, progress).await?;
         for finding in rotten {
+            let missing = finding.kind == Kind::ContentMissing;
             let id = uuid::Uuid::parse_str(&finding.row).ok().map(FileId);
             let state = match id {
+                Some(id) if missing => heal.missing(id, finding.path.as_deref(), progress).await?,
                 Some(id) => heal.one(id, progress).await?,
                 None => State::Damaged,
             };
             damaged += usize::from(state.is_damage());
-            if matches!(state, State::Mended | State::Saved) {
-                summary.repaired += 1;
-            } else {
+            let healed = matches!(state, State::Mended | State::Saved);
+            summary.repaired += u64::from(healed);
+            if !healed {
                 progress.print(&finding.to_string());
             }
         }

@@ -1,5 +1,6 @@
 //! Content of a backup held to the digests in its rows. What has rotted in an earlier backup was linked into this one:
-//! it is brought anew from the drive, if the drive's own is sound, else from any earlier backup that has a sound one.
+//! it is brought anew from the drive, if the drive's own is sound, else from any earlier backup that has a sound one. So
+//! is what is missing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +16,7 @@ use rowdrive::table::{Ask, StoreError, Tables};
 use super::bring::Doubt;
 use super::content::{id as id_of, place};
 use super::generations::Generation;
-use super::{BackupFailed, Progress, Result, keep_time, of};
+use super::{BackupFailed, Progress, Result, keep_time, make, of};
 
 /// Files that a run reads again without being told to, and bytes of them.
 const FILES: usize = 64;
@@ -135,6 +136,31 @@ impl Heal<'_> {
             return Ok(State::Sound);
         }
         self.renew(id, &attributes, progress).await
+    }
+
+    /// Brings one that the backup lacks, of the file at `path`. Whoever asks names it if nobody has a sound one.
+    pub async fn missing(&self, id: FileId, path: Option<&str>, progress: &Progress) -> Result<State> {
+        let Some(attributes) = self.attributes(id).await? else { return Ok(State::Damaged) };
+        if let Some(folder) = self.partial.join(place(id)).parent() {
+            make(folder)?;
+        }
+        // It may be there, in a folder that cannot be listed.
+        if self.bring(self.data, id, &attributes).await? {
+            return Ok(State::Mended);
+        }
+        for one in self.complete.iter().rev() {
+            if self.bring(&one.path, id, &attributes).await? {
+                progress.print(&format!(
+                    "{}: its content file, {}, is missing on the drive, or cannot be read there: {} has a sound one, \
+                     which was taken",
+                    path.unwrap_or_default().escape_debug(),
+                    place(id).display(),
+                    one.path.display()
+                ));
+                return Ok(State::Saved);
+            }
+        }
+        Ok(State::Damaged)
     }
 
     /// Brings one anew that is not as its row says.

@@ -44,7 +44,7 @@ pub async fn verify(copy: &OpenCopy, data: &Path, content: bool, progress: &mut 
     Ok(summary)
 }
 
-/// As [`verify`], but content files that are damaged are given, not named.
+/// As [`verify`], but content files that are damaged or missing are given, not named.
 pub async fn inspect(
     copy: &OpenCopy,
     data: &Path,
@@ -56,7 +56,9 @@ pub async fn inspect(
     let mut tell = |told: Told<'_>| match told {
         Told::Stage(stage) => progress.stage(stage),
         Told::Rows(rows) => progress.rows(rows as u64),
-        Told::Finding(finding) if finding.kind == Kind::ContentDamaged && finding.table == "content" => {
+        Told::Finding(finding)
+            if matches!(finding.kind, Kind::ContentDamaged | Kind::ContentMissing) && finding.table == "content" =>
+        {
             rotten.push(finding.clone());
         }
         Told::Finding(finding) => progress.print(&finding.to_string()),

@@ -386,6 +386,7 @@ async fn a_stopped_drive_is_backed_up_too_and_a_damaged_backup_is_refused() {
     let damaged = run(damaged);
     assert_eq!((damaged.code, backups(&to).len()), (Some(1), 2), "{damaged:?}");
     assert!(damaged.out.contains("large"), "{damaged:?}");
-    let partly = run(restore(&to, &scratch.path().join("partly")));
-    assert!(partly.code == Some(1) && partly.out.contains("large"), "{partly:?}");
+    // The older one has what was lost.
+    let whole = run(restore(&to, &scratch.path().join("whole")));
+    whole.is_done();
 }

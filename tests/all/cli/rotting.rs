@@ -268,3 +268,37 @@ async fn a_table_that_rots_on_the_drive_does_not_push_the_sound_one_out() {
     assert_eq!(restored.code, Some(1), "{restored:?}");
     assert_eq!(server.terminate(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_is_gone_from_the_drive_is_taken_from_an_earlier_backup() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    put(&server, "photo", tree::bytes(600_000, 1)).await;
+    put(&server, "other", tree::bytes(300_000, 2)).await;
+    run("backup", &to, &data, &[]).is_done();
+    let sound = fs::read(content(&to)).unwrap();
+    let photo = large(&data, 600_000).remove(0);
+    // With its folder, too.
+    for (made, gone) in [(2, photo.as_path()), (3, photo.parent().unwrap())] {
+        if gone.is_dir() {
+            fs::remove_dir_all(gone).unwrap()
+        } else {
+            fs::remove_file(gone).unwrap()
+        }
+        let more = if made == 2 { &["--keep", "1"][..] } else { &["--keep", "1", "--verify"] };
+        let backup = run("backup", &to, &data, more);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
+        assert!(backup.out.contains("/photo") && backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+        assert!(fs::read(content(&to)).unwrap() == sound);
+        let again = scratch.path().join("again");
+        run("restore", &to, &again, &[]).is_done();
+        fs::remove_dir_all(&again).unwrap();
+    }
+    // Where no backup has it, it is named.
+    let backup = run("backup", &elsewhere.path().join("others"), &data, &[]);
+    assert!(backup.code == Some(1) && backup.out.contains("/photo"), "{backup:?}");
+    assert!(!backup.out.contains("which was taken"), "{backup:?}");
+    assert_eq!(server.terminate(), Some(0));
+}
