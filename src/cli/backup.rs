@@ -171,7 +171,10 @@ impl Backup {
         }
         let heal = Heal { data: &data, partial: &partial, complete: &complete, tables: &copy.tables };
         let (summary, damaged) = self.check(&copy, &heal, (&sample, &bring.doubts), &mut progress).await?;
-        let damaged = damaged || unread + rotten > 0;
+        for (folder, error) in &bring.unlisted {
+            progress.print(&format!("{} cannot be listed on the drive: {error}", folder.display()));
+        }
+        let damaged = damaged || unread + rotten + bring.unlisted.len() > 0;
         copy.close().await;
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();

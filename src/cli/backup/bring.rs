@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Result, digest, of};
+use super::{BackupFailed, Result, digest, of};
 
 /// Copies that share one sync, before they get their names.
 const FILES: usize = 1_000;
@@ -26,6 +26,8 @@ pub struct Bring {
     pub differing: Vec<PathBuf>,
     /// Content files, by name, of which the drive's own is not known to be the right one.
     pub doubts: BTreeMap<PathBuf, Doubt>,
+    /// Folders of content, by name, that cannot be listed on the drive.
+    pub unlisted: BTreeMap<PathBuf, BackupFailed>,
 }
 
 /// Why a content file has to be held to its row.
@@ -49,12 +51,12 @@ impl Bring {
     pub fn one(&mut self, earlier: Option<&Path>, from: &[PathBuf], name: &Path, size: u64) -> Result<()> {
         let to = self.to.join(name);
         // A file bears its name only once it is whole and durable.
-        if self.copied.contains(&temporary(&to)) || is_as(&to, from, size)? {
+        if self.copied.contains(&temporary(&to)) || is_as(&to, from, size) {
             return Ok(());
         }
         super::remove(&to)?;
         if let Some(earlier) = earlier
-            && self.is_same(earlier, from, name, size)?
+            && self.is_same(earlier, from, name, size)
             // Where links are not known, it is copied once more.
             && fs::hard_link(earlier, &to).is_ok()
         {
@@ -82,12 +84,12 @@ impl Bring {
         Ok(())
     }
 
-    fn is_same(&mut self, earlier: &Path, from: &[PathBuf], name: &Path, size: u64) -> Result<bool> {
-        let is_same = is_as(earlier, from, size)?;
-        if !is_same && is_there(earlier, size)? {
+    fn is_same(&mut self, earlier: &Path, from: &[PathBuf], name: &Path, size: u64) -> bool {
+        let is_same = is_as(earlier, from, size);
+        if !is_same && is_there(earlier, size) {
             self.doubts.insert(name.to_owned(), Doubt::Differs(earlier.to_owned()));
         }
-        Ok(is_same)
+        is_same
     }
 
     fn link_or_copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
@@ -139,24 +141,24 @@ fn temporary(to: &Path) -> PathBuf {
 }
 
 /// Whether the same file is there. One of another time is read: whoever changed it by mistake kept its size, perhaps.
-fn is_as(path: &Path, from: &[PathBuf], size: u64) -> Result<bool> {
-    if !is_there(path, size)? {
-        return Ok(false);
+fn is_as(path: &Path, from: &[PathBuf], size: u64) -> bool {
+    if !is_there(path, size) {
+        return false;
     }
-    let Some(from) = from.iter().find(|from| from.is_file()) else { return Ok(true) };
+    let Some(from) = from.iter().find(|from| from.is_file()) else { return true };
     match has_time(path, from) {
-        Ok(true) => return Ok(true),
-        Ok(false) => {}
+        Ok(true) => return true,
         // It was just removed from the drive: the rows will not name it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return of(from, Err(error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+        // What cannot be looked at is read, and that tells.
+        Ok(false) | Err(_) => {}
     }
     // What cannot be read is not the same.
     let is_same = matches!((digest(path), digest(from)), (Ok(one), Ok(other)) if one == other);
     if is_same {
         let _ = keep_time(from, path);
     }
-    Ok(is_same)
+    is_same
 }
 
 /// Whether all of it can be read, or it is gone.
@@ -179,13 +181,9 @@ pub fn keep_time(from: &Path, to: &Path) -> io::Result<()> {
     File::options().write(true).open(to)?.set_modified(modified)
 }
 
-/// Whether a file of this size is there.
-fn is_there(path: &Path, size: u64) -> Result<bool> {
-    match fs::symlink_metadata(path) {
-        Ok(found) => Ok(found.is_file() && found.len() == size),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => of(path, Err(error)),
-    }
+/// Whether a file of this size is there. One that cannot be looked at is not: it is brought anew.
+fn is_there(path: &Path, size: u64) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == size)
 }
 
 /// Makes a folder that only this user can look into; one that is there is fine.

@@ -36,7 +36,7 @@ impl Contents<'_> {
         make(&self.bring.to.join(CONTENT).join(NEW))?;
         for folder in folders(&self.data.join(CONTENT))? {
             make(&self.bring.to.join(CONTENT).join(&folder))?;
-            for id in ids(&self.data.join(CONTENT).join(&folder))? {
+            for id in self.listed(&folder) {
                 self.one(id)?;
             }
         }
@@ -49,7 +49,7 @@ impl Contents<'_> {
         let mut sample = Sample::default();
         // IMPORTANT: staged files first: one that gets its place meanwhile is then found in one list or the other.
         let mut staged: BTreeMap<String, Vec<FileId>> = BTreeMap::new();
-        for id in ids(&self.data.join(CONTENT).join(NEW))? {
+        for id in self.listed(NEW) {
             staged.entry(folder_of(id)).or_default().push(id);
         }
         let mut all: Vec<String> = folders(&self.data.join(CONTENT))?;
@@ -61,7 +61,7 @@ impl Contents<'_> {
             let here = self.bring.to.join(CONTENT).join(&folder);
             make(&here)?;
             let mut found = staged.remove(&folder).unwrap_or_default();
-            found.extend(ids(&self.data.join(CONTENT).join(&folder))?);
+            found.extend(self.listed(&folder));
             found.sort_unstable_by_key(|id| id.0);
             found.dedup();
             let mut wanted = HashSet::new();
@@ -84,6 +84,16 @@ impl Contents<'_> {
             }
         }
         Ok(sample)
+    }
+
+    /// The files in a folder of the drive's content. One that cannot be listed is noted, and keeps nothing else from
+    /// the backup: what the rows name of it is looked for by name later.
+    fn listed(&mut self, folder: &str) -> Vec<FileId> {
+        let name = Path::new(CONTENT).join(folder);
+        ids(&self.data.join(&name)).unwrap_or_else(|error| {
+            self.bring.unlisted.insert(name, error);
+            Vec::new()
+        })
     }
 
     fn one(&mut self, id: FileId) -> Result<()> {

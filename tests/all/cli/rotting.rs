@@ -302,3 +302,51 @@ async fn content_that_is_gone_from_the_drive_is_taken_from_an_earlier_backup() {
     assert!(!backup.out.contains("which was taken"), "{backup:?}");
     assert_eq!(server.terminate(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_listed_keeps_nothing_else_from_the_backup() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    for size in [300_000, 400_000, 500_000] {
+        put(&server, &format!("f{size}"), tree::bytes(size, 1)).await;
+    }
+    assert_eq!(server.terminate(), Some(0));
+    let lost = large(&data, 500_000).remove(0).parent().unwrap().to_owned();
+    let name = lost.strip_prefix(&data).unwrap().to_owned();
+    let within = fs::read_dir(&lost).unwrap().count();
+    let aside = scratch.path().join("aside");
+    // A link to itself leads nowhere, as a folder that the disk cannot read.
+    let spoil = || {
+        fs::rename(&lost, &aside).unwrap();
+        std::os::unix::fs::symlink(&lost, &lost).unwrap();
+    };
+    let mend = || {
+        fs::remove_file(&lost).unwrap();
+        fs::rename(&aside, &lost).unwrap();
+    };
+    spoil();
+    let backup = run("backup", &to, &data, &[]);
+    assert_eq!((backup.code, backups(&to).len()), (Some(1), 1), "{backup:?}");
+    assert!(backup.out.contains(&format!("{} cannot be listed on the drive: ", name.display())), "{backup:?}");
+    assert!(backup.out.contains("f500000"), "{backup:?}");
+    assert_eq!(large(&backups(&to)[0], 300_000).len(), 3 - within);
+    // Once an earlier backup has what is in it, that is taken.
+    mend();
+    run("backup", &to, &data, &[]).is_done();
+    spoil();
+    let backup = run("backup", &to, &data, &[]);
+    assert_eq!((backup.code, backups(&to).len()), (Some(1), 3), "{backup:?}");
+    assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+    let again = scratch.path().join("again");
+    run("restore", &to, &again, &[]).is_done();
+    assert_eq!(large(&again, 300_000).len(), 3);
+    mend();
+    // What cannot be looked at in an earlier backup is brought anew.
+    let earlier = backups(&to)[1].join(&name);
+    fs::remove_dir_all(&earlier).unwrap();
+    std::os::unix::fs::symlink(&earlier, &earlier).unwrap();
+    run("backup", &to, &data, &[]).is_done();
+    assert_eq!(large(&backups(&to)[3], 300_000).len(), 3);
+}
