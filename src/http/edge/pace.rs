@@ -54,15 +54,17 @@ impl Stall {
 
     /// Ready when it has lasted too long.
     pub fn poll_end(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<()> {
-        loop {
-            ready!(self.look.as_mut().poll(cx));
-            let idle = if memory.is_short() { self.idle.min(SHORT) } else { self.idle };
-            if self.lasted() >= idle {
-                return Poll::Ready(());
-            }
-            let next = self.idle.saturating_sub(self.lasted()).clamp(Duration::from_millis(1), LOOK);
-            self.look.as_mut().reset(Instant::now() + next);
-        }
+        while !ready!(self.poll_look(cx, memory)) {}
+        Poll::Ready(())
+    }
+
+    /// Ready every second, and at the end: whether it has lasted too long. To be called until it is pending.
+    pub fn poll_look(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<bool> {
+        ready!(self.look.as_mut().poll(cx));
+        let idle = if memory.is_short() { self.idle.min(SHORT) } else { self.idle };
+        let next = self.idle.saturating_sub(self.lasted()).clamp(Duration::from_millis(1), LOOK);
+        self.look.as_mut().reset(Instant::now() + next);
+        Poll::Ready(self.lasted() >= idle)
     }
 }
 

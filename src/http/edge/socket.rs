@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -83,25 +84,39 @@ impl Socket {
         if std::mem::take(&mut self.resets) { self.stream.set_linger(None) } else { Ok(()) }
     }
 
-    /// Ends a write that goes on too long without a byte, or with too few of them.
-    fn hurry(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    /// Ends a write of these bytes that goes on too long without one of them, or with too few.
+    fn hurry(&mut self, cx: &mut Context<'_>, buf: &[u8], written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.unsent = true;
         if let Poll::Ready(written) = written {
-            let Some(stall) = self.stall.take() else {
-                self.sent += *written.as_ref().unwrap_or(&0) as u64;
-                return Poll::Ready(written);
-            };
-            self.slot.set_stalled(false);
-            self.sent += *written.as_ref().unwrap_or(&0) as u64;
-            self.stalled += stall.lasted();
-            return Poll::Ready(if self.is_slow() { Err(stalled()) } else { written });
+            return Poll::Ready(self.went_on(written));
         }
-        let Self { patience, slot, stall, .. } = self;
+        let Self { stream, patience, slot, stall, .. } = self;
         let stall = stall.get_or_insert_with(|| {
             slot.set_stalled(true);
             Stall::begin(patience.limits.write_idle)
         });
-        stall.poll_end(cx, &patience.memory).map(|()| Err(stalled()))
+        while let Poll::Ready(ended) = stall.poll_look(cx, &patience.memory) {
+            // The system tells of room only when a third of its buffer is free, which may have megabytes; it takes
+            // bytes as soon as the client has taken some.
+            match rustix::io::write(&*stream, buf) {
+                Ok(taken) if taken > 0 => return Poll::Ready(self.went_on(Ok(taken))),
+                Err(error) if error != Errno::AGAIN && error != Errno::INTR => {
+                    return Poll::Ready(self.went_on(Err(error.into())));
+                }
+                _ if ended => return Poll::Ready(Err(stalled())),
+                _ => {}
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The end of a write, and of a stall if there was one.
+    fn went_on(&mut self, written: io::Result<usize>) -> io::Result<usize> {
+        self.sent += *written.as_ref().unwrap_or(&0) as u64;
+        let Some(stall) = self.stall.take() else { return written };
+        self.slot.set_stalled(false);
+        self.stalled += stall.lasted();
+        if self.is_slow() { Err(stalled()) } else { written }
     }
 
     /// Whether the client has taken too little for the time that it was waited for.
@@ -133,7 +148,7 @@ impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.guard_end()?;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.hurry(cx, written)
+        self.hurry(cx, buf, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -162,7 +177,8 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         self.guard_end()?;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.hurry(cx, written)
+        let first = bufs.iter().find(|buf| !buf.is_empty());
+        self.hurry(cx, first.map_or(&[], |buf| &**buf), written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rowdrive::http::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::site::bytes;
@@ -104,6 +104,28 @@ async fn a_slow_body_is_refused_and_stores_nothing() {
     }
     assert!(live.site.names("/v1/fs/").await.is_empty());
     assert!(live.site.content_files(0).await.is_empty());
+}
+
+/// The system takes megabytes at once and asks for more only when a third of them is gone: a client that takes a little
+/// all the time must not be thought to take nothing meanwhile.
+#[tokio::test]
+async fn who_reads_slowly_and_steadily_is_not_cut_off() {
+    let idle = Duration::from_secs(3);
+    let live = live_with(Limits { write_idle: idle, body_grace: idle, ..Limits::default() }).await;
+    let content = bytes(12_000_000);
+    live.site.put("/v1/fs/large", content.clone()).await.is(201);
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(128 << 10).unwrap();
+    let mut socket = socket.connect(live.address).await.unwrap();
+    let request = b"GET /v1/fs/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut answer = vec![0; 100 * (16 << 10)];
+    for piece in answer.chunks_mut(16 << 10) {
+        timeout(LONG, socket.read_exact(piece)).await.unwrap().expect("the server goes on");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    timeout(LONG, socket.read_to_end(&mut answer)).await.unwrap().expect("the server goes on");
+    assert!(answer.ends_with(&content), "{} bytes", answer.len());
 }
 
 #[tokio::test]
