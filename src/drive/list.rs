@@ -44,6 +44,14 @@ impl Drive {
     }
 }
 
+impl Node {
+    /// Where a listing that has come to this entry goes on.
+    pub fn place(&self) -> Option<Bytes> {
+        let (_, name) = self.path().split()?;
+        Some(if self.is_directory() { dir::directory_qualifier(&name) } else { dir::file_qualifier(&name) })
+    }
+}
+
 impl Drive {
     /// A page of a directory's row as readers take it, fenced by `cf:id` and `cf:state`.
     async fn page(&self, ask: &PageAsk) -> Result<Page> {

@@ -52,7 +52,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let permit = respond::permit(&app, ask.limit).await?;
     let found = app.drive.files(&ask).await.map_err(under_missing)?;
-    let found = respond::cut(found, |node| place(node, ask.clock));
+    let found = respond::cut(found, ask.limit, |node| place(node, ask.clock));
     let next = found.next.map(|(time, id)| scope.seal(&encode(time, id)));
     respond::page(None, &found.nodes, next, &uri, permit)
 }

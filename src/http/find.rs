@@ -45,7 +45,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
     let permit = respond::permit(&app, limit).await?;
     let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
-    let found = respond::cut(found, place);
+    let found = respond::cut(found, limit, place);
     let next = found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
     respond::page(None, &found.nodes, next, &uri, permit)
 }

@@ -9,13 +9,14 @@ use futures_util::stream;
 use super::cursor::Scope;
 use super::extract::Params;
 use super::problem::{Problem, Result};
+use super::respond::Room;
 use super::{App, entry, respond};
 use crate::budget::Permit;
 use crate::drive::{Drive, DriveError, Kind, ListAsk, Listing, Node};
 use crate::schema::DrivePath;
 use crate::schema::path::NAME_BYTES;
 
-/// Entries read at a time by a whole listing.
+/// Entries read at a time.
 const PAGE: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,10 +113,27 @@ async fn page(app: &App, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str
         Some(Kind::Directory) => Some("directory"),
     });
     ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
-    ask.limit = ask.limit.min(respond::most_below(path));
     let permit = respond::permit(app, ask.limit).await?;
-    let listing = app.drive.list(path, &ask).await.map_err(Problem::reading)?;
+    let listing = read(&app.drive, path, &ask).await.map_err(Problem::reading)?;
     respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)), uri, permit)
+}
+
+/// As many entries as a page has room for, read in turns: what is read and does not fit is little.
+async fn read(drive: &Drive, path: &DrivePath, ask: &ListAsk) -> std::result::Result<Listing, DriveError> {
+    let mut room = Room::new(ask.limit, Some(path));
+    let mut listing = Listing { nodes: Vec::new(), next: ask.after.clone() };
+    while listing.nodes.len() < ask.limit {
+        let limit = (ask.limit - listing.nodes.len()).min(PAGE).min(room.most_below(path));
+        let turn = drive.list(path, &ListAsk { after: listing.next.take(), limit, ..ask.clone() }).await?;
+        let fits = room.fill(&turn.nodes);
+        let is_full = fits < turn.nodes.len();
+        listing.nodes.extend(turn.nodes.into_iter().take(fits));
+        listing.next = if is_full { listing.nodes.last().and_then(Node::place) } else { turn.next };
+        if is_full || listing.next.is_none() {
+            break;
+        }
+    }
+    Ok(listing)
 }
 
 /// A position is a kind and a name.
@@ -146,11 +164,10 @@ enum State {
 
 /// The whole directory, page by page. The first page is read before the status is sent; an error later breaks
 /// the connection, so that what was cut is seen to be.
-async fn whole(app: &App, path: DrivePath, mut ask: ListAsk, format: Format) -> Result<Response> {
-    ask.limit = ask.limit.min(respond::most_below(&path));
+async fn whole(app: &App, path: DrivePath, ask: ListAsk, format: Format) -> Result<Response> {
     let permit = respond::permit(app, ask.limit).await?;
     let drive = app.drive.clone();
-    let first = drive.list(&path, &ask).await.map_err(Problem::reading)?;
+    let first = read(&drive, &path, &ask).await.map_err(Problem::reading)?;
     let walk = Walk { drive, path, ask, format, count: 0, state: State::Page(first, permit) };
     let body = Body::from_stream(stream::try_unfold(walk, Walk::next));
     let headers = [
@@ -167,7 +184,7 @@ impl Walk {
             State::Page(listing, permit) => (listing, permit),
             State::Ahead => {
                 let permit = self.drive.memory().take(respond::bytes(self.ask.limit)).await;
-                let listing = self.drive.list(&self.path, &self.ask).await.inspect_err(|error| {
+                let listing = read(&self.drive, &self.path, &self.ask).await.inspect_err(|error| {
                     tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was broken off");
                 })?;
                 (listing, permit)

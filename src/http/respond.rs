@@ -13,25 +13,24 @@ use crate::budget::Permit;
 use crate::drive::{Found, Node};
 use crate::schema::DrivePath;
 
-/// About how many bytes an entry has, but for its path.
-const ENTRY: usize = 400;
-/// Bytes of a page, about: one that would be longer ends early, with a `next`.
+/// Bytes of an entry, but for its texts: no less than it has.
+const ENTRY: usize = 350;
+/// Bytes of a page, but for its entries and its path.
+const FRAME: usize = 1 << 10;
+/// Bytes that a page has for each entry that was asked for: more than most take.
+const USUAL: usize = 1 << 10;
+/// Bytes of the shortest page: the longest entry fits.
+const LEAST: usize = 20 << 10;
+/// Bytes of the longest page.
 const PAGE: usize = 8 << 20;
-/// Bytes of a usual path.
-const PATH: usize = 100;
 
 pub fn json(value: &impl Serialize) -> Result<Response> {
     json_of(value, ENTRY, None)
 }
 
-/// About how many bytes an entry takes; its path is there whole, and its last name once more.
-const fn bytes_of(path: usize) -> usize {
-    ENTRY + 2 * path
-}
-
-/// Bytes of memory for a page of so many entries.
+/// Bytes of memory for a page of so many entries. A page that would be longer ends early, with a `next`.
 pub fn bytes(entries: usize) -> usize {
-    entries.saturating_mul(bytes_of(PATH)).min(PAGE)
+    entries.saturating_mul(USUAL).clamp(LEAST, PAGE)
 }
 
 /// Memory for a page of so many entries.
@@ -39,24 +38,63 @@ pub async fn permit(app: &App, entries: usize) -> Result<Permit> {
     memory::take(app, bytes(entries)).await
 }
 
-/// How many entries of this directory a page has room for.
-pub fn most_below(path: &DrivePath) -> usize {
-    (PAGE / bytes_of(path.as_str().len() + PATH / 2)).max(1)
-}
-
-/// How many of these entries a page has room for: one at least.
-fn fitting(nodes: &[Node]) -> usize {
-    let mut bytes = 0;
-    let fits = |node: &&Node| {
-        bytes += bytes_of(node.path().as_str().len());
-        bytes <= PAGE
+/// Bytes of a text in JSON, without its quotes.
+fn escaped(text: &str) -> usize {
+    let of = |byte| match byte {
+        b'"' | b'\\' => 2,
+        0..b' ' => 6,
+        _ => 1,
     };
-    nodes.iter().take_while(fits).count().max(1)
+    text.bytes().map(of).sum()
 }
 
-/// What a page has room for. Cut short, it goes on behind the place of the last one shown.
-pub fn cut<K>(mut found: Found<K>, place: impl Fn(&Node) -> Option<K>) -> Found<K> {
-    let fits = fitting(&found.nodes);
+/// Bytes that an entry takes at most.
+fn bytes_of(node: &Node) -> usize {
+    let (mime, creator) = match node {
+        Node::File { entry, .. } => (entry.attributes.mime.as_str(), &entry.attributes.creator),
+        Node::Directory { entry, .. } => ("", &entry.creator),
+    };
+    let path = node.path();
+    ENTRY + [path.as_str(), path.last(), mime, creator].map(escaped).iter().sum::<usize>()
+}
+
+/// What is left of a page.
+pub struct Room {
+    left: usize,
+    empty: bool,
+}
+
+impl Room {
+    /// For a page of so many entries; `path` is the directory's, if it lists one.
+    pub fn new(entries: usize, path: Option<&DrivePath>) -> Self {
+        let frame = FRAME + path.map_or(0, |path| escaped(path.as_str()));
+        Self { left: bytes(entries).saturating_sub(frame), empty: true }
+    }
+
+    /// How many entries of this directory may have room.
+    pub fn most_below(&self, path: &DrivePath) -> usize {
+        (self.left / (ENTRY + path.as_str().len())).max(1)
+    }
+
+    /// How many of these entries come next: of a page one at least.
+    pub fn fill(&mut self, nodes: &[Node]) -> usize {
+        let mut fits = 0;
+        for node in nodes {
+            let bytes = bytes_of(node);
+            if bytes > self.left && !self.empty {
+                break;
+            }
+            self.left = self.left.saturating_sub(bytes);
+            self.empty = false;
+            fits += 1;
+        }
+        fits
+    }
+}
+
+/// What a page of so many entries has room for. Cut short, it goes on behind the place of the last one shown.
+pub fn cut<K>(mut found: Found<K>, entries: usize, place: impl Fn(&Node) -> Option<K>) -> Found<K> {
+    let fits = Room::new(entries, None).fill(&found.nodes);
     if fits < found.nodes.len() {
         found.nodes.truncate(fits);
         found.next = found.nodes.last().and_then(place).or(found.next);
@@ -73,9 +111,9 @@ pub fn page(
     permit: Permit,
 ) -> Result<Response> {
     let link = next.as_ref().map(|cursor| headers::value(next_link(uri, cursor))).transpose()?;
-    let bytes: usize = nodes.iter().map(|node| bytes_of(node.path().as_str().len())).sum();
+    let bytes = FRAME + path.map_or(0, |path| escaped(path.as_str())) + nodes.iter().map(bytes_of).sum::<usize>();
     let page = Page { path: path.map(DrivePath::as_str), entries: Entries(nodes), next };
-    let mut response = json_of(&page, ENTRY + bytes, Some(permit))?;
+    let mut response = json_of(&page, bytes, Some(permit))?;
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);
     }
@@ -116,24 +154,48 @@ fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::DirId;
-    use crate::schema::Timestamp;
-    use crate::schema::dir;
+    use crate::schema::file::{Attributes, Digest, Location};
+    use crate::schema::{DirId, FileId, Place, Timestamp, dir};
+
+    fn file(path: &str, text: &str) -> Node {
+        let attributes = Attributes {
+            size: u64::MAX,
+            mime: text.to_owned(),
+            creator: text.to_owned(),
+            modified: Timestamp::from_ms(253_402_300_799_999),
+            added: Timestamp::from_ms(-2_177_452_800_000),
+            digest: Digest([255; 32]),
+            location: Location::Inline,
+        };
+        let entry = dir::Entry { id: FileId::random(), place: Place::CREATED, attributes };
+        Node::File { path: DrivePath::parse(path).unwrap(), entry }
+    }
+
+    #[test]
+    fn an_entry_takes_no_more_than_was_thought() {
+        let long = "/\"".to_owned() + &["\\\"".repeat(127); 15].join("/");
+        let texts = ["", "a", "\u{1}\t\"\\\u{7f}é照", &"\"".repeat(255)];
+        for node in texts.iter().flat_map(|text| [file("/a", text), file(&long, text)]) {
+            let json = serde_json::to_string(&super::super::entry::view(&node)).unwrap();
+            // A comma follows.
+            assert!(json.len() < bytes_of(&node), "{} of {}: {json}", json.len(), bytes_of(&node));
+            assert!(bytes_of(&node) + FRAME + escaped(&long) <= LEAST);
+        }
+    }
 
     #[test]
     fn a_page_is_bounded_in_bytes() {
-        let node = |len: usize| {
-            let names = "/".to_owned() + &vec!["x".repeat(200); len / 200].join("/");
-            let entry = dir::DirEntry { id: DirId::ROOT, creator: String::new(), created: Timestamp::from_ms(0) };
-            Node::Directory { path: DrivePath::parse(&names).unwrap(), entry }
-        };
-        let short = vec![node(200); 9_000];
-        assert_eq!(fitting(&short), short.len());
-        let long = vec![node(4_000); 3_000];
-        let fits = fitting(&long);
-        assert!((500..1_500).contains(&fits), "{fits}");
-        assert_eq!(most_below(&DrivePath::root()), PAGE / (ENTRY + PATH + 2));
-        assert!(most_below(long[0].path()) < 1_100);
+        let filled = |entries: usize, node: Node| Room::new(entries, None).fill(&vec![node; entries]);
+        assert_eq!(filled(1, file("/a", "")), 1);
+        assert_eq!(filled(5_000, file(&format!("/{}", "a".repeat(200)), "image/jpeg")), 5_000);
+        let long = file(&format!("/{}", "a".repeat(200)), &"\"".repeat(255));
+        let many = filled(1_000, long.clone());
+        assert!(many * bytes_of(&long) < bytes(1_000) && (400..1_000).contains(&many), "{many}");
+        assert!(filled(10_000, long.clone()) * bytes_of(&long) < PAGE);
+        let mut room = Room::new(1_000, Some(long.path()));
+        let first = room.fill(&vec![long.clone(); 300]);
+        assert_eq!(first + room.fill(&vec![long.clone(); 700]), many);
+        assert_eq!((room.fill(&[long]), room.most_below(&DrivePath::root())), (0, 2));
     }
 
     #[test]
@@ -146,9 +208,9 @@ mod tests {
         let nodes: Vec<_> = (0..3_000).map(node).collect();
         let last = |found: &Found<String>| found.nodes.last().unwrap().path().to_string();
         let place = |node: &Node| Some(node.path().to_string());
-        let whole = cut(Found { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, place);
+        let whole = cut(Found { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, 10, place);
         assert_eq!((whole.nodes.len(), whole.next.as_deref()), (10, Some("after")));
-        let short = cut(Found { nodes: nodes.clone(), next: None }, place);
+        let short = cut(Found { nodes: nodes.clone(), next: None }, nodes.len(), place);
         assert!(short.nodes.len() < nodes.len() && short.next == Some(last(&short)));
     }
 

@@ -261,3 +261,34 @@ async fn a_directory_without_its_slash_is_redirected() {
         assert!(refused.header("location").is_none());
     }
 }
+
+/// Names, creators and types as long as they may be, and all of it doubled by JSON.
+#[tokio::test]
+async fn a_page_of_long_entries_ends_early_and_none_is_lost() {
+    const MANY: usize = 60;
+    let site = Site::new().await;
+    let creator = format!("Basic {}IiI6", "IiIi".repeat(84));
+    let mime = format!("text/{}", "x".repeat(250));
+    let headers = [("authorization", creator.as_str()), ("content-type", mime.as_str())];
+    for n in 0..MANY {
+        let target = format!("/v1/fs/d/a{n:02}{}", "%5C".repeat(252));
+        site.send("PUT", &target, &headers, "x").await.is(201);
+    }
+    let all = site.names("/v1/fs/d/").await;
+    assert_eq!(all.len(), MANY);
+    for base in ["/v1/fs/d/?", "/v1/files?order=asc&", "/v1/find?name=A*&"] {
+        let (mut seen, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let page = site.get(&format!("{base}limit={MANY}{cursor}")).await.is(200);
+            assert!(page.body.len() <= MANY << 10, "{base}: {} bytes", page.body.len());
+            seen.extend(page.names());
+            pages += 1;
+            let Some(next) = page.next() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        seen.sort();
+        assert_eq!((&seen, pages > 1), (&all, true), "{base}");
+    }
+    let lines = site.send("GET", "/v1/fs/d/", &[("accept", "application/x-ndjson")], "").await.is(200);
+    assert_eq!(lines.text().lines().count(), MANY + 1);
+}
