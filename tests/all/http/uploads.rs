@@ -268,6 +268,24 @@ async fn a_date_pins_the_version_that_has_it() {
     site.send("DELETE", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "").await.is(204);
 }
 
+/// `Last-Modified` never lies in the future (RFC 9110 section 8.8.2.1), so a date from there is soon outdated.
+#[tokio::test]
+async fn a_file_from_the_future_is_replaced_by_its_own_date_and_by_no_earlier_one() {
+    let site = Site::new().await;
+    let made = site.put("/v1/fs/f?modified=2199-12-31T00:00:00Z", "1").await.is(201);
+    let told = site.get("/v1/fs/f").await.header("last-modified").unwrap().to_owned();
+    assert!(!told.contains("2199"), "{told}");
+    let since = |date| [("if-unmodified-since", date)];
+    site.send("PUT", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "2")
+        .await
+        .problem(412, "precondition-failed");
+    let own = since("Tue, 31 Dec 2199 00:00:00 GMT");
+    site.send("PUT", "/v1/fs/f?modified=2199-12-31T00:00:00Z", &own, "2").await.is(200);
+    let old = [("if-match", made.header("etag").unwrap())];
+    site.send("PUT", "/v1/fs/f", &old, "3").await.problem(412, "precondition-failed");
+    assert_eq!(site.get("/v1/fs/f").await.text(), "2");
+}
+
 #[tokio::test]
 async fn preconditions_hold_at_the_commit_whatever_comes_while_the_body_is_sent() {
     let date = "Fri, 02 Jan 2026 03:04:05 GMT";
