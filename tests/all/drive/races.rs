@@ -195,7 +195,7 @@ async fn a_version_that_was_named_is_the_only_one_that_is_changed() {
 async fn of_many_who_replace_one_file_all_come_to_it() {
     let world = World::with_patience(Duration::from_secs(60), &[Op::Put("/d/f", 1)]).await;
     // All of them read before one of them commits.
-    world.store.reading(|_| tokio::task::yield_now());
+    world.store.before(|_| tokio::task::yield_now());
     let puts = (0..64).map(|n| {
         let drive = world.drive.clone();
         tokio::spawn(async move { put(&drive, "/d/f", 2 + n, Condition::default()).await })
