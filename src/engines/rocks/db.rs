@@ -194,6 +194,7 @@ impl Db {
         let families = spoilt.families(tuning, specs.tables().iter().filter(|table| specs.is_made(&table.name)));
         let raw = Raw::open_cf_descriptors_read_only(&options, dir, families, false).map_err(|e| open_error(dir, e))?;
         spoilt.compare(&raw);
+        spoilt.read_again(&raw, &|| true);
         Ok(Self::new(raw, lock, true, spoilt))
     }
 

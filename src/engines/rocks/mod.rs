@@ -169,6 +169,7 @@ impl Rocks {
         let tuning = Tuning::new(options.memory).with_disk(dir).with_handles(dir, handles());
         let (opened, cramped) = Db::open(dir, lock, &tuning, &specs)?;
         let rocks = Self::start(opened, specs, tuning, space, skip)?;
+        rocks.read_damaged_again()?;
         let bare = cramped || !space::keep_ballast(dir);
         Ok(Self { flushes: Flushes::new(cramped, bare), ..rocks })
     }

@@ -2,13 +2,15 @@
 //!
 //! RocksDB takes no write any more once a compaction has met damage, and after the next start it compacts the same
 //! tables again. So a family that is known to hold such a table is not compacted: it is read and written as before,
-//! and takes more room and time as it grows. What is known stays in the file `spoilt`; it is forgotten with the table.
+//! and takes more room and time as it grows. What is known stays in the file `spoilt`; it is forgotten with the table,
+//! or when a later start can read all of it: a disk may fail to read once what it reads well ever after.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 
 use rocksdb::ColumnFamilyDescriptor;
 
@@ -16,6 +18,7 @@ use super::Rocks;
 use super::db::{Db, Raw, family_name};
 use super::files;
 use super::options::Tuning;
+use super::scrub;
 use crate::table::store::Result;
 use crate::table::{StoreError, TableSpec};
 
@@ -110,6 +113,29 @@ impl Spoilt {
         }
     }
 
+    /// Reads the tables that are known once more, and forgets those of which all can be read. What `go_on` is for:
+    /// see [`scrub::reads_whole`].
+    pub fn read_again(&self, raw: &Raw, go_on: &dyn Fn() -> bool) {
+        let known = self.known().clone();
+        let live = if known.is_empty() { Vec::new() } else { raw.live_files().unwrap_or_default() };
+        for (number, family) in known {
+            let table = live.iter().find(|table| table.name.trim_start_matches('/') == file(number));
+            if table.is_some_and(|table| scrub::reads_whole(raw, table, go_on)) {
+                tracing::info!(table = file(number), family, "all of the table can be read again: it is not damaged");
+                self.forget(raw, number, &family);
+            }
+        }
+    }
+
+    fn forget(&self, raw: &Raw, number: u64, family: &str) {
+        let mut known = self.known();
+        known.remove(&number);
+        self.save(&known);
+        if self.dir.is_some() && !known.values().any(|other| other == family) {
+            compacted(raw, family, &COMPACTED);
+        }
+    }
+
     /// Takes note of the table in which an error says that it met damage, if it names one.
     pub fn note(&self, raw: &Raw, cause: &str) {
         let Some(number) = named(cause) else { return };
@@ -150,6 +176,20 @@ impl Rocks {
     /// Tables that are known to be damaged: their files, as `000012.sst`, and their column families, as `dir:sub`.
     pub fn damaged_tables(&self) -> Vec<(String, String)> {
         self.db.spoilt.list()
+    }
+
+    /// Reads the tables that are known to be damaged once more, on a thread of its own.
+    ///
+    /// Errors: `Failed` if there is none to be had.
+    pub(super) fn read_damaged_again(&self) -> Result<()> {
+        if self.db.spoilt.count() == 0 {
+            return Ok(());
+        }
+        let db = self.db.clone();
+        // Once all others have let go of it, nobody waits for more than that the folder is closed.
+        let read = move || db.spoilt.read_again(&db.raw, &|| Arc::strong_count(&db) > 1);
+        let started = Builder::new().name("read-again".into()).spawn(read);
+        started.map(drop).map_err(|e| StoreError::Failed(format!("no thread to read damaged tables: {e}")))
     }
 
     /// An answer; if it met a damaged table for the first time, that is noted.

@@ -112,3 +112,52 @@ async fn a_damaged_table_is_forgotten_when_it_is_gone() {
     }
     assert_eq!(fs::read_to_string(note).unwrap(), "no note");
 }
+
+/// A disk may fail to read once what it reads well ever after.
+#[tokio::test]
+async fn a_table_that_can_be_read_again_is_forgotten_and_its_family_compacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    for row in 0..20 {
+        commit(&rocks, changes(vec![changed(&row.to_string(), vec![put("c", "q", &long(row))])])).await;
+    }
+    rocks.flush();
+    let live = rocks.db.raw.live_files().unwrap();
+    let table = live.iter().find(|table| table.column_family_name == "t:c").unwrap().name.clone();
+    drop(rocks);
+    let note = dir.path().join("spoilt");
+    let number: u64 = table.trim_start_matches('/').trim_end_matches(".sst").parse().unwrap();
+    let said = format!(r#"{{"{number}":"t:c"}}"#);
+    fs::write(&note, &said).unwrap();
+    assert_eq!(Rocks::open_read_only(dir.path(), options()).unwrap().damaged_tables(), []);
+    assert_eq!(fs::read_to_string(&note).unwrap(), said, "who only reads changes nothing");
+    let rocks = open(dir.path()).await;
+    let begun = std::time::Instant::now();
+    while !rocks.damaged_tables().is_empty() {
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", rocks.damaged_tables());
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(tables(&rocks).await, 12);
+    let family = rocks.db.family("t", "c").unwrap();
+    let files = rocks.db.raw.property_int_value_cf(&family, "rocksdb.num-files-at-level0").unwrap().unwrap();
+    assert!(files < 4, "{files}");
+    assert_eq!(fs::read_to_string(note).unwrap(), "{}");
+}
+
+/// A compaction reads it.
+#[tokio::test]
+async fn a_damaged_block_of_what_is_deleted_is_not_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = damaged(dir.path()).await;
+    let rocks = open(dir.path()).await;
+    let family = rocks.db.family("t", "c").unwrap();
+    rocks.db.raw.delete_range_cf(&family, [0_u8], [255_u8]).unwrap();
+    rocks.db.raw.flush_cf_opt(&family, &FlushOptions::default()).unwrap();
+    drop(family);
+    drop(rocks);
+    let said = format!(r#"{{"{}":"t:c"}}"#, table.trim_end_matches(".sst").parse::<u64>().unwrap());
+    fs::write(dir.path().join("spoilt"), said).unwrap();
+    let rocks = Rocks::open_read_only(dir.path(), options()).unwrap();
+    assert_eq!(rocks.damaged_tables(), [(table, "t:c".to_owned())]);
+    assert_eq!(value(&rocks, "7", "c", "q").await, None);
+}
