@@ -59,7 +59,11 @@ impl Server {
 
     /// As [`wait_for`](Self::wait_for), with the standard error that the command has.
     pub fn wait_for_with_log(mut command: Command, data: &Path) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        Self::found(command.stdout(Stdio::piped()).spawn().unwrap(), data)
+    }
+
+    /// A process that ends up being a server, once it serves.
+    pub fn found(mut child: Child, data: &Path) -> Self {
         let address = address(&mut child).expect("the server says where it listens");
         Self { child, address, data: data.to_owned(), _scratch: None }
     }

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rowdrive::drive::{Drive, Settings};
-use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::engines::rocks::{Folder, Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
@@ -15,6 +16,10 @@ use crate::cli::store_id::{self, Sides};
 
 /// The copy that a degraded start makes if it must; in `db/` if that is on another file system.
 const COPY: &str = "degraded";
+
+/// How long a folder is waited for that another process has: a backup of a stopped drive, or a check, ends. SIGTERM ends
+/// the wait, since nothing else is done about it yet.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Opened {
     pub rocks: Arc<Rocks>,
@@ -38,7 +43,8 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
         store_id::begin(data).map_err(apart)?;
     }
     free(data);
-    let rocks = Rocks::open(&data.join("db"), options);
+    let folder = Folder::take(&data.join("db"), PATIENCE);
+    let rocks = folder.and_then(|folder| Rocks::open_in(folder, options));
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;

@@ -1,13 +1,10 @@
 //! The open database: its column families, its folder's lock, and what its errors mean.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
 
 use rocksdb::{
     BottommostLevelCompaction, BoundColumnFamily, CompactOptions, DBRawIteratorWithThreadMode, DBRecoveryMode,
@@ -19,6 +16,7 @@ use super::closed;
 use super::degraded::{self, Left};
 use super::files;
 use super::keys;
+use super::lock::Folder;
 use super::logs::{self, Tail};
 use super::options::Tuning;
 use super::space;
@@ -33,11 +31,6 @@ pub(super) type Raw = DBWithThreadMode<MultiThreaded>;
 pub(super) type Family<'a> = Arc<BoundColumnFamily<'a>>;
 pub(super) type Snapshot<'a> = SnapshotWithThreadMode<'a, Raw>;
 pub(super) type Cells<'a> = DBRawIteratorWithThreadMode<'a, Raw>;
-
-/// How long a folder that is in use is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The file whose lock means that a process has the folder.
-const IN_USE: &str = "in-use";
 
 /// Why a read did not answer.
 #[derive(Debug)]
@@ -105,7 +98,7 @@ pub(super) struct Db {
     /// None if it was opened for reading.
     note: Option<closed::Note>,
     /// None in a folder that no process has ever opened for writing.
-    _lock: Option<File>,
+    _lock: Option<Folder>,
     _open: Sender<()>,
 }
 
@@ -129,10 +122,11 @@ impl Drop for Db {
 }
 
 impl Db {
-    /// Opens the database in a folder that is locked already and holds these tables.
+    /// Opens the database in a folder that holds these tables.
     ///
     /// Without room for tables of what the log holds, that stays in memory; tells whether it does.
-    pub fn open(dir: &Path, lock: File, tuning: &Tuning, specs: &Specs) -> Result<((Self, Closing), bool)> {
+    pub fn open(folder: Folder, tuning: &Tuning, specs: &Specs) -> Result<((Self, Closing), bool)> {
+        let dir = &folder.dir().to_owned();
         // A folder that is known to hold tables holds a database: making an empty one would hide the loss.
         let mut options = tuning.database(specs.tables().is_empty());
         if files::orphans(dir).map_err(|e| failed(dir, e))? {
@@ -168,7 +162,7 @@ impl Db {
         // has put another `CURRENT`, which the note does not fit.
         closed::forget(dir).map_err(|e| failed(dir, e))?;
         spoilt.compare(&raw);
-        let (mut db, closing) = Self::new(raw, Some(lock), false, spoilt);
+        let (mut db, closing) = Self::new(raw, Some(folder), false, spoilt);
         db.note = Some(closed::Note::of(dir));
         Ok(((db, closing), cramped))
     }
@@ -177,7 +171,7 @@ impl Db {
     pub fn open_degraded(
         dir: &Path,
         copy: &Path,
-        lock: Option<File>,
+        lock: Option<Folder>,
         tuning: &Tuning,
         specs: Option<&Specs>,
     ) -> Result<((Self, Closing), &'static str)> {
@@ -186,7 +180,7 @@ impl Db {
     }
 
     /// Opens the database of a folder as it is: with the tables that were made.
-    pub fn open_read_only(dir: &Path, lock: Option<File>, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
+    pub fn open_read_only(dir: &Path, lock: Option<Folder>, tuning: &Tuning, specs: &Specs) -> Result<(Self, Closing)> {
         let mut options = tuning.database(false);
         recover(dir, &mut options, specs)?;
         nothing_lost(dir, &options, specs)?;
@@ -198,7 +192,7 @@ impl Db {
         Ok(Self::new(raw, lock, true, spoilt))
     }
 
-    fn new(raw: Raw, lock: Option<File>, read_only: bool, spoilt: Spoilt) -> (Self, Closing) {
+    fn new(raw: Raw, lock: Option<Folder>, read_only: bool, spoilt: Spoilt) -> (Self, Closing) {
         let (open, closed) = channel();
         let (points, stopped) = (Points::default(), OnceLock::new());
         let db = Self { raw, points, read_only, spoilt, stopped, note: None, _lock: lock, _open: open };
@@ -302,41 +296,6 @@ pub(super) fn family_name(table: &str, family: &str) -> String {
     name.push(':');
     name.push_str(family);
     name
-}
-
-/// Makes the folder and takes it for this handle alone, until the file is dropped.
-///
-/// RocksDB has a lock of its own, but takes it after `tables.json` was read; another process may then have
-/// changed it.
-pub(super) fn take_folder(dir: &Path) -> Result<File> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join(IN_USE));
-    lock(dir, file.map_err(|e| failed(dir, e))?)
-}
-
-/// Takes the folder if any process has had it before, and makes nothing.
-pub(super) fn take_folder_as_it_is(dir: &Path) -> Result<Option<File>> {
-    match File::open(dir.join(IN_USE)) {
-        Ok(file) => Ok(Some(lock(dir, file)?)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(failed(dir, e)),
-    }
-}
-
-fn lock(dir: &Path, file: File) -> Result<File> {
-    // A process that is just ending may still have it, or a child that one has forked and that has not come to
-    // its own program yet.
-    let patience = Instant::now() + PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < patience => std::thread::sleep(PATIENCE / 50),
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Failed(format!("the folder {} is in use", dir.display())));
-            }
-            Err(TryLockError::Error(e)) => return Err(failed(dir, e)),
-        }
-    }
 }
 
 fn failed(dir: &Path, error: io::Error) -> StoreError {

@@ -11,6 +11,7 @@
 //! - [`logs`], [`fragments`], [`edits`]: what the logs hold before they are replayed: the end that a crash leaves, or
 //!   damage; [`closed`]: how long they were after an orderly end; [`zeros`]: what never reached the disk
 //! - [`degraded`]: what is left of a damaged store, for reading; [`spoilt`]: damaged tables of one that is written
+//! - [`opening`]: how a folder becomes a store; [`lock`]: that one process has it
 //! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
 //! - [`read`], [`scan`], [`pool`]: rows, pages and scans
 //! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
@@ -31,8 +32,10 @@ mod flush;
 mod fragments;
 mod group;
 mod keys;
+mod lock;
 mod logs;
 mod metrics;
+mod opening;
 mod options;
 mod overlay;
 mod pool;
@@ -48,18 +51,17 @@ mod tier;
 mod view;
 mod zeros;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use prometheus_client::registry::Registry;
-use rustix::process::{Resource, getrlimit};
 use tokio::sync::oneshot;
 
 use self::commit::{Answer, Committer, Request};
 pub use self::counters::Commits;
 use self::db::{Closing, Db, Fault, Place, Read};
 use self::flush::Flushes;
+pub use self::lock::Folder;
 use self::metrics::{Reads, Watch};
 use self::options::Tuning;
 use self::pool::Pool;
@@ -121,76 +123,6 @@ pub struct Rocks {
 }
 
 impl Rocks {
-    /// Opens the store in this folder, which is made if it is missing (its parents too).
-    ///
-    /// Errors: `Failed` if the folder is in use by this process or another, or cannot be read or written;
-    /// `Damaged` if what it holds is no sound store. Blocks for as long as the log takes to replay.
-    pub fn open(dir: &Path, options: RocksOptions) -> Result<Self> {
-        Self::open_with(dir, options, Space::new(dir), SKIP)
-    }
-
-    /// Opens the store that is in this folder, for reads alone. No file changes and none is made: what only the log
-    /// holds is replayed in memory.
-    ///
-    /// Errors: as [`open`](Self::open); whatever would change the store is then [`StoreError::ReadOnly`], the making
-    /// of a table that it lacks too.
-    pub fn open_read_only(dir: &Path, options: RocksOptions) -> Result<Self> {
-        let lock = db::take_folder_as_it_is(dir)?;
-        let specs = Specs::load(dir)?;
-        let tuning = Tuning::new(options.memory).with_handles(dir, handles());
-        let opened = Db::open_read_only(dir, lock, &tuning, &specs)?;
-        Self::start(opened, specs, tuning, Space::new(dir), SKIP)
-    }
-
-    /// Opens what is left of a damaged store, for reads alone. The folder is not changed; `copy` is a folder beside
-    /// it that is made anew if RocksDB must write. Tells what is wrong, if anything, and how the rest is read.
-    ///
-    /// Errors: `Damaged` if nothing can be read, `Failed` if the folder is in use or there is no room for the copy.
-    pub fn open_degraded(dir: &Path, copy: &Path, options: RocksOptions) -> Result<(Self, Option<String>)> {
-        // Without `tables.json` it opens too, but as a store in which there is no table.
-        let listed = Specs::load(dir).is_ok_and(|specs| !specs.tables().is_empty());
-        let damage = match Self::open_read_only(dir, options) {
-            Ok(sound) if listed => return Ok((sound, None)),
-            Ok(_unlisted) => StoreError::Damaged(format!("{}: tables.json is missing or empty", dir.display())),
-            Err(damage) => damage,
-        };
-        // A folder that is in use is told from a damaged one here.
-        let lock = db::take_folder_as_it_is(dir)?;
-        let (tuning, specs) = (Tuning::new(options.memory), Specs::load(dir).ok().filter(|_| listed));
-        let (opened, how) = Db::open_degraded(dir, copy, lock, &tuning, specs.as_ref())?;
-        let specs = specs.unwrap_or_else(|| Specs::none(dir));
-        let rocks = Self::start(opened, specs, tuning, Space::new(dir), SKIP)?;
-        Ok((Self { degraded: true, ..rocks }, Some(format!("{damage}; it is read {how}"))))
-    }
-
-    fn open_with(dir: &Path, options: RocksOptions, space: Space, skip: u64) -> Result<Self> {
-        let lock = db::take_folder(dir)?;
-        let specs = Specs::load(dir)?;
-        let tuning = Tuning::new(options.memory).with_disk(dir).with_handles(dir, handles());
-        let (opened, cramped) = Db::open(dir, lock, &tuning, &specs)?;
-        let rocks = Self::start(opened, specs, tuning, space, skip)?;
-        rocks.read_damaged_again()?;
-        let bare = cramped || !space::keep_ballast(dir);
-        Ok(Self { flushes: Flushes::new(cramped, bare), ..rocks })
-    }
-
-    fn start((db, closing): (Db, Closing), specs: Specs, tuning: Tuning, space: Space, skip: u64) -> Result<Self> {
-        let db = Arc::new(db);
-        Ok(Self {
-            committer: Committer::start(db.clone(), skip)?,
-            pool: Pool::new(db.clone()),
-            db,
-            specs: Arc::new(Mutex::new(specs)),
-            tuning: Arc::new(tuning),
-            space: Arc::new(space),
-            reads: Reads::default(),
-            skip,
-            flushes: Flushes::default(),
-            degraded: false,
-            _closing: closing,
-        })
-    }
-
     /// Refuses further plans and waits until those that wait are done. Reads go on until the store is dropped.
     pub async fn close(&self) {
         self.committer.stop().await;
@@ -334,11 +266,6 @@ impl Rocks {
         }
         Ok(())
     }
-}
-
-/// Files that the process may have open.
-fn handles() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 fn read_row(db: &Db, tier: Tier, table: &'static str, row: &[u8], ask: &Ask) -> Read<Row> {

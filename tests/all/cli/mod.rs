@@ -17,6 +17,7 @@ mod restoring;
 mod rotting;
 mod stopping;
 mod tree;
+mod waiting;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

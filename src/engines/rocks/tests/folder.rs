@@ -249,7 +249,7 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     drop(rocks);
     let full = Space::probed(dir.path(), Box::new(|| Ok(Room { free: 1 << 20, total: 1 << 40, inodes: None })));
-    let rocks = Rocks::open_with(dir.path(), options(), full, SKIP).unwrap();
+    let rocks = Rocks::open_with(taken(dir.path()), options(), full, SKIP).unwrap();
     let cells = vec![put("a", "other", "v")];
     let prepared = Plan { prepare: vec![changed("row", cells.clone())], ..Plan::default() };
     for plan in [prepared, checked("row", vec![], cells.clone())] {
@@ -279,7 +279,7 @@ fn small(dir: &Path) -> Space {
 async fn what_was_deleted_makes_room_although_the_log_still_holds_it() {
     let dir = tempfile::tempdir().unwrap();
     let options = RocksOptions { memory: 512 << 20 };
-    let rocks = Rocks::open_with(dir.path(), options, small(dir.path()), SKIP).unwrap();
+    let rocks = Rocks::open_with(taken(dir.path()), options, small(dir.path()), SKIP).unwrap();
     rocks.create(&spec()).await.unwrap();
     for round in 0..6 {
         for n in 0..100 {

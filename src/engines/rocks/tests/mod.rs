@@ -19,7 +19,7 @@ use bytes::Bytes;
 use rocksdb::{FlushOptions, WaitForCompactOptions};
 
 use super::space::{Room, Space};
-use super::{Rocks, RocksOptions, SKIP};
+use super::{Folder, Rocks, RocksOptions, SKIP, lock};
 use crate::table::spec::{CellSize, Compression};
 use crate::table::{
     Ask, Change, Check, Class, Column, FamilySpec, Guarded, Outcome, Plan, RowChange, Store, StoreError, TableSpec,
@@ -47,9 +47,13 @@ pub(super) async fn open(dir: &Path) -> Rocks {
     open_with(dir, SKIP).await
 }
 
+pub(super) fn taken(dir: &Path) -> Folder {
+    Folder::take(dir, lock::SOON).unwrap()
+}
+
 pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
     let roomy = || Ok(Room { free: 1 << 40, total: 1 << 41, inodes: None });
-    let rocks = Rocks::open_with(dir, options(), Space::probed(dir, Box::new(roomy)), skip).unwrap();
+    let rocks = Rocks::open_with(taken(dir), options(), Space::probed(dir, Box::new(roomy)), skip).unwrap();
     rocks.create(&spec()).await.unwrap();
     rocks
 }
