@@ -1,6 +1,5 @@
 //! Opens a data folder: as a whole, or what is left of a damaged one.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +37,14 @@ fn shares(memory: usize) -> (Settings, RocksOptions) {
 pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     let (settings, options) = shares(memory);
     let apart = |error| ServeError::Apart(data.to_owned(), error);
+    let folder = take(data)?;
+    // IMPORTANT: not before the folder is this process's own: another one that starts would give it another id.
     let sides = store_id::compare(data).map_err(apart)?;
     if sides == Sides::New {
         store_id::begin(data).map_err(apart)?;
     }
     free(data);
-    let folder = Folder::take(&data.join("db"), PATIENCE);
-    let rocks = folder.and_then(|folder| Rocks::open_in(folder, options));
+    let rocks = Rocks::open_in(folder, options);
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
@@ -59,14 +59,19 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     Ok(Opened { rocks, drive })
 }
 
-/// Removes the copies of the store that a backup or a degraded start has left that was killed: they hold links to
-/// tables, and so the room that a start on a full disk lacks.
-fn free(data: &Path) {
-    let lock = File::open(data.join("db").join("in-use"));
-    // Those of a process that runs are its own.
-    if lock.as_ref().is_ok_and(|lock| lock.try_lock().is_err()) {
-        return;
+/// Takes the folder of the tables; makes it if there is none, but nothing in a mount point where a part is missed.
+fn take(data: &Path) -> Result<Folder> {
+    let (db, failed) = (data.join("db"), |error| ServeError::Store(data.to_owned(), error));
+    if let Some(folder) = Folder::take_as_it_is(&db, PATIENCE).map_err(failed)? {
+        return Ok(folder);
     }
+    store_id::compare(data).map_err(|error| ServeError::Apart(data.to_owned(), error))?;
+    Folder::take(&db, PATIENCE).map_err(failed)
+}
+
+/// Removes the copies of the store that a backup or a degraded start has left that was killed: they hold links to
+/// tables, and so the room that a start on a full disk lacks. The folder is this process's own.
+fn free(data: &Path) {
     if let Err(error) = backup::remove_checkpoints(data) {
         tracing::warn!(%error, "the checkpoint of a backup could not be removed");
     }

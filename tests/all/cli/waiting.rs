@@ -1,4 +1,4 @@
-//! A server waits for whoever has its folder.
+//! A server waits for whoever has its folder, and marks nothing in it before.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -58,4 +58,18 @@ fn a_server_that_waits_for_its_folder_ends_when_it_is_told_to() {
     second.wait().unwrap();
     assert!(!fs::read_to_string(&folder.said).unwrap().contains("cannot be opened"));
     assert_eq!(first.terminate(), Some(0));
+}
+
+/// Two first starts at a time would give each part an id of its own.
+#[test]
+fn a_first_start_marks_nothing_before_the_folder_is_its_own() {
+    let folder = Folder::new();
+    let db = folder.data.join("db");
+    fs::create_dir_all(&db).unwrap();
+    let other = File::create(db.join("in-use")).unwrap();
+    other.lock().unwrap();
+    let server = waiting(&folder.data, &folder.said);
+    assert!(!db.join("store-id").exists() && !folder.data.join("content").exists());
+    drop(other);
+    assert_eq!(Server::found(server, &folder.data).terminate(), Some(0));
 }
