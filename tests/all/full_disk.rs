@@ -363,6 +363,37 @@ async fn deletes_go_on_below_the_reserve_after_one_that_found_no_room() {
     assert_eq!(site.server.terminate(), Some(0));
 }
 
+/// For a few seconds RocksDB refuses what there is room for again: it looks for room now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_are_refused_after_a_full_disk_leave_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = Disk::mounted(&scratch.path().join("data"), "300m");
+    let mut site = Site { server: disk.serve("32MiB"), client: Client::new(), stored: BTreeMap::new(), digits: 250 };
+    for seed in 0..1_000 {
+        assert_eq!(site.put(seed, 1_000).await, StatusCode::CREATED);
+    }
+    let doubtful = site.delete_until_refused(&disk).await;
+    std::fs::remove_file(disk.taken()).unwrap();
+    let staged = || std::fs::read_dir(disk.inside().join("content/new")).unwrap().count();
+    let mut refused = 0;
+    while site.put(2_000, 300_000).await != StatusCode::CREATED {
+        refused += 1;
+        assert!(refused < 600, "the room that was made is not used");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(refused > 0);
+    for n in 0.. {
+        if staged() == 0 {
+            break;
+        }
+        assert!(n < 200, "{} of {refused} refused uploads are left", staged());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    site.delete(doubtful).await;
+    site.all_is_there().await;
+    assert_eq!(site.server.terminate(), Some(0));
+}
+
 /// A server with `files` of `size` bytes that only its log holds, started when another program has taken all the room;
 /// its memory before and then.
 async fn start_on_a_full_disk(disk: &Disk, memory: [&str; 2], files: usize, size: usize) -> Site {

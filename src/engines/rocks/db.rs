@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -95,6 +96,8 @@ pub(super) struct Db {
     pub spoilt: Spoilt,
     /// Why no further write is tried.
     stopped: OnceLock<String>,
+    /// Whether a write has found no room, and RocksDB may not have found any since.
+    pub crowded: AtomicBool,
     /// None if it was opened for reading.
     note: Option<closed::Note>,
     /// None in a folder that no process has ever opened for writing.
@@ -194,8 +197,8 @@ impl Db {
 
     fn new(raw: Raw, lock: Option<Folder>, read_only: bool, spoilt: Spoilt) -> (Self, Closing) {
         let (open, closed) = channel();
-        let (points, stopped) = (Points::default(), OnceLock::new());
-        let db = Self { raw, points, read_only, spoilt, stopped, note: None, _lock: lock, _open: open };
+        let (points, stopped, crowded) = (Points::default(), OnceLock::new(), AtomicBool::default());
+        let db = Self { raw, points, read_only, spoilt, stopped, crowded, note: None, _lock: lock, _open: open };
         (db, Closing(Mutex::new(closed)))
     }
 
@@ -240,6 +243,7 @@ impl Db {
                 tracing::error!(cause, "a write failed: no more are taken until a restart");
                 self.spoilt.note(&self.raw, &cause);
             }
+            self.crowded.fetch_or(full, Ordering::Relaxed);
             WriteFailure { cause, full }
         })
     }

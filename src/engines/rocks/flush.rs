@@ -57,6 +57,21 @@ impl Db {
             _ => Ok(()),
         }
     }
+
+    /// Errors: `Full` while RocksDB refuses writes since one found no room, although there may be room by now: it looks
+    /// every 5 seconds. A write that it refuses is in doubt; one that is not tried is not.
+    fn check_found_room(&self) -> Result<()> {
+        if !self.crowded.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.works() {
+            Err(full @ StoreError::Full(_)) => {
+                self.crowded.store(true, Ordering::Relaxed);
+                Err(full)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Rocks {
@@ -68,8 +83,13 @@ impl Rocks {
 
     /// Looks for room before a write. `needed`: whether the write is refused without any.
     ///
-    /// Errors: `Full` if it is refused, and a flush has made no room either.
+    /// Errors: `Full` if it is refused, and a flush has made no room either, or if RocksDB would refuse it.
     pub(super) async fn look_for_room(&self, needed: bool) -> Result<()> {
+        self.make_room(needed).await?;
+        self.db.check_found_room()
+    }
+
+    async fn make_room(&self, needed: bool) -> Result<()> {
         let cramped = self.flushes.cramped.load(Ordering::Relaxed);
         if !needed && !cramped {
             return Ok(());
