@@ -45,7 +45,9 @@ impl Drive {
     pub async fn check_put(&self, path: &DrivePath, parents: bool, condition: &Condition) -> Result<()> {
         let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
         let terms = Terms { condition: condition.clone(), parents, replace: true };
-        self.decide(&parent, &name, &terms, "").await.map(|_| ())
+        self.decide(&parent, &name, &terms, "").await?;
+        // The tables may be on a disk of their own.
+        Ok(self.inner.tables.room().await?)
     }
 
     /// Stores a file under this path. The content must be staged; its digest is the caller's to compare.

@@ -84,6 +84,13 @@ pub trait Store: Send + Sync + 'static {
         self.writable()
     }
 
+    /// Whether there is room for a plan that needs some; looks for it as [`commit`](Self::commit) does.
+    ///
+    /// Errors: [`StoreError::Full`] if such a plan would be refused now, and those of [`writable`](Self::writable).
+    fn room(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The one write. When it answers [`Outcome::Committed`], the whole plan's guarded part has happened
     /// at one instant and survives any crash.
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>>;
@@ -143,6 +150,11 @@ impl Tables {
     /// Whether the store would write a plan at this moment, as far as it knows.
     pub fn works(&self) -> Result<()> {
         self.store.works()
+    }
+
+    /// Whether the store has room for a plan that needs some.
+    pub async fn room(&self) -> Result<()> {
+        self.store.room().await
     }
 
     pub async fn commit(&self, plan: Plan) -> Result<Outcome> {

@@ -322,6 +322,13 @@ impl Store for Rocks {
         self.db.works()
     }
 
+    fn room(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            self.db.writable()?;
+            self.look_for_room(true).await
+        })
+    }
+
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(self.noted(self.commit_plan(plan)))
     }

@@ -1,5 +1,6 @@
 //! What is kept in reserve of a small disk is not for uploads, however they come: deletes go on.
 
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::fs::statvfs;
@@ -24,6 +25,21 @@ impl Small {
         let scratch = tempfile::tempdir().unwrap();
         let server = serve_on_small_disk(&scratch.path().join("data"));
         Self { server, _scratch: scratch }
+    }
+
+    /// One whose tables alone are on the small disk.
+    fn with_small_tables() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        std::fs::create_dir_all(data.join("db")).unwrap();
+        let mut command = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        command.args(["--mount", "sh", "-c", r#"mount -t tmpfs -o size=96m tmpfs "$0/db" && exec "$@""#]);
+        command.arg(&data).arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(&data);
+        command.args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
+        Self { server: Server::wait_for(command, &data), _scratch: scratch }
     }
 
     /// Bytes free on the disk of the server, which nobody else sees.
@@ -156,4 +172,21 @@ async fn an_upload_that_stalls_has_not_taken_the_reserve() {
     assert!(small.free() > RESERVE && small.free() < RESERVE + (6 << 20), "{} KiB free", small.free() >> 10);
     assert_eq!(small.asked("more", 4 << 20).await.0, "507");
     small.delete_all(0..40).await;
+}
+
+/// A row is needed for it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_is_refused_before_it_is_sent_if_the_tables_have_no_room() {
+    let small = Small::with_small_tables();
+    assert_eq!(small.asked("before", 50 << 20).await.0, "100");
+    let db = format!("/proc/{}/root{}/db", small.server.id(), small.server.data.display());
+    let free = || statvfs(&db).map(|stat| stat.f_bavail * stat.f_frsize).unwrap();
+    std::fs::write(format!("{db}/taken"), vec![1; (free() - (1 << 20)) as usize]).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for length in [1, 50 << 20] {
+        assert_eq!(small.asked("big", length).await.0, "507", "{length} bytes");
+    }
+    std::fs::remove_file(format!("{db}/taken")).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(small.asked("after", 50 << 20).await.0, "100");
 }
