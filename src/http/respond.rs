@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_entry_takes_no_more_than_was_thought() {
-        let long = "/\"".to_owned() + &["\\\"".repeat(127); 15].join("/");
+        let long = "/\"".to_owned() + &vec!["\\\"".repeat(127); 15].join("/");
         let texts = ["", "a", "\u{1}\t\"\\\u{7f}é照", &"\"".repeat(255)];
         for node in texts.iter().flat_map(|text| [file("/a", text), file(&long, text)]) {
             let json = serde_json::to_string(&super::super::entry::view(&node)).unwrap();
