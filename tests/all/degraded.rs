@@ -133,6 +133,31 @@ async fn a_damaged_manifest_costs_nothing_that_tables_and_logs_hold() {
     assert_eq!(whole_files(&data, 40).await, 40);
 }
 
+/// It does not name the tables of what a log held that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_that_lost_its_end_costs_nothing_that_tables_and_logs_hold() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    killed(&data, 0..20).await;
+    let (server, client) = (Server::start_on(&data, &[]), Client::new());
+    for n in 20..40 {
+        assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
+    }
+    let manifest = data.join("db").join(fs::read_to_string(data.join("db/CURRENT")).unwrap().trim_end());
+    let cut = fs::metadata(&manifest).unwrap().len();
+    // It has everything written to tables.
+    let mut backup = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+    backup.arg("backup").arg(scratch.path().join("backup")).arg("--data").arg(&data);
+    assert!(backup.status().unwrap().success());
+    for n in 40..60 {
+        assert_eq!(put(&client, &server, &format!("/v1/fs/d/f{n}"), content(n)).await.0, StatusCode::CREATED);
+    }
+    server.kill();
+    fs::File::options().write(true).open(&manifest).unwrap().set_len(cut).unwrap();
+    is_refused(&data, "MANIFEST");
+    assert_eq!(whole_files(&data, 60).await, 60);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_young_store_is_read_from_its_logs_alone() {
     let scratch = tempfile::tempdir().unwrap();

@@ -33,17 +33,22 @@ struct Closed {
     torn: BTreeSet<String>,
 }
 
+/// The note, if it is of this very state of the folder.
+fn read(dir: &Path) -> Option<Closed> {
+    let closed: Closed = serde_json::from_slice(&fs::read(dir.join(NAME)).ok()?).ok()?;
+    (fs::read_to_string(dir.join("CURRENT")).ok().as_ref() == Some(&closed.current)).then_some(closed)
+}
+
+/// Whether the `MANIFEST` is known to have another length than when the store was closed.
+pub(super) fn is_manifest_another(dir: &Path) -> bool {
+    let Some((was, path)) = read(dir).and_then(|closed| closed.manifest).zip(logs::current(dir)) else { return false };
+    path.metadata().map_or(true, |now| now.len() != was)
+}
+
 /// Compares the logs and the `MANIFEST` with what they were when the store was closed; tells, if it was, which were
 /// torn, or may have been.
 pub(super) fn verify(dir: &Path) -> Result<Option<BTreeSet<String>>> {
-    let Some(mut closed) =
-        fs::read(dir.join(NAME)).ok().and_then(|bytes| serde_json::from_slice::<Closed>(&bytes).ok())
-    else {
-        return Ok(None);
-    };
-    if fs::read_to_string(dir.join("CURRENT")).ok().as_ref() != Some(&closed.current) {
-        return Ok(None);
-    }
+    let Some(mut closed) = read(dir) else { return Ok(None) };
     let mut now = lengths(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
     if let Some(path) = logs::current(dir) {
         match (closed.manifest, path.metadata()) {

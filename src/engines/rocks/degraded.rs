@@ -5,8 +5,8 @@
 //! 2. Else in a folder beside it, where RocksDB may write: tables are linked, the rest is copied. The newest
 //!    `MANIFEST` is tried first. If it is on a file system of its own, that folder is made in it; if that cannot be,
 //!    tables are copied too.
-//! 3. Else without a `MANIFEST`: the logs are replayed into a new database whose column families have the same
-//!    numbers, the tables of both are gathered and merged. That reads and writes everything.
+//! 3. Else, or if it lost its end, without a `MANIFEST`: the logs are replayed into a new database whose column families
+//!    have the same numbers, the tables of both are gathered and merged. That reads and writes everything.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -19,6 +19,7 @@ use super::db::{Raw, family_name};
 use super::files::numbered;
 use super::options::Tuning;
 use super::specs::Specs;
+use super::{closed, logs};
 use crate::table::spec::{CellSize, Compression};
 use crate::table::store::Result;
 use crate::table::{FamilySpec, StoreError};
@@ -39,28 +40,22 @@ pub(super) struct Left {
 ///
 /// Errors: `Damaged` if nothing can be read, `Failed` if there is no room for the copy.
 pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, specs: Option<&Specs>) -> Result<Left> {
-    let mut in_place = lenient(tuning);
-    match open_here(dir, &in_place, tuning, specs) {
-        Ok(raw) => return Ok(Left { raw, how: "passing over what cannot be read" }),
-        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies, passing over damage"),
-    }
-    // RocksDB puts the rest of a long record behind damage together with what comes next, and then refuses both.
-    in_place.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
-    // Without these checks it passes over damage in any mode.
-    in_place.set_paranoid_checks(true);
-    match open_here(dir, &in_place, tuning, specs) {
-        Ok(raw) => return Ok(Left { raw, how: "up to the damage in the log, without what follows it" }),
-        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies: it is read from a copy"),
-    }
     let moved = |e: io::Error| StoreError::Failed(format!("{}: the copy cannot be made: {e}", copy.display()));
+    // One that lost its end may be read as if it were whole: the tables that it named there are then passed over.
+    let is_listed = !closed::is_manifest_another(dir) && logs::manifest(dir, true, None).is_ok();
+    if is_listed && let Some(left) = in_place(dir, tuning, specs) {
+        return Ok(left);
+    }
     let copy = &place(dir, copy).map_err(moved)?;
     let attempt = copy.join("as-it-is");
-    fresh(&attempt).and_then(|()| duplicate(dir, &attempt)).map_err(moved)?;
-    match open_copy(&attempt, tuning, specs) {
-        Ok(raw) => return Ok(Left { raw, how: "from a copy, passing over what cannot be read" }),
-        Err(cause) => tracing::warn!(%cause, "its MANIFEST is of no use: tables and logs are gathered without it"),
+    if is_listed {
+        fresh(&attempt).and_then(|()| duplicate(dir, &attempt)).map_err(moved)?;
+        match open_copy(&attempt, tuning, specs) {
+            Ok(raw) => return Ok(Left { raw, how: "from a copy, passing over what cannot be read" }),
+            Err(cause) => tracing::warn!(%cause, "its MANIFEST is of no use: tables and logs are gathered without it"),
+        }
+        fs::remove_dir_all(&attempt).map_err(moved)?;
     }
-    fs::remove_dir_all(&attempt).map_err(moved)?;
     let gathered = copy.join("gathered");
     fresh(&gathered).map_err(moved)?;
     replay(dir, copy, &gathered, tuning, specs).map_err(|e| broken(dir, &e))?;
@@ -70,6 +65,24 @@ pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, specs: Option<&Spec
         raw,
         how: "from a copy gathered of all tables and logs: it may show what was deleted or replaced shortly before",
     })
+}
+
+/// Where it lies.
+fn in_place(dir: &Path, tuning: &Tuning, specs: Option<&Specs>) -> Option<Left> {
+    let mut options = lenient(tuning);
+    match open_here(dir, &options, tuning, specs) {
+        Ok(raw) => return Some(Left { raw, how: "passing over what cannot be read" }),
+        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies, passing over damage"),
+    }
+    // RocksDB puts the rest of a long record behind damage together with what comes next, and then refuses both.
+    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    // Without these checks it passes over damage in any mode.
+    options.set_paranoid_checks(true);
+    match open_here(dir, &options, tuning, specs) {
+        Ok(raw) => return Some(Left { raw, how: "up to the damage in the log, without what follows it" }),
+        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies: it is read from a copy"),
+    }
+    None
 }
 
 fn broken(dir: &Path, cause: &dyn std::fmt::Display) -> StoreError {

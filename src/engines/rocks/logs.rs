@@ -71,8 +71,10 @@ pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>)
     Ok(tail)
 }
 
-/// Only what is certain to be wrong: without it RocksDB itself says what is missing.
-fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<()> {
+/// Reads the `MANIFEST`: see [`examine`].
+///
+/// Errors: `Damaged` if that is certain; without it RocksDB itself says what is missing.
+pub(super) fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<()> {
     let Some(path) = current(dir) else { return Ok(()) };
     let Ok(log) = Scan::run(&path, Kind::Edits) else { return Ok(()) };
     let what = match log.end {
@@ -82,7 +84,7 @@ fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result
         }
         // RocksDB would take the log as if nothing had been before it, and remove the tables that hold what was.
         _ if made && lost_its_end(dir, &log).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))? => {
-            "it ends too early: all logs were begun behind its end".into()
+            "it ends too early, or older logs are gone: all that are there were begun behind its end".into()
         }
         _ => return Ok(()),
     };
