@@ -208,7 +208,7 @@ mod tests {
         let nodes: Vec<_> = (0..3_000).map(node).collect();
         let last = |found: &Found<String>| found.nodes.last().unwrap().path().to_string();
         let place = |node: &Node| Some(node.path().to_string());
-        let whole = cut(Found { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, 10, place);
+        let whole = cut(Found { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, 100, place);
         assert_eq!((whole.nodes.len(), whole.next.as_deref()), (10, Some("after")));
         let short = cut(Found { nodes: nodes.clone(), next: None }, nodes.len(), place);
         assert!(short.nodes.len() < nodes.len() && short.next == Some(last(&short)));
