@@ -20,6 +20,8 @@ const PAGE: usize = 4096;
 const SMALL: usize = 64 << 10;
 /// The part of the budget that is for small buffers.
 const SMALL_PART: usize = 4;
+/// How long a request waits for memory before it is refused.
+pub const WAIT: Duration = Duration::from_secs(10);
 
 /// The budget. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! A file in `new/` that nobody links to yet, and what an upload hands to its caller.
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,7 @@ use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
 use super::folders::Folders;
 use super::run;
+use crate::budget::Permit;
 use crate::schema::FileId;
 use crate::schema::file::{Digest, Location};
 
@@ -129,6 +131,15 @@ impl Staged {
             Held::Inline(_, cell) => Some(cell.clone()),
             Held::Large(_) => None,
         }
+    }
+
+    /// The same content, with the permit for the memory that it has: kept until the write that links it is done.
+    pub fn paid(mut self, mut permit: Permit) -> Self {
+        if let Held::Inline(_, cell) = &mut self.held {
+            permit.shrink(cell.len());
+            *cell = permit.hold(mem::take(cell));
+        }
+        self
     }
 
     /// The id under which it is staged: random, or given by [`rename`](Self::rename).

@@ -1,17 +1,48 @@
 //! Copying: a file is a new version with its own content; a directory is made anew, file by file.
 
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, pin_mut, stream};
 
-use super::ask::{Condition, Copied, ListAsk, Made, Node};
+use super::ask::{Condition, Copied, Kind, ListAsk, Made, Node};
 use super::put::{NewFile, Terms};
 use super::relocate::ends;
 use super::{Drive, DriveError, Result, TRIES};
+use crate::budget::WAIT;
 use crate::content::{ContentError, Staged};
 use crate::schema::dir::Entry;
-use crate::schema::{DrivePath, file};
+use crate::schema::{DrivePath, Name, file};
 
 /// Bytes of memory at most for the copying of one file: what its reader and its writer hold together.
 const COPYING: usize = 6 << 20;
+/// One folder is copied at a time for so much memory of requests, and two at least: a page of names and a path for each
+/// level take 1 MiB at most.
+const FOLDER: usize = 8 << 20;
+
+/// How many folders are copied at a time, with so much memory for requests.
+pub(super) fn folders_at_a_time(memory: usize) -> usize {
+    (memory / FOLDER).clamp(2, 64)
+}
+
+/// A directory of which something is left to be copied: its files first, then its directories one by one, each with all
+/// that it holds.
+struct Level {
+    from: DrivePath,
+    to: DrivePath,
+    kind: Kind,
+    /// Up to where it was listed.
+    after: Option<Bytes>,
+}
+
+impl Level {
+    /// What is left behind a page that has this `next`.
+    fn rest(self, next: Option<Bytes>) -> Option<Self> {
+        match (next, self.kind) {
+            (Some(after), _) => Some(Self { after: Some(after), ..self }),
+            (None, Kind::File) => Some(Self { kind: Kind::Directory, after: None, ..self }),
+            (None, Kind::Directory) => None,
+        }
+    }
+}
 
 impl Drive {
     /// Copies a file, or a directory with all that it holds; of a directory it tells what was made.
@@ -46,55 +77,76 @@ impl Drive {
         overwrite: bool,
         creator: &str,
     ) -> Result<(Made, Copied)> {
+        // What a folder's copy has in memory beside its files is little but not nothing, and has no permit: files that
+        // wait for one while their folder holds another would wait for ever. So few folders are copied at once.
+        let turn = tokio::time::timeout(WAIT, self.inner.folder_copies.acquire()).await;
+        let _turn = turn.map_err(|_| DriveError::NoMemory)?;
         let made = self.copied_into(to, overwrite, creator).await?;
         let mut copied = Copied { directories: u64::from(made.new), ..Copied::default() };
-        // What is left to be copied, deepest first: of each directory the place up to which it was listed.
-        let mut levels = vec![(from.clone(), to.clone(), None)];
+        // What is left to be copied, deepest first: one directory for each level.
+        let mut levels = vec![Level { from: from.clone(), to: to.clone(), kind: Kind::File, after: None }];
         let source = from;
-        while let Some((from, to, after)) = levels.pop() {
-            let ask = ListAsk { kind: None, prefix: String::new(), after, limit: self.limits().children_copied };
-            let page = match self.list(&from, &ask).await {
+        while let Some(level) = levels.pop() {
+            let limit = if level.kind == Kind::File { self.limits().children_copied } else { 1 };
+            let ask = ListAsk { kind: Some(level.kind), prefix: String::new(), after: level.after.clone(), limit };
+            let page = match self.list(&level.from, &ask).await {
                 // Removed or moved away meanwhile.
-                Err(DriveError::NotFound) if from != *source => continue,
+                Err(DriveError::NotFound) if level.from != *source => continue,
                 page => page?,
             };
-            levels.extend(page.next.map(|next| (from.clone(), to.clone(), Some(next))));
-            // Names, not paths: many copies at once hold a page each.
             let mut files = Vec::with_capacity(page.nodes.len());
+            let mut directory = None;
             for node in page.nodes {
                 let Some((_, name)) = node.path().split() else { continue };
                 match node {
                     Node::Directory { path, .. } => {
-                        let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
-                        let made = self.copied_into(&target, true, creator).await?;
-                        copied.directories += u64::from(made.new);
-                        levels.push((path, target, None));
+                        let to = level.to.join(&name).map_err(|_| DriveError::Outgrown)?;
+                        directory = Some(Level { from: path, to, kind: Kind::File, after: None });
                     }
+                    // Names, not paths: many copies at once hold a page each.
                     Node::File { entry, .. } => files.push((name, entry)),
                 }
             }
-            let (here, there) = (&from, &to);
-            let copies = files.into_iter().map(|(name, entry)| async move {
-                let target = there.join(&name).map_err(|_| DriveError::Outgrown)?;
-                if self.has_same(&target, &entry).await? {
-                    return Ok(None);
-                }
-                match self.copy_file(&here.join(&name)?, &target, overwrite, creator).await {
-                    // The same.
-                    Err(DriveError::NotFound) => Ok(None),
-                    made => made.map(Some),
-                }
-            });
-            let copies = stream::iter(copies).buffer_unordered(self.limits().copies_at_a_time);
-            pin_mut!(copies);
-            while let Some(done) = copies.try_next().await? {
-                if let Some(Made { node: Node::File { entry, .. }, .. }) = done {
-                    copied.files += 1;
-                    copied.bytes += entry.attributes.size;
-                }
+            self.copy_files(&level, files, overwrite, creator, &mut copied).await?;
+            levels.extend(level.rest(page.next));
+            if let Some(directory) = directory {
+                let made = self.copied_into(&directory.to, true, creator).await?;
+                copied.directories += u64::from(made.new);
+                levels.push(directory);
             }
         }
         Ok((made, copied))
+    }
+
+    /// Copies files of one directory, several at a time, but for those that are there already.
+    async fn copy_files(
+        &self,
+        Level { from, to, .. }: &Level,
+        files: Vec<(Name, Entry)>,
+        overwrite: bool,
+        creator: &str,
+        copied: &mut Copied,
+    ) -> Result<()> {
+        let copies = files.into_iter().map(|(name, entry)| async move {
+            let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
+            if self.has_same(&target, &entry).await? {
+                return Ok(None);
+            }
+            match self.copy_file(&from.join(&name)?, &target, overwrite, creator).await {
+                // Removed or moved away meanwhile.
+                Err(DriveError::NotFound) => Ok(None),
+                made => made.map(Some),
+            }
+        });
+        let copies = stream::iter(copies).buffer_unordered(self.limits().copies_at_a_time);
+        pin_mut!(copies);
+        while let Some(done) = copies.try_next().await? {
+            if let Some(Made { node: Node::File { entry, .. }, .. }) = done {
+                copied.files += 1;
+                copied.bytes += entry.attributes.size;
+            }
+        }
+        Ok(())
     }
 
     /// The directory that is copied into: made, or one that is there if it may be.
@@ -135,21 +187,28 @@ impl Drive {
     /// The content of a file staged anew, every byte of it verified on the way.
     async fn copy_content(&self, from: &DrivePath) -> Result<(Staged, file::Attributes)> {
         for _ in 0..TRIES {
-            let opened = self.open_file(from).await?;
-            let attributes = opened.entry.attributes;
-            // One permit for reader and writer: copies that had one of two would wait for each other.
+            let Node::File { path, entry } = self.stat(from).await? else { return Err(DriveError::IsDirectory) };
+            let attributes = entry.attributes.clone();
+            // One permit for reader and writer, and before anything is read: copies that had one of two would wait for
+            // each other.
             let memory = usize::try_from(attributes.size).unwrap_or(usize::MAX).saturating_mul(2).min(COPYING);
-            let _permit = self.memory().take(memory).await;
+            let permit = tokio::time::timeout(WAIT, self.memory().take(memory)).await;
+            let permit = permit.map_err(|_| DriveError::NoMemory)?;
+            let body = match self.content(&path, &entry).await {
+                // Replaced meanwhile: copy the new version.
+                Err(DriveError::Content(ContentError::Gone(_))) => continue,
+                body => body?,
+            };
             let mut upload = self.upload().prepaid();
             upload.reserve(Some(attributes.size)).await?;
-            let stream = opened.body.stream(0, attributes.size);
+            let stream = body.stream(0, attributes.size);
             pin_mut!(stream);
             let mut gone = false;
             while let Some(chunk) = stream.next().await {
                 match chunk {
                     Ok(bytes) => upload.write(bytes).await?,
                     Err(ContentError::Gone(_)) => {
-                        gone = true; // replaced meanwhile: copy the new version
+                        gone = true;
                         break;
                     }
                     Err(error) => return Err(error.into()),
@@ -161,9 +220,9 @@ impl Drive {
             let staged = upload.finish().await?;
             if staged.digest != attributes.digest {
                 let what = "the content differs from its digest".to_owned();
-                return Err(ContentError::Damaged { id: opened.entry.id, what }.into());
+                return Err(ContentError::Damaged { id: entry.id, what }.into());
             }
-            return Ok((staged, attributes));
+            return Ok((staged.paid(permit), attributes));
         }
         Err(DriveError::Contended)
     }

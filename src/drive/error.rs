@@ -33,6 +33,9 @@ pub enum DriveError {
     /// Others changed the same rows, too often; nothing happened.
     #[error("others are changing the same files: try again")]
     Contended,
+    /// Others had all of it, for too long.
+    #[error("there is no memory for this now: try again")]
+    NoMemory,
     #[error(transparent)]
     Content(#[from] ContentError),
     #[error(transparent)]

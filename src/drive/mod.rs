@@ -45,7 +45,7 @@ pub use ask::{
     Versions,
 };
 use prometheus_client::registry::Registry;
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, Semaphore};
 
 use background::Background;
 pub use background::Retry;
@@ -82,6 +82,8 @@ struct Inner {
     file_moves: Arc<Moves>,
     /// Files that another version, or another file, takes the place of.
     replacements: Arc<Moves>,
+    /// Turns of those who copy folders.
+    folder_copies: Arc<Semaphore>,
     unlinker: Arc<Unlinker>,
     running: Arc<Running>,
     background: Background,
@@ -132,6 +134,7 @@ impl Drive {
             walks,
             file_moves: Arc::default(),
             replacements: Arc::default(),
+            folder_copies: Arc::new(Semaphore::new(copy::folders_at_a_time(settings.memory))),
             unlinker: Arc::new(unlinker),
             running: Arc::default(),
             background: Background::default(),
@@ -148,12 +151,13 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, memory, walks, file_moves, replacements, unlinker, running, metrics, settings, .. } =
-            &*self.inner;
+        let Inner { content, memory, walks, file_moves, replacements, folder_copies, .. } = &*self.inner;
+        let Inner { unlinker, running, metrics, settings, .. } = &*self.inner;
         let inner = Inner {
             walks: walks.sharing(tables.clone(), settings.paths_bytes()),
             file_moves: file_moves.clone(),
             replacements: replacements.clone(),
+            folder_copies: folder_copies.clone(),
             tables,
             content: content.clone(),
             memory: memory.clone(),

@@ -1,13 +1,8 @@
 //! Memory for a request: a permit of the drive's budget for each buffer, or 503 when there is none for a while.
 
-use std::time::Duration;
-
 use super::App;
-use super::problem::{Kind, Problem, Result};
-use crate::budget::Permit;
-
-/// How long a request waits for memory.
-const WAIT: Duration = Duration::from_secs(10);
+use super::problem::{Problem, Result};
+use crate::budget::{Permit, WAIT};
 
 pub async fn take(app: &App, bytes: usize) -> Result<Permit> {
     within(app.drive.memory().take(bytes)).await
@@ -15,7 +10,5 @@ pub async fn take(app: &App, bytes: usize) -> Result<Permit> {
 
 /// What a future gives that may wait for memory.
 pub async fn within<T>(waits: impl Future<Output = T>) -> Result<T> {
-    let busy =
-        || Problem::new(Kind::Busy, "The server has no memory for this now: others are being served. Try again.");
-    tokio::time::timeout(WAIT, waits).await.map_err(|_| busy())
+    tokio::time::timeout(WAIT, waits).await.map_err(|_| Problem::no_memory())
 }

@@ -151,6 +151,10 @@ impl Problem {
         Self::new(Kind::NotFound, "Nothing stands at this path: check its spelling, or list its parent directory.")
     }
 
+    pub fn no_memory() -> Self {
+        Self::new(Kind::Busy, "The server has no memory for this now: others are being served. Try again.")
+    }
+
     pub fn precondition() -> Self {
         Self::new(
             Kind::Precondition,
@@ -303,6 +307,7 @@ impl From<DriveError> for Problem {
                 "Something in the directory would have a path of over 4,096 bytes or 128 levels: choose a shorter target.",
             ),
             DriveError::Path(error) => error.into(),
+            DriveError::NoMemory => Self::no_memory(),
             DriveError::Contended => Self::new(Kind::Busy, "Others are changing the same files: try again."),
             DriveError::Closing => Self::new(Kind::Closing, "Try again when the server is back."),
             DriveError::Content(error) => error.into(),

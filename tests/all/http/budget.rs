@@ -1,11 +1,14 @@
 //! Memory has a bound whatever clients do: many that stall, in both directions, and honest ones among them.
 //! `ROWDRIVE_STALLED` is the number of those that stall in each direction, for longer runs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use super::site::bytes;
 use crate::faults::number;
@@ -19,6 +22,8 @@ const STALLED: usize = 400;
 const MEMORY: u64 = 32;
 /// What the process may have: its memory, and what it needs besides.
 const BOUND: u64 = (MEMORY + 80) * MIB;
+/// And while the store writes and compacts all the time, whoever asks it to.
+const STORE: u64 = 96 * MIB;
 /// And for each connection.
 const EACH: u64 = 24 * 1024;
 /// Handles, at least: other tests of this process need some too.
@@ -133,6 +138,70 @@ async fn memory_stays_in_its_bound_with_many_stalled_clients() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     honest(&client, &server, &content, 3).await;
+}
+
+/// What the process has had at most since this began.
+struct Watch(tokio::task::JoinHandle<()>, Arc<AtomicU64>);
+
+impl Watch {
+    fn begin(server: &Arc<Server>) -> Self {
+        let (server, most) = (server.clone(), Arc::new(AtomicU64::new(0)));
+        let seen = most.clone();
+        let watching = async move {
+            loop {
+                seen.fetch_max(resident(&server), Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        Self(tokio::spawn(watching), most)
+    }
+
+    fn end(self) -> u64 {
+        self.0.abort();
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+/// Half of them copy a folder, which has more files than there is memory for, and half a file of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_stays_in_its_bound_with_many_copies_and_all_are_answered() {
+    const COPIES: usize = 200;
+    const FILES: usize = 32;
+    let scratch = tempfile::tempdir().unwrap();
+    let server = Arc::new(Server::start_on(&scratch.path().join("data"), &["--memory", &format!("{MEMORY}MiB")]));
+    let client = Client::new();
+    for n in 0..FILES {
+        let put = async || client.put(server.url(&format!("/v1/fs/from/{n}"))).body(bytes(256 << 10)).send().await;
+        assert_eq!(patient(async || put().await.unwrap()).await.status(), 201);
+    }
+    let copy = async |from: String, to: String| {
+        let asked = serde_json::json!({ "from": from, "to": to });
+        client.post(server.url("/v1/copy")).json(&asked).send().await.unwrap()
+    };
+    let watch = Watch::begin(&server);
+    let all = (0..COPIES).map(|n| {
+        let from = if n % 2 == 0 { "/from".to_owned() } else { format!("/from/{}", n % FILES) };
+        let answer = copy(from, format!("/to{n}"));
+        async move { timeout(LONG, answer).await.expect("every copy is answered") }
+    });
+    let answers = futures_util::future::join_all(all).await;
+    let most = watch.end();
+    for answer in &answers {
+        let told = answer.status() == 503 && answer.headers().contains_key("retry-after");
+        assert!(answer.status() == 201 || told, "{answer:?}");
+    }
+    let made = answers.iter().filter(|answer| answer.status() == 201).count();
+    let bound = BOUND + STORE + COPIES as u64 * EACH;
+    println!("at most {} MiB of {} MiB, {made} of {COPIES} copies made", most / MIB, bound / MIB);
+    assert!(most < bound, "{} MiB of {} MiB", most / MIB, bound / MIB);
+    assert!(made > 0);
+    // Nothing is missed of what they had: another one gets all that it needs.
+    let whole = copy("/from".to_owned(), "/whole".to_owned()).await;
+    assert_eq!(whole.status(), 201);
+    let whole: serde_json::Value = whole.json().await.unwrap();
+    assert_eq!(whole["copied"]["files"], FILES);
+    let told = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    assert!(told.contains("\nrowdrive_buffers_used_bytes 0\n"), "{told}");
 }
 
 /// Slow as they are, they send all the time, and more than the least that is asked of a body.

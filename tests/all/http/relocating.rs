@@ -1,5 +1,7 @@
 //! POST /v1/move and /v1/copy.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::site::{Site, bytes};
@@ -214,4 +216,23 @@ async fn a_directory_is_removed_with_all_it_holds_if_asked() {
     assert_eq!(site.get("/v1/files").await.json()["entries"].as_array().unwrap().len(), 1);
     assert!(site.content_files(0).await.is_empty());
     site.files(&["/v1/fs/a/b/f"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_finds_no_memory_is_told_to_come_back() {
+    let site = Site::new().await;
+    site.put("/v1/fs/d/f", bytes(400_000)).await.is(201);
+    let memory = site.drive.memory().take(usize::MAX).await;
+    for from in ["/d/f", "/d"] {
+        let ask = json!({"from": from, "to": "/to", "overwrite": true});
+        let copy = site.post("/v1/copy", &ask);
+        let answer = tokio::time::timeout(Duration::from_secs(60), copy).await.expect("it does not wait for ever");
+        assert!(answer.header("retry-after").is_some());
+        answer.problem(503, "busy");
+    }
+    drop(memory);
+    // What the folder's copy had made stays, and a repeat completes it.
+    let ask = json!({"from": "/d", "to": "/to", "overwrite": true});
+    site.post("/v1/copy", &ask).await.is(200);
+    assert_eq!(site.get("/v1/fs/to/f").await.body.len(), 400_000);
 }
