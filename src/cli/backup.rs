@@ -36,7 +36,7 @@ use super::{Ended, size};
 use bring::{Bring, Doubt};
 pub use bring::{is_readable, keep_time, make, sync_all};
 use content::Contents;
-use generations::Generations;
+use generations::{Complete, Generations};
 pub use generations::{Manifest, find};
 use heal::{Heal, Sample, State};
 pub use progress::Progress;
@@ -140,10 +140,15 @@ impl Backup {
         let data = of(&self.data, std::fs::canonicalize(&self.data))?;
         let generations = Generations::open(&self.to, &data)?;
         let partial = generations.partial()?;
-        let complete = generations.complete()?;
+        let Complete { sound: complete, unread: passed_over } = generations.complete()?;
+        let mut progress = Progress::new();
+        for (_, error) in &passed_over {
+            progress.print(&format!(
+                "{error}: it is passed over, and never removed; remove it by hand once it is not needed"
+            ));
+        }
         // What may be damaged is not linked.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
-        let mut progress = Progress::new();
         let mut bring = Bring::new(&partial);
         let earlier = last.map(|last| last.path.as_path());
 
@@ -187,7 +192,7 @@ impl Backup {
         let mut out = io::stdout();
         writeln!(out, "{}: {} files, {} bytes; {}", path.display(), summary.files, summary.bytes, bring.in_words())?;
         out.flush()?;
-        Ok(if damaged { Ended::WithFailures } else { Ended::Done })
+        Ok(if damaged || !passed_over.is_empty() { Ended::WithFailures } else { Ended::Done })
     }
 
     /// Whether it is damaged, after what can be brought anew was. Some of its content is read in any case.

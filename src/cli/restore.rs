@@ -24,7 +24,7 @@ pub use folder::MARK;
 ///
 /// The folder must be empty or missing. One whose restoring was broken off is begun anew by the same command. Exit code
 /// 1 if the backup holds damage of the drive: what is wrong is named, and the rest is there. The same with --damaged
-/// for a backup that has rotted itself, which is refused without.
+/// for a backup that has rotted itself, which is refused without; and if the manifest of a newer backup cannot be read.
 #[derive(Args)]
 pub struct Restore {
     /// The folder with the backups, of which the last is taken, or one of them.
@@ -48,11 +48,14 @@ impl Restore {
 
     async fn restore(self) -> Result<Ended> {
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
-        let (from, manifest) = find(&self.from)?;
+        let (from, manifest, newer) = find(&self.from)?;
         named_inside(&from, &manifest)?;
         let folder = Folder::take(&self.data, &from)?;
         let data = folder.path.clone();
         let mut copied = Copied { damaged: self.damaged, wrong: 0, progress: Progress::new() };
+        for error in &newer {
+            copied.progress.print(&format!("{error}: it is passed over, and an older one is restored"));
+        }
         copied.progress.stage("content files");
         copied.content(&from.join("content"), &data.join("content"))?;
         copied.progress.stage("the store");
@@ -79,7 +82,7 @@ impl Restore {
         let (files, bytes) = (summary.files, summary.bytes);
         writeln!(out, "{}: {files} files, {bytes} bytes, from {}", data.display(), from.display())?;
         out.flush()?;
-        Ok(if is_right { Ended::Done } else { Ended::WithFailures })
+        Ok(if is_right && newer.is_empty() { Ended::Done } else { Ended::WithFailures })
     }
 }
 

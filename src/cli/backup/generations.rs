@@ -49,6 +49,20 @@ pub struct Generation {
     pub manifest: Manifest,
 }
 
+/// The backups of a folder, in the order they were made in.
+pub struct Complete {
+    pub sound: Vec<Generation>,
+    /// Those whose manifest cannot be read, by number, and why: nobody knows what they are.
+    pub unread: Vec<(u64, BackupFailed)>,
+}
+
+impl Complete {
+    fn last_number(&self) -> u64 {
+        let unread = self.unread.iter().map(|(number, _)| *number);
+        self.sound.iter().map(|one| one.number).chain(unread).max().unwrap_or_default()
+    }
+}
+
 pub struct Generations {
     dir: PathBuf,
     _lock: File,
@@ -81,8 +95,7 @@ impl Generations {
         Ok(partial)
     }
 
-    /// In the order they were made in.
-    pub fn complete(&self) -> Result<Vec<Generation>> {
+    pub fn complete(&self) -> Result<Complete> {
         complete(&self.dir)
     }
 
@@ -94,7 +107,7 @@ impl Generations {
         of(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
         // IMPORTANT: all of it is durable before it has its name.
         sync_all(&partial)?;
-        let number = self.complete()?.last().map_or(1, |last| last.number + 1);
+        let number = self.complete()?.last_number() + 1;
         let time: String = manifest.made.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
         let to = self.dir.join(format!("{number:04}_{time}"));
         of(&to, fs::rename(&partial, &to))?;
@@ -103,9 +116,9 @@ impl Generations {
     }
 
     /// Removes what is older than the last so many of an undamaged drive. Those of a damaged one may lack what it had
-    /// lost: they stay, and go, with the ones beside them, and count for none.
+    /// lost: they stay, and go, with the ones beside them, and count for none. One whose manifest cannot be read stays.
     pub fn keep(&self, many: usize) -> Result<()> {
-        let complete = self.complete()?;
+        let complete = self.complete()?.sound;
         let mut undamaged = complete.iter().rev().filter(|one| !one.manifest.damaged);
         let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
         for old in complete.iter().filter(|one| one.number < oldest) {
@@ -121,30 +134,33 @@ impl Generations {
     }
 }
 
-fn complete(dir: &Path) -> Result<Vec<Generation>> {
-    let mut found = Vec::new();
+fn complete(dir: &Path) -> Result<Complete> {
+    let mut found = Complete { sound: Vec::new(), unread: Vec::new() };
     for entry in of(dir, fs::read_dir(dir))? {
         let entry = of(dir, entry)?;
         let number = entry.file_name().to_str().and_then(|name| name.split_once('_')?.0.parse().ok());
         let Some(number) = number else { continue };
-        if let Some(manifest) = read(&entry.path())? {
-            found.push(Generation { number, path: entry.path(), manifest });
+        match read(&entry.path()) {
+            Ok(Some(manifest)) => found.sound.push(Generation { number, path: entry.path(), manifest }),
+            Ok(None) => {}
+            Err(error) => found.unread.push((number, error)),
         }
     }
-    found.sort_by_key(|generation| generation.number);
+    found.sound.sort_by_key(|generation| generation.number);
+    found.unread.sort_by_key(|(number, _)| *number);
     Ok(found)
 }
 
-/// The backup that stands here, or else the last of those that this folder holds.
-pub fn find(path: &Path) -> Result<(PathBuf, Manifest)> {
+/// The backup that stands here, or else the last of those that this folder holds; with why newer ones are passed over.
+pub fn find(path: &Path) -> Result<(PathBuf, Manifest, Vec<BackupFailed>)> {
     let path = of(path, fs::canonicalize(path))?;
     if let Some(manifest) = read(&path)? {
-        return Ok((path, manifest));
+        return Ok((path, manifest, Vec::new()));
     }
-    match complete(&path)?.pop() {
-        Some(last) => Ok((last.path, last.manifest)),
-        None => Err(BackupFailed::NoBackup(path)),
-    }
+    let Complete { mut sound, unread } = complete(&path)?;
+    let Some(last) = sound.pop() else { return Err(BackupFailed::NoBackup(path)) };
+    let newer = unread.into_iter().filter(|(number, _)| *number > last.number).map(|(_, error)| error);
+    Ok((last.path, last.manifest, newer.collect()))
 }
 
 /// None if there is no manifest.

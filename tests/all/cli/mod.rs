@@ -9,6 +9,7 @@ mod exporting;
 mod fake;
 mod faking;
 mod importing;
+mod keeping;
 mod leasing;
 mod logging;
 mod mounted;
