@@ -147,6 +147,9 @@ impl Backup {
                 "{error}: it is passed over, and never removed; remove it by hand once it is not needed"
             ));
         }
+        if complete.is_empty() && passed_over.is_empty() {
+            progress.print(&format!("{}: begins a new folder of backups", self.to.display()));
+        }
         // What may be damaged is not linked.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
         let mut bring = Bring::new(&partial);

@@ -69,3 +69,22 @@ async fn a_backup_whose_manifest_has_rotted_is_named_and_passed_over() {
     let number = |name: &str| name[..4].parse::<u32>().unwrap();
     assert_eq!(number(backups(&to).last().unwrap()), number(&last) + 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_folder_of_backups_is_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    stored(&data, "photo").await;
+    // A disk that is not mounted leaves an empty folder, or none.
+    for name in ["missing", "empty"] {
+        let to = scratch.path().join(name);
+        if name == "empty" {
+            fs::create_dir(&to).unwrap();
+        }
+        for is_new in [true, false] {
+            let made = run("backup", &to, &data, &[]);
+            made.is_done();
+            assert_eq!(made.out.contains("begins a new folder of backups"), is_new, "{made:?}");
+        }
+    }
+}
