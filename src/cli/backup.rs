@@ -64,6 +64,9 @@ pub struct Backup {
     #[arg(long, value_name = "NUMBER", default_value = "7")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     keep: usize,
+    /// Go on although the newest backup in the folder is of another drive, whose backups are all kept.
+    #[arg(long)]
+    of_another_drive: bool,
     /// Read every byte of the backup, and compare it with its digest.
     #[arg(long)]
     verify: bool,
@@ -81,6 +84,11 @@ pub enum BackupFailed {
     Inside,
     #[error("{0}: another backup is running")]
     Busy(PathBuf),
+    #[error(
+        "{0}, the newest backup there, is not of the drive in {1}. Is the right drive not mounted? Mount it; or give \
+         backups of this one a folder of their own. --of-another-drive goes on here, and keeps all those of the other one"
+    )]
+    OtherDrive(PathBuf, PathBuf),
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
     #[error("the data folder {0} cannot be opened: {1}")]
@@ -139,17 +147,12 @@ impl Backup {
         }
         let data = of(&self.data, std::fs::canonicalize(&self.data))?;
         let generations = Generations::open(&self.to, &data)?;
-        let partial = generations.partial()?;
-        let Complete { sound: complete, unread: passed_over } = generations.complete()?;
+        let found = generations.complete()?;
         let mut progress = Progress::new();
-        for (_, error) in &passed_over {
-            progress.print(&format!(
-                "{error}: it is passed over, and never removed; remove it by hand once it is not needed"
-            ));
-        }
-        if complete.is_empty() && passed_over.is_empty() {
-            progress.print(&format!("{}: begins a new folder of backups", self.to.display()));
-        }
+        let drive = of(&data, store_id::drive(&data))?;
+        self.look_at(&found, &data, drive.as_deref(), &progress)?;
+        let Complete { sound: complete, unread: passed_over } = found;
+        let partial = generations.partial()?;
         // What may be damaged is not linked.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
         let mut bring = Bring::new(&partial);
@@ -186,16 +189,37 @@ impl Backup {
         copy.close().await;
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();
-        let manifest = Manifest { format: 1, program, schema: LATEST, made, files: summary.files, damaged, db };
+        let Summary { files, bytes, .. } = summary;
+        let manifest = Manifest { format: 1, program, schema: LATEST, made, drive, files, damaged, db };
         let path = generations.add(&manifest)?;
         if !damaged {
-            generations.keep(self.keep)?;
+            generations.keep(self.keep, manifest.drive.as_deref())?;
         }
         progress.clear();
         let mut out = io::stdout();
-        writeln!(out, "{}: {} files, {} bytes; {}", path.display(), summary.files, summary.bytes, bring.in_words())?;
+        writeln!(out, "{}: {files} files, {bytes} bytes; {}", path.display(), bring.in_words())?;
         out.flush()?;
         Ok(if damaged || !passed_over.is_empty() { Ended::WithFailures } else { Ended::Done })
+    }
+
+    /// Tells what is not expected of the folder of backups.
+    ///
+    /// Errors: its newest backup is of another drive.
+    fn look_at(&self, found: &Complete, data: &Path, drive: Option<&str>, progress: &Progress) -> Result<()> {
+        for (_, error) in &found.unread {
+            progress.print(&format!(
+                "{error}: it is passed over, and never removed; remove it by hand once it is not needed"
+            ));
+        }
+        if found.sound.is_empty() && found.unread.is_empty() {
+            progress.print(&format!("{}: begins a new folder of backups", self.to.display()));
+        }
+        match found.of_another(drive) {
+            Some(newest) if !self.of_another_drive => {
+                Err(BackupFailed::OtherDrive(newest.path.clone(), data.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether it is damaged, after what can be brought anew was. Some of its content is read in any case.

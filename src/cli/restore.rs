@@ -60,6 +60,9 @@ impl Restore {
         copied.content(&from.join("content"), &data.join("content"))?;
         copied.progress.stage("the store");
         copied.store(&from.join("db"), &folder.store(), &manifest)?;
+        if let Some(drive) = &manifest.drive {
+            of(&folder.store(), store_id::restored(&folder.store(), drive))?;
+        }
         folder.name_store()?;
 
         let Copied { wrong, mut progress, .. } = copied;

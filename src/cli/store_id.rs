@@ -16,6 +16,8 @@ use rowdrive::table::{Ask, Column, RowKey, RowRange, ScanAsk, StoreError, Tables
 use uuid::Uuid;
 
 const FILE: &str = "store-id";
+/// In `db/`: the id of the drive that it was restored from.
+const RESTORED: &str = "restored-from";
 const FOLDER: &str = "store-";
 const MAKING: &str = "making-";
 /// Content files, or rows, that are looked at to tell whether two sides without an id belong together.
@@ -157,6 +159,19 @@ fn mark_made(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Which drive it is to its backups. A restored one has an id of its own, so that its parts are told from those of the
+/// one that it was made from; it is that drive still, however often it was restored.
+pub fn drive(data: &Path) -> io::Result<Option<String>> {
+    let db = data.join("db");
+    let restored = id_in(&db.join(RESTORED))?;
+    if restored.is_some() { Ok(restored) } else { of_file(&db) }
+}
+
+/// Notes in the store of a restored folder which drive it is. Whoever calls makes it durable.
+pub fn restored(db: &Path, drive: &str) -> io::Result<()> {
+    fs::write(db.join(RESTORED), format!("{drive}\n"))
+}
+
 fn write(dir: &Path, id: &str) -> io::Result<()> {
     let new = dir.join(format!("{FILE}.new"));
     let mut file = File::create(&new)?;
@@ -202,7 +217,11 @@ async fn names_large(tables: &Tables) -> Result<bool> {
 }
 
 fn of_file(dir: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(dir.join(FILE)) {
+    id_in(&dir.join(FILE))
+}
+
+fn id_in(file: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(file) {
         Ok(id) => Ok(Some(id.trim_end().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -28,6 +28,9 @@ pub struct Manifest {
     pub schema: u32,
     /// When it was complete.
     pub made: String,
+    /// The id of the drive. Earlier versions have written none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<String>,
     /// Files of the drive.
     pub files: u64,
     /// Whether the drive was damaged.
@@ -57,6 +60,13 @@ pub struct Complete {
 }
 
 impl Complete {
+    /// The newest backup of a drive with an id, if that is another one.
+    pub fn of_another(&self, drive: Option<&str>) -> Option<&Generation> {
+        let newest = self.sound.iter().rev().find(|one| one.manifest.drive.is_some())?;
+        // A folder that has no id yet was never served by this version: no empty one is made without.
+        (drive.is_some() && newest.manifest.drive.as_deref() != drive).then_some(newest)
+    }
+
     fn last_number(&self) -> u64 {
         let unread = self.unread.iter().map(|(number, _)| *number);
         self.sound.iter().map(|one| one.number).chain(unread).max().unwrap_or_default()
@@ -115,10 +125,12 @@ impl Generations {
         Ok(to)
     }
 
-    /// Removes what is older than the last so many of an undamaged drive. Those of a damaged one may lack what it had
+    /// Removes what is older than the last so many of this drive, undamaged. Those of other drives stay, and count for
+    /// none; those without an id may be of this one. Those of a damaged one may lack what it had
     /// lost: they stay, and go, with the ones beside them, and count for none. One whose manifest cannot be read stays.
-    pub fn keep(&self, many: usize) -> Result<()> {
-        let complete = self.complete()?.sound;
+    pub fn keep(&self, many: usize, drive: Option<&str>) -> Result<()> {
+        let mut complete = self.complete()?.sound;
+        complete.retain(|one| one.manifest.drive.is_none() || one.manifest.drive.as_deref() == drive);
         let mut undamaged = complete.iter().rev().filter(|one| !one.manifest.damaged);
         let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
         for old in complete.iter().filter(|one| one.number < oldest) {

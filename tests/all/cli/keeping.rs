@@ -34,6 +34,86 @@ async fn stored(data: &Path, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_empty_drive_in_the_place_of_another_does_not_push_its_backups_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data, "photo").await;
+    run("backup", &to, &data, &["--keep", "1"]).is_done();
+    let good = backups(&to);
+    // Its disk is not mounted: what a server makes there is another drive.
+    fs::rename(&data, scratch.path().join("aside")).unwrap();
+    for stopped in [true, false] {
+        let server = Server::start_on(&data, &["--memory", "32MiB"]);
+        if stopped {
+            assert_eq!(server.terminate(), Some(0));
+            let refused = run("backup", &to, &data, &["--keep", "1"]);
+            assert!(refused.code == Some(3) && refused.err.contains("--of-another-drive"), "{refused:?}");
+        } else {
+            let refused = run("backup", &to, &data, &["--keep", "1"]);
+            assert!(refused.code == Some(3) && refused.err.contains(&good[0]), "{refused:?}");
+            assert_eq!(server.terminate(), Some(0));
+        }
+        assert_eq!(backups(&to), good);
+    }
+    // Meant so: each drive keeps its own.
+    for _ in 0..2 {
+        run("backup", &to, &data, &["--keep", "1", "--of-another-drive"]).is_done();
+        assert!(backups(&to).len() == 2 && backups(&to)[0] == good[0], "{:?}", backups(&to));
+    }
+    // The last is of this one now.
+    run("backup", &to, &data, &["--keep", "1"]).is_done();
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(scratch.path().join("aside"), &data).unwrap();
+    assert_eq!(run("backup", &to, &data, &[]).code, Some(3));
+    run("backup", &to, &data, &["--keep", "1", "--of-another-drive"]).is_done();
+    assert!(backups(&to).len() == 2 && backups(&to)[0] != good[0], "{:?}", backups(&to));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_of_a_restored_drive_go_on_in_the_same_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data, "first").await;
+    run("backup", &to, &data, &[]).is_done();
+    let mut ids = vec![fs::read_to_string(data.join("db/store-id")).unwrap()];
+    for name in ["second", "third"] {
+        let again = scratch.path().join(name);
+        run("restore", &to, &again, &[]).is_done();
+        stored(&again, name).await;
+        let before = backups(&to);
+        run("backup", &to, &again, &["--keep", "1"]).is_done();
+        assert!(backups(&to).len() == 1 && !before.contains(&backups(&to)[0]), "{:?}", backups(&to));
+        ids.push(fs::read_to_string(again.join("db/store-id")).unwrap());
+    }
+    // Parts of two of them are told apart all the same.
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_of_an_older_version_count_for_any_drive() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data, "photo").await;
+    run("backup", &to, &data, &[]).is_done();
+    let path = to.join(&backups(&to)[0]).join("backup.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("drive");
+    fs::write(&path, serde_json::to_vec(&manifest).unwrap()).unwrap();
+    let again = scratch.path().join("again");
+    run("restore", &to, &again, &[]).is_done();
+    for data in [&again, &data] {
+        let to = scratch.path().join("of").join(data.file_name().unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let mut copy = std::process::Command::new("cp");
+        assert!(copy.arg("-a").arg(scratch.path().join("backups")).arg(&to).status().unwrap().success());
+        run("backup", &to, data, &["--keep", "1"]).is_done();
+        assert_eq!(backups(&to).len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backup_whose_manifest_has_rotted_is_named_and_passed_over() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
