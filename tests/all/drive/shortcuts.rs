@@ -112,6 +112,32 @@ async fn a_walk_read_while_directories_move_proves_nothing() {
     assert!(pairs > 20, "{pairs}");
 }
 
+/// A move that has begun and not ended: a walk that is read before its instant is not good after it.
+#[tokio::test]
+async fn a_walk_read_while_a_move_is_under_way_is_not_kept() {
+    let world = World::with(pieces(100), &[Op::Put("/s/p/c/f", 5), Op::Mkdir("/x")]).await;
+    let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (here, told) = (reached.clone(), go_on.clone());
+    world.store.before(move |step| {
+        let instant = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == op::TABLE);
+        let (here, told) = (here.clone(), told.clone());
+        async move {
+            if instant {
+                here.notify_one();
+                told.notified().await;
+            }
+        }
+    });
+    let mover = world.drive.clone();
+    let moving = tokio::spawn(async move { run(&mover, Op::Move("/s/p", "/x/p", false)).await });
+    reached.notified().await;
+    assert_eq!(found(&world.watcher, "/s").await, paths(&["/s/p/c/f"]));
+    go_on.notify_one();
+    assert_eq!(moving.await.unwrap(), Ok(()));
+    assert_eq!(found(&world.watcher, "/x").await, paths(&["/x/p/c/f"]), "asked again, after the move");
+    assert_eq!(found(&world.watcher, "/s").await, paths(&[]));
+}
+
 /// A file that leaves a folder for another one of the same scope, just before the first one leaves the scope: its
 /// index row was read before, and says that it stands in the first and nowhere else.
 #[tokio::test]
