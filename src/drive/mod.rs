@@ -9,12 +9,13 @@
 //! - `spot`: what a directory row says of one name; stat; `ground`: a path's parents, found or to be made
 //! - `put`, `mkdir`, `remove`, `relocate`, `copy`: one file an operation
 //! - `subtree`: moving and deleting whole directories; `held`: the rows that such an operation holds
-//! - `list`, `open`: reading; `query`: files by time and by name, over `settle` and `walk`
+//! - `list`, `open`: reading; `query`: files by time and by name, over `settle`, `walk` and `arrivals`
 //! - `background`: clean-up that nobody waits for, tried again until it is done
 //! - `cleanup`: content files that no name reaches; what an earlier process left
 //! - `settings`: how long it waits, and how much it does at a time
 //! - `metrics`: what operators see of all this
 
+mod arrivals;
 pub mod ask;
 mod background;
 mod cleanup;
@@ -47,6 +48,7 @@ pub use ask::{
 use prometheus_client::registry::Registry;
 use tokio::sync::{RwLock, Semaphore};
 
+use arrivals::Arrivals;
 use background::Background;
 pub use background::Retry;
 use cleanup::Unlinker;
@@ -80,8 +82,7 @@ struct Inner {
     walks: Walks,
     /// Moves of files. Those of directories are counted by `walks`.
     file_moves: Arc<Moves>,
-    /// Files that another version, or another file, takes the place of.
-    replacements: Arc<Moves>,
+    arrivals: Arc<Arrivals>,
     /// Turns of those who copy folders.
     folder_copies: Arc<Semaphore>,
     unlinker: Arc<Unlinker>,
@@ -133,7 +134,7 @@ impl Drive {
             memory,
             walks,
             file_moves: Arc::default(),
-            replacements: Arc::default(),
+            arrivals: Arc::default(),
             folder_copies: Arc::new(Semaphore::new(copy::folders_at_a_time(settings.memory))),
             unlinker: Arc::new(unlinker),
             running: Arc::default(),
@@ -151,12 +152,12 @@ impl Drive {
 
     /// The same drive, through another handle of its store: for whoever watches what this one does.
     pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, memory, walks, file_moves, replacements, folder_copies, .. } = &*self.inner;
+        let Inner { content, memory, walks, file_moves, arrivals, folder_copies, .. } = &*self.inner;
         let Inner { unlinker, running, metrics, settings, .. } = &*self.inner;
         let inner = Inner {
             walks: walks.sharing(tables.clone(), settings.paths_bytes()),
             file_moves: file_moves.clone(),
-            replacements: replacements.clone(),
+            arrivals: arrivals.clone(),
             folder_copies: folder_copies.clone(),
             tables,
             content: content.clone(),

@@ -1,5 +1,6 @@
 //! Creating a file, or replacing it by a new version.
 
+use super::arrivals::Arrival;
 use super::ask::{Condition, Made, Node, PutOptions};
 use super::ground::{Ground, Way};
 use super::spot::{Spot, Stored, no_directory};
@@ -102,8 +103,13 @@ impl Drive {
             let prepared = plan.prepare.clone();
             staged.hold();
             let commit = self.inner.tables.commit(plan);
-            let outcome =
-                if spot.file.is_some() { self.inner.replacements.counted(commit).await } else { commit.await };
+            let outcome = match &spot.file {
+                Some(old) => {
+                    let arrival = Arrival::new(staged.id(), Some(old.value.id), false, &prepared);
+                    self.inner.arrivals.counted(arrival, commit).await
+                }
+                None => commit.await,
+            };
             match outcome {
                 Ok(Outcome::Committed) => return Ok(self.stored(path, entry, spot).await),
                 // It may be committed: clean-up finds out what becomes of its content, if the store can tell before

@@ -6,6 +6,7 @@
 //! ends first answers. So a query costs at most twice what the better plan does.
 
 mod index;
+mod passed;
 mod tree;
 
 use std::ops::Bound;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 
 use super::ask::{FilesAsk, FindAsk, Found, Node};
 use super::settle::{Candidate, Key};
-use super::{Drive, DriveError, Result};
+use super::{Drive, DriveError, Result, TRIES};
 use crate::schema::name::{self, NameHint};
 use crate::schema::owner::{self, OwnerHint};
 use crate::schema::path::fold;
@@ -24,9 +25,27 @@ use crate::table::RowRange;
 use index::{Hinted, Walk};
 use tree::Tree;
 
+/// How far a plan is with its answer.
+enum Progress<T> {
+    GoesOn,
+    /// Others have changed what it read: what it has proves nothing.
+    Void,
+    Ended(T),
+}
+
 impl Drive {
     /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
     pub async fn files(&self, ask: &FilesAsk) -> Result<Found<(Timestamp, FileId)>> {
+        for _ in 0..TRIES {
+            if let Some(found) = self.try_files(ask).await? {
+                return Ok(found);
+            }
+        }
+        Err(DriveError::Contended)
+    }
+
+    /// None if the answer would not be exact, for what others have changed meanwhile.
+    async fn try_files(&self, ask: &FilesAsk) -> Result<Option<Found<(Timestamp, FileId)>>> {
         // IMPORTANT: before the scope is looked up, so that what moved since is not taken for quiet.
         let mut tree = ask.under.as_ref().filter(|under| !under.is_root()).map(|under| Tree::new(self, ask, under));
         let scope = self.scope(ask.under.as_ref()).await?;
@@ -36,20 +55,35 @@ impl Drive {
         };
         let mut index = Walk::new(self, table, range, ask.ascending, ask.limit, scope);
         loop {
-            if let Some((nodes, last)) = index.step(|hinted| by_time(ask, hinted)).await? {
-                return Ok(Found { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? });
+            match index.step(&|hinted| by_time(ask, hinted)).await? {
+                Progress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
+                Progress::Ended((nodes, last)) => {
+                    return Ok(Some(Found { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? }));
+                }
+                Progress::Void => return Ok(None),
+                Progress::GoesOn => {}
             }
             let Some(scan) = &mut tree else { continue };
             match scan.catch_up(index.work()).await? {
-                tree::Progress::Ended(found) => return Ok(found),
-                tree::Progress::Void => tree = None,
-                tree::Progress::GoesOn => {}
+                Progress::Ended(found) => return Ok(Some(found)),
+                Progress::Void => tree = None,
+                Progress::GoesOn => {}
             }
         }
     }
 
     /// Files by name anywhere, ordered by folded name, then by id.
     pub async fn find(&self, ask: &FindAsk) -> Result<Found<(String, FileId)>> {
+        for _ in 0..TRIES {
+            if let Some(found) = self.try_find(ask).await? {
+                return Ok(found);
+            }
+        }
+        Err(DriveError::Contended)
+    }
+
+    /// None as for [`Self::try_files`].
+    async fn try_find(&self, ask: &FindAsk) -> Result<Option<Found<(String, FileId)>>> {
         let scope = self.scope(ask.under.as_ref()).await?;
         let folded = fold(&ask.name);
         let mut range = if ask.prefix { name::prefix(&folded) } else { name::exact(&folded) };
@@ -58,9 +92,14 @@ impl Drive {
         }
         let mut index = Walk::new(self, name::TABLE, range, false, ask.limit, scope);
         loop {
-            if let Some((nodes, last)) = index.step(by_name).await? {
-                let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
-                return Ok(Found { nodes, next: next.transpose()? });
+            match index.step(&by_name).await? {
+                Progress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
+                Progress::Ended((nodes, last)) => {
+                    let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
+                    return Ok(Some(Found { nodes, next: next.transpose()? }));
+                }
+                Progress::Void => return Ok(None),
+                Progress::GoesOn => {}
             }
         }
     }
@@ -75,6 +114,12 @@ impl Drive {
             },
         }
     }
+}
+
+/// Whether all of them lie below the path that was asked for. The directory that was there may have moved meanwhile: what
+/// lies in it has been found at its new path then.
+fn are_below(nodes: &[Node], under: Option<&DrivePath>) -> bool {
+    under.is_none_or(|under| nodes.iter().all(|node| node.path().is_within(under)))
 }
 
 /// The rows of the time index that are left to be shown.

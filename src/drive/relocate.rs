@@ -1,5 +1,6 @@
 //! Moving a file.
 
+use super::arrivals::Arrival;
 use super::ask::{Made, Node};
 use super::put::drop_version;
 use super::spot::{Live, Spot, Stored, no_directory};
@@ -60,10 +61,10 @@ impl Drive {
             let moved = Entry { place: Place::random(), ..file.value.clone() };
             let plan = relocate(&source_end, &target_end, file, &moved);
             let prepared = plan.prepare.clone();
-            let commit = self.inner.file_moves.counted(self.inner.tables.commit(plan));
-            let replaces = target.file.is_some();
-            let outcome = if replaces { self.inner.replacements.counted(commit).await } else { commit.await };
-            match outcome? {
+            let replaces = target.file.as_ref().map(|there| there.value.id);
+            let arrival = Arrival::new(moved.id, replaces, true, &prepared);
+            let commit = self.inner.arrivals.counted(arrival, self.inner.tables.commit(plan));
+            match self.inner.file_moves.counted(commit).await? {
                 Outcome::Committed => {
                     self.dropped(target.file.as_ref());
                     let node = Node::File { path: to.clone(), entry: moved };

@@ -54,15 +54,6 @@ pub(super) struct Candidate {
     pub alone: bool,
 }
 
-/// What index rows stand for.
-pub(super) struct Settled {
-    /// In the order of the candidates.
-    pub nodes: Vec<Option<Node>>,
-    /// Whether a file is nowhere any more: deleted since the rows were read, or replaced by another version, whose row
-    /// the index got after that.
-    pub gone: bool,
-}
-
 /// What a look at a place found.
 enum Look {
     Found(Box<Entry>, DrivePath, bool),
@@ -75,7 +66,7 @@ impl Drive {
     ///
     /// `mark` was read before the rows were: a directory that lies outside by now may have been inside when its hint
     /// was the only one, and the file may have left it for another folder of the scope since.
-    pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId, mark: u64) -> Result<Settled> {
+    pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId, mark: u64) -> Result<Vec<Option<Node>>> {
         let dirs: BTreeSet<DirId> = candidates.iter().map(|c| c.dir).collect();
         let dirs: Vec<DirId> = dirs.into_iter().collect();
         let walks = self.inner.walks.many(&dirs).await?;
@@ -86,7 +77,7 @@ impl Drive {
         let inside: Vec<&Candidate> = candidates.iter().filter(|c| !outside(c)).collect();
         let rows = self.rows(&inside, &walks).await?;
         let proved = scope == DirId::ROOT || self.inner.walks.moves.quiet_since(mark);
-        let (mut settled, mut gone) = (Vec::with_capacity(candidates.len()), false);
+        let mut settled = Vec::with_capacity(candidates.len());
         for candidate in candidates {
             if outside(candidate) {
                 settled.push(None);
@@ -103,10 +94,10 @@ impl Drive {
                     let inside = walk.is_some_and(|walk| walk.is_within(scope));
                     show(candidate, &candidate.name, entry, &path, inside)?
                 }
-                _ => self.settle_one(candidate, scope, &mut gone).await?,
+                _ => self.settle_one(candidate, scope).await?,
             });
         }
-        Ok(Settled { nodes: settled, gone })
+        Ok(settled)
     }
 
     /// The rows of the candidates' directories, with the entries that the hints name: one `get_many`.
@@ -124,8 +115,8 @@ impl Drive {
         Ok(dirs.into_iter().zip(rows).collect())
     }
 
-    /// The whole rule for one hint, read by read. Says if the file is nowhere.
-    async fn settle_one(&self, candidate: &Candidate, scope: DirId, gone: &mut bool) -> Result<Option<Node>> {
+    /// The whole rule for one hint, read by read.
+    async fn settle_one(&self, candidate: &Candidate, scope: DirId) -> Result<Option<Node>> {
         let mut at = (candidate.dir, candidate.name.clone());
         let mut said: Option<Standing> = None;
         for _ in 0..TRIES {
@@ -136,10 +127,7 @@ impl Drive {
             let row = self.inner.tables.get(file::TABLE, candidate.id.0.as_bytes(), &ask).await?;
             // Twice the same, and not there in between: early, never committed, or about to be removed.
             let standing = Standing::of(&row)?.filter(|standing| said.as_ref() != Some(standing));
-            let Some(standing) = standing else {
-                *gone = true;
-                return Ok(None);
-            };
+            let Some(standing) = standing else { return Ok(None) };
             at = (standing.dir, standing.name.clone());
             said = Some(standing);
         }

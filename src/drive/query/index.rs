@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-use super::pass;
+use super::{Progress, pass};
+use crate::drive::arrivals::Mark;
 use crate::drive::ask::Node;
 use crate::drive::settle::Candidate;
-use crate::drive::{Drive, Result, TRIES};
+use crate::drive::{Drive, Result};
 use crate::schema::{CF, DirId};
 use crate::table::{Ask, Row, RowRange, ScanAsk};
 
@@ -24,25 +25,26 @@ pub(super) struct Hinted<'a> {
 
 /// How far a walk is.
 pub(super) struct Walk<'a> {
-    drive: &'a Drive,
-    table: &'static str,
+    pub(super) drive: &'a Drive,
+    pub(super) table: &'static str,
+    /// The rows of the page and all that follow, and those that are left of them.
+    pub(super) begin: RowRange,
     range: RowRange,
-    reverse: bool,
-    limit: usize,
-    scope: DirId,
-    nodes: Vec<Node>,
+    pub(super) reverse: bool,
+    pub(super) limit: usize,
+    pub(super) scope: DirId,
+    pub(super) nodes: Vec<Node>,
+    /// Whether the nodes are in no order any more.
+    pub(super) mixed: bool,
     /// What the nodes take, about.
     bytes: usize,
     work: usize,
-    /// Where the page begins, and how often it may yet be begun anew.
-    begin: RowRange,
-    tries: usize,
-    /// Replacements that had ended when it was begun.
-    mark: u64,
+    /// From when on it is not known what came to the rows that it has passed.
+    pub(super) mark: Mark,
 }
 
 /// Up to `limit` files, and the key of the last row passed if rows may follow.
-type Page = (Vec<Node>, Option<Bytes>);
+pub(super) type Page = (Vec<Node>, Option<Bytes>);
 
 impl<'a> Walk<'a> {
     pub fn new(
@@ -53,19 +55,9 @@ impl<'a> Walk<'a> {
         limit: usize,
         scope: DirId,
     ) -> Self {
-        let (begin, mark) = (range.clone(), drive.inner.replacements.mark());
-        let (nodes, bytes, work, tries) = (Vec::new(), 0, 0, TRIES);
-        Self { drive, table, range, reverse, limit, scope, nodes, bytes, work, begin, tries, mark }
-    }
-
-    /// Begins the page anew. The version of a file that the index showed is gone, and that of the one which has
-    /// replaced it may have come to a place that was passed.
-    fn begin_anew(&mut self) {
-        self.tries -= 1;
-        self.mark = self.drive.inner.replacements.mark();
-        self.range = self.begin.clone();
-        self.nodes.clear();
-        self.bytes = 0;
+        let (begin, mark) = (range.clone(), drive.inner.arrivals.mark());
+        let (nodes, mixed, bytes, work) = (Vec::new(), false, 0, 0);
+        Self { drive, table, begin, range, reverse, limit, scope, nodes, mixed, bytes, work, mark }
     }
 
     /// Cells read so far.
@@ -74,7 +66,10 @@ impl<'a> Walk<'a> {
     }
 
     /// One turn: some rows more. The page, if that was the last one.
-    pub async fn step(&mut self, candidate: impl Fn(&Hinted<'_>) -> Result<Option<Candidate>>) -> Result<Option<Page>> {
+    pub async fn step(
+        &mut self,
+        candidate: &impl Fn(&Hinted<'_>) -> Result<Option<Candidate>>,
+    ) -> Result<Progress<Page>> {
         let most = self.drive.limits().files_queried;
         let limit = (self.limit - self.nodes.len()).max(self.drive.inner.settings.turn).min(most);
         let (range, ask) = (self.range.clone(), Ask::families(&[CF]));
@@ -93,33 +88,25 @@ impl<'a> Walk<'a> {
             }
         }
         let settled = self.drive.settle(&candidates, self.scope, mark).await?;
-        if settled.gone && self.tries > 0 && !self.drive.inner.replacements.quiet_since(self.mark) {
-            self.begin_anew();
-            return Ok(None);
-        }
-        for (node, key) in settled.nodes.into_iter().zip(keys) {
+        for (node, key) in settled.into_iter().zip(keys) {
             self.bytes += node.as_ref().map_or(0, |node| size_of::<Node>() + node.path().as_str().len());
             self.nodes.extend(node);
             if self.nodes.len() == self.limit || self.bytes >= PAGE_BYTES {
                 let end = rows.len() < limit && rows.last().is_some_and(|(last, _)| last == key);
-                return Ok(Some(self.page(Some(key.clone()).filter(|_| !end))));
+                return self.end(Some(key.clone()).filter(|_| !end), candidate).await;
             }
         }
         self.work += rows.len() + SETTLED * candidates.len();
         match rows.last() {
             Some((last, _)) if rows.len() == limit => {
                 if self.work >= self.drive.inner.settings.work {
-                    return Ok(Some(self.page(Some(last.clone()))));
+                    return self.end(Some(last.clone()), candidate).await;
                 }
                 pass(&mut self.range, last.clone(), self.reverse);
-                Ok(None)
+                Ok(Progress::GoesOn)
             }
-            _ => Ok(Some(self.page(None))),
+            _ => self.end(None, candidate).await,
         }
-    }
-
-    fn page(&mut self, next: Option<Bytes>) -> Page {
-        (std::mem::take(&mut self.nodes), next)
     }
 }
 

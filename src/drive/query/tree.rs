@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::index::PAGE_BYTES;
-use super::time_range;
+use super::{Progress, time_range};
 use crate::drive::ask::{FilesAsk, Found, Kind, ListAsk, Node};
 use crate::drive::subtree::Keys;
 use crate::drive::{Drive, DriveError, Result};
@@ -35,13 +35,6 @@ pub(super) struct Tree<'a> {
     work: usize,
 }
 
-pub(super) enum Progress {
-    GoesOn,
-    /// Something moved, or the page takes too much memory.
-    Void,
-    Ended(Found<(Timestamp, FileId)>),
-}
-
 impl<'a> Tree<'a> {
     pub fn new(drive: &'a Drive, ask: &'a FilesAsk, under: &DrivePath) -> Self {
         let marks = (drive.inner.walks.moves.mark(), drive.inner.file_moves.mark());
@@ -50,8 +43,9 @@ impl<'a> Tree<'a> {
         Self { drive, ask, range, marks, keys, waiting, best, bytes: 0, work: 0 }
     }
 
-    /// Reads on until as many cells were read as the other plan has.
-    pub async fn catch_up(&mut self, work: usize) -> Result<Progress> {
+    /// Reads on until as many cells were read as the other plan has. Void if something moved, or the page takes too much
+    /// memory.
+    pub async fn catch_up(&mut self, work: usize) -> Result<Progress<Found<(Timestamp, FileId)>>> {
         while self.work < work {
             match self.step(work - self.work).await {
                 _ if !self.is_quiet() || self.bytes >= PAGE_BYTES => return Ok(Progress::Void),

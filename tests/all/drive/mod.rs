@@ -11,6 +11,7 @@
 //! - `crossing`: two operations, both half done at once
 //! - `paused`: an operation that stops where a test wants it to
 //! - `queries`: changes in the middle of listings, time queries and finds
+//! - `replaced`: new versions, new names and moved folders in the middle of one page of a query
 //! - `periods`: files of a period below a folder, held to a full scan
 //! - `background`: clean-up that goes on after errors, and stops when the drive is closed
 //! - `damage`: content that is not what its entry says
@@ -27,6 +28,7 @@ mod paused;
 mod periods;
 mod queries;
 mod races;
+mod replaced;
 mod rivals;
 mod shortcuts;
 mod steps;

@@ -1,0 +1,223 @@
+//! Files that come to another row of an index in the middle of a query, by a new version, a new name or a move of their
+//! folder: what one page shows is exact all the same.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rowdrive::drive::{DriveError, FilesAsk, FindAsk, Node, Settings, Thresholds};
+use rowdrive::schema::time::Clock;
+use tokio::sync::Notify;
+
+use super::model::Op;
+use super::queries::{Query, SET_UP, answer, at_read, files, nodes, queries};
+use super::world::{SETTINGS, World, find_all, path, run, time_query};
+use crate::stepwise::Part;
+
+/// Each version is a file of its own to the indexes, but at the path there is a file at every moment.
+const REPLACED: &[&[Op]] = &[
+    &[Op::Put("/a/f", 15)],
+    &[Op::Put("/a/f", 15), Op::Put("/a/f", 16), Op::Put("/a/f", 17)],
+    &[Op::Move("/a/k", "/a/f", true)],
+    &[Op::Move("/b/k", "/a/f", true), Op::Put("/a/f", 15)],
+];
+
+/// Queries of this world read one index row a turn, or all of them at once.
+async fn in_turns(one_by_one: bool, set_up: &[Op]) -> World {
+    let limits = Thresholds { files_queried: 1, ..Thresholds::DEFAULT };
+    let one_row = Settings { turn: 1, limits, ..SETTINGS };
+    World::with(if one_by_one { one_row } else { SETTINGS }, set_up).await
+}
+
+fn no_doubles(title: &str, nodes: &[Node]) {
+    let mut paths = BTreeSet::new();
+    assert!(nodes.iter().all(|node| paths.insert(node.path().as_str())), "{title}: a path twice: {nodes:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_while_it_is_searched_is_not_missed() {
+    for (title, query) in queries() {
+        for (changes, one_by_one) in REPLACED.iter().flat_map(|changes| [(changes, false), (changes, true)]) {
+            for call in 1.. {
+                let world = in_turns(one_by_one || title.contains("under"), SET_UP).await;
+                let (rival, met) = (world.watcher.clone(), Arc::new(AtomicUsize::new(0)));
+                let seen = met.clone();
+                world.store.once_before_call(world.store.calls() + call, move || async move {
+                    for op in *changes {
+                        run(&rival, *op).await.unwrap();
+                    }
+                    seen.store(1, Ordering::SeqCst);
+                });
+                let nodes = nodes(&world, &query).await;
+                if met.load(Ordering::SeqCst) == 0 {
+                    break;
+                }
+                let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
+                assert_eq!(found, 1, "{title}, {changes:?} before call {call}, one by one: {one_by_one}");
+                no_doubles(title, &nodes);
+            }
+        }
+    }
+}
+
+/// As above, with other reads between one replacement and the next.
+#[tokio::test]
+async fn a_file_that_is_replaced_again_and_again_is_shown_once() {
+    for (title, query) in queries() {
+        for (changes, stride) in REPLACED[1..].iter().flat_map(|changes| (1..4).map(move |stride| (*changes, stride))) {
+            for read in 1.. {
+                let world = in_turns(true, SET_UP).await;
+                let reads = at_read(&world, read, stride, changes);
+                let nodes = nodes(&world, &query).await;
+                if reads.load(Ordering::SeqCst) < read {
+                    break;
+                }
+                let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
+                assert_eq!(found, 1, "{title}, {changes:?} from read {read} on, each {stride}: {nodes:?}");
+                no_doubles(title, &nodes);
+            }
+        }
+    }
+}
+
+/// The row of the new version is in the index before the version is there.
+#[tokio::test]
+async fn a_file_is_not_missed_while_it_is_replaced_step_by_step() {
+    for (title, query) in queries() {
+        for read in 1.. {
+            let world = in_turns(true, SET_UP).await;
+            let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let (reached, left) = (ready.clone(), go_on.clone());
+            let commit = world.store.steps() + 7; // after the file's row and five hints
+            world.store.once_before(commit, |step| async move {
+                assert_eq!(step.part, Part::Guarded);
+                reached.notify_one();
+                left.notified().await;
+            });
+            let (writer, replaced) = (world.drive.clone(), Arc::new(Notify::new()));
+            let ended = replaced.clone();
+            let writing = tokio::spawn(async move {
+                run(&writer, Op::Put("/a/f", 15)).await.unwrap();
+                ended.notify_one();
+            });
+            ready.notified().await;
+            let count = Arc::new(AtomicUsize::new(0));
+            let counted = count.clone();
+            world.store.reading(move |_| {
+                let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
+                let (go_on, replaced) = (go_on.clone(), replaced.clone());
+                async move {
+                    if now {
+                        go_on.notify_one();
+                        replaced.notified().await;
+                    }
+                }
+            });
+            let nodes = nodes(&world, &query).await;
+            writing.abort();
+            let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
+            assert_eq!(found, 1, "{title}, replaced before read {read}: {nodes:?}");
+            no_doubles(title, &nodes);
+            if count.load(Ordering::SeqCst) < read {
+                break;
+            }
+        }
+    }
+}
+
+/// An answer that cannot be made exact is none.
+#[tokio::test]
+async fn a_query_among_replacements_without_end_is_exact_or_refused() {
+    for (title, query) in queries() {
+        // Oldest first, each new version comes behind the last: such a page has no end but that of its work.
+        let untils = [10, 40, usize::MAX].into_iter().take(if title.contains("ascending") { 2 } else { 3 });
+        for until in untils {
+            let world = in_turns(true, SET_UP).await;
+            let (reads, rival) = (Arc::new(AtomicUsize::new(0)), world.watcher.clone());
+            world.store.reading(move |_| {
+                let (reads, rival) = (reads.clone(), rival.clone());
+                async move {
+                    let read = reads.fetch_add(1, Ordering::SeqCst);
+                    if read < until {
+                        run(&rival, Op::Put("/a/f", 100 + read)).await.unwrap();
+                    }
+                }
+            });
+            let found = match answer(&world, &query).await {
+                Err(DriveError::Contended) => continue,
+                answered => answered.unwrap(),
+            };
+            let shown = found.iter().filter(|node| node.path().as_str() == "/a/f").count();
+            assert_eq!(shown, 1, "{title}, replaced before each of {until} reads: {found:?}");
+            no_doubles(title, &found);
+        }
+    }
+}
+
+/// A row of the index by name goes with the name; the file is one and the same.
+#[tokio::test]
+async fn a_file_that_is_renamed_while_its_names_are_read_is_found_once() {
+    const NAMES: &[Op] =
+        &[Op::Put("/a/c", 5), Op::Put("/a/k", 6), Op::Put("/a/m", 7), Op::Put("/b/m", 8), Op::Put("/a/x", 9)];
+    const RENAMED: &[&[Op]] = &[
+        &[Op::Move("/a/m", "/a/b", false)],
+        &[Op::Move("/a/m", "/a/z", false)],
+        &[Op::Move("/a/m", "/a/z", false), Op::Move("/a/z", "/a/b", false)],
+        &[Op::Move("/a/m", "/a/b", false), Op::Move("/a/b", "/a/z", false), Op::Move("/a/z", "/b/b", false)],
+        &[Op::Move("/a/m", "/a/b", false), Op::Move("/b/m", "/a/m", false)],
+        &[Op::Move("/a/m", "/a/c", true)],
+    ];
+    for under in [None, Some(path("/"))] {
+        for (changes, stride) in RENAMED.iter().flat_map(|changes| (0..4).map(move |stride| (*changes, stride))) {
+            for read in 1.. {
+                let world = in_turns(true, NAMES).await;
+                let reads = at_read(&world, read, stride, changes);
+                let found = nodes(&world, &Query::Find(FindAsk { under: under.clone(), ..find_all() })).await;
+                if reads.load(Ordering::SeqCst) < read {
+                    break;
+                }
+                let title = format!("{changes:?} from read {read} on, each {stride}: {found:?}");
+                no_doubles(&title, &found);
+                assert!(found.is_sorted_by_key(|node| node.path().split().unwrap().1.as_str().to_owned()), "{title}");
+                let shown = files(found);
+                for size in [6, 7, 8, 9] {
+                    assert_eq!(shown.iter().filter(|(_, found)| *found == size).count(), 1, "{size}: {title}");
+                }
+            }
+        }
+    }
+}
+
+/// A folder that moves away while what lies below it is searched: what is found elsewhere does not lie below it.
+#[tokio::test]
+async fn what_is_found_below_a_folder_lies_below_its_path() {
+    const FOLDERS: &[Op] = &[Op::Put("/s/f", 5), Op::Put("/s/d/f", 6), Op::Put("/o/f", 7)];
+    const MOVED: &[&[Op]] = &[
+        &[Op::Move("/s", "/t", false)],
+        &[Op::Move("/s", "/t", false), Op::Move("/t", "/s", false)],
+        &[Op::Move("/s", "/t", false), Op::Move("/o", "/s", false)],
+    ];
+    let under = Some(path("/s"));
+    let queries = [
+        Query::Time(FilesAsk { under: under.clone(), ..time_query(Clock::Added) }),
+        Query::Find(FindAsk { under: under.clone(), ..find_all() }),
+        Query::Find(FindAsk { under, prefix: false, name: "F".into(), ..find_all() }),
+    ];
+    for query in &queries {
+        for (changes, stride) in MOVED.iter().flat_map(|changes| (0..6).map(move |stride| (*changes, stride))) {
+            for read in 1.. {
+                let world = in_turns(true, FOLDERS).await;
+                let reads = at_read(&world, read, stride, changes);
+                let found = match answer(&world, query).await {
+                    Err(DriveError::NotFound) => Vec::new(),
+                    answered => answered.unwrap(),
+                };
+                if reads.load(Ordering::SeqCst) < read {
+                    break;
+                }
+                let all_below = found.iter().all(|node| node.path().as_str().starts_with("/s/"));
+                assert!(all_below, "{changes:?} from read {read} on, each {stride}: {found:?}");
+            }
+        }
+    }
+}
