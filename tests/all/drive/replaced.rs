@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::model::Op;
 use super::queries::{Query, SET_UP, answer, at_read, files, nodes, queries};
 use super::world::{SETTINGS, World, find_all, path, run, time_query};
-use crate::stepwise::Part;
+use crate::stepwise::{Fault, Part};
 
 /// Each version is a file of its own to the indexes, but at the path there is a file at every moment.
 const REPLACED: &[&[Op]] = &[
@@ -220,4 +220,27 @@ async fn what_is_found_below_a_folder_lies_below_its_path() {
             }
         }
     }
+}
+
+/// Whether it has moved is not known, and never will be: it is found where it is, and once.
+#[tokio::test]
+async fn a_file_whose_move_may_have_happened_is_found_where_it_is() {
+    let mut seen = BTreeSet::new();
+    for fault in [Fault::Lose, Fault::LoseAnswer] {
+        for (from, to) in [("/a/k", "/a/z"), ("/a/k", "/a/c"), ("/a/k", "/b/z")] {
+            for step in 1.. {
+                let world = in_turns(false, SET_UP).await;
+                world.idle().await;
+                world.store.at(world.store.steps() + step, fault);
+                if world.run(Op::Move(from, to, false)).await.is_ok() {
+                    break;
+                }
+                // Each way to look at it is held against the listing.
+                let files = world.view().await.files;
+                assert!(files.contains_key(from) != files.contains_key(to), "{fault:?} at step {step}: {files:?}");
+                seen.insert(files.contains_key(to));
+            }
+        }
+    }
+    assert_eq!(seen.len(), 2, "it has moved at some steps, and not at others");
 }
