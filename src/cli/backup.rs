@@ -37,7 +37,7 @@ use bring::{Bring, Doubt};
 pub use bring::{is_readable, keep_time, make, sync_all};
 use content::Contents;
 use generations::{Complete, Generations};
-pub use generations::{Manifest, find};
+pub use generations::{Manifest, find, is_backup};
 use heal::{Heal, Sample, State};
 pub use progress::Progress;
 pub use server::{Backups, remove, remove_checkpoints};

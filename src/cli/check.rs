@@ -13,7 +13,7 @@ use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::{StoreError, Tables};
 
 use super::store_id::{self, Apart, Sides};
-use super::{Ended, size};
+use super::{Ended, backup, size};
 
 /// Check a data folder: whether every name leads to a whole file, and nothing is left over.
 ///
@@ -42,6 +42,10 @@ pub struct Check {
 pub enum CheckFailed {
     #[error("{0} is no data folder: there is no {0}/db")]
     NoStore(PathBuf),
+    #[error(
+        "{0} is a backup: a repair would change it, and it could not be restored any more. Restore it into a folder of its own, and repair that"
+    )]
+    Backup(PathBuf),
     #[error("the data folder {0} cannot be opened: {1}")]
     Store(PathBuf, StoreError),
     #[error("the data folder {0} cannot be checked: {1}")]
@@ -66,6 +70,9 @@ impl Check {
         let sides = store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
         if sides == Sides::New {
             return Err(CheckFailed::NoStore(self.data));
+        }
+        if self.repair && backup::is_backup(&data) {
+            return Err(CheckFailed::Backup(self.data));
         }
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let open = if self.repair { Rocks::open } else { Rocks::open_read_only };

@@ -19,7 +19,7 @@ use rowdrive::migrate::MigrateError;
 use tokio::net::{TcpListener, TcpSocket};
 
 use self::open::Opened;
-use super::backup::Backups;
+use super::backup::{self, Backups};
 use super::config::{Configuration, Settings};
 use super::period::Period;
 use super::stop::{Stop, outlive_limits_of_file_size};
@@ -117,6 +117,11 @@ pub enum ServeError {
     Drive(PathBuf, DriveError),
     #[error("the data folder {0} is not whole: a restore into it has not come to its end; run it again")]
     Restoring(PathBuf),
+    #[error(
+        "{0} is a backup: what is served is changed, and it could not be restored any more. Restore it into a folder of \
+         its own: rowdrive restore {0} --data NEW"
+    )]
+    Backup(PathBuf),
     #[error("{0} cannot be listened on: {1}")]
     Listen(SocketAddr, io::Error),
     #[error("the system does not let it run: {0}")]
@@ -147,6 +152,9 @@ impl Serve {
         let data = folder(&self.data)?;
         if data.join(restore::MARK).exists() {
             return Err(ServeError::Restoring(data));
+        }
+        if !self.degraded && backup::is_backup(&data) {
+            return Err(ServeError::Backup(data));
         }
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);

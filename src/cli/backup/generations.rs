@@ -18,6 +18,11 @@ const PARTIAL: &str = "partial";
 const GOING: &str = "going";
 const LOCK: &str = "in-use";
 
+/// Whether a folder is a backup, and no drive of its own: the manifest names each file of it.
+pub fn is_backup(dir: &Path) -> bool {
+    dir.join(MANIFEST).exists()
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
     /// Of this file and of the backup's layout.

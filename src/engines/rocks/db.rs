@@ -239,13 +239,20 @@ impl Db {
             let full = is_full(&cause) && !is_failed_sync(&cause);
             // A failed sync is final: the kernel may have dropped the pages, and a second one would say that all is
             // well. Of a disk that has no room for a record RocksDB recovers by itself, but not always.
-            if (!full || is_full_for_good(&cause)) && self.stopped.set(cause.clone()).is_ok() {
-                tracing::error!(cause, "a write failed: no more are taken until a restart");
-                self.spoilt.note(&self.raw, &cause);
+            if !full || is_full_for_good(&cause) {
+                self.give_up(&cause);
             }
             self.crowded.fetch_or(full, Ordering::Relaxed);
             WriteFailure { cause, full }
         })
+    }
+
+    /// No further write is tried.
+    pub fn give_up(&self, cause: &str) {
+        if self.stopped.set(cause.to_owned()).is_ok() {
+            tracing::error!(cause, "a write failed: no more are taken until a restart");
+            self.spoilt.note(&self.raw, cause);
+        }
     }
 
     /// Errors: `ReadOnly` if it was opened so, `Stopped` once a write has failed for a cause that does not pass.

@@ -45,7 +45,8 @@ impl Flushes {
 }
 
 impl Db {
-    /// Errors: as [`writable`](Self::writable); `Full` or `Failed` while RocksDB has an error that passes.
+    /// Errors: as [`writable`](Self::writable); `Full` or `Failed` while RocksDB has an error that passes. Damage that a
+    /// compaction has met does not: whoever asks first takes note of it, before a write finds out.
     pub fn works(&self) -> Result<()> {
         self.writable()?;
         // No property tells of it. A wait that may take no time at all returns such an error first.
@@ -53,6 +54,10 @@ impl Db {
         no_time.set_timeout(1);
         match self.raw.wait_for_compact(&no_time) {
             Err(e) if is_full(e.as_ref()) => Err(StoreError::Full(e.into_string())),
+            Err(e) if e.kind() == ErrorKind::Corruption => {
+                self.give_up(e.as_ref());
+                self.writable()
+            }
             Err(e) if e.kind() != ErrorKind::TimedOut => Err(StoreError::Failed(e.into_string())),
             _ => Ok(()),
         }

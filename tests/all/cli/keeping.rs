@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use reqwest::{Client, StatusCode};
 
@@ -167,4 +167,23 @@ async fn a_new_folder_of_backups_is_told() {
             assert_eq!(made.out.contains("begins a new folder of backups"), is_new, "{made:?}");
         }
     }
+}
+
+/// It could not be restored any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_neither_served_nor_repaired() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, restored) =
+        (scratch.path().join("data"), scratch.path().join("to"), scratch.path().join("restored"));
+    stored(&data, "photo").await;
+    run("backup", &to, &data, &[]).is_done();
+    let one = to.join(&backups(&to)[0]);
+    for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"]] {
+        let mut command = Command::new("timeout");
+        command.arg("20").arg(program().get_program()).args(arguments).arg("--data").arg(&one);
+        let refused = Run::of(command.output().unwrap());
+        assert!(refused.code == Some(3) && refused.err.contains("is a backup"), "{refused:?}");
+    }
+    run("restore", &to, &restored, &[]).is_done();
+    assert_eq!(Server::start_on(&restored, &[]).terminate(), Some(0));
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use rocksdb::{BottommostLevelCompaction, CompactOptions};
+
 use super::*;
 use crate::engines::rocks::db::Place;
 
@@ -85,6 +87,21 @@ async fn a_compaction_that_met_damage_ends_writes_until_a_restart_and_no_longer(
     assert!(files("a") < 4 && files("c") > 40, "{} {}", files("a"), files("c"));
     commit(&rocks, changes(vec![changed("7", vec![Change::delete("c", "q")])])).await;
     assert_eq!(value(&rocks, "7", "c", "q").await, None);
+}
+
+#[tokio::test]
+async fn damage_that_a_compaction_has_met_is_told_before_a_write_finds_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = damaged(dir.path()).await;
+    let rocks = open(dir.path()).await;
+    rocks.works().unwrap();
+    let family = rocks.db.family("t", "c").unwrap();
+    let mut whole = CompactOptions::default();
+    whole.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+    rocks.db.raw.compact_range_cf_opt(&family, None::<&[u8]>, None::<&[u8]>, &whole);
+    drop(family);
+    assert!(matches!(rocks.works(), Err(StoreError::Stopped(_))));
+    assert_eq!(rocks.damaged_tables(), [(table, "t:c".to_owned())]);
 }
 
 #[tokio::test]
