@@ -221,8 +221,9 @@ fn of_file(dir: &Path) -> io::Result<Option<String>> {
 }
 
 fn id_in(file: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(file) {
-        Ok(id) => Ok(Some(id.trim_end().to_owned())),
+    // One that has rotted is shown as it reads: it differs from the others.
+    match fs::read(file) {
+        Ok(id) => Ok(Some(String::from_utf8_lossy(&id).trim_end().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -293,3 +293,20 @@ async fn parts_without_an_id_are_served_again_and_again_in_a_folder_that_has_one
     assert_eq!(id, fs::read_to_string(data.join("db/store-id")).unwrap());
     assert_ne!(id, before, "parts of the two could not be told apart");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_has_rotted_is_named() {
+    for part in ["store-id", "db/store-id"] {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        stored(&data).await;
+        let sound = fs::read(data.join(part)).unwrap();
+        let mut rotten = sound.clone();
+        rotten[28] ^= 0x80;
+        fs::write(data.join(part), rotten).unwrap();
+        let said = refused(&data);
+        assert!(said.contains("of store"), "{part}: {said}");
+        fs::write(data.join(part), sound).unwrap();
+        all_is_there(&data).await;
+    }
+}
