@@ -41,6 +41,8 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     // IMPORTANT: not before the folder is this process's own: another one that starts would give it another id.
     let sides = store_id::compare(data).map_err(apart)?;
     if sides == Sides::New {
+        // Whoever mistyped the folder, or forgot to mount it, should read this.
+        tracing::warn!(folder = %data.display(), "there is no drive here: a new, empty one is made");
         store_id::begin(data).map_err(apart)?;
     }
     free(data);
