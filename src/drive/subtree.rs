@@ -203,12 +203,13 @@ impl Operation<'_> {
                 Ok(refused) => match self.drive.record(self.id).await {
                     Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
                     Ok(Some(_)) => return Ok(refused),
-                    Ok(None) => return Err(Stopped::Unknown(DriveError::Contended)),
-                    Err(error) => return Err(Stopped::Unknown(error)),
+                    Ok(None) | Err(_) => break,
                 },
                 Err(error @ StoreError::Unknown { .. }) => cause = Some(error),
                 Err(error) if cause.is_none() => return Err(Stopped::Failed(error.into())),
-                Err(error) => cause = Some(error),
+                // IMPORTANT: that this try was refused, as by a store that takes no more writes, does not tell what
+                // became of the one before: the answer stays that nobody knows.
+                Err(_) => {}
             }
         }
         Err(Stopped::Unknown(cause.map_or(DriveError::Contended, DriveError::from)))
