@@ -132,7 +132,9 @@ impl Stepwise {
 
     /// Serves again. What was not done is lost, but for held steps; faults and hooks stay.
     pub fn revive(&self) {
-        self.lock().stopped = false;
+        let mut state = self.lock();
+        state.stopped = false;
+        state.writes_ended = false;
     }
 
     /// Steps that are held, oldest first.
@@ -242,11 +244,17 @@ impl Stepwise {
                 self.lock().held.push(again);
                 answer
             }
-            Some(Fault::StopAfter | Fault::LoseAnswer | Fault::Delay) | None => self.apply(&step, write, None).await,
+            Some(Fault::StopAfter | Fault::LoseAnswer | Fault::EndWrites | Fault::Delay) | None => {
+                self.apply(&step, write, None).await
+            }
         };
         let mut state = self.lock();
         match fault {
             Some(Fault::Stop | Fault::StopAfter | Fault::HoldAndStop) => state.stop(),
+            Some(Fault::EndWrites) => {
+                state.writes_ended = true;
+                return Err(unknown(&format!("{fault:?} at {step}")));
+            }
             Some(Fault::Lose | Fault::LoseAnswer) => return Err(unknown(&format!("{fault:?} at {step}"))),
             Some(Fault::Fill) => {
                 state.waits_for_room = true;
@@ -315,7 +323,7 @@ impl Stepwise {
             Some(Fault::Lose | Fault::LoseAnswer | Fault::Hold) => {
                 return Err(StoreError::Failed(format!("lost: {read:?}")));
             }
-            Some(Fault::Twice | Fault::Delay | Fault::Fill) | None => {}
+            Some(Fault::Twice | Fault::Delay | Fault::Fill | Fault::EndWrites) | None => {}
         }
         let answer = ask().await;
         if self.lock().life()? == life { answer } else { Err(stopped()) }
@@ -384,6 +392,10 @@ impl Store for Stepwise {
             let read = Read { call: "scan", table: ask.table, row: RowKey::new() };
             self.read(read, || self.inner.scan(ask)).await
         })
+    }
+
+    fn writable(&self) -> Result<()> {
+        self.lock().writable()
     }
 
     fn works(&self) -> Result<()> {

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rowdrive::drive::DriveError;
 use rowdrive::schema::dir::State;
 use rowdrive::schema::op::{self, Kind, Phase, What};
 use rowdrive::schema::{CF, DirId, OpId, dir};
-use rowdrive::table::{Change, Check, Guarded, Outcome, Plan, Tables};
+use rowdrive::table::{Change, Check, Guarded, Outcome, Plan, StoreError, Tables};
 
 use super::model::{No, Op};
 use super::paused::Paused;
 use super::world::{World, path, run, view};
-use crate::stepwise::Part;
+use crate::stepwise::{Fault, Part};
 
 /// A drive before, an operation on it, and a directory whose row it changes or relies on.
 const CASES: &[(&[Op], Op, &str)] = &[
@@ -73,6 +74,43 @@ async fn what_a_dead_operation_holds_is_no_hindrance() {
             world.drive.close().await;
             world.restart().await;
             world.settled().await;
+            world.nothing_left_over().await;
+        }
+    }
+}
+
+/// Where a sync fails, the write before it may be done by the next start. An answer that nothing was written is true
+/// then, too.
+#[tokio::test]
+async fn a_change_that_is_refused_for_good_has_not_happened() {
+    for to in [None, Some("/n"), Some("/b/n")] {
+        for step in 1.. {
+            let mut world = World::new(&[Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Mkdir("/b")]).await;
+            world.idle().await;
+            let (before, last) = (world.view().await, world.store.steps() + step);
+            world.store.at(last, Fault::EndWrites);
+            let (op, done) = match to {
+                None => (Op::Remove("/a"), world.drive.delete_subtree(&path("/a")).await),
+                Some(to) => {
+                    let moved = world.drive.move_node(&path("/a"), &path(to), false).await;
+                    (Op::Move("/a", to, false), moved.map(drop))
+                }
+            };
+            world.drive.close().await;
+            if world.store.steps() < last {
+                assert!(step > 5, "{op:?} has {step} steps");
+                break;
+            }
+            world.restart().await;
+            world.settled().await;
+            let (after, changed) = (world.view().await, before.after(op).unwrap());
+            match done {
+                Ok(()) => assert_eq!(after, changed, "{op:?}, step {step}"),
+                Err(DriveError::Store(StoreError::Unknown { .. })) => {
+                    assert!(after == before || after == changed, "{op:?}, step {step}: {after:?}");
+                }
+                Err(refused) => assert_eq!(after, before, "{op:?}, step {step}: {refused}"),
+            }
             world.nothing_left_over().await;
         }
     }

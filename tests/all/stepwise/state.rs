@@ -52,6 +52,8 @@ pub struct State {
     pub full_from: Option<usize>,
     /// See [`super::Stepwise::make_room`].
     pub waits_for_room: bool,
+    /// Since [`Fault::EndWrites`].
+    pub writes_ended: bool,
     pub removed: HashSet<Removed>,
     pub written: HashMap<(&'static str, RowKey), usize>,
     pub held: Vec<Held>,
@@ -109,8 +111,13 @@ impl State {
         if self.stopped { Err(stopped()) } else { Ok(self.lives) }
     }
 
+    pub fn writable(&self) -> Result<()> {
+        if self.writes_ended { Err(StoreError::Stopped("as a test wants it".to_owned())) } else { Ok(()) }
+    }
+
     pub fn run(&mut self) -> Result<Run> {
         let life = self.life()?;
+        self.writable()?;
         self.plans += 1;
         Ok(Run { life, plan: self.plans, begun: false })
     }

@@ -59,6 +59,7 @@ pub struct Read {
 /// | `Delay` | is done a little later | nothing | lives |
 /// | `Twice` | is done, and again at [`Stepwise::deliver`](super::Stepwise::deliver) | nothing | lives |
 /// | `Fill` | is never done | `Unknown`, full | lives, and says that it waits for room |
+/// | `EndWrites` | is done | `Unknown` | lives for reads; takes no plan any more |
 ///
 /// A read can be stopped, lost (it fails) and delayed; the other faults do to it what these do.
 ///
@@ -77,6 +78,7 @@ pub enum Fault {
     Twice,
     Delay,
     Fill,
+    EndWrites,
 }
 
 /// When the steps of `finish` that have no fault of their own are done.
