@@ -27,6 +27,8 @@ const SAMPLED_ROWS: usize = 10_000;
 /// Why a folder is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Apart {
+    #[error("{0} is a part of a data folder: give the folder that holds it")]
+    Part(PathBuf),
     #[error(
         "{0} is not the content of this store: it bears no id, and {1} does. Is it not mounted, or was it lost? Mount \
          or restore it, then start again. `rowdrive serve --degraded` serves what lies in the tables"
@@ -81,7 +83,13 @@ pub fn compare(data: &Path) -> Result<Sides> {
         let path = path.to_owned();
         move |error| Apart::Io(path, error)
     };
-    let tables = db.join("tables.json").exists() || db.join("CURRENT").exists();
+    let holds_tables = |dir: &Path| dir.join("tables.json").exists() || dir.join("CURRENT").exists();
+    // A data folder has a file `store-id`, which is named as the folder of a content folder is.
+    let id = of_content(data, FOLDER).map_err(io(data))?;
+    if holds_tables(data) || id.is_some_and(|id| data.join(format!("{FOLDER}{id}")).is_dir()) {
+        return Err(Apart::Part(data.to_owned()));
+    }
+    let tables = holds_tables(&db);
     let of_data = of_file(data).map_err(io(data))?;
     let of_db = of_file(&db).map_err(io(&db))?;
     let of_content = of_content(&content, FOLDER).map_err(io(&content))?;

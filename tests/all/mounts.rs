@@ -65,6 +65,18 @@ async fn all_is_there(data: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_data_folder_is_not_served() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    stored(&data).await;
+    for part in ["content", "db"] {
+        let said = refused(&data.join(part));
+        assert!(said.ends_with("is a part of a data folder: give the folder that holds it"), "{said}");
+    }
+    all_is_there(&data).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_is_not_mounted_is_told_from_an_empty_one() {
     for part in ["content", "db"] {
         // An empty mount point, or none.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use rowdrive::drive::Drive;
 use rowdrive::engines::rocks::Rocks;
+use rowdrive::table::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -156,12 +157,20 @@ impl Server {
         let kept = self.drive.keep_content().await;
         tracing::info!("a backup begins: content files are kept meanwhile");
         let made = self.rocks.checkpoint(&self.data.join(CHECKPOINT)).await;
-        answer(stream, made.err().map(|error| error.to_string())).await?;
+        answer(stream, made.err().map(|error| self.refused(&error))).await?;
         lease(stream, SILENCE).await?;
         answer(stream, None).await?;
         drop(kept);
         tracing::info!("a backup has what it needs");
         Ok(())
+    }
+
+    /// A store whose writes have ended cannot write what is in memory to tables either.
+    fn refused(&self, error: &StoreError) -> String {
+        match self.rocks.writable() {
+            Ok(()) => error.to_string(),
+            Err(_) => format!("{error}; it takes no writes any more: restart it, then run the backup again"),
+        }
     }
 }
 

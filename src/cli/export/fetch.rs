@@ -33,7 +33,10 @@ pub struct Fetcher {
 enum FetchError {
     #[error(transparent)]
     Remote(RemoteError),
-    #[error("the connection breaks in the middle of it, again and again: {0}")]
+    #[error(
+        "the connection breaks in the middle of it, again and again. If it does so for this file alone, the file is \
+         damaged on the drive: the server's log and `rowdrive check --content` tell. {0}"
+    )]
     Broken(RemoteError),
     #[error("it is gone from the drive")]
     Gone,
