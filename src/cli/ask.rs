@@ -43,7 +43,7 @@ impl Ask {
         match done.and_then(|()| Ok(out.flush()?)) {
             Ok(()) => Ok(Ended::Done),
             Err(AskFailed::Remote(RemoteError::Refused(refusal))) => {
-                eprintln!("rowdrive: {refusal}");
+                super::say(&format!("rowdrive: {refusal}"));
                 if self.json && !refusal.kind.is_empty() {
                     writeln!(out, "{}", refusal.body.trim_end())?;
                     out.flush()?;

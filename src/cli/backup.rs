@@ -8,6 +8,7 @@
 //! What an earlier generation has is linked, not copied. Whoever breaks it off loses nothing: what was brought is found
 //! by the next run.
 
+mod alive;
 mod bring;
 mod content;
 mod generations;
@@ -20,7 +21,7 @@ mod tables;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -80,6 +81,16 @@ pub struct Backup {
 pub enum BackupFailed {
     #[error("{0} is no data folder: there is no {0}/db")]
     NoStore(PathBuf),
+    #[error(
+        "{0} is a backup: opening it as a drive would change it, and it could not be restored any more. Copy its folder \
+         with `cp -a`"
+    )]
+    OfBackup(PathBuf),
+    #[error(
+        "{0} belongs to the user with the number {1}, and the server is stopped: run the backup as that user, or what it \
+         writes there would be in the server's way"
+    )]
+    Owner(PathBuf, u32),
     #[error("the backup cannot be in the data folder, nor the data folder in the backup")]
     Inside,
     #[error("{0}: another backup is running")]
@@ -145,6 +156,9 @@ impl Backup {
         if sides == Sides::New {
             return Err(BackupFailed::NoStore(self.data));
         }
+        if is_backup(&self.data) {
+            return Err(BackupFailed::OfBackup(self.data));
+        }
         let data = of(&self.data, std::fs::canonicalize(&self.data))?;
         let generations = Generations::open(&self.to, &data)?;
         let found = generations.complete()?;
@@ -161,7 +175,7 @@ impl Backup {
         source::idle(&data).await?;
         progress.stage("content files");
         Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress }.ahead()?;
-        let mut source = Source::open(&data, memory).await?;
+        let source = Source::open(&data, memory).await?;
         progress.stage("the store");
         let (db, unread) = store::bring(source.store(), (&complete, last), &mut bring, &mut progress)?;
         let mut store = CopiedStore::new(source.store(), &partial, &complete, db);
@@ -171,7 +185,7 @@ impl Backup {
         let mut contents = Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress };
         let sample = contents.named(&copy.tables).await?;
         bring.finish()?;
-        // From here on the source may remove what it wants to.
+        // From here on the drive may be started, and remove what it wants to.
         source.end().await?;
 
         for path in &bring.differing {
@@ -185,6 +199,12 @@ impl Backup {
         for (folder, error) in &bring.unlisted {
             progress.print(&format!("{} cannot be listed on the drive: {error}", folder.display()));
         }
+        if bring.linked {
+            progress.print(&format!(
+                "{} is on the disk of the drive: its files are links, which do not help if the disk breaks",
+                self.to.display()
+            ));
+        }
         let damaged = damaged || unread + rotten + bring.unlisted.len() > 0;
         copy.close().await;
         let made = Timestamp::now().rfc3339();
@@ -195,10 +215,9 @@ impl Backup {
         if !damaged {
             generations.keep(self.keep, manifest.drive.as_deref())?;
         }
-        progress.clear();
-        let mut out = io::stdout();
-        writeln!(out, "{}: {files} files, {bytes} bytes; {}", path.display(), bring.in_words())?;
-        out.flush()?;
+        let unread = if self.verify { "" } else { "; content was read in part: --verify reads all of it" };
+        progress.print(&format!("{}: {files} files, {bytes} bytes; {}{unread}", path.display(), bring.in_words()));
+        progress.ended()?;
         Ok(if damaged || !passed_over.is_empty() { Ended::WithFailures } else { Ended::Done })
     }
 

@@ -143,7 +143,7 @@ impl Printer {
         if self.progress.is_hidden() {
             if self.said.elapsed() >= PAUSE {
                 self.said = Instant::now();
-                eprintln!("{message}");
+                super::say(&message);
             }
         } else {
             self.progress.set_message(message);

@@ -27,7 +27,7 @@ use send::Sender;
 
 /// Upload a folder and all that it holds, with the times of its files.
 ///
-/// What is on the drive with the same size, time and SHA-256 is left as it is, so an import that was interrupted is
+/// What is on the drive with the same size, time and SHA-256 (as the drive knows it; no content is read there) is left as it is, so an import that was interrupted is
 /// run again; other files of the same name are replaced, and nothing is removed. Symbolic links, pipes, sockets and
 /// devices are named and not followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
 #[derive(Args)]

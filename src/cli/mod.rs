@@ -14,6 +14,7 @@ mod config;
 mod export;
 mod find;
 mod import;
+mod last_start;
 mod local;
 mod log;
 mod ls;
@@ -131,7 +132,7 @@ fn ended(how: Result<Ended, Box<dyn Error>>) -> ExitCode {
 }
 
 fn refused(error: &dyn Error, code: u8) -> ExitCode {
-    eprintln!("rowdrive: {error}");
+    say(&format!("rowdrive: {error}"));
     ExitCode::from(code)
 }
 
@@ -139,4 +140,9 @@ fn print(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     out.write_all(settings.file()?.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// A line for the person at the terminal. That it cannot be written ends nothing: the disk of a log may be full.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

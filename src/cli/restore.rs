@@ -7,7 +7,6 @@ mod folder;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -71,6 +70,7 @@ impl Restore {
                 progress.print(&format!("{error}"));
                 progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
                 whole(folder)?;
+                progress.ended()?;
                 return Ok(Ended::WithFailures);
             }
             summary => summary?,
@@ -80,11 +80,9 @@ impl Restore {
             return Err(BackupFailed::Damaged(from));
         }
         whole(folder)?;
-        progress.clear();
-        let mut out = io::stdout();
         let (files, bytes) = (summary.files, summary.bytes);
-        writeln!(out, "{}: {files} files, {bytes} bytes, from {}", data.display(), from.display())?;
-        out.flush()?;
+        progress.print(&format!("{}: {files} files, {bytes} bytes, from {}", data.display(), from.display()));
+        progress.ended()?;
         Ok(if is_right && newer.is_empty() { Ended::Done } else { Ended::WithFailures })
     }
 }

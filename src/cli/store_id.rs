@@ -15,11 +15,17 @@ use rowdrive::schema::{CF, FileId, ValueError};
 use rowdrive::table::{Ask, Column, RowKey, RowRange, ScanAsk, StoreError, Tables};
 use uuid::Uuid;
 
+use super::last_start;
+
 const FILE: &str = "store-id";
 /// In `db/`: the id of the drive that it was restored from.
 const RESTORED: &str = "restored-from";
 const FOLDER: &str = "store-";
 const MAKING: &str = "making-";
+/// What may lie in a data folder before its first start: parts of one that was broken off, mount points, and what a file
+/// system, a restore or a server has left.
+const OWN: &[&str] =
+    &["db", "content", FILE, "store-id.new", "lost", "lost+found", "degraded", "checkpoint", "backup.sock"];
 /// Content files, or rows, that are looked at to tell whether two sides without an id belong together.
 const SAMPLE: usize = 100;
 const SAMPLED_ROWS: usize = 10_000;
@@ -27,6 +33,8 @@ const SAMPLED_ROWS: usize = 10_000;
 /// Why a folder is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Apart {
+    #[error("{0} is not empty, and holds no drive: name a folder of its own for the drive")]
+    Occupied(PathBuf),
     #[error("{0} is a part of a data folder: give the folder that holds it")]
     Part(PathBuf),
     #[error(
@@ -56,6 +64,11 @@ pub enum Apart {
          it, then start again. `rowdrive serve --degraded` serves what lies in the tables"
     )]
     Strange(PathBuf, PathBuf),
+    #[error(
+        "{0} and {1} are not of the same last start: one of them is an older copy, as what lies below a mount point. \
+         Mount the newer one, then start again. If both are meant, remove {0}/last-start and {1}/start-*"
+    )]
+    Stale(PathBuf, PathBuf),
     #[error("{0}: {1}")]
     Io(PathBuf, io::Error),
     #[error("the tables cannot be read: {0}")]
@@ -103,6 +116,9 @@ pub fn compare(data: &Path) -> Result<Sides> {
         // An older version marked both sides before it made tables.
         (Some(_), Some(_)) if !tables && of_data.is_none() && !files()? => Ok(Sides::New),
         (Some(_), Some(_)) if !tables => Err(Apart::TablesMissing(content, db)),
+        (Some(_), Some(_)) if !last_start::is_the_same(&db, &content).map_err(io(data))? => {
+            Err(Apart::Stale(db, content))
+        }
         (Some(_), Some(_)) => Ok(Sides::Same),
         // A first start was broken off.
         (Some(id), None) if of_data.is_none() && making == Some(id.clone()) => Ok(Sides::New),
@@ -117,14 +133,27 @@ pub fn compare(data: &Path) -> Result<Sides> {
     }
 }
 
+/// Errors: there are things in the folder that are not of a drive: whoever named it meant another one.
+pub fn check_free(data: &Path) -> Result<()> {
+    let names = names(data).map_err(|error| Apart::Io(data.to_owned(), error))?;
+    let is_strange = |name: &String| !name.starts_with('.') && !OWN.contains(&name.as_str());
+    if names.iter().any(is_strange) { Err(Apart::Occupied(data.to_owned())) } else { Ok(()) }
+}
+
 /// Gives both sides their id before there are tables, durably; makes the sides if they are missing.
 pub fn begin(data: &Path) -> Result<()> {
     mark_sides(data).map_err(|error| Apart::Io(data.to_owned(), error))
 }
 
-/// Ends what [`begin`] has begun, once all tables are there: from then on none of the three may be missing.
+/// Ends what [`begin`] has begun, once all tables are there: from then on none of the three may be missing, nor may
+/// one of the two be an older copy.
 pub fn finish(data: &Path) -> Result<()> {
-    mark_made(data).map_err(|error| Apart::Io(data.to_owned(), error))
+    mark_made(data).map_err(|error| Apart::Io(data.to_owned(), error))?;
+    if let Err(error) = last_start::mark(&data.join("db"), &data.join("content")) {
+        // A disk may be full. Both parts keep the marks that go together.
+        tracing::warn!(%error, folder = %data.display(), "the start is not noted: an older copy of a part is not told");
+    }
+    Ok(())
 }
 
 fn mark_sides(data: &Path) -> io::Result<()> {
@@ -148,7 +177,7 @@ fn mark_sides(data: &Path) -> io::Result<()> {
     }
     File::open(&content)?.sync_all()?;
     File::open(data)?.sync_all()?;
-    write(&db, &id)
+    write(&db, FILE, &id)
 }
 
 fn mark_made(data: &Path) -> io::Result<()> {
@@ -159,7 +188,7 @@ fn mark_made(data: &Path) -> io::Result<()> {
         File::open(content)?.sync_all()?;
     }
     if of_file(data)?.is_none()
-        && let Err(error) = write(data, &id)
+        && let Err(error) = write(data, FILE, &id)
     {
         // A disk may be full, and a folder of two mount points need not be writable.
         tracing::warn!(%error, folder = %data.display(), "the folder bears no id: it is tried again at the next start");
@@ -180,12 +209,13 @@ pub fn restored(db: &Path, drive: &str) -> io::Result<()> {
     fs::write(db.join(RESTORED), format!("{drive}\n"))
 }
 
-fn write(dir: &Path, id: &str) -> io::Result<()> {
-    let new = dir.join(format!("{FILE}.new"));
+/// Durably, and at once.
+pub(super) fn write(dir: &Path, name: &str, id: &str) -> io::Result<()> {
+    let new = dir.join(format!("{name}.new"));
     let mut file = File::create(&new)?;
     writeln!(file, "{id}")?;
     file.sync_all()?;
-    fs::rename(new, dir.join(FILE))?;
+    fs::rename(new, dir.join(name))?;
     File::open(dir)?.sync_all()
 }
 
@@ -228,7 +258,7 @@ fn of_file(dir: &Path) -> io::Result<Option<String>> {
     id_in(&dir.join(FILE))
 }
 
-fn id_in(file: &Path) -> io::Result<Option<String>> {
+pub(super) fn id_in(file: &Path) -> io::Result<Option<String>> {
     // One that has rotted is shown as it reads: it differs from the others.
     match fs::read(file) {
         Ok(id) => Ok(Some(String::from_utf8_lossy(&id).trim_end().to_owned())),
@@ -238,7 +268,7 @@ fn id_in(file: &Path) -> io::Result<Option<String>> {
 }
 
 /// All ids that it bears in such names: of several none is right.
-fn of_content(content: &Path, prefix: &str) -> io::Result<Option<String>> {
+pub(super) fn of_content(content: &Path, prefix: &str) -> io::Result<Option<String>> {
     let mut ids = names(content)?.into_iter().filter_map(|name| Some(name.strip_prefix(prefix)?.to_owned()));
     let mut ids: Vec<_> = ids.by_ref().collect();
     ids.sort();

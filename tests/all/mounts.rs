@@ -100,6 +100,66 @@ async fn a_part_that_is_not_mounted_is_told_from_an_empty_one() {
     }
 }
 
+/// It lies below a mount point, or was put back by hand: it bears the id of the same store.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_of_a_part_is_refused() {
+    for part in ["content", "db"] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (data, copy, aside) =
+            (scratch.path().join("data"), scratch.path().join("copy"), scratch.path().join("aside"));
+        stored(&data).await;
+        assert!(Command::new("cp").arg("-a").arg(data.join(part)).arg(&copy).status().unwrap().success());
+        all_is_there(&data).await;
+        fs::rename(data.join(part), &aside).unwrap();
+        fs::rename(&copy, data.join(part)).unwrap();
+        let said = refused(&data);
+        assert!(said.contains("one of them is an older copy"), "{said}");
+        fs::rename(data.join(part), &copy).unwrap();
+        fs::rename(&aside, data.join(part)).unwrap();
+        all_is_there(&data).await;
+    }
+}
+
+/// A folder that was named by mistake.
+#[test]
+fn no_drive_is_made_among_other_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("photos");
+    fs::create_dir_all(data.join("2026")).unwrap();
+    let mut serve = Command::new("timeout");
+    serve.args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+    let output = serve.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(3) && said.contains("is not empty, and holds no drive"), "{said}");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+    // The root of a file system has such a folder.
+    fs::rename(data.join("2026"), data.join("lost+found")).unwrap();
+    assert_eq!(Server::start_on(&data, &[]).terminate(), Some(0));
+}
+
+/// The server goes on writing by the paths of its files, which lead to another drive by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_folder_was_moved_away_writes_nothing_more() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, aside, other) =
+        (scratch.path().join("data"), scratch.path().join("aside"), scratch.path().join("other"));
+    stored(&data).await;
+    small_is_there(&other, false).await;
+    let (server, client) = (Server::start_on(&data, &[]), Client::new());
+    assert_eq!(put(&client, &server, "/v1/fs/before", b"before".to_vec()).await.0, StatusCode::CREATED);
+    fs::rename(&data, &aside).unwrap();
+    for there in [false, true] {
+        if there {
+            fs::rename(&other, &data).unwrap();
+        }
+        assert_eq!(put(&client, &server, "/v1/fs/small", b"after".to_vec()).await.0, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answered(client.get(server.url("/readyz"))).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    server.terminate();
+    small_is_there(&data, true).await;
+    all_is_there(&aside).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_of_two_stores_are_not_opened_together() {
     let scratch = tempfile::tempdir().unwrap();

@@ -22,6 +22,8 @@ pub struct Bring {
     copied_bytes: u64,
     /// Files and bytes.
     new: (u64, u64),
+    /// Whether some are the very files of the drive.
+    pub linked: bool,
     /// Tables of an earlier backup that are no longer as the drive has them.
     pub differing: Vec<PathBuf>,
     /// Content files, by name, of which the drive's own is not known to be the right one.
@@ -94,7 +96,10 @@ impl Bring {
 
     fn link_or_copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         match fs::hard_link(from, to) {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                self.linked = true;
+                return Ok(());
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
             // On another file system, or one that knows no links.
             Err(_) => {}

@@ -1,5 +1,7 @@
 //! How far a backup is: a line that changes on a terminal, a line now and then elsewhere, on the standard error.
 
+use std::cell::RefCell;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
@@ -13,6 +15,8 @@ pub struct Progress {
     files: u64,
     bytes: u64,
     said: Instant,
+    /// The first line that could not be printed, and why.
+    failed: RefCell<Option<io::Error>>,
 }
 
 impl Progress {
@@ -21,7 +25,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        Self { bar, stage: "", files: 0, bytes: 0, said: Instant::now() }
+        Self { bar, stage: "", files: 0, bytes: 0, said: Instant::now(), failed: RefCell::default() }
     }
 
     pub fn stage(&mut self, stage: &'static str) {
@@ -42,16 +46,22 @@ impl Progress {
             self.bar.tick();
         } else if self.said.elapsed() >= PAUSE {
             self.said = Instant::now();
-            eprintln!("{message}");
+            crate::cli::say(&message);
         }
     }
 
-    /// Says something that stays.
+    /// Says something that stays. If that cannot be, the work goes on, and [`ended`](Self::ended) tells.
     pub fn print(&self, line: &str) {
-        self.bar.suspend(|| println!("{line}"));
+        let printed = self.bar.suspend(|| writeln!(io::stdout(), "{line}"));
+        if let Err(error) = printed {
+            self.failed.borrow_mut().get_or_insert(error);
+        }
     }
 
-    pub fn clear(&self) {
+    /// Errors: something could not be printed.
+    pub fn ended(self) -> io::Result<()> {
         self.bar.finish_and_clear();
+        io::stdout().flush()?;
+        self.failed.into_inner().map_or(Ok(()), Err)
     }
 }

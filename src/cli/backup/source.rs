@@ -1,6 +1,7 @@
 //! The drive that is backed up: one that is served, or one that is stopped and opened here.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinHandle;
 
+use super::alive::Work;
 use super::server::{ALIVE, ASK, Answer, BEAT, CHECKPOINT, END, IDLE, OLD_CHECKPOINT, socket};
 use super::{BackupFailed, Result, of};
 use crate::cli::store_id::{self, Sides};
@@ -60,7 +62,7 @@ impl Source {
                 ask(&mut from, &mut to, ASK).await?;
                 let (stop, stopped) = tokio::sync::oneshot::channel();
                 // On a thread of its own accord: the backup itself waits for the disk.
-                let beating = tokio::spawn(beat(to, stopped));
+                let beating = tokio::spawn(beat(to, stopped, Work::new()));
                 let store = if old.exists() { old } else { store };
                 Ok(Self { store, how: How::Served(Served { from, beating, stop: Some(stop) }) })
             }
@@ -80,12 +82,14 @@ impl Source {
         &self.store
     }
 
+    /// Lets go of the drive.
+    ///
     /// Errors: [`Gone`](BackupFailed::Gone) if content may have been removed before this.
-    pub async fn end(&mut self) -> Result<()> {
-        match &mut self.how {
-            How::Served(served) => {
+    pub async fn end(self) -> Result<()> {
+        match self.how {
+            How::Served(mut served) => {
                 drop(served.stop.take());
-                let mut to = (&mut served.beating).await.map_err(|_| BackupFailed::Gone)?;
+                let mut to = served.beating.await.map_err(|_| BackupFailed::Gone)?;
                 ask(&mut served.from, &mut to, END).await
             }
             How::Stopped(rocks) => {
@@ -100,6 +104,10 @@ impl Source {
 /// The store of a drive that is not served.
 async fn stopped(data: &Path, memory: usize) -> Result<Arc<Rocks>> {
     let apart = |error| BackupFailed::Apart(data.to_owned(), error);
+    let owner = of(data, std::fs::metadata(data.join("db")))?.uid();
+    if rustix::process::geteuid().as_raw() != owner {
+        return Err(BackupFailed::Owner(data.to_owned(), owner));
+    }
     // Again: what is not mounted any more would be made anew.
     let sides = store_id::compare(data).map_err(apart)?;
     let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
@@ -112,10 +120,15 @@ async fn stopped(data: &Path, memory: usize) -> Result<Arc<Rocks>> {
     Ok(rocks)
 }
 
-async fn beat(mut to: OwnedWriteHalf, mut stopped: tokio::sync::oneshot::Receiver<()>) -> OwnedWriteHalf {
+/// Shows life as long as there is some: on a disk that hangs the work stands still, and this task does not.
+async fn beat(
+    mut to: OwnedWriteHalf,
+    mut stopped: tokio::sync::oneshot::Receiver<()>,
+    mut work: Work,
+) -> OwnedWriteHalf {
     while tokio::time::timeout(BEAT, &mut stopped).await.is_err() {
         // A server that is gone is met at the end.
-        if to.write_all(format!("{ALIVE}\n").as_bytes()).await.is_err() {
+        if work.goes_on() && to.write_all(format!("{ALIVE}\n").as_bytes()).await.is_err() {
             break;
         }
     }

@@ -67,7 +67,10 @@ fn take(data: &Path) -> Result<Folder> {
     if let Some(folder) = Folder::take_as_it_is(&db, PATIENCE).map_err(failed)? {
         return Ok(folder);
     }
-    store_id::compare(data).map_err(|error| ServeError::Apart(data.to_owned(), error))?;
+    let apart = |error| ServeError::Apart(data.to_owned(), error);
+    if store_id::compare(data).map_err(apart)? == Sides::New {
+        store_id::check_free(data).map_err(apart)?;
+    }
     Folder::take(&db, PATIENCE).map_err(failed)
 }
 

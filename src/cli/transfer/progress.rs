@@ -49,7 +49,7 @@ impl Progress {
                 self.bar.tick();
             } else if self.said.elapsed() >= PAUSE {
                 self.said = now;
-                eprintln!("{}", self.line(now, done, tally));
+                crate::cli::say(&self.line(now, done, tally));
             }
         }
     }

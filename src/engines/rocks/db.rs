@@ -90,7 +90,7 @@ pub(super) struct WriteFailure {
 // IMPORTANT: fields are dropped in this order: the database is closed, then that is noted, then the folder let go, then
 // that is told.
 pub(super) struct Db {
-    pub raw: Raw,
+    pub raw: Arc<Raw>,
     pub points: Points,
     read_only: bool,
     pub spoilt: Spoilt,
@@ -101,7 +101,7 @@ pub(super) struct Db {
     /// None if it was opened for reading.
     note: Option<closed::Note>,
     /// None in a folder that no process has ever opened for writing.
-    _lock: Option<Folder>,
+    lock: Option<Folder>,
     _open: Sender<()>,
 }
 
@@ -118,6 +118,12 @@ impl Drop for Closing {
 
 impl Drop for Db {
     fn drop(&mut self) {
+        if self.is_moved() {
+            // IMPORTANT: it is never closed. Closing removes files that it does not know, and may write another
+            // `MANIFEST`.
+            std::mem::forget(self.raw.clone());
+            self.note = None;
+        }
         if let Some(note) = &mut self.note {
             note.in_order = self.stopped.get().is_none();
         }
@@ -198,7 +204,8 @@ impl Db {
     fn new(raw: Raw, lock: Option<Folder>, read_only: bool, spoilt: Spoilt) -> (Self, Closing) {
         let (open, closed) = channel();
         let (points, stopped, crowded) = (Points::default(), OnceLock::new(), AtomicBool::default());
-        let db = Self { raw, points, read_only, spoilt, stopped, crowded, note: None, _lock: lock, _open: open };
+        let db =
+            Self { raw: Arc::new(raw), points, read_only, spoilt, stopped, crowded, note: None, lock, _open: open };
         (db, Closing(Mutex::new(closed)))
     }
 
@@ -255,8 +262,21 @@ impl Db {
         }
     }
 
-    /// Errors: `ReadOnly` if it was opened so, `Stopped` once a write has failed for a cause that does not pass.
+    /// Whether the folder was moved away: its files are opened, and removed, by paths that lead to another one now.
+    fn is_moved(&self) -> bool {
+        let is_moved = self.lock.as_ref().is_some_and(|folder| !folder.is_in_its_place());
+        if is_moved && let Err(error) = self.raw.disable_file_deletions() {
+            tracing::error!(%error, "files of what has taken the folder's place may be removed");
+        }
+        is_moved
+    }
+
+    /// Errors: `ReadOnly` if it was opened so, `Stopped` once a write has failed for a cause that does not pass, or the
+    /// folder was moved away: what is written then would be written to what has taken its place.
     pub fn writable(&self) -> Result<()> {
+        if self.is_moved() {
+            self.give_up("the folder was moved away, or another one has taken its place");
+        }
         match self.stopped.get() {
             _ if self.read_only => Err(StoreError::ReadOnly),
             None => Ok(()),

@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_millis(20);
 /// A folder that this process alone has, until it is dropped.
 pub struct Folder {
     dir: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -48,11 +48,22 @@ impl Folder {
         &self.dir
     }
 
+    /// Whether its path still leads to it: all other files of it are opened by their paths. Where that cannot be known,
+    /// it is taken to.
+    pub(super) fn is_in_its_place(&self) -> bool {
+        let file = |found: fs::Metadata| (found.dev(), found.ino());
+        match (fs::metadata(self.dir.join(IN_USE)).map(file), self.lock.metadata().map(file)) {
+            (Ok(there), Ok(own)) => there == own,
+            (Err(error), _) => error.kind() != io::ErrorKind::NotFound,
+            (_, Err(_)) => true,
+        }
+    }
+
     fn lock(dir: &Path, file: File, patience: Duration) -> Result<Self> {
         let (begun, mut told) = (Instant::now(), false);
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Self { dir: dir.to_owned(), _lock: file }),
+                Ok(()) => return Ok(Self { dir: dir.to_owned(), lock: file }),
                 Err(TryLockError::WouldBlock) if begun.elapsed() < patience => {}
                 Err(TryLockError::WouldBlock) => {
                     let by = holder(&file).map(|holder| format!(" by {holder}")).unwrap_or_default();
@@ -126,6 +137,18 @@ mod tests {
         drop(first);
         drop(second.join().unwrap());
         assert!(Folder::take_as_it_is(dir.path(), Duration::ZERO).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_away_is_not_in_its_place() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (dir, aside) = (scratch.path().join("dir"), scratch.path().join("aside"));
+        let folder = Folder::take(&dir, Duration::ZERO).unwrap();
+        assert!(folder.is_in_its_place());
+        fs::rename(&dir, &aside).unwrap();
+        assert!(!folder.is_in_its_place());
+        let other = Folder::take(&dir, Duration::ZERO).unwrap();
+        assert!(!folder.is_in_its_place() && other.is_in_its_place());
     }
 
     #[test]

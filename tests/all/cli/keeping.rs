@@ -9,7 +9,7 @@ use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
 use crate::faults::site::program;
-use crate::server::Server;
+use crate::server::{Server, root};
 
 fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
     let mut command = program();
@@ -171,14 +171,16 @@ async fn a_new_folder_of_backups_is_told() {
 
 /// It could not be restored any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_neither_served_nor_repaired() {
+async fn a_backup_is_neither_served_nor_repaired_nor_backed_up() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, restored) =
         (scratch.path().join("data"), scratch.path().join("to"), scratch.path().join("restored"));
     stored(&data, "photo").await;
     run("backup", &to, &data, &[]).is_done();
     let one = to.join(&backups(&to)[0]);
-    for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"]] {
+    let second = scratch.path().join("second");
+    let backup = ["backup", second.to_str().unwrap()];
+    for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"], &backup] {
         let mut command = Command::new("timeout");
         command.arg("20").arg(program().get_program()).args(arguments).arg("--data").arg(&one);
         let refused = Run::of(command.output().unwrap());
@@ -186,4 +188,42 @@ async fn a_backup_is_neither_served_nor_repaired() {
     }
     run("restore", &to, &restored, &[]).is_done();
     assert_eq!(Server::start_on(&restored, &[]).terminate(), Some(0));
+}
+
+/// The disk of a log is full, or its reader has gone: what cannot be said keeps no file from the backup.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_whose_output_cannot_be_written_is_made() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("to"));
+    stored(&data, "photo").await;
+    for made in 1..=2 {
+        let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = program();
+        command.arg("backup").arg(&to).arg("--data").arg(&data).stdout(full()).stderr(full());
+        assert_eq!(command.status().unwrap().code(), Some(3));
+        assert_eq!(backups(&to).len(), made);
+    }
+    let restored = scratch.path().join("restored");
+    run("restore", &to, &restored, &[]).is_done();
+    assert_eq!(Server::start_on(&restored, &[]).terminate(), Some(0));
+}
+
+/// What another user writes into a stopped drive would be in the server's way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_drive_of_another_user_is_not_opened_for_a_backup() {
+    if !root("a_stopped_drive_of_another_user_is_not_opened_for_a_backup") {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("to"));
+    stored(&data, "photo").await;
+    let list = || tree::names(&data);
+    let before = list();
+    assert!(Command::new("chown").args(["-R", "12345"]).arg(&data).status().unwrap().success());
+    let refused = run("backup", &to, &data, &[]);
+    assert!(
+        refused.code == Some(3) && refused.err.contains("belongs to the user with the number 12345"),
+        "{refused:?}"
+    );
+    assert_eq!(list(), before);
 }

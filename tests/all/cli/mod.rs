@@ -17,7 +17,7 @@ mod restarting;
 mod restoring;
 mod rotting;
 mod stopping;
-mod tree;
+pub mod tree;
 mod waiting;
 
 use std::ffi::{OsStr, OsString};

@@ -1,0 +1,74 @@
+//! Whether the work of a backup goes on, or hangs on a disk that does not answer.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
+
+/// Work that goes on takes as much of the processor at least, in as long a time: a slow disk gives more to do.
+const LITTLE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_mins(30);
+
+/// The work of this process, by the time that it has had of the processor.
+pub struct Work {
+    used: fn() -> Duration,
+    last: (Instant, Duration),
+}
+
+impl Work {
+    pub fn new() -> Self {
+        Self::measured(processor_time)
+    }
+
+    fn measured(used: fn() -> Duration) -> Self {
+        Self { used, last: (Instant::now(), used()) }
+    }
+
+    /// False once it has stood still for too long.
+    pub fn goes_on(&mut self) -> bool {
+        let used = (self.used)();
+        if used.saturating_sub(self.last.1) >= LITTLE {
+            self.last = (Instant::now(), used);
+        }
+        self.last.0.elapsed() < PATIENCE
+    }
+}
+
+fn processor_time() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let (seconds, nanos) = (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
+    Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    static USED: AtomicU64 = AtomicU64::new(0);
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_stands_still_for_half_an_hour_hangs() {
+        let mut work = Work::measured(|| Duration::from_millis(USED.load(Ordering::Relaxed)));
+        for minute in 0..120 {
+            assert!(work.goes_on(), "minute {minute}");
+            // Of two hours, a little in each half hour.
+            if minute % 20 == 0 {
+                USED.fetch_add(60, Ordering::Relaxed);
+            }
+            tokio::time::advance(Duration::from_mins(1)).await;
+        }
+        tokio::time::advance(Duration::from_mins(30)).await;
+        assert!(!work.goes_on());
+    }
+
+    #[test]
+    fn time_of_the_processor_grows_with_work() {
+        let (before, mut sum) = (processor_time(), 0u64);
+        while processor_time() < before + Duration::from_millis(20) {
+            sum = sum.wrapping_add(1);
+        }
+        assert!(sum > 0);
+    }
+}
