@@ -18,7 +18,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::Ended;
-use super::local::{Folder, blocking, shown};
+use super::local::{Part, blocking, shown};
 use super::remote::{Outlook, Place, Remote, RemoteError, Server};
 use super::transfer::{self, Pace, Tally};
 use fetch::Fetcher;
@@ -29,7 +29,8 @@ use target::Target;
 ///
 /// A local file with the same size, time and SHA-256 is left as it is, so an export that was interrupted is run
 /// again; other files of the same name are replaced, and nothing else is removed. Where the local folder takes two names
-/// for one, as `a` and `A`, the second is a failure. Links in the local folder are not followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
+/// for one, as `a` and `A`, the second is a failure. Links in the local folder are not followed; the data folder of a
+/// drive, or a backup of one, is left as it is. Exit code 1 if a file failed, each is named, or if it was interrupted.
 #[derive(Args)]
 pub struct Export {
     /// The folder or file on the drive.
@@ -51,6 +52,11 @@ pub enum ExportFailed {
     Missing(String),
     #[error("the folder {0} cannot be made or used: {1}")]
     Local(PathBuf, io::Error),
+    #[error(
+        "{0} is {1}, or lies in it, and that is never changed by an export: name a folder outside of it. If it is a \
+         copy, move it away or remove it first"
+    )]
+    OfDrive(PathBuf, Part),
     #[error(transparent)]
     Remote(#[from] RemoteError),
     #[error("the system does not let it run: {0}")]
@@ -69,8 +75,7 @@ impl Export {
         let entry = remote.stat(&from.path).await?;
         let entry = entry.filter(|entry| entry.is_directory() || !from.is_directory());
         let entry = entry.ok_or(ExportFailed::Missing(from.text))?;
-        let opened = std::fs::create_dir_all(&to).and_then(|()| Folder::open(&to)).and_then(Target::open);
-        let top = Arc::new(opened.map_err(|error| ExportFailed::Local(to.clone(), error))?);
+        let top = Arc::new(Target::make(&to)?);
 
         let jobs = pace.jobs();
         let tally = Arc::new(Tally::new(jobs));

@@ -19,7 +19,7 @@ use reqwest::Method;
 use tokio::sync::mpsc;
 
 use super::Ended;
-use super::local::Folder;
+use super::local::{Folder, Part};
 use super::remote::{Place, Remote, RemoteError, Server};
 use super::transfer::{self, Pace, Tally};
 use plan::Planner;
@@ -27,9 +27,10 @@ use send::Sender;
 
 /// Upload a folder and all that it holds, with the times of its files.
 ///
-/// What is on the drive with the same size, time and SHA-256 (as the drive knows it; no content is read there) is left as it is, so an import that was interrupted is
-/// run again; other files of the same name are replaced, and nothing is removed. Symbolic links, pipes, sockets and
-/// devices are named and not followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
+/// What is on the drive with the same size, time and SHA-256 (as the drive knows it; no content is read there) is left
+/// as it is, so an import that was interrupted is run again; other files of the same name are replaced, and nothing is
+/// removed. Symbolic links, pipes, sockets and devices, and data folders and backups of drives, are named and not
+/// followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
 #[derive(Args)]
 pub struct Import {
     /// The folder whose content is uploaded.
@@ -49,6 +50,11 @@ pub struct Import {
 pub enum ImportFailed {
     #[error("the folder {0} cannot be read: {1}")]
     Local(PathBuf, io::Error),
+    #[error(
+        "{0} is {1}, or lies in it: a drive is not put into a drive. `rowdrive backup` copies one whole; for its files, \
+         serve it, `rowdrive export` them, and import those"
+    )]
+    OfDrive(PathBuf, Part),
     #[error("{0} cannot be the target: {1}")]
     Target(String, RemoteError),
     #[error(transparent)]
@@ -63,8 +69,11 @@ impl Import {
     }
 
     async fn import(self) -> Result<Ended, ImportFailed> {
-        let top = Folder::open(&self.from).map_err(|error| ImportFailed::Local(self.from.clone(), error))?;
-        let top = Arc::new(top);
+        let failed = |error| ImportFailed::Local(self.from.clone(), error);
+        let top = Arc::new(Folder::open(&self.from).map_err(failed)?);
+        if let Some(part) = of_drive(&top).map_err(failed)? {
+            return Err(ImportFailed::OfDrive(self.from, part));
+        }
         let remote = Remote::new(&self.server)?;
         // Without patience: a wrong address is told at once.
         let made = remote.in_time(remote.send(remote.about(Method::PUT, "fs", (&self.to.path, true), &[]))).await;
@@ -86,4 +95,11 @@ impl Import {
         };
         Ok(transfer::run(&tally, "sent", work).await?)
     }
+}
+
+/// What of a drive the topmost folder is, or lies in. What merely lies in a data folder, as `lost/` does, is nothing
+/// of it.
+fn of_drive(top: &Folder) -> io::Result<Option<Part>> {
+    let around = top.within_drive()?.filter(|part| matches!(part, Part::Tables | Part::Content));
+    Ok(top.of_drive()?.or(around))
 }

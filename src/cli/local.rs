@@ -2,6 +2,7 @@
 //! leads out of a tree, even if somebody moves things about meanwhile.
 
 mod digest;
+mod drive_folder;
 mod temporary;
 
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use rowdrive::schema::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 
 pub use digest::{Hasher, digest, piece};
+pub use drive_folder::Part;
 pub use temporary::{Temporary, is_temporary, remove_left_over};
 
 /// A folder that is open.

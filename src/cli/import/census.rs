@@ -44,6 +44,9 @@ fn count(
     ahead: &mut Vec<(Arc<Folder>, OsString)>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    if folder.of_drive()?.is_some() {
+        return Ok(()); // nothing of it is uploaded
+    }
     for entry in folder.names()? {
         let (name, kind) = entry?;
         if stop.load(Relaxed) {
@@ -62,4 +65,29 @@ fn count(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_not_uploaded_is_not_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["a", "below/b", "data/store-id", "data/db/CURRENT", "data/db/in-use", "data/content/new/c"] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "content").unwrap();
+        }
+        std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
+        let tally = Arc::new(Tally::new(1));
+        let _counting = start(Arc::new(Folder::open(dir.path()).unwrap()), tally.clone());
+        while tally.total.get().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(tally.total.get(), Some(&Total { files: 2, bytes: 14 }));
+    }
 }

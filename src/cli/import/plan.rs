@@ -10,7 +10,7 @@ use rowdrive::schema::{DrivePath, Name, Timestamp};
 use tokio::sync::mpsc;
 
 use super::names::{Verdict, judge};
-use crate::cli::local::{Folder, Kind, blocking, shown};
+use crate::cli::local::{Folder, Kind, Part, blocking, shown};
 use crate::cli::remote::patience::Patience;
 use crate::cli::remote::{Entry, Outlook, Remote, Result};
 use crate::cli::transfer::{Note, Tally};
@@ -77,7 +77,8 @@ impl Planner {
     async fn folder(&self, this: Ahead, ahead: &mut Vec<Ahead>) {
         let Ahead { parent, local, shown: place, path, there } = this;
         let (folder, names) = match blocking(move || read(parent, local)).await {
-            Ok(read) => read,
+            Ok(Read::Folder(folder, names)) => (folder, names),
+            Ok(Read::OfDrive(part)) => return self.skip(&place, &part.to_string()),
             Err(error) => return self.fail(&place, &format!("the folder cannot be read: {error}")),
         };
         let mut on_drive = HashMap::new();
@@ -121,9 +122,7 @@ impl Planner {
         let mut wanted = Vec::new();
         for (local, found) in names {
             match found {
-                Kind::Other(what) => {
-                    self.tally.note(Note::Skipped, format!("{}: it is {what}", shown(&place.join(&local))));
-                }
+                Kind::Other(what) => self.skip(&place.join(&local), what),
                 Kind::File | Kind::Folder => wanted.push((local, found)),
             }
         }
@@ -163,12 +162,21 @@ impl Planner {
         let _ = self.jobs.send(job).await;
     }
 
+    fn skip(&self, place: &Path, what: &str) {
+        self.tally.note(Note::Skipped, format!("{}: it is {what}", shown(place)));
+    }
+
     fn fail(&self, place: &Path, why: &str) {
         self.tally.fail(format!("{}: {why}", shown(place)), Outlook::Open);
     }
 }
 
-type Read = (Arc<Folder>, Vec<(OsString, Kind)>);
+/// What a folder turns out to be.
+enum Read {
+    /// Any other, with what it holds.
+    Folder(Arc<Folder>, Vec<(OsString, Kind)>),
+    OfDrive(Part),
+}
 
 /// What a folder holds; what vanishes while it is read was not there.
 fn read(parent: Arc<Folder>, local: Option<OsString>) -> io::Result<Read> {
@@ -176,6 +184,9 @@ fn read(parent: Arc<Folder>, local: Option<OsString>) -> io::Result<Read> {
         Some(local) => Arc::new(parent.folder(&local)?),
         None => parent,
     };
+    if let Some(part) = folder.of_drive()? {
+        return Ok(Read::OfDrive(part));
+    }
     let mut names = Vec::new();
     for entry in folder.names()? {
         let (name, kind) = entry?;
@@ -183,5 +194,5 @@ fn read(parent: Arc<Folder>, local: Option<OsString>) -> io::Result<Read> {
             names.push((name, found));
         }
     }
-    Ok((folder, names))
+    Ok(Read::Folder(folder, names))
 }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -169,4 +171,81 @@ fn what_cannot_begin_says_why() {
         assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{run:#?}");
         assert!(run.err.contains("cannot be reached"), "{run:#?}");
     }
+}
+
+/// Makes a backup, and gives its folder.
+fn backup(data: &Path, to: &Path) -> PathBuf {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+    let made = command.arg("backup").arg(to).arg("--data").arg(data).args(["--memory", "32MiB"]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let mut found = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().path());
+    found.find(|path| path.join("backup.json").is_file()).unwrap()
+}
+
+/// It would put the drive into itself, more of it with each run.
+#[test]
+fn a_data_folder_in_the_tree_is_skipped_and_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (home, to) = (scratch.path().join("home"), scratch.path().join("to"));
+    let server = Server::start_on(&home.join("data"), &[]);
+    write(&home.join("photos/a.jpg"), &bytes(600_000, 1), 1);
+    write(&home.join("photos/b.jpg"), &bytes(10, 2), 1);
+    // Called as those of a drive, and none.
+    write(&home.join("mine/data/store-id"), b"like any other", 1);
+    write(&home.join("mine/db/CURRENT"), b"of another program", 1);
+    for summary in [
+        "4 files sent (600042 bytes), 0 were there; 4 folders made; 1 skipped, 0 renamed, 0 failed",
+        "0 files sent (0 bytes), 4 were there; 0 folders made; 1 skipped, 0 renamed, 0 failed",
+    ] {
+        let run = import(&server.address, &home, "/home");
+        run.is_done();
+        assert_eq!(run.last(), summary, "{run:#?}");
+        let skipped = format!("{}/data: it is the data folder of a drive", home.display());
+        assert_eq!(run.named("skipped"), [skipped], "{run:#?}");
+    }
+    let backup = backup(&server.data, &home.join("backups"));
+    let run = import(&server.address, &home, "/home");
+    run.is_done();
+    // The lock of the folder of backups is a file like any other.
+    let summary = "1 files sent (0 bytes), 4 were there; 1 folders made; 2 skipped, 0 renamed, 0 failed";
+    assert_eq!(run.last(), summary, "{run:#?}");
+    assert_eq!(run.named("skipped")[0], format!("{}: it is a backup of a drive", backup.display()), "{run:#?}");
+
+    export(&server.address, "/home", &to).is_done();
+    fs::remove_file(to.join("backups/in-use")).unwrap();
+    fs::remove_dir(to.join("backups")).unwrap();
+    for path in ["photos", "mine"] {
+        tree::are_equal(&home.join(path), &to.join(path));
+    }
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 2);
+}
+
+#[test]
+fn a_data_folder_and_its_parts_are_not_imported() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let data = &server.data;
+    write(&scratch.path().join("from/f"), &bytes(600_000, 1), 1);
+    import(&server.address, &scratch.path().join("from"), "/").is_done();
+    let backup = backup(data, &scratch.path().join("backups"));
+    symlink(data, scratch.path().join("link")).unwrap();
+    for from in [
+        data.clone(),
+        scratch.path().join("link"),
+        data.join("db"),
+        data.join("content"),
+        data.join("content/new"),
+        backup.join("db"),
+        backup,
+    ] {
+        let run = import(&server.address, &from, "/taken");
+        assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{}: {run:#?}", from.display());
+        assert!(run.err.contains(&format!("{} is ", from.display())), "{run:#?}");
+        assert!(run.err.contains(" of a drive, or lies in it: ") && run.err.contains("`rowdrive backup`"), "{run:#?}");
+    }
+    let run = export(&server.address, "/taken", &scratch.path().join("to"));
+    assert_eq!(run.code, Some(3), "{run:#?}");
+    assert!(run.err.contains("nothing stands at /taken"), "{run:#?}");
+    // What `rowdrive check --repair` saves is for being brought back.
+    write(&data.join("lost/saved"), b"saved", 1);
+    import(&server.address, &data.join("lost"), "/lost").is_done();
 }
