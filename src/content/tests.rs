@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use tempfile::TempDir;
 
+use super::disk::{Call, DiskFile, Listed, Space};
 use super::format::{BLOCK, TRAILER};
 use super::*;
 use crate::schema::file::{Digest, Location};
@@ -431,6 +432,74 @@ async fn what_is_dropped_leaves_nothing_and_what_is_kept_stays() {
     let id = stored(&content, &data).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(names(&dir.path().join("new")), [id.to_string()]);
+}
+
+/// A disk that says that nothing is free.
+#[derive(Debug)]
+struct Full(Local);
+
+impl Disk for Full {
+    fn blocks(&self) -> bool {
+        self.0.blocks()
+    }
+
+    fn make_folder<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+        self.0.make_folder(path)
+    }
+
+    fn list<'a>(&'a self, folder: &'a Path) -> Call<'a, Vec<Listed>> {
+        self.0.list(folder)
+    }
+
+    fn sync_folder<'a>(&'a self, folder: &'a Path) -> Call<'a, ()> {
+        self.0.sync_folder(folder)
+    }
+
+    fn create<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+        self.0.create(path)
+    }
+
+    fn open<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+        self.0.open(path)
+    }
+
+    fn exists<'a>(&'a self, path: &'a Path) -> Call<'a, bool> {
+        self.0.exists(path)
+    }
+
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> Call<'a, ()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+        self.0.remove(path)
+    }
+
+    fn space<'a>(&'a self, _: &'a Path) -> Call<'a, Space> {
+        Box::pin(std::future::ready(Ok(Space { free: 0, total: 1 << 40, inodes: None })))
+    }
+}
+
+#[tokio::test]
+async fn what_becomes_a_cell_asks_for_no_room_and_a_file_does_whatever_was_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (content, _) = Content::open_on(Arc::new(Full(Local)), dir.path()).await.unwrap();
+    for size in [0, 1, INLINE] {
+        let mut small = content.upload();
+        small.reserve(Some(size as u64)).await.unwrap();
+        small.write(noise(size)).await.unwrap();
+        assert_eq!(small.finish().await.unwrap().location(), Location::Inline, "{size}");
+    }
+    for said in [Some(INLINE as u64 + 1), None] {
+        let refused = content.upload().reserve(said).await;
+        assert!(matches!(refused, Err(ContentError::Full(_))), "{said:?}: {refused:?}");
+    }
+    // It brings more than it said.
+    let mut more = content.upload();
+    more.reserve(Some(5)).await.unwrap();
+    more.write(noise(INLINE)).await.unwrap();
+    assert!(matches!(more.write(noise(1)).await, Err(ContentError::Full(_))));
+    assert!(names(&dir.path().join("new")).is_empty());
 }
 
 /// Polls a few times only, with pauses, then drops it.

@@ -58,16 +58,18 @@ impl Upload {
         if length.is_some_and(|length| length > LARGEST) {
             return Err(ContentError::TooLarge);
         }
-        // What becomes a cell takes no room here, and the store asks for its own.
-        let promised = length.filter(|length| *length > INLINE as u64).unwrap_or(0);
-        let space = self.folders.space().await;
-        if promised > 0 {
-            check_inodes(space)?;
+        let cell = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= INLINE);
+        // What becomes a cell takes no room here, and the store asks for its own: this may be a disk of its own, and full.
+        // If more comes than was said, `write` asks for room before it makes a file.
+        if cell.is_none() {
+            let space = self.folders.space().await;
+            if length.is_some() {
+                check_inodes(space)?;
+            }
+            self.promise = Some(self.room.promise(length.unwrap_or(0), space)?);
         }
-        self.promise = Some(self.room.promise(promised, space)?);
         // All at once: uploads that each had a part of what they need would wait for each other.
-        let bytes = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= INLINE);
-        self.permit = Some(self.memory.take(bytes.unwrap_or(BUFFER)).await);
+        self.permit = Some(self.memory.take(cell.unwrap_or(BUFFER)).await);
         Ok(())
     }
 

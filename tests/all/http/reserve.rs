@@ -27,16 +27,17 @@ impl Small {
         Self { server, _scratch: scratch }
     }
 
-    /// One whose tables alone are on the small disk.
-    fn with_small_tables() -> Self {
+    /// One that has this part alone, its tables or its content, on the small disk.
+    fn with_small(part: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
-        std::fs::create_dir_all(data.join("db")).unwrap();
+        std::fs::create_dir_all(data.join(part)).unwrap();
         let mut command = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {
             command.arg("--map-root-user");
         }
-        command.args(["--mount", "sh", "-c", r#"mount -t tmpfs -o size=96m tmpfs "$0/db" && exec "$@""#]);
+        let mount = format!(r#"mount -t tmpfs -o size=96m tmpfs "$0/{part}" && exec "$@""#);
+        command.args(["--mount", "sh", "-c", &mount]);
         command.arg(&data).arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(&data);
         command.args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
         Self { server: Server::wait_for(command, &data), _scratch: scratch }
@@ -44,9 +45,21 @@ impl Small {
 
     /// Bytes free on the disk of the server, which nobody else sees.
     fn free(&self) -> u64 {
-        let seen = format!("/proc/{}/root{}", self.server.id(), self.server.data.display());
-        let stat = statvfs(seen).unwrap();
-        stat.f_bavail * stat.f_frsize
+        free(&self.seen())
+    }
+
+    /// The data folder as the server sees it.
+    fn seen(&self) -> String {
+        format!("/proc/{}/root{}", self.server.id(), self.server.data.display())
+    }
+
+    /// Takes all but 1 MiB of the disk of this part, as another program may; the file that it lies in.
+    async fn take(&self, part: &str) -> String {
+        let (folder, taken) = (format!("{}/{part}", self.seen()), format!("{}/{part}/taken", self.seen()));
+        std::fs::write(&taken, vec![1; (free(&folder) - (1 << 20)) as usize]).unwrap();
+        // The tables look for room every 100 ms.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        taken
     }
 
     /// Sends a head, and returns the connection.
@@ -71,6 +84,11 @@ impl Small {
             assert_eq!(deleted.status(), 204, "{name}, {} KiB free", self.free() >> 10);
         }
     }
+}
+
+fn free(folder: &str) -> u64 {
+    let stat = statvfs(folder).unwrap();
+    stat.f_bavail * stat.f_frsize
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,16 +195,31 @@ async fn an_upload_that_stalls_has_not_taken_the_reserve() {
 /// A row is needed for it too.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_is_refused_before_it_is_sent_if_the_tables_have_no_room() {
-    let small = Small::with_small_tables();
+    let small = Small::with_small("db");
     assert_eq!(small.asked("before", 50 << 20).await.0, "100");
-    let db = format!("/proc/{}/root{}/db", small.server.id(), small.server.data.display());
-    let free = || statvfs(&db).map(|stat| stat.f_bavail * stat.f_frsize).unwrap();
-    std::fs::write(format!("{db}/taken"), vec![1; (free() - (1 << 20)) as usize]).unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let taken = small.take("db").await;
     for length in [1, 50 << 20] {
         assert_eq!(small.asked("big", length).await.0, "507", "{length} bytes");
     }
-    std::fs::remove_file(format!("{db}/taken")).unwrap();
+    std::fs::remove_file(taken).unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(small.asked("after", 50 << 20).await.0, "100");
+}
+
+/// Its bytes go to the tables.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_upload_needs_no_room_on_the_disk_of_the_content() {
+    let small = Small::with_small("content");
+    let _taken = small.take("content").await;
+    let client = reqwest::Client::new();
+    let put = async |name: &str, bytes: usize| {
+        let put = client.put(small.server.url(&format!("/v1/fs/{name}"))).body(vec![7; bytes]);
+        put.send().await.unwrap().status().as_u16()
+    };
+    for (name, bytes, status) in [("small", 1_000, 201), ("cell", 256 << 10, 201), ("file", (256 << 10) + 1, 507)] {
+        assert_eq!(put(name, bytes).await, status, "{bytes} bytes");
+    }
+    let body = r#"{"from":"/small","to":"/copy"}"#;
+    let copy = client.post(small.server.url("/v1/copy")).header("content-type", "application/json").body(body);
+    assert_eq!(copy.send().await.unwrap().status(), 201);
 }
