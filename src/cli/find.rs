@@ -24,6 +24,9 @@ pub struct Find {
 
 impl Find {
     pub fn run(self) -> Result<Ended> {
+        if self.name.trim_end_matches('*').contains('*') {
+            super::say("rowdrive: only a star at the end stands for anything; the others are parts of the name");
+        }
         self.ask.run(async |remote, out| {
             let asked = |page: &[(&str, &str)]| {
                 let mut query = vec![("name", self.name.as_str())];

@@ -2,8 +2,10 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, LOCATION};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LOCATION, TRANSFER_ENCODING,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version};
 use axum::response::{IntoResponse, Response};
 
 use serde::Serialize;
@@ -44,13 +46,14 @@ pub async fn put(
     target: Target,
     creator: Creator,
     preconditions: Preconditions,
-    uri: Uri,
+    (uri, version): (Uri, Version),
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
     if target.directory {
         return make_directory(&app, &target.path, creator, &preconditions, uri.query(), &headers, body).await;
     }
+    check_end(version, &headers)?;
     let asked = Upload::of(&target.path, uri.query(), &headers, app.options.max_body)?;
     let condition = pin(&app, &target.path, preconditions).await?;
     // IMPORTANT: all that can be refused is, before the body is polled: that is when the client is told to
@@ -73,6 +76,19 @@ pub async fn put(
         response.headers_mut().insert(OC_MTIME, HeaderValue::from_static("accepted"));
     }
     Ok(response)
+}
+
+/// Whether an upload says where it ends. Over HTTP/1.0 it must (RFC 1945 section 7.2.2): the HTTP library takes one that
+/// does not for empty, whatever is sent, and that would replace a file. Over HTTP/1.1 it is empty (RFC 9112 section 6.3).
+fn check_end(version: Version, headers: &HeaderMap) -> Result<()> {
+    let says = headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING);
+    if version >= Version::HTTP_11 || says {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::LengthRequired,
+        "Nothing is stored: send the file with Content-Length, which says where it ends.",
+    ))
 }
 
 /// What the headers and parameters of an upload say.

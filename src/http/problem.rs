@@ -40,6 +40,7 @@ pub enum Kind {
     Exists,
     NotEmpty,
     PathTooLong,
+    LengthRequired,
     Precondition,
     BodyTooLarge,
     TargetTooLong,
@@ -80,6 +81,9 @@ impl Kind {
             Self::Exists => (StatusCode::CONFLICT, "exists", "The target exists"),
             Self::NotEmpty => (StatusCode::CONFLICT, "not-empty", "The directory is not empty"),
             Self::PathTooLong => (StatusCode::CONFLICT, "path-too-long", "A path would become too long or too deep"),
+            Self::LengthRequired => {
+                (StatusCode::LENGTH_REQUIRED, "length-required", "The length of the body is not said")
+            }
             Self::Precondition => {
                 (StatusCode::PRECONDITION_FAILED, "precondition-failed", "A precondition does not hold")
             }
@@ -137,7 +141,10 @@ impl Problem {
     pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
         let header = match kind.row().0 {
             StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
-            StatusCode::REQUEST_TIMEOUT => Some((CONNECTION, HeaderValue::from_static("close"))),
+            // What comes next may be the rest of a body.
+            StatusCode::REQUEST_TIMEOUT | StatusCode::LENGTH_REQUIRED => {
+                Some((CONNECTION, HeaderValue::from_static("close")))
+            }
             _ => None,
         };
         Self { kind, detail: detail.into(), header, damage: false }
@@ -283,7 +290,7 @@ impl From<DriveError> for Problem {
     fn from(error: DriveError) -> Self {
         match error {
             DriveError::NotFound => Self::not_found(),
-            DriveError::ParentMissing => Self::new(Kind::ParentMissing, "Make the parent directory first."),
+            DriveError::ParentMissing => Self::new(Kind::ParentMissing, "Make the directory that is to hold it first."),
             DriveError::ParentIsFile => {
                 Self::new(Kind::ParentIsFile, "Nothing can stand below a file: choose another path.")
             }
@@ -296,10 +303,14 @@ impl From<DriveError> for Problem {
             }
             DriveError::Exists => Self::new(
                 Kind::Exists,
-                "Choose another target, or remove it first; `overwrite` replaces a file by a file.",
+                "Something is there already: choose another target. `overwrite` lets a file replace a file, and a folder's copy add to a folder that is there; a folder is never replaced, nor copied into itself or onto what holds it.",
             ),
-            DriveError::NotEmpty => Self::new(Kind::NotEmpty, "Remove what is in the directory first."),
-            DriveError::Root => Self::malformed("The root is always there: it can be neither moved nor removed."),
+            DriveError::NotEmpty => {
+                Self::new(Kind::NotEmpty, "There is something in the directory: remove that first, or say `recursive`.")
+            }
+            DriveError::Root => {
+                Self::malformed("The root is always there: it can be neither moved, nor copied, nor removed.")
+            }
             DriveError::IntoItself => Self::malformed("The target lies inside the source: choose another one."),
             DriveError::Precondition => Self::precondition(),
             DriveError::Outgrown => Self::new(

@@ -83,10 +83,10 @@ fn moving_copying_and_removing() {
         ("ls /c/g/", "Nothing stands at this path", "not-found"),
         ("stat /none", "Nothing stands at this path", "not-found"),
         ("find x --under /none", "(404)", "not-found"),
-        ("mv /a /c", "or remove it first", "exists"),
-        ("mv /a/f /none/f", "Make the parent directory first", "parent-missing"),
+        ("mv /a /c", "Something is there already", "exists"),
+        ("mv /a/f /none/f", "Make the directory that is to hold it first", "parent-missing"),
         ("cp /a /a/x", "inside the source", "malformed"),
-        ("rm /c", "Remove what is in the directory first", "not-empty"),
+        ("rm /c", "There is something in the directory", "not-empty"),
         ("rm /none", "Nothing stands at this path", "not-found"),
         ("rm /", "(405)", "method-not-allowed"),
     ] {

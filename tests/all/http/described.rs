@@ -206,6 +206,15 @@ async fn answers_are_as_described() {
     }
 }
 
+/// Only a request of HTTP/1.0 gets it, which those above are not.
+#[tokio::test]
+async fn the_upload_of_a_file_alone_may_lack_a_length() {
+    let api = description(&Site::new().await).await;
+    let described = operations(&api).into_iter().filter(|(_, _, of)| of["responses"].get("411").is_some());
+    let described: Vec<_> = described.map(|(method, path, _)| format!("{method} {path}")).collect();
+    assert_eq!(described, ["PUT /v1/fs/{path}"]);
+}
+
 #[tokio::test]
 async fn the_page_loads_nothing_from_elsewhere() {
     let site = Site::new().await;

@@ -237,6 +237,35 @@ async fn a_transfer_coding_other_than_chunked_is_refused_and_stores_nothing() {
     assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
 }
 
+/// Over HTTP/1.0 nothing else says where a body ends: it would be taken for an empty one.
+#[tokio::test]
+async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothing() {
+    let live = live().await;
+    live.site.put("/v1/fs/f", "precious").await.is(201);
+    let send = async |head: &str, body: &str| {
+        let answer = live.raw(format!("{head}\r\nHost: localhost\r\n\r\n{body}").as_bytes()).await;
+        let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
+        (status, answer)
+    };
+    // What follows is no request, even if the client wants the connection to stay.
+    for more in ["", "\r\nConnection: keep-alive"] {
+        for body in ["", "hello", "DELETE /v1/fs/f HTTP/1.0\r\nHost: localhost\r\n\r\n"] {
+            let (status, answer) = send(&format!("PUT /v1/fs/f HTTP/1.0{more}"), body).await;
+            assert_eq!((status.as_str(), answer.matches("HTTP/1.").count()), ("411", 1), "{answer}");
+            assert!(answer.contains("application/problem+json"), "{answer}");
+            assert!(answer.contains("/problems/length-required"), "{answer}");
+        }
+    }
+    assert_eq!(live.site.get("/v1/fs/f").await.text(), "precious");
+    // A directory has no body, and over HTTP/1.1 none is one of no bytes.
+    assert_eq!(send("PUT /v1/fs/d/ HTTP/1.0", "").await.0, "201");
+    assert_eq!(send("PUT /v1/fs/f HTTP/1.0\r\nContent-Length: 5", "hello").await.0, "200");
+    assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
+    assert_eq!(send("PUT /v1/fs/f HTTP/1.0\r\nContent-Length: 0", "").await.0, "200");
+    assert_eq!(send("PUT /v1/fs/g HTTP/1.1\r\nConnection: close", "").await.0, "201");
+    assert_eq!(live.site.names("/v1/fs/").await, ["d/", "f", "g"]);
+}
+
 #[tokio::test]
 async fn targets_may_be_long_and_not_utf8() {
     let live = live().await;
