@@ -60,6 +60,30 @@ enum Look {
     Other,
 }
 
+/// Cells of a row that are read: of a directory's for a file in it, or of a file's for where it stands.
+const CELLS: usize = 3;
+
+/// Cells read to settle hints one by one, and how many of them are enough.
+pub(super) struct Reads {
+    pub done: usize,
+    most: usize,
+}
+
+impl Reads {
+    pub fn up_to(most: usize) -> Self {
+        Self { done: 0, most }
+    }
+
+    /// One link for each level. Of a walk that does not reach the root it is not known how far it came.
+    fn walked(&mut self, walk: &Walk) {
+        self.done += walk.path.as_ref().map_or(1, DrivePath::levels);
+    }
+
+    fn row(&mut self) {
+        self.done += CELLS;
+    }
+}
+
 impl Drive {
     /// The files that these index rows stand for, each in the place of its row; none where there is no such
     /// file (any more), or it lies outside the scope.
@@ -67,6 +91,18 @@ impl Drive {
     /// `mark` was read before the rows were: a directory that lies outside by now may have been inside when its hint
     /// was the only one, and the file may have left it for another folder of the scope since.
     pub(super) async fn settle(&self, candidates: &[Candidate], scope: DirId, mark: u64) -> Result<Vec<Option<Node>>> {
+        self.settle_some(candidates, scope, mark, &mut Reads::up_to(usize::MAX)).await
+    }
+
+    /// As [`settle`](Self::settle), of the first rows, one or more, until enough is read: an old hint costs several
+    /// walks to the root.
+    pub(super) async fn settle_some(
+        &self,
+        candidates: &[Candidate],
+        scope: DirId,
+        mark: u64,
+        reads: &mut Reads,
+    ) -> Result<Vec<Option<Node>>> {
         let dirs: BTreeSet<DirId> = candidates.iter().map(|c| c.dir).collect();
         let dirs: Vec<DirId> = dirs.into_iter().collect();
         let walks = self.inner.walks.many(&dirs).await?;
@@ -94,8 +130,11 @@ impl Drive {
                     let inside = walk.is_some_and(|walk| walk.is_within(scope));
                     show(candidate, &candidate.name, entry, &path, inside)?
                 }
-                _ => self.settle_one(candidate, scope).await?,
+                _ => self.settle_one(candidate, scope, reads).await?,
             });
+            if reads.done >= reads.most {
+                break;
+            }
         }
         Ok(settled)
     }
@@ -116,13 +155,14 @@ impl Drive {
     }
 
     /// The whole rule for one hint, read by read.
-    async fn settle_one(&self, candidate: &Candidate, scope: DirId) -> Result<Option<Node>> {
+    async fn settle_one(&self, candidate: &Candidate, scope: DirId, reads: &mut Reads) -> Result<Option<Node>> {
         let mut at = (candidate.dir, candidate.name.clone());
         let mut said: Option<Standing> = None;
         for _ in 0..TRIES {
-            if let Look::Found(entry, path, inside) = self.look(&at, candidate.id, scope).await? {
+            if let Look::Found(entry, path, inside) = self.look(&at, candidate.id, scope, reads).await? {
                 return show(candidate, &at.1, *entry, &path, inside);
             }
+            reads.row();
             let ask = Ask::cells(Standing::columns());
             let row = self.inner.tables.get(file::TABLE, candidate.id.0.as_bytes(), &ask).await?;
             // Twice the same, and not there in between: early, never committed, or about to be removed.
@@ -135,17 +175,18 @@ impl Drive {
     }
 
     /// Whether this file stands at this name of this directory, wherever that is now.
-    async fn look(&self, at: &(DirId, Name), id: FileId, scope: DirId) -> Result<Look> {
+    async fn look(&self, at: &(DirId, Name), id: FileId, scope: DirId, reads: &mut Reads) -> Result<Look> {
         let mut before: Option<Walk> = None;
         for _ in 0..TRIES {
             let mark = self.inner.walks.moves.mark();
-            let walk = self.inner.walks.fresh(at.0).await?;
+            let walk = self.fresh(at.0, reads).await?;
             if before.as_ref() == Some(&walk) {
                 return Ok(Look::Other); // not there, between two equal walks
             }
             let row = match &walk.path {
                 None => Row::default(),
                 Some(path) => {
+                    reads.row();
                     let ask = entries_of([&at.1].into_iter());
                     self.row(path, &ask).await?
                 }
@@ -155,7 +196,7 @@ impl Drive {
                 (Some(found), Some(path)) => {
                     let proved = scope == DirId::ROOT
                         || self.inner.walks.moves.quiet_since(mark)
-                        || self.inner.walks.fresh(at.0).await? == walk;
+                        || self.fresh(at.0, reads).await? == walk;
                     if proved {
                         return Ok(Look::Found(Box::new(found), path, walk.is_within(scope)));
                     }
@@ -166,6 +207,12 @@ impl Drive {
             }
         }
         Err(DriveError::Contended)
+    }
+
+    async fn fresh(&self, dir: DirId, reads: &mut Reads) -> Result<Walk> {
+        let walk = self.inner.walks.fresh(dir).await?;
+        reads.walked(&walk);
+        Ok(walk)
     }
 }
 

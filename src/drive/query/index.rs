@@ -5,12 +5,12 @@ use bytes::Bytes;
 use super::{Progress, pass};
 use crate::drive::arrivals::Mark;
 use crate::drive::ask::Node;
-use crate::drive::settle::Candidate;
+use crate::drive::settle::{Candidate, Reads};
 use crate::drive::{Drive, Result};
 use crate::schema::{CF, DirId};
 use crate::table::{Ask, Row, RowRange, ScanAsk};
 
-/// Cells read to settle a row: the entry, its directory's id and its link.
+/// Cells read to settle a row, if its hint is not an old one: the entry, its directory's id and its link.
 const SETTLED: usize = 3;
 /// Bytes of files after which a page ends, about: it is not shown in full anyway.
 pub(super) const PAGE_BYTES: usize = 8 << 20;
@@ -39,6 +39,8 @@ pub(super) struct Walk<'a> {
     /// What the nodes take, about.
     bytes: usize,
     work: usize,
+    /// The last row of the turns so far.
+    passed: Option<Bytes>,
     /// From when on it is not known what came to the rows that it has passed.
     pub(super) mark: Mark,
 }
@@ -56,8 +58,8 @@ impl<'a> Walk<'a> {
         scope: DirId,
     ) -> Self {
         let (begin, mark) = (range.clone(), drive.inner.arrivals.mark());
-        let (nodes, mixed, bytes, work) = (Vec::new(), false, 0, 0);
-        Self { drive, table, begin, range, reverse, limit, scope, nodes, mixed, bytes, work, mark }
+        let (nodes, mixed, bytes, work, passed) = (Vec::new(), false, 0, 0, None);
+        Self { drive, table, begin, range, reverse, limit, scope, nodes, mixed, bytes, work, passed, mark }
     }
 
     /// Cells read so far.
@@ -70,6 +72,11 @@ impl<'a> Walk<'a> {
         &mut self,
         candidate: &impl Fn(&Hinted<'_>) -> Result<Option<Candidate>>,
     ) -> Result<Progress<Page>> {
+        let left = self.drive.inner.settings.work.saturating_sub(self.work);
+        // Not at the end of the turn before: the other plan has had as much work since, and might have ended with it.
+        if let Some(last) = self.passed.take_if(|_| left == 0) {
+            return self.end(Some(last), candidate).await;
+        }
         let most = self.drive.limits().files_queried;
         let limit = (self.limit - self.nodes.len()).max(self.drive.inner.settings.turn).min(most);
         let (range, ask) = (self.range.clone(), Ask::families(&[CF]));
@@ -87,8 +94,11 @@ impl<'a> Walk<'a> {
                 keys.push(key);
             }
         }
-        let settled = self.drive.settle(&candidates, self.scope, mark).await?;
-        for (node, key) in settled.into_iter().zip(keys) {
+        let mut reads = Reads::up_to(left);
+        let settled = self.drive.settle_some(&candidates, self.scope, mark, &mut reads).await?;
+        let all = settled.len() == candidates.len();
+        keys.truncate(settled.len());
+        for (node, key) in settled.into_iter().zip(keys.iter().copied()) {
             self.bytes += node.as_ref().map_or(0, |node| size_of::<Node>() + node.path().as_str().len());
             self.nodes.extend(node);
             if self.nodes.len() == self.limit || self.bytes >= PAGE_BYTES {
@@ -96,17 +106,18 @@ impl<'a> Walk<'a> {
                 return self.end(Some(key.clone()).filter(|_| !end), candidate).await;
             }
         }
-        self.work += rows.len() + SETTLED * candidates.len();
-        match rows.last() {
-            Some((last, _)) if rows.len() == limit => {
-                if self.work >= self.drive.inner.settings.work {
-                    return self.end(Some(last.clone()), candidate).await;
-                }
-                pass(&mut self.range, last.clone(), self.reverse);
-                Ok(Progress::GoesOn)
-            }
+        self.work += rows.len() + SETTLED * candidates.len() + reads.done;
+        match (keys.last(), rows.last()) {
+            (Some(last), _) if !all => Ok(self.go_on_behind(last)),
+            (_, Some((last, _))) if rows.len() == limit => Ok(self.go_on_behind(last)),
             _ => self.end(None, candidate).await,
         }
+    }
+
+    fn go_on_behind(&mut self, last: &Bytes) -> Progress<Page> {
+        pass(&mut self.range, last.clone(), self.reverse);
+        self.passed = Some(last.clone());
+        Progress::GoesOn
     }
 }
 
