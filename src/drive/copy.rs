@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt, pin_mut, stream};
 use super::ask::{Condition, Copied, Kind, ListAsk, Made, Node};
 use super::put::{NewFile, Terms};
 use super::relocate::ends;
-use super::{Drive, DriveError, Result, TRIES};
+use super::{Drive, DriveError, Result, StoreError, TRIES};
 use crate::budget::WAIT;
 use crate::content::{ContentError, Staged};
 use crate::schema::dir::Entry;
@@ -44,12 +44,48 @@ impl Level {
     }
 }
 
+/// What the copying of a directory has made so far, and what it has left out, since that cannot be read back.
+#[derive(Default)]
+struct Tally {
+    copied: Copied,
+    damaged: u64,
+    /// The first of what is damaged.
+    first: Option<(DrivePath, DriveError)>,
+}
+
+impl Tally {
+    fn leave_out(&mut self, path: DrivePath, error: DriveError) {
+        self.damaged += 1;
+        self.first.get_or_insert((path, error));
+    }
+
+    /// What was copied, if nothing was left out; else why the first was. Where that is, and how many there are, is for
+    /// the log.
+    fn all(self) -> Result<Copied> {
+        let Some((path, error)) = self.first else { return Ok(self.copied) };
+        let damaged = self.damaged;
+        tracing::warn!(path = ?path.as_str(), damaged, "a folder was copied but for what is damaged in it");
+        Err(error)
+    }
+}
+
+/// Whether something that is stored cannot be read back: that is no reason why all else could not.
+fn is_damage(error: &DriveError) -> bool {
+    matches!(
+        error,
+        DriveError::Content(ContentError::Damaged { .. } | ContentError::Cell(_))
+            | DriveError::Store(StoreError::Damaged(_))
+            | DriveError::Value(_)
+    )
+}
+
 impl Drive {
     /// Copies a file, or a directory with all that it holds; of a directory it tells what was made.
     ///
     /// A file's copy has the content, `modified` and type of the source. A directory's copy is not atomic: it goes
     /// into a directory that is there if `overwrite` says so, passes by what is there already with the same digest
-    /// and `modified`, and ends where it is when its caller leaves.
+    /// and `modified`, and ends where it is when its caller leaves. What is damaged in it is left out, and told by an
+    /// error once all else is copied.
     pub async fn copy_node(
         &self,
         from: &DrivePath,
@@ -57,12 +93,14 @@ impl Drive {
         overwrite: bool,
         creator: &str,
     ) -> Result<(Made, Option<Copied>)> {
-        let (parent, _) = from.split().ok_or(DriveError::Root)?;
+        if from.is_root() {
+            return Err(DriveError::Root);
+        }
         ends(from, to)?;
         match self.stat(from).await? {
             Node::File { .. } => Ok((self.copy_file(from, to, overwrite, creator).await?, None)),
-            // It would be merged into what holds it.
-            Node::Directory { .. } if parent == *to => Err(DriveError::Exists),
+            // It would be merged into what holds it, and might replace files of its own before they are copied.
+            Node::Directory { .. } if from.is_within(to) => Err(DriveError::Exists),
             Node::Directory { .. } => {
                 let (made, copied) = self.copy_directory(from, to, overwrite, creator).await?;
                 Ok((made, Some(copied)))
@@ -82,7 +120,8 @@ impl Drive {
         let turn = tokio::time::timeout(WAIT, self.inner.folder_copies.acquire()).await;
         let _turn = turn.map_err(|_| DriveError::NoMemory)?;
         let made = self.copied_into(to, overwrite, creator).await?;
-        let mut copied = Copied { directories: u64::from(made.new), ..Copied::default() };
+        let copied = Copied { directories: u64::from(made.new), ..Copied::default() };
+        let mut tally = Tally { copied, ..Tally::default() };
         // What is left to be copied, deepest first: one directory for each level.
         let mut levels = vec![Level { from: from.clone(), to: to.clone(), kind: Kind::File, after: None }];
         let source = from;
@@ -92,6 +131,12 @@ impl Drive {
             let page = match self.list(&level.from, &ask).await {
                 // Removed or moved away meanwhile.
                 Err(DriveError::NotFound) if level.from != *source => continue,
+                // Its directories may be found even if its files are not.
+                Err(error) if is_damage(&error) => {
+                    tally.leave_out(level.from.clone(), error);
+                    levels.extend(level.rest(None));
+                    continue;
+                }
                 page => page?,
             };
             let mut files = Vec::with_capacity(page.nodes.len());
@@ -107,15 +152,15 @@ impl Drive {
                     Node::File { entry, .. } => files.push((name, entry)),
                 }
             }
-            self.copy_files(&level, files, overwrite, creator, &mut copied).await?;
+            self.copy_files(&level, files, overwrite, creator, &mut tally).await?;
             levels.extend(level.rest(page.next));
             if let Some(directory) = directory {
                 let made = self.copied_into(&directory.to, true, creator).await?;
-                copied.directories += u64::from(made.new);
+                tally.copied.directories += u64::from(made.new);
                 levels.push(directory);
             }
         }
-        Ok((made, copied))
+        Ok((made, tally.all()?))
     }
 
     /// Copies files of one directory, several at a time, but for those that are there already.
@@ -125,28 +170,46 @@ impl Drive {
         files: Vec<(Name, Entry)>,
         overwrite: bool,
         creator: &str,
-        copied: &mut Copied,
+        tally: &mut Tally,
     ) -> Result<()> {
         let copies = files.into_iter().map(|(name, entry)| async move {
-            let target = to.join(&name).map_err(|_| DriveError::Outgrown)?;
-            if self.has_same(&target, &entry).await? {
-                return Ok(None);
-            }
-            match self.copy_file(&from.join(&name)?, &target, overwrite, creator).await {
-                // Removed or moved away meanwhile.
-                Err(DriveError::NotFound) => Ok(None),
-                made => made.map(Some),
+            let (source, target) = (from.join(&name)?, to.join(&name).map_err(|_| DriveError::Outgrown)?);
+            match self.copy_missing(&source, &target, &entry, overwrite, creator).await {
+                Err(error) if is_damage(&error) => Ok(Err((source, error))),
+                done => done.map(Ok),
             }
         });
         let copies = stream::iter(copies).buffer_unordered(self.limits().copies_at_a_time);
         pin_mut!(copies);
         while let Some(done) = copies.try_next().await? {
-            if let Some(Made { node: Node::File { entry, .. }, .. }) = done {
-                copied.files += 1;
-                copied.bytes += entry.attributes.size;
+            match done {
+                Ok(Some(Made { node: Node::File { entry, .. }, .. })) => {
+                    tally.copied.files += 1;
+                    tally.copied.bytes += entry.attributes.size;
+                }
+                Ok(_) => {}
+                Err((path, error)) => tally.leave_out(path, error),
             }
         }
         Ok(())
+    }
+
+    /// Copies a file of a directory; none if it is there already, or was removed or moved away meanwhile.
+    async fn copy_missing(
+        &self,
+        from: &DrivePath,
+        to: &DrivePath,
+        entry: &Entry,
+        overwrite: bool,
+        creator: &str,
+    ) -> Result<Option<Made>> {
+        if self.has_same(to, entry).await? {
+            return Ok(None);
+        }
+        match self.copy_file(from, to, overwrite, creator).await {
+            Err(DriveError::NotFound) => Ok(None),
+            made => made.map(Some),
+        }
     }
 
     /// The directory that is copied into: made, or one that is there if it may be.

@@ -1,28 +1,48 @@
 //! Content that is not what its entry says: told as damage, never given out or copied.
 
 use rowdrive::content::ContentError;
-use rowdrive::drive::{DriveError, Node};
-use rowdrive::schema::{FileId, file};
-use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan};
+use rowdrive::drive::{DriveError, Node, Settings, StoreError, Thresholds};
+use rowdrive::schema::{FileId, dir, file};
+use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowKey};
 
 use super::model::Op;
-use super::world::{World, path};
+use super::world::{SETTINGS, World, bytes, content, path};
+
+const LARGE: usize = 300_000;
+
+/// A cell: its table, its family and its qualifier.
+type Of = (&'static str, &'static str, &'static [u8]);
+
+/// Puts a cell that is there in another way, or removes it.
+async fn change(world: &World, (table, family, qualifier): Of, row: RowKey, value: Option<&'static [u8]>) {
+    let good = world.tables.cell(table, &row, family, qualifier).await.unwrap().unwrap();
+    let changes = vec![match value {
+        Some(value) => Change::put(family, qualifier, value),
+        None => Change::delete(family, qualifier),
+    }];
+    let checks = vec![Check::Equals(Column::new(family, qualifier), good)];
+    let guarded = vec![Guarded { table, row, checks, changes }];
+    let done = world.tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap();
+    assert_eq!(done, Outcome::Committed);
+}
+
+async fn id(world: &World, at: &str) -> FileId {
+    let Node::File { entry, .. } = world.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
+    entry.id
+}
+
+/// Puts the content cell of a file in another way, or removes it.
+async fn spoil(world: &World, at: &str, data: Option<&'static [u8]>) -> FileId {
+    let id = id(world, at).await;
+    change(world, (file::TABLE, file::C, file::DATA), id.key(), data).await;
+    id
+}
 
 /// A file of five bytes whose content cell is put in another way, or removed.
 async fn spoilt(data: Option<&'static [u8]>) -> (World, FileId) {
     let world = World::new(&[Op::Put("/a/f", 5)]).await;
-    let Node::File { entry, .. } = world.drive.stat(&path("/a/f")).await.unwrap() else { panic!("no file") };
-    let row = entry.id.key();
-    let good = world.tables.cell(file::TABLE, &row, file::C, file::DATA).await.unwrap().unwrap();
-    let changes = vec![match data {
-        Some(data) => Change::put(file::C, file::DATA, data),
-        None => Change::delete(file::C, file::DATA),
-    }];
-    let checks = vec![Check::Equals(Column::new(file::C, file::DATA), good)];
-    let guarded = vec![Guarded { table: file::TABLE, row, checks, changes }];
-    let done = world.tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap();
-    assert_eq!(done, Outcome::Committed);
-    (world, entry.id)
+    let id = spoil(&world, "/a/f", data).await;
+    (world, id)
 }
 
 fn is_damage<T>(answer: Result<T, DriveError>, of: FileId) -> bool {
@@ -44,4 +64,65 @@ async fn content_that_differs_from_its_digest_is_not_copied() {
     let (world, id) = spoilt(Some(b"\x01other")).await;
     assert!(is_damage(world.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id));
     assert!(matches!(world.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
+}
+
+/// Every kind of damage, with sound files beside it, behind it and below it.
+const FOLDER: &[Op] = &[
+    Op::Put("/a/f", 5),
+    Op::Put("/a/g", 6),
+    Op::Put("/a/h", LARGE),
+    Op::Put("/a/c/f", 7),
+    Op::Put("/a/c/g", 8),
+    Op::Put("/a/c/h", LARGE + 1),
+    Op::Put("/a/d/f", 9),
+    Op::Put("/a/d/e/f", 10),
+    Op::Put("/a/k/f", 11),
+    Op::Put("/a/k/g", 12),
+];
+
+/// The folder with its damage; the first damaged file of it.
+async fn damaged_folder(threshold: usize) -> (World, FileId) {
+    let limits = if threshold == 1 { Thresholds::all(1) } else { Thresholds::DEFAULT };
+    let world = World::with(Settings { limits, ..SETTINGS }, FOLDER).await;
+    let first = spoil(&world, "/a/f", Some(b"\x01other")).await;
+    spoil(&world, "/a/c/f", None).await;
+    spoil(&world, "/a/k/f", Some(b"\0of no version")).await;
+    let large = id(&world, "/a/c/h").await.to_string();
+    let large = world.data.path().join("content").join(&large[..2]).join(large);
+    let mut stored = std::fs::read(&large).unwrap();
+    stored[1_000] ^= 1;
+    std::fs::write(&large, stored).unwrap();
+    // What a listing of this one's files meets.
+    change(&world, (dir::TABLE, dir::SUB, b"f_f"), path("/a/d").key(), Some(b"\0")).await;
+    (world, first)
+}
+
+#[tokio::test]
+async fn what_is_damaged_keeps_nothing_else_of_its_folder_from_being_copied() {
+    for threshold in [1, 100] {
+        let (world, first) = damaged_folder(threshold).await;
+        // Once more it is the same.
+        for _ in 0..2 {
+            assert!(is_damage(world.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await, first));
+            for (sound, size) in [("g", 6), ("h", LARGE), ("c/g", 8), ("d/e/f", 10), ("k/g", 12)] {
+                let copy = world.drive.open_file(&path(&format!("/t/{sound}"))).await;
+                let copy = copy.unwrap_or_else(|error| panic!("{sound}, thresholds {threshold}: {error}"));
+                assert!(content(copy).await == bytes(size), "{sound}");
+            }
+            for damaged in ["f", "c/f", "c/h", "d/f", "k/f"] {
+                let copy = world.drive.stat(&path(&format!("/t/{damaged}"))).await;
+                assert!(matches!(copy, Err(DriveError::NotFound)), "{damaged}: {copy:?}");
+            }
+        }
+    }
+}
+
+/// It is not about one file alone, and not hidden by what is.
+#[tokio::test]
+async fn a_full_disk_ends_the_copy_of_a_folder_at_once() {
+    let (world, _) = damaged_folder(1).await;
+    world.run(Op::Mkdir("/t")).await.unwrap();
+    world.store.full_from(Some(0));
+    let copied = world.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await;
+    assert!(matches!(copied, Err(DriveError::Store(StoreError::Full(_)))), "{copied:?}");
 }

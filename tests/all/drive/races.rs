@@ -206,6 +206,25 @@ async fn of_many_who_replace_one_file_all_come_to_it() {
     world.nothing_left_over().await;
 }
 
+/// It would be merged into what holds it: files of its own would be replaced before they are copied.
+#[tokio::test]
+async fn a_folder_is_not_copied_onto_what_holds_it() {
+    // A backup of `/d`, which holds an older one.
+    let set_up = &[Op::Put("/d/l/f", 1), Op::Put("/d/b/d/l/f", 2), Op::Put("/d/b/d/b/d/l/f", 3)];
+    let world = World::new(set_up).await;
+    let before = world.view().await;
+    for (to, overwrite) in ["/d/b", "/d", "/"].into_iter().flat_map(|to| [(to, false), (to, true)]) {
+        let copy = Op::Copy("/d/b/d", to, overwrite);
+        assert_eq!(world.run(copy).await, before.after(copy).map(drop), "{copy:?}");
+        assert_eq!(world.view().await, before, "{copy:?}");
+    }
+    // A name that starts as theirs do is another one.
+    world.run(Op::Mkdir("/d/b/d!")).await.unwrap();
+    world.drive.copy_node(&path("/d/b/d"), &path("/d/b/d!"), true, "eva").await.unwrap();
+    assert_eq!(world.view().await.files["/d/b/d!/b/d/l/f"], 3);
+    world.nothing_left_over().await;
+}
+
 /// What leaves the source while it is copied may be in the copy or not; the rest is.
 #[tokio::test]
 async fn a_copy_goes_on_when_something_leaves_its_source() {

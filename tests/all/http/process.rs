@@ -192,19 +192,25 @@ fn lines_of(log: &Path) -> (String, Vec<Value>) {
     (log, lines)
 }
 
+/// Damages each content file. How many there are.
+fn damage_content(scratch: &Path) -> usize {
+    let folders = std::fs::read_dir(scratch.join("data/content")).unwrap().map(|folder| folder.unwrap().path());
+    let files: Vec<_> =
+        folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|f| f.unwrap().path()).collect();
+    for file in &files {
+        let mut bytes = std::fs::read(file).unwrap();
+        bytes[1000] ^= 1;
+        std::fs::write(file, bytes).unwrap();
+    }
+    files.len()
+}
+
 #[test]
 fn damage_is_logged_once_with_the_path_of_its_file() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut child, log, address) = serve_with_log(scratch.path());
     assert!(put(&address, "/v1/fs/d/photo.jpg", &"x".repeat(600_000)).starts_with("HTTP/1.1 201 "));
-    let content = scratch.path().join("data/content");
-    let folders = std::fs::read_dir(content).unwrap().map(|folder| folder.unwrap().path());
-    let files: Vec<_> =
-        folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|f| f.unwrap().path()).collect();
-    let [file] = &files[..] else { panic!("{files:?}") };
-    let mut bytes = std::fs::read(file).unwrap();
-    bytes[1000] ^= 1;
-    std::fs::write(file, bytes).unwrap();
+    assert_eq!(damage_content(scratch.path()), 1);
     assert!(get(&address, "/v1/fs/d/photo.jpg").starts_with("HTTP/1.1 5"));
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -213,6 +219,34 @@ fn damage_is_logged_once_with_the_path_of_its_file() {
     assert_eq!(errors.len(), 1, "{log}");
     let told = errors[0].to_string();
     assert!(told.contains("/d/photo.jpg") && told.contains("block 0 does not match"), "{told}");
+}
+
+#[test]
+fn damage_in_a_copied_folder_is_logged_with_the_first_path_and_how_much_there_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    for name in ["1", "2", "3"] {
+        let put = put(&address, &format!("/v1/fs/from/d/{name}"), &"x".repeat(600_000));
+        assert!(put.starts_with("HTTP/1.1 201 "));
+    }
+    assert!(put(&address, "/v1/fs/from/e/sound", "sound").starts_with("HTTP/1.1 201 "));
+    assert_eq!(damage_content(scratch.path()), 3);
+    let body = r#"{"from":"/from","to":"/to"}"#;
+    let length = body.len();
+    let head = "POST /v1/copy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    let answer = ask(&address, &format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}"));
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("/problems/damaged"), "{answer}");
+    assert!(!answer.contains("/from") && !answer.contains("block"), "{answer}");
+    assert!(get(&address, "/v1/fs/to/e/sound").ends_with("\r\n\r\nsound"));
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let damaged: Vec<_> = lines.iter().filter(|line| line["fields"]["damaged"] == 3).collect();
+    let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
+    assert_eq!((damaged.len(), errors.len()), (1, 1), "{log}");
+    assert!(damaged[0]["fields"]["path"].as_str().unwrap().contains("/from/d/"), "{log}");
+    // Both are of one request.
+    assert!(damaged[0]["span"]["id"].is_string() && damaged[0]["span"] == errors[0]["span"], "{log}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ async fn a_copy_is_a_new_file() {
 #[tokio::test]
 async fn both_refuse_what_makes_no_sense() {
     let site = Site::new().await;
-    site.files(&["/v1/fs/f", "/v1/fs/g", "/v1/fs/d/x", "/v1/fs/e/x"]).await;
+    site.files(&["/v1/fs/f", "/v1/fs/g", "/v1/fs/d/x", "/v1/fs/e/x", "/v1/fs/e/y/z/x"]).await;
     for route in ["/v1/move", "/v1/copy"] {
         for (from, to, overwrite, status, problem) in [
             ("/f", "/g", false, 409, "exists"),
@@ -61,6 +61,9 @@ async fn both_refuse_what_makes_no_sense() {
             ("/f", "/d", true, 409, "exists"),
             ("/f", "/", true, 409, "exists"),
             ("/d/x", "/d", true, 409, "exists"),
+            ("/e/y/z", "/e", false, 409, "exists"),
+            ("/e/y/z", "/e", true, 409, "exists"),
+            ("/e/y/z", "/", true, 409, "exists"),
             ("/f", "/no/thing", false, 409, "parent-missing"),
             ("/f", "/g/x", false, 409, "parent-is-file"),
             ("/nothing", "/new", false, 404, "not-found"),
@@ -88,6 +91,7 @@ async fn both_refuse_what_makes_no_sense() {
         site.post(route, &json!({"from": "/f", "to": "/y".repeat(129)})).await.problem(400, "malformed");
     }
     assert_eq!(site.names("/v1/fs/").await, ["d/", "e/", "f", "g"]);
+    assert_eq!(site.names("/v1/fs/e/").await, ["y/", "x"]);
 }
 
 #[tokio::test]
