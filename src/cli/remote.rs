@@ -66,7 +66,7 @@ pub enum RemoteError {
     #[error("the connection to {0} broke: {1}")]
     Cut(String, String),
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(Box<Refusal>),
     #[error("what answers at {0} is no rowdrive server, or of another version: {1}")]
     Foreign(String, String),
 }
@@ -189,7 +189,7 @@ impl Remote {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(RemoteError::Refused(Refusal::read(response).await))
+        Err(RemoteError::Refused(Box::new(Refusal::read(response).await)))
     }
 
     pub async fn text(&self, request: RequestBuilder) -> Result<String> {
