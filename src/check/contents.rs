@@ -23,12 +23,14 @@ impl Checker<'_> {
 
     async fn owned(&mut self, ids: &[FileId]) -> Result<()> {
         let column = || Ask::cells(vec![Column::new(CF, file::CONTENT)]);
+        // A file whose row is missing or damaged has been told, and its content is all that is left of it.
+        let is_told = |id: &FileId| self.left.dropped.contains(id) || self.known.contains(id);
+        let ids: Vec<FileId> = ids.iter().filter(|id| !is_told(id)).copied().collect();
         let asks: Vec<_> = ids.iter().map(|id| (id.key(), column())).collect();
-        let rows = self.tables.get_many(file::TABLE, &asks).await?;
+        let rows = self.rows(file::TABLE, &asks, &|_| None).await?;
         for (id, row) in ids.iter().zip(rows) {
-            let is_large = row.get(CF, file::CONTENT).is_some_and(|v| Location::decode(v) == Ok(Location::Large));
-            // A file whose row is missing or damaged has been told, and its content is all that is left of it.
-            if is_large || self.left.dropped.contains(id) || self.known.contains(id) {
+            let Some(row) = row else { continue };
+            if row.get(CF, file::CONTENT).is_some_and(|v| Location::decode(v) == Ok(Location::Large)) {
                 continue;
             }
             let repaired = self.may_remove();

@@ -27,7 +27,7 @@ use crate::content::disk::{Disk, Local};
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, Entry};
 use crate::schema::{DirId, DrivePath, FileId, Name};
-use crate::table::{Ask, Column, Guarded, Outcome, Plan, RowChange, StoreError, Tables};
+use crate::table::{Ask, Column, Guarded, Outcome, Plan, Row, RowChange, RowKey, StoreError, Tables};
 use left::Left;
 
 /// Rows read at a time.
@@ -59,6 +59,9 @@ pub enum CheckError {
 }
 
 type Result<T> = std::result::Result<T, CheckError>;
+
+/// The path that the n-th of some rows is about.
+type Paths<'a> = &'a (dyn Fn(usize) -> Option<&'a DrivePath> + Sync);
 
 /// Checks the store in `tables` and the content files in `data/content`.
 ///
@@ -158,6 +161,34 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// These rows, each in its place; none in the place of one that lies in a damaged block, which is named.
+    async fn rows(&mut self, table: &'static str, asks: &[(RowKey, Ask)], at: Paths<'_>) -> Result<Vec<Option<Row>>> {
+        match self.tables.get_many(table, asks).await {
+            Ok(rows) => return Ok(rows.into_iter().map(Some).collect()),
+            Err(StoreError::Damaged(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut rows = Vec::with_capacity(asks.len());
+        for (nth, ask) in asks.iter().enumerate() {
+            rows.push(match self.tables.get_many(table, std::slice::from_ref(ask)).await {
+                Ok(row) => row.into_iter().next(),
+                Err(StoreError::Damaged(detail)) => {
+                    self.sound = false;
+                    self.find(
+                        Kind::Unreadable,
+                        table,
+                        printed(&ask.0),
+                        at(nth),
+                        format!("it cannot be read: {detail}"),
+                    );
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            });
+        }
+        Ok(rows)
+    }
+
     fn find(&mut self, kind: Kind, table: &'static str, row: String, path: Option<&DrivePath>, detail: String) {
         self.found(Finding { kind, table, row, path: path.map(ToString::to_string), detail, repaired: false });
     }
@@ -186,14 +217,14 @@ impl Checker<'_> {
     }
 
     /// Whether each of these files stands where its row or hint says; with the entry, if it does.
-    async fn entries(&self, places: &[(DirId, Name, FileId)]) -> Result<Vec<Option<Entry>>> {
+    async fn entries(&mut self, places: &[(DirId, Name, FileId)]) -> Result<Vec<Option<Entry>>> {
         let mut asks = Vec::with_capacity(places.len());
         for (dir, name, _) in places {
             let Some(path) = self.paths.get(dir) else { continue };
             let cell = Column::new(dir::SUB, dir::file_qualifier(name));
             asks.push((path.key(), Ask::cells(vec![cell])));
         }
-        let mut rows = self.tables.get_many(dir::TABLE, &asks).await?.into_iter();
+        let mut rows = self.rows(dir::TABLE, &asks, &|_| None).await?.into_iter().map(Option::unwrap_or_default);
         let mut found = Vec::with_capacity(places.len());
         for (dir, name, id) in places {
             let row = if self.paths.contains_key(dir) { rows.next() } else { None };

@@ -54,8 +54,9 @@ impl Checker<'_> {
     /// Whether there are rows for the names of directories.
     async fn directories(&mut self, named: &[(DrivePath, DirId)]) -> Result<()> {
         let asks: Vec<_> = named.iter().map(|(path, _)| (path.key(), Ask::cells(vec![dir::id_column()]))).collect();
-        let rows = self.tables.get_many(dir::TABLE, &asks).await?;
+        let rows = self.rows(dir::TABLE, &asks, &|nth| named.get(nth).map(|(path, _)| path)).await?;
         for ((path, id), row) in named.iter().zip(rows) {
+            let Some(row) = row else { continue };
             let found = row.get(CF, dir::ID).map(|value| dir::decode_id(value));
             let what = match found {
                 Some(Ok(found)) if found == *id => continue,
@@ -71,11 +72,14 @@ impl Checker<'_> {
 
     async fn named_files(&mut self, dir: DirId, files: &[Named]) -> Result<()> {
         let asks: Vec<_> = files.iter().map(|file| (file.entry.id.key(), Ask::families(&[CF]))).collect();
-        let rows = self.tables.get_many(file::TABLE, &asks).await?;
+        let rows = self.rows(file::TABLE, &asks, &|nth| files.get(nth).map(|file| &file.path)).await?;
         for (file, row) in files.iter().zip(rows) {
             self.summary.files += 1;
             self.summary.bytes += file.entry.attributes.size;
-            self.file_row(dir, file, &row);
+            match row {
+                Some(row) => self.file_row(dir, file, &row),
+                None => _ = self.known.insert(file.entry.id),
+            }
             if file.entry.attributes.location == Location::Large {
                 self.large(file).await?;
             }
@@ -147,8 +151,12 @@ impl Checker<'_> {
         for table in index::TABLES {
             let here: Vec<_> = expected.iter().filter(|(_, hint)| hint.table == table).collect();
             let asks: Vec<_> = here.iter().map(|(_, hint)| (hint.row.clone(), Ask::cells(columns(hint)))).collect();
-            let rows = self.tables.get_many(table, &asks).await?;
-            let missing: Vec<_> = here.into_iter().zip(rows).filter(|((_, hint), row)| !holds(row, hint)).collect();
+            let at = |nth: usize| here.get(nth).map(|(file, _)| &file.path);
+            let rows = self.rows(table, &asks, &at).await?;
+            let lacks = |((_, hint), row): &(&(&Named, RowChange), Option<Row>)| {
+                row.as_ref().is_some_and(|row| !holds(row, hint))
+            };
+            let missing: Vec<_> = here.into_iter().zip(rows).filter(lacks).collect();
             // A file whose row says that it stands elsewhere has its hints there.
             let repair = self.options.repair;
             let may_put = |file: &Named| repair && !self.known.contains(&file.entry.id);

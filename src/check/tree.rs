@@ -1,11 +1,11 @@
 //! Every row of the directory table: whether a name leads to it, and whether name, row and link agree.
 
 use super::left::Reading;
-use super::{Checker, Finding, Kind, ROWS, Result, printed};
+use super::{CheckError, Checker, Finding, Kind, ROWS, Result, printed};
 use crate::schema::dir::{self, DirEntry, NO_OPERATION, State};
 use crate::schema::dirid::{self, DirLink};
 use crate::schema::{CF, DirId, DrivePath, Name, ValueError};
-use crate::table::{Ask, Check, Column, Guarded, Row, RowCursor, RowKey, RowRange};
+use crate::table::{Ask, Check, Column, Guarded, Row, RowCursor, RowKey, RowRange, StoreError};
 
 /// A directory's row that reads as live.
 pub(super) struct Met {
@@ -30,7 +30,14 @@ impl Checker<'_> {
                 }
             }
             for directory in self.reach(met, &mut strays).await? {
-                self.names(&directory).await?;
+                match self.names(&directory).await {
+                    Err(CheckError::Store(StoreError::Damaged(detail))) => {
+                        self.sound = false;
+                        let (path, what) = (&directory.path, format!("some of its names cannot be read: {detail}"));
+                        self.find(Kind::Unreadable, dir::TABLE, path.to_string(), Some(path), what);
+                    }
+                    done => done?,
+                }
             }
             (self.tell)(super::Told::Rows(rows.len()));
         }
@@ -91,12 +98,20 @@ impl Checker<'_> {
             parents.push((key, Ask::cells(named.chain([dir::id_column()]).collect())));
             links.push((entry.id.key(), Ask::cells(vec![dirid::column()])));
         }
-        let parents = self.tables.get_many(dir::TABLE, &parents).await?;
-        let links = self.tables.get_many(dirid::TABLE, &links).await?;
+        let at = |nth: usize| met.get(nth).map(|met| &met.path);
+        let parents = self.rows(dir::TABLE, &parents, &at).await?;
+        let links = self.rows(dirid::TABLE, &links, &at).await?;
         let mut reached = Vec::with_capacity(met.len());
         for ((met, parent), link) in met.into_iter().zip(parents).zip(links) {
-            if self.is_named(&met, &parent)? {
-                self.linked(&met, &parent, &link).await?;
+            // Of one whose name cannot be read it is not known that nothing leads to it.
+            let is_named = match &parent {
+                Some(parent) => self.is_named(&met, parent)?,
+                None => self.paths.insert(met.entry.id, met.path.clone()).is_none(),
+            };
+            if is_named {
+                if let (Some(parent), Some(link)) = (&parent, &link) {
+                    self.linked(&met, parent, link).await?;
+                }
                 self.summary.directories += 1;
                 reached.push(met);
             } else {
