@@ -32,6 +32,7 @@ use rowdrive::migrate::{LATEST, MigrateError};
 use rowdrive::schema::{FileId, Timestamp};
 use rowdrive::table::StoreError;
 
+use super::local::{Folder, Part};
 use super::store_id::{self, Apart, Sides};
 use super::{Ended, size};
 use bring::{Bring, Doubt};
@@ -91,6 +92,8 @@ pub enum BackupFailed {
          writes there would be in the server's way"
     )]
     Owner(PathBuf, u32),
+    #[error("{0} lies in {1}: name a folder outside of it")]
+    Within(PathBuf, Part),
     #[error("the backup cannot be in the data folder, nor the data folder in the backup")]
     Inside,
     #[error("{0}: another backup is running")]
@@ -102,7 +105,7 @@ pub enum BackupFailed {
     OtherDrive(PathBuf, PathBuf),
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
-    #[error("the data folder {0} cannot be opened: {1}")]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::hint(.1))]
     Store(PathBuf, StoreError),
     #[error("the data folder {0} cannot be opened: {1}")]
     Apart(PathBuf, Apart),
@@ -140,6 +143,21 @@ pub enum BackupFailed {
 
 pub type Result<T> = std::result::Result<T, BackupFailed>;
 
+/// Errors: what is made there would lie in a folder of a drive, or in a backup, and would go with it.
+pub fn outside(path: &Path) -> Result<()> {
+    let absolute = of(path, std::path::absolute(path))?;
+    for above in absolute.ancestors() {
+        match Folder::open(above) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => {
+                let part = of(above, opened.and_then(|folder| folder.within_drive()))?;
+                return part.map_or(Ok(()), |part| Err(BackupFailed::Within(path.to_owned(), part)));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Names the file of an error.
 pub fn of<T>(path: &Path, done: io::Result<T>) -> Result<T> {
     done.map_err(|error| BackupFailed::File(path.to_owned(), error))
@@ -160,6 +178,7 @@ impl Backup {
             return Err(BackupFailed::OfBackup(self.data));
         }
         let data = of(&self.data, std::fs::canonicalize(&self.data))?;
+        outside(&self.to)?;
         let generations = Generations::open(&self.to, &data)?;
         let found = generations.complete()?;
         let mut progress = Progress::new();

@@ -46,7 +46,7 @@ pub enum CheckFailed {
         "{0} is a backup: a repair would change it, and it could not be restored any more. Restore it into a folder of its own, and repair that"
     )]
     Backup(PathBuf),
-    #[error("the data folder {0} cannot be opened: {1}")]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::hint(.1))]
     Store(PathBuf, StoreError),
     #[error("the data folder {0} cannot be checked: {1}")]
     Apart(PathBuf, Apart),

@@ -52,10 +52,7 @@ pub enum ExportFailed {
     Missing(String),
     #[error("the folder {0} cannot be made or used: {1}")]
     Local(PathBuf, io::Error),
-    #[error(
-        "{0} is {1}, or lies in it, and that is never changed by an export: name a folder outside of it. If it is a \
-         copy, move it away or remove it first"
-    )]
+    #[error("{0} is {1}, or lies in it, and that is never changed by an export: name a folder outside of it")]
     OfDrive(PathBuf, Part),
     #[error(transparent)]
     Remote(#[from] RemoteError),

@@ -52,7 +52,7 @@ pub enum ImportFailed {
     Local(PathBuf, io::Error),
     #[error(
         "{0} is {1}, or lies in it: a drive is not put into a drive. `rowdrive backup` copies one whole; for its files, \
-         serve it, `rowdrive export` them, and import those"
+         serve it (a backup is restored first), `rowdrive export` them, and import those"
     )]
     OfDrive(PathBuf, Part),
     #[error("{0} cannot be the target: {1}")]

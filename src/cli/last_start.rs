@@ -3,8 +3,8 @@
 //! Each part may be mounted, and an older copy of it may lie below the mount point, with the id of the same store. So
 //! each start puts a fresh mark on both parts, as an array of disks counts its events to tell a stale member.
 //!
-//! In `db/` the mark is a file, `last-start`; in `content/` it is the name of an empty folder, `start-<mark>`, which
-//! takes no room. A start that is broken off leaves `start-<new>.<old>` there: then either mark is right in `db/`.
+//! In `db/` the mark is a file, `last-start`; in `content/` it is the name of an empty folder, `start-<mark>`. A start
+//! that is broken off leaves `start-<new>.<old>` there: then either mark is right in `db/`.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -21,17 +21,13 @@ const FOLDER: &str = "start-";
 const NONE: &str = "none";
 
 /// Whether both parts had the same last start. Parts without any mark are of an older version, or put together by hand.
+///
+/// A copy that was made over an older copy has the marks of both: an older `content/` has not the newest.
 pub fn is_the_same(db: &Path, content: &Path) -> io::Result<bool> {
-    let in_db = store_id::id_in(&db.join(FILE))?;
-    Ok(match (in_db, store_id::of_content(content, FOLDER)?) {
-        (None, None) => true,
-        (in_db, Some(marks)) => {
-            let in_db = in_db.as_deref().unwrap_or(NONE);
-            let (new, old) = marks.split_once('.').unwrap_or((&marks, &marks));
-            in_db == new || in_db == old
-        }
-        (Some(_), None) => false,
-    })
+    let (in_db, in_content) = (store_id::id_in(&db.join(FILE))?, marks(content)?);
+    let own = in_db.as_deref().unwrap_or(NONE);
+    Ok((in_db.is_none() && in_content.is_empty())
+        || in_content.iter().flat_map(|mark| mark.split('.')).any(|m| m == own))
 }
 
 /// Puts a fresh mark on both parts, durably. Whoever calls has found that they belong together.
@@ -39,18 +35,22 @@ pub fn mark(db: &Path, content: &Path) -> io::Result<()> {
     let old = store_id::id_in(&db.join(FILE))?.unwrap_or_else(|| NONE.to_owned());
     let new = Uuid::new_v4().to_string();
     // IMPORTANT: in this order: `content/` knows both marks as long as it is not known which one `db/` has.
-    name(content, &format!("{FOLDER}{new}.{old}"))?;
+    add(content, &format!("{new}.{old}"))?;
     store_id::write(db, FILE, &new)?;
-    name(content, &format!("{FOLDER}{new}"))
+    add(content, &new)?;
+    for other in marks(content)?.iter().filter(|mark| **mark != new) {
+        fs::remove_dir(content.join(format!("{FOLDER}{other}")))?;
+    }
+    File::open(content)?.sync_all()
 }
 
-/// Gives the folder that is the mark its name; makes it if there is none.
-fn name(content: &Path, new: &str) -> io::Result<()> {
-    let to = content.join(new);
-    match store_id::of_content(content, FOLDER)? {
-        Some(marks) => fs::rename(content.join(format!("{FOLDER}{marks}")), to)?,
-        None => DirBuilder::new().mode(0o700).create(to)?,
-    }
+fn marks(content: &Path) -> io::Result<Vec<String>> {
+    let names = store_id::names(content)?;
+    Ok(names.iter().filter_map(|name| Some(name.strip_prefix(FOLDER)?.to_owned())).collect())
+}
+
+fn add(content: &Path, mark: &str) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(content.join(format!("{FOLDER}{mark}")))?;
     File::open(content)?.sync_all()
 }
 
@@ -72,7 +72,7 @@ mod tests {
         let (_dir, db, content) = parts();
         assert!(is_the_same(&db, &content).unwrap());
         mark(&db, &content).unwrap();
-        let (old_mark, old_name) = (fs::read(db.join(FILE)).unwrap(), store_id::of_content(&content, FOLDER).unwrap());
+        let (old_mark, old_name) = (fs::read(db.join(FILE)).unwrap(), marks(&content).unwrap().remove(0));
         assert!(is_the_same(&db, &content).unwrap());
         mark(&db, &content).unwrap();
         assert!(is_the_same(&db, &content).unwrap());
@@ -83,8 +83,14 @@ mod tests {
         assert!(!is_the_same(&db, &content).unwrap());
         fs::write(db.join(FILE), now).unwrap();
         assert!(is_the_same(&db, &content).unwrap());
-        name(&content, &format!("{FOLDER}{}", old_name.unwrap())).unwrap();
+        // A copy over an older copy.
+        let new_name = marks(&content).unwrap().remove(0);
+        add(&content, &old_name).unwrap();
+        assert!(is_the_same(&db, &content).unwrap());
+        fs::remove_dir(content.join(format!("{FOLDER}{new_name}"))).unwrap();
         assert!(!is_the_same(&db, &content).unwrap());
+        mark(&db, &content).unwrap();
+        assert!(is_the_same(&db, &content).unwrap() && marks(&content).unwrap().len() == 1);
     }
 
     #[test]
@@ -92,7 +98,7 @@ mod tests {
         let (_dir, db, content) = parts();
         for _ in 0..2 {
             let old = store_id::id_in(&db.join(FILE)).unwrap().unwrap_or_else(|| NONE.to_owned());
-            name(&content, &format!("{FOLDER}next.{old}")).unwrap();
+            add(&content, &format!("next.{old}")).unwrap();
             assert!(is_the_same(&db, &content).unwrap());
             store_id::write(&db, FILE, "next").unwrap();
             assert!(is_the_same(&db, &content).unwrap());

@@ -39,6 +39,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::{ConfigError, Settings, Told};
+use rowdrive::table::StoreError;
 
 /// A cloud drive of your own: one program, one data folder.
 #[derive(Parser)]
@@ -145,4 +146,15 @@ fn print(settings: &Settings) -> Result<(), Box<dyn Error>> {
 /// A line for the person at the terminal. That it cannot be written ends nothing: the disk of a log may be full.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// What to do about a store that does not open.
+fn hint(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Damaged(_) => {
+            ". Nothing was changed. `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore \
+             a backup"
+        }
+        _ => "",
+    }
 }

@@ -13,7 +13,8 @@ use clap::Args;
 use rowdrive::check::Summary;
 
 use super::backup::{
-    BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, is_readable, keep_time, make, of, remove, verify,
+    BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, is_readable, keep_time, make, of, outside,
+    remove, verify,
 };
 use super::{Ended, size, store_id};
 use folder::Folder;
@@ -49,6 +50,9 @@ impl Restore {
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let (from, manifest, newer) = find(&self.from)?;
         named_inside(&from, &manifest)?;
+        if let Some(above) = of(&self.data, std::path::absolute(&self.data))?.parent() {
+            outside(above)?;
+        }
         let folder = Folder::take(&self.data, &from)?;
         let data = folder.path.clone();
         let mut copied = Copied { damaged: self.damaged, wrong: 0, progress: Progress::new() };
@@ -161,7 +165,7 @@ impl Copied {
                 self.pass_over(BackupFailed::Unreadable(from.to_owned(), error))?;
                 Ok(None)
             }
-            copied => of(from, copied).map(Some),
+            copied => of(to, copied).map(Some),
         }
     }
 

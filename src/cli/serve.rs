@@ -105,7 +105,7 @@ pub enum ServeError {
     Foreign(SocketAddr),
     #[error("the data folder {0} cannot be made or used: {1}")]
     Folder(PathBuf, io::Error),
-    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = if matches!(.1, StoreError::Damaged(_)) { DAMAGED } else { "" })]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::hint(.1))]
     Store(PathBuf, StoreError),
     #[error("{0} holds no store, damaged or not: there is no {0}/db")]
     NoStore(PathBuf),
@@ -127,10 +127,6 @@ pub enum ServeError {
     #[error("the system does not let it run: {0}")]
     System(#[from] io::Error),
 }
-
-/// What to do about damage.
-const DAMAGED: &str = ". Nothing was changed. `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore a \
-     backup";
 
 type Result<T, E = ServeError> = std::result::Result<T, E>;
 

@@ -16,11 +16,14 @@ use rowdrive::table::{Ask, Column, RowKey, RowRange, ScanAsk, StoreError, Tables
 use uuid::Uuid;
 
 use super::last_start;
+use super::local::{Folder, Part};
 
 const FILE: &str = "store-id";
 /// In `db/`: the id of the drive that it was restored from.
 const RESTORED: &str = "restored-from";
 const FOLDER: &str = "store-";
+/// In a data folder that a restore fills.
+pub const RESTORING: &str = "restoring";
 const MAKING: &str = "making-";
 /// What may lie in a data folder before its first start: parts of one that was broken off, mount points, and what a file
 /// system, a restore or a server has left.
@@ -33,6 +36,10 @@ const SAMPLED_ROWS: usize = 10_000;
 /// Why a folder is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Apart {
+    #[error("{0} lies in {1}: name a folder outside of it")]
+    Within(PathBuf, Part),
+    #[error("{0} is not whole: a restore into it has not come to its end; run it again")]
+    Restoring(PathBuf),
     #[error("{0} is not empty, and holds no drive: name a folder of its own for the drive")]
     Occupied(PathBuf),
     #[error("{0} is a part of a data folder: give the folder that holds it")]
@@ -102,6 +109,9 @@ pub fn compare(data: &Path) -> Result<Sides> {
     if holds_tables(data) || id.is_some_and(|id| data.join(format!("{FOLDER}{id}")).is_dir()) {
         return Err(Apart::Part(data.to_owned()));
     }
+    if data.join(RESTORING).exists() {
+        return Err(Apart::Restoring(data.to_owned()));
+    }
     let tables = holds_tables(&db);
     let of_data = of_file(data).map_err(io(data))?;
     let of_db = of_file(&db).map_err(io(&db))?;
@@ -133,8 +143,15 @@ pub fn compare(data: &Path) -> Result<Sides> {
     }
 }
 
-/// Errors: there are things in the folder that are not of a drive: whoever named it meant another one.
+/// Errors: there are things in the folder that are not of a drive, or it lies in another drive or in a backup: whoever
+/// named it meant another one.
 pub fn check_free(data: &Path) -> Result<()> {
+    if let Some(above) = data.parent() {
+        let part = Folder::open(above).and_then(|folder| folder.within_drive());
+        if let Some(part) = part.map_err(|error| Apart::Io(above.to_owned(), error))? {
+            return Err(Apart::Within(data.to_owned(), part));
+        }
+    }
     let names = names(data).map_err(|error| Apart::Io(data.to_owned(), error))?;
     let is_strange = |name: &String| !name.starts_with('.') && !OWN.contains(&name.as_str());
     if names.iter().any(is_strange) { Err(Apart::Occupied(data.to_owned())) } else { Ok(()) }
@@ -291,7 +308,7 @@ fn sample(content: &Path) -> io::Result<Vec<FileId>> {
     Ok(found)
 }
 
-fn names(dir: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

@@ -316,12 +316,17 @@ async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()>
     let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::CONTENT).await?;
     match value.map(|value| Location::decode(&value)).transpose()? {
         Some(Location::Large) => Ok(content.settle(id).await?),
-        Some(Location::Inline) | None => Ok(content.remove(&[id]).await?),
+        Some(Location::Inline) | None => {
+            tables.writable()?;
+            Ok(content.remove(&[id]).await?)
+        }
     }
 }
 
 /// First the files, durably, then the rows that name them.
 async fn remove(tables: &Tables, content: &Content, ids: &[FileId]) -> Result<()> {
+    // Also told by this: that the drive's folder was moved away, and its paths lead to the files of another one.
+    tables.writable()?;
     content.remove(ids).await?;
     let finish = ids.iter().map(|id| unlink::removal(*id)).collect();
     tables.commit(Plan { finish, ..Plan::default() }).await?;

@@ -74,7 +74,7 @@ impl Bring {
                     return Ok(());
                 }
                 brought => {
-                    of(from, brought)?;
+                    of(&to, brought)?;
                     self.new = (self.new.0 + 1, self.new.1 + size);
                     if self.copied.len() >= FILES || self.copied_bytes >= BYTES {
                         self.finish()?;

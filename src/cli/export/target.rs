@@ -42,7 +42,9 @@ impl Target {
     /// comes after this look.
     pub fn open(folder: Folder) -> io::Result<Self> {
         if let Some(part) = folder.of_drive()? {
-            let why = format!("it is {part}, which no export changes (if it is a copy, move it away or remove it)");
+            let why = format!(
+                "it is {part}, which no export changes (if nobody needs it any more, as an old copy, move it away)"
+            );
             return Err(io::Error::other(why));
         }
         let before = folder.names()?.map(|name| Ok(composed(name?.0))).collect::<io::Result<_>>()?;

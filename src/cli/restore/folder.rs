@@ -11,9 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::cli::backup::{BackupFailed, Result, make, of, remove, sync_all};
+use crate::cli::store_id;
 
 /// In a data folder that is not whole yet, and in its store.
-pub const MARK: &str = "restoring";
+pub const MARK: &str = store_id::RESTORING;
 /// What the store is called until it is whole.
 const NEW_DB: &str = "db.restoring";
 const DB: &str = "db";

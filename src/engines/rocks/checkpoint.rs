@@ -7,6 +7,7 @@ use rocksdb::checkpoint::Checkpoint;
 
 use super::Rocks;
 use super::db::{Db, Fault};
+use crate::table::StoreError;
 use crate::table::store::Result;
 
 impl Rocks {
@@ -22,6 +23,11 @@ impl Rocks {
         self.check_room_to_flush()?;
         let (specs, to) = (self.specs.clone(), to.to_owned());
         let make = move |db: &Db| {
+            if db.is_moved() {
+                return Err(StoreError::Failed(
+                    "the folder was moved away, or another one has taken its place".to_owned(),
+                ));
+            }
             // Held over both steps: a column family that `tables.json` does not name keeps the copy from opening.
             let specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
             Checkpoint::new(&db.raw).and_then(|store| store.create_checkpoint(&to)).map_err(Fault::from)?;

@@ -118,14 +118,14 @@ impl Drop for Closing {
 
 impl Drop for Db {
     fn drop(&mut self) {
-        if self.is_moved() {
+        let is_moved = self.is_moved();
+        if is_moved {
             // IMPORTANT: it is never closed. Closing removes files that it does not know, and may write another
             // `MANIFEST`.
             std::mem::forget(self.raw.clone());
-            self.note = None;
         }
         if let Some(note) = &mut self.note {
-            note.in_order = self.stopped.get().is_none();
+            note.in_order = !is_moved && self.stopped.get().is_none();
         }
     }
 }
@@ -263,7 +263,7 @@ impl Db {
     }
 
     /// Whether the folder was moved away: its files are opened, and removed, by paths that lead to another one now.
-    fn is_moved(&self) -> bool {
+    pub fn is_moved(&self) -> bool {
         let is_moved = self.lock.as_ref().is_some_and(|folder| !folder.is_in_its_place());
         if is_moved && let Err(error) = self.raw.disable_file_deletions() {
             tracing::error!(%error, "files of what has taken the folder's place may be removed");
@@ -287,7 +287,7 @@ impl Db {
     /// Rewrites the tables that hold the row's family, without its tombstones. Takes up to seconds.
     pub fn compact(&self, place: &Place) -> Result<()> {
         let family = self.family(place.table, place.family)?;
-        if self.spoilt.has_one_of(&family_name(place.table, place.family)) {
+        if self.is_moved() || self.spoilt.has_one_of(&family_name(place.table, place.family)) {
             return Ok(());
         }
         let mut options = CompactOptions::default();

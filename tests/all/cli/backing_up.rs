@@ -377,7 +377,7 @@ async fn a_stopped_drive_is_backed_up_too_and_a_damaged_backup_is_refused() {
         assert!(refused.err.contains(why), "{refused:?}");
     }
     let inside = run(backup(&data, &data.join("backups")));
-    assert!(inside.code == Some(3) && inside.err.contains("cannot be in the data folder"), "{inside:?}");
+    assert!(inside.code == Some(3) && inside.err.contains("lies in the data folder of a drive"), "{inside:?}");
     // Of a damaged drive there is a backup too, and older ones stay.
     let lost = tree::names(&data.join("content")).into_iter().find(|path| path.is_file()).unwrap();
     fs::remove_file(&lost).unwrap();

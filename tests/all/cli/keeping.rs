@@ -190,6 +190,30 @@ async fn a_backup_is_neither_served_nor_repaired_nor_backed_up() {
     assert_eq!(Server::start_on(&restored, &[]).terminate(), Some(0));
 }
 
+/// It would be removed with that backup, or be taken for content.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_backed_up_or_restored_into_a_drive_or_a_backup() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, other, to) = (scratch.path().join("data"), scratch.path().join("other"), scratch.path().join("to"));
+    for drive in [&data, &other] {
+        stored(drive, "photo").await;
+    }
+    run("backup", &to, &data, &[]).is_done();
+    let one = to.join(&backups(&to)[0]);
+    for place in [one.clone(), one.join("inner"), one.join("content/inner"), other.clone(), other.join("db/inner/more")]
+    {
+        let there = place.exists();
+        let refused = run("backup", &place, &data, &[]);
+        assert!(refused.code == Some(3) && refused.err.contains("outside of it"), "{place:?}: {refused:?}");
+        if place != one && place != other {
+            let refused = run("restore", &to, &place, &[]);
+            assert!(refused.code == Some(3) && refused.err.contains("outside of it"), "{place:?}: {refused:?}");
+        }
+        assert_eq!(place.exists(), there);
+    }
+    run("restore", &to, &scratch.path().join("restored"), &[]).is_done();
+}
+
 /// The disk of a log is full, or its reader has gone: what cannot be said keeps no file from the backup.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_whose_output_cannot_be_written_is_made() {
