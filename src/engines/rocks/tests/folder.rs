@@ -338,6 +338,9 @@ async fn a_store_whose_folder_was_moved_away_writes_removes_and_notes_nothing() 
         fs::create_dir(&dir).unwrap();
         for file in fs::read_dir(&aside).unwrap().map(|file| file.unwrap()) {
             fs::copy(file.path(), dir.join(file.file_name())).unwrap();
+            if file.file_name().to_str().unwrap().starts_with("MANIFEST") {
+                fs::write(dir.join(file.file_name()), "of another length").unwrap();
+            }
         }
         for name in ["000001.log", "000002.sst", "000900.log", "000901.sst", "MANIFEST-000902"] {
             fs::write(dir.join(name), "of another store").unwrap();
