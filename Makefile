@@ -1,24 +1,15 @@
-# make run     build the program and serve on 127.0.0.1:8080, data in ./data
-# make test    build and run all tests
-# make check   everything that must hold before a change lands
-# make test-api  ask a server all that its API's description allows, and more, with schemathesis
-# make loadtest  compare row-key layouts, and the drive with what this machine can do, in under ten minutes
-# make bench-subtrees  time moving, copying and deleting whole directories, beside a plain RocksDB, in a few minutes
-# make torture   sixteen clients and all faults at once, for MINUTES=60, from a SEED; as root
-# make dist      a stripped binary and a Debian package, in target/dist
-# make simulate  the drive in a simulated world by SEEDS=1000000 seeds from FIRST_SEED=10000 on, in about two hours
-# make test-dist install that package in a clean Debian, use it, remove it, in a few minutes; as root
+# `make` or `make help` lists the targets: each line with `##` describes the target before it.
 
 SHELL := /bin/bash
 LISTEN ?= 127.0.0.1:8080
 DATA ?= data
 
-# The whole workspace in every build: dependencies then have the same features everywhere, and RocksDB is compiled once
-# for run, test, clippy and load test.
-ALL := --workspace --all-targets
-PROGRAM := --workspace --bin rowdrive
+# Every build takes the whole workspace and the release profile: dependencies then have the same features everywhere, and
+# RocksDB is compiled once for the program, the tests, the lints and the load test.
+ALL := --release --workspace --all-targets
+PROGRAM := --release --workspace --bin rowdrive
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-BIN := $(TARGET)/debug
+BIN := $(TARGET)/release
 DIST := $(TARGET)/dist
 
 # Tools of `make check` and `make dist`, pinned, in a folder of their own.
@@ -28,46 +19,49 @@ MACHETE := 0.9.2
 SCHEMATHESIS := 4.32.5
 DEB := 3.8.0
 
-.PHONY: run program build test test-api check format clippy deny machete loadtest bench-subtrees simulate dist test-dist needs tools
+.PHONY: help run program build test test-api check fmt format clippy doc deny machete loadtest bench-subtrees simulate \
+	torture dist test-dist needs tools
 
-run: program
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target what; do \
+		printf '%-16s%s\n' "$$target" "$$what"; done
+
+run: program ## build the program and serve on 127.0.0.1:8080, data in ./data
 	$(BIN)/rowdrive serve --data $(DATA) --listen $(LISTEN)
 
-program: needs
+program: needs ## build the program, target/release/rowdrive
 	cargo build $(PROGRAM)
 
 build: needs
 	cargo build $(ALL)
 
-test:
+test: ## build and run all tests
 	@.ci/needs test
 	cargo test $(ALL)
 
-# The tests run the seeds before these.
-simulate: needs
+# `make test` runs the seeds before these.
+simulate: needs ## run the drive in a simulated world: SEEDS=1000000 from FIRST_SEED=10000 on, about two hours
 	ROWDRIVE_SEEDS=$(or $(SEEDS),1000000) ROWDRIVE_FIRST_SEED=$(or $(FIRST_SEED),10000) \
 		cargo test $(ALL) -- sim::no_seed --nocapture
 
-test-api: program
+test-api: program ## send a server all requests that its API description allows, and more, with schemathesis
 	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)
 
-loadtest: build
+loadtest: build ## compare row-key layouts, and the drive with the limits of this machine, in under ten minutes
 	$(BIN)/loadtest --out $(TARGET)/loadtest
 
-bench-subtrees: build
+bench-subtrees: build ## time moving, copying and deleting whole directories, beside a plain RocksDB
 	$(BIN)/loadtest subtrees
 
-# The test of `make test`, for longer.
-.PHONY: torture
-torture:
+# The same test as in `make test`, for longer.
+torture: ## run sixteen clients and all faults at once, for MINUTES=60, from a SEED; as root
 	@.ci/needs test
 	ROWDRIVE_TORTURE_MINUTES=$(or $(MINUTES),60) ROWDRIVE_TORTURE_SEED=$(SEED) cargo test $(ALL) -- \
 		--exact --nocapture torture::every_acknowledged_write_outlives_every_fault
 
-# The one profile again: it is optimised, and only carries line tables that an installed program can do without.
-# To cargo-deb `dist` is a profile, whose folder it takes the files from. The configuration is docs/rowdrive.toml, but
-# that names no data folder, and the package has one.
-dist: program
+# The program carries line tables that an installed one can do without. `dist` is no profile of Cargo's: cargo-deb only
+# takes the files from the folder of that name. The configuration is docs/rowdrive.toml with the data folder of the package.
+dist: program ## build a stripped binary and a Debian package, in target/dist
 	@.ci/needs dist
 	@if [[ "$$($(TOOLS)/bin/cargo-deb --version 2>/dev/null)" != *$(DEB) ]]; then \
 		cd / && cargo install --locked --root $(TOOLS) cargo-deb@$(DEB); fi
@@ -83,22 +77,29 @@ dist: program
 	$(TOOLS)/bin/cargo-deb --no-build --no-strip --profile dist --output $(DIST)/
 	@cd $(DIST) && du -h --apparent-size rowdrive *.deb
 
-test-dist:
+test-dist: ## install that package in a clean Debian, use it, remove it; as root
 	@.ci/needs test-dist
 	packaging/test $(wildcard $(DIST)/*.deb)
 
-check: format clippy deny machete test
+check: format clippy doc deny machete test ## run every check that must pass before a change lands
 
-format:
+fmt: ## format all code
+	cargo fmt --all
+
+format: ## check the format of all code
 	cargo fmt --all --check
 
-clippy: needs
+clippy: needs ## run the lints
 	cargo clippy $(ALL) -- --deny warnings
 
-deny: tools
+# The page of a module is the map of its room, private files too.
+doc: needs ## build the documentation of the library, private items too; a missing docstring or link is an error
+	RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --release --workspace --no-deps --lib --document-private-items
+
+deny: tools ## check licences, duplicates and sources of dependencies
 	$(TOOLS)/bin/cargo-deny check licenses bans sources
 
-machete: tools
+machete: tools ## look for dependencies that nothing uses
 	$(TOOLS)/bin/cargo-machete
 
 tools:
@@ -107,6 +108,6 @@ tools:
 	@if [[ "$$($(TOOLS)/bin/cargo-machete --version 2>/dev/null)" != *$(MACHETE) ]]; then \
 		cd / && cargo install --locked --root $(TOOLS) cargo-machete@$(MACHETE); fi
 
-# What RocksDB's build needs and rustup does not bring.
+# What RocksDB's build needs and rustup does not install.
 needs:
 	@.ci/needs

@@ -66,6 +66,7 @@ pub struct Permit {
 }
 
 impl Budget {
+    /// A budget of so many bytes.
     pub fn new(bytes: usize) -> Self {
         let seen = Seen::default();
         seen.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -80,6 +81,7 @@ impl Budget {
         Self(Arc::new(Inner { limited: false, small, large, queue: Mutex::default(), seen: Seen::default() }))
     }
 
+    /// Registers its metrics.
     pub fn register(&self, registry: &mut Registry) {
         let seen = &self.0.seen;
         let registry = registry.sub_registry_with_prefix("rowdrive_buffers");
@@ -192,7 +194,7 @@ impl Permit {
     }
 
     /// The same bytes; the permit is held until the last clone of them is gone.
-    pub fn hold(self, bytes: Bytes) -> Bytes {
+    pub fn attach(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Paid { bytes, _permit: self })
     }
 }
@@ -265,7 +267,7 @@ mod tests {
         permit.shrink(PAGE + 1);
         assert_eq!(budget.0.seen.used.get(), 2 * PAGE as i64);
         permit.shrink(MIB);
-        let bytes = permit.hold(Bytes::from_static(b"hello"));
+        let bytes = permit.attach(Bytes::from_static(b"hello"));
         let part = bytes.slice(1..3);
         drop(bytes);
         assert_eq!((&part[..], budget.0.seen.used.get()), (&b"el"[..], 2 * PAGE as i64));

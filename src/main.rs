@@ -1,6 +1,9 @@
 //! The program: parse, run, exit code.
 
 mod cli;
+mod client;
+mod data_folder;
+mod local_fs;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rowdrive::schema::Timestamp;
-use rowdrive::schema::file::{Attributes, Digest, Location};
+use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 
 /// A file that is to be stored.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ pub fn attributes(modified: i64) -> Attributes {
         modified: Timestamp::from_ms(modified),
         added: Timestamp::from_ms(modified),
         digest: Digest(StdRng::seed_from_u64(modified as u64).random()),
-        location: Location::Inline,
+        location: ContentLocation::Inline,
     }
 }
 

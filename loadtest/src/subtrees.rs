@@ -13,10 +13,10 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use indicatif::{ProgressBar, ProgressStyle};
 use rowdrive::drive::{Condition, Drive, PutOptions};
-use rowdrive::engines::rocks::{Commits, Rocks, RocksOptions};
+use rowdrive::engines::rocks::{CommitStats, Rocks, RocksOptions};
 use rowdrive::migrate;
-use rowdrive::schema::{CF, DrivePath, dir, op};
-use rowdrive::table::{Ask, CellCursor, PageAsk, RowCursor, RowRange, ScanAsk, Tables};
+use rowdrive::schema::{CF, DrivePath, dir, subtree_op};
+use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, ScanQuery, Tables};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -192,8 +192,13 @@ impl Subject {
 
     /// Waits until no record of an operation is left.
     async fn finished(&self) -> anyhow::Result<()> {
-        let ask =
-            ScanAsk { table: op::TABLE, range: RowRange::all(), ask: Ask::families(&[CF]), limit: 1, reverse: false };
+        let ask = ScanQuery {
+            table: subtree_op::TABLE,
+            range: RowRange::all(),
+            row_query: RowQuery::families(&[CF]),
+            limit: 1,
+            reverse: false,
+        };
         while !self.tables.scan(&ask).await?.is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -216,7 +221,7 @@ async fn cells(tables: &Tables, root: &DrivePath) -> anyhow::Result<Vec<(Vec<u8>
     let own = RowRange { from: Bound::Included(root.key()), to: Bound::Included(root.key()) };
     let mut found = Vec::new();
     for range in [own, root.below()] {
-        let mut cursor = RowCursor::new(dir::TABLE, range, Ask::families(&[CF]), 100);
+        let mut cursor = RowCursor::new(dir::TABLE, range, RowQuery::families(&[CF]), 100);
         while let Some(rows) = cursor.next(tables).await? {
             for (path, row) in &rows {
                 let path = DrivePath::from_key(path)?;
@@ -232,7 +237,8 @@ async fn cells(tables: &Tables, root: &DrivePath) -> anyhow::Result<Vec<(Vec<u8>
 
 async fn children(tables: &Tables, path: &DrivePath, into: &mut Vec<(Vec<u8>, Vec<u8>)>) -> anyhow::Result<()> {
     let (table, row, family, limit) = (dir::TABLE, path.key(), dir::SUB, 1_000);
-    let first = PageAsk { table, row, family, from: Bound::Unbounded, to: Bound::Unbounded, limit, fence: vec![] };
+    let first =
+        PageQuery { table, row, family, from: Bound::Unbounded, to: Bound::Unbounded, limit, unchanged: vec![] };
     let mut cursor = CellCursor::new(first);
     while let Some(cells) = cursor.next(tables).await? {
         into.extend(cells.iter().map(|cell| (key(path.as_str(), family, &cell.qualifier), cell.value.to_vec())));
@@ -266,7 +272,7 @@ fn render(options: &Options, subjects: &[Subject]) -> String {
             table.add_row(row);
         }
     }
-    let holds: Vec<_> = subjects.iter().map(|subject| hold(&subject.title, &subject.rocks.commits())).collect();
+    let holds: Vec<_> = subjects.iter().map(|subject| hold(&subject.title, &subject.rocks.commit_stats())).collect();
     format!(
         "{} cores, {} {}; medians of {} runs, interleaved\n\n{table}\n\n{}\n\n\
          Plain: a scan of the same rows in a RocksDB of their own, a put of each under its new key, a range deletion;\n\
@@ -282,8 +288,8 @@ fn render(options: &Options, subjects: &[Subject]) -> String {
 }
 
 /// The making of the tree included.
-fn hold(title: &str, commits: &Commits) -> String {
-    let Commits { groups, longest_hold, longest_sync, most_changes_of_group, .. } = commits;
+fn hold(title: &str, commits: &CommitStats) -> String {
+    let CommitStats { groups, longest_hold, longest_sync, most_changes_of_group, .. } = commits;
     format!(
         "{title}: the commit thread was held for at most {} ms ({} ms of a sync) by one of {groups} groups; \
          the largest had {most_changes_of_group} changes",

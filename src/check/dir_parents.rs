@@ -1,29 +1,29 @@
 //! Every link of a directory to its parent: whether the directory is there.
 
-use super::{Checker, Finding, Kind, ROWS, Result, Told, printed};
-use crate::schema::{CF, DirId, dirid};
-use crate::table::{Ask, RowChange, RowCursor, RowRange};
+use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result, printable};
+use crate::schema::{CF, DirId, dir_parent};
+use crate::table::{RowChange, RowCursor, RowQuery, RowRange};
 
 impl Checker<'_> {
-    pub(super) async fn links(&mut self) -> Result<()> {
-        let mut all = RowCursor::new(dirid::TABLE, RowRange::all(), Ask::families(&[CF]), ROWS);
+    pub(super) async fn dir_parents(&mut self) -> Result<()> {
+        let mut all = RowCursor::new(dir_parent::TABLE, RowRange::all(), RowQuery::families(&[CF]), ROWS);
         while let Some(rows) = all.next(self.tables).await? {
             for (key, _) in &rows {
                 let id = uuid::Uuid::from_slice(key).map(DirId);
-                if id.as_ref().is_ok_and(|id| self.paths.contains_key(id) || self.left.going.contains(id)) {
+                if id.as_ref().is_ok_and(|id| self.paths.contains_key(id) || self.pending.deleted_dirs.contains(id)) {
                     continue;
                 }
                 let repaired = self.may_remove();
                 if repaired {
-                    let changes = dirid::removal();
-                    self.remove(vec![RowChange { table: dirid::TABLE, row: key.clone(), changes }]).await?;
+                    let changes = dir_parent::delete_cells();
+                    self.delete(vec![RowChange { table: dir_parent::TABLE, row: key.clone(), changes }]).await?;
                 }
-                let row = id.map_or_else(|_| printed(key), |id| id.to_string());
+                let row = id.map_or_else(|_| printable(key), |id| id.to_string());
                 let detail = "it links a directory that is not there".to_owned();
-                let (kind, table) = (Kind::StrayLink, dirid::TABLE);
-                self.found(Finding { kind, table, row, path: None, detail, repaired });
+                let (kind, table) = (FindingKind::StrayDirParent, dir_parent::TABLE);
+                self.record(Finding { kind, table, row, path: None, detail, repaired });
             }
-            (self.tell)(Told::Rows(rows.len()));
+            (self.on_event)(CheckEvent::Rows(rows.len()));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// A promise that is not kept, or something that nothing leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FindingKind {
     /// A row, a cell or a part of a table that cannot be read.
     Unreadable,
     /// A name leads to a directory that has no row.
@@ -17,7 +17,8 @@ pub enum Kind {
     /// Two directories have one id.
     SameId,
     /// The link from a directory's id to its parent is missing or wrong.
-    Link,
+    #[serde(rename = "link")]
+    DirParent,
     /// A file and a directory have one name.
     SameName,
     /// A name leads to a file that has no row.
@@ -25,50 +26,61 @@ pub enum Kind {
     /// A file's row is not as its entry says.
     FileDiffers,
     /// An index does not know a file.
-    HintMissing,
+    #[serde(rename = "hint-missing")]
+    IndexEntryMissing,
+    /// A file row whose content file is not there.
     ContentMissing,
+    /// Content that is not what its row or its checksums say.
     ContentDamaged,
     /// The content of a file that is there is marked to be removed.
-    ContentCondemned,
+    #[serde(rename = "content-condemned")]
+    ContentPendingUnlink,
     /// A row is marked by an operation that has no record.
-    Mark,
+    #[serde(rename = "mark")]
+    OrphanedLock,
     /// A directory's row that no name leads to.
     StrayDirectory,
     /// A file's row that no name leads to.
     StrayFile,
     /// A link of a directory that is not there.
-    StrayLink,
+    #[serde(rename = "stray-link")]
+    StrayDirParent,
     /// An index row of a file that is not there.
-    StrayHint,
+    #[serde(rename = "stray-hint")]
+    StrayIndexEntry,
     /// A content file that no file has.
     StrayContent,
     /// Something among the content files that no Rowdrive has made.
-    Foreign,
+    #[serde(rename = "foreign")]
+    ForeignFile,
 }
 
-impl Kind {
+impl FindingKind {
     /// Whether it is only left over: nothing that a name leads to is touched by it.
     pub fn is_stray(self) -> bool {
-        use Kind::{Foreign, StrayContent, StrayDirectory, StrayFile, StrayHint, StrayLink};
-        matches!(self, Foreign | StrayContent | StrayDirectory | StrayFile | StrayHint | StrayLink)
+        use FindingKind::{ForeignFile, StrayContent, StrayDirParent, StrayDirectory, StrayFile, StrayIndexEntry};
+        matches!(self, ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayIndexEntry | StrayDirParent)
     }
 }
 
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    pub kind: Kind,
+    /// The promise that is broken, or the kind of stray.
+    pub kind: FindingKind,
     /// The table, or `content` for the folder of content files, or `db` for that of RocksDB.
     pub table: &'static str,
     /// The key of the row, in a form that can be read; of a content file its path or id.
     pub row: String,
     /// The file or directory that it is about, if a name leads there.
     pub path: Option<String>,
+    /// What was found, in words.
     pub detail: String,
+    /// Whether it was repaired.
     pub repaired: bool,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FindingKind {
     /// As in JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -88,8 +100,10 @@ impl fmt::Display for Finding {
 
 /// What was looked at, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct CheckSummary {
+    /// Directories that names lead to.
     pub directories: u64,
+    /// Files that names lead to.
     pub files: u64,
     /// Bytes of all files' content, as their entries say.
     pub bytes: u64,
@@ -102,12 +116,13 @@ pub struct Summary {
     /// Content of strays that was saved in the folder `lost`.
     pub saved: u64,
     /// Operations, dropped content files and uploads that the next start will settle: they are not wrong.
-    pub unsettled: u64,
+    #[serde(rename = "unsettled")]
+    pub pending: u64,
     /// Whether what nothing leads to was looked for: not if the tree could not be read whole.
     pub looked_for_strays: bool,
 }
 
-impl Summary {
+impl CheckSummary {
     /// Whether everything is right, by now.
     pub fn is_right(&self) -> bool {
         self.wrong + self.strays == self.repaired && self.looked_for_strays

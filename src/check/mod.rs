@@ -1,59 +1,65 @@
-//! Holds a store to its promises between tables, while no server runs.
+//! Checks that a store keeps its promises between tables, while no server runs.
 //!
-//! From the names down: [`tree`] reads every directory and whether its name, row and link agree, [`names`] the
-//! entries in it: file row, hints and content. Then from everything else up: [`files`], [`hints`], [`links`] and
-//! [`contents`] look for what no name leads to. [`left`] knows what the next start settles, which is not wrong.
+//! First from the names down: [`directories`] reads every directory row and compares it with its name and parent row,
+//! and [`entries`] compares each entry with its file row, index rows and content. Then from everything else up:
+//! [`file_rows`], [`index_rows`], [`dir_parents`] and [`content_files`] look for strays, which no name leads to.
+//! [`pending`] holds the work that the next start does anyway, which is not wrong.
 //!
-//! A repair puts back what follows from the tree (links, hints), takes off marks of operations that have no record,
-//! and removes what no name leads to; content that it would remove so is saved first. It removes nothing when the
-//! tree itself is damaged: a name may lead to more than can be seen.
+//! A repair writes what follows from the tree (parent rows, index entries), removes locks of operations without a
+//! record, and removes strays; it saves their content first. It removes nothing while a part of the tree cannot be
+//! read: a name in that part may lead to what looks like a stray.
 
-mod contents;
-mod files;
+mod content_files;
+mod dir_parents;
+mod directories;
+mod entries;
+mod file_rows;
 mod finding;
-mod hints;
-mod left;
-mod links;
-mod names;
-mod tree;
+mod index_rows;
+mod pending;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use finding::{Finding, Kind, Summary};
+pub use finding::{CheckSummary, Finding, FindingKind};
 
-use crate::content::disk::{Disk, Local};
+use crate::content::disk::{Disk, LocalDisk};
 use crate::content::{Content, ContentError};
-use crate::schema::dir::{self, Entry};
+use crate::schema::dir::{self, FileEntry};
 use crate::schema::{DirId, DrivePath, FileId, Name};
-use crate::table::{Ask, Column, Guarded, Outcome, Plan, Row, RowChange, RowKey, StoreError, Tables};
-use left::Left;
+use crate::table::{Column, ConditionalRow, Outcome, Plan, Row, RowChange, RowKey, RowQuery, StoreError, Tables};
+use pending::PendingWork;
 
 /// Rows read at a time.
 const ROWS: usize = 500;
 
+/// What a check does.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Reads every byte of every file.
     pub content: bool,
+    /// Repairs what can be repaired.
     pub repair: bool,
 }
 
-/// What a check tells while it runs.
-pub enum Told<'a> {
-    /// What it looks at next.
+/// Progress of a running check.
+pub enum CheckEvent<'a> {
+    /// The stage that starts.
     Stage(&'static str),
-    /// So many rows or files more were looked at.
+    /// The number of rows or files checked since the event before.
     Rows(usize),
+    /// A finding, after its repair if there was one.
     Finding(&'a Finding),
 }
 
-/// Why a check could not go on.
+/// Why a check ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
+    /// The tables could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The content folder could not be read or written.
     #[error(transparent)]
     Content(#[from] ContentError),
 }
@@ -61,7 +67,7 @@ pub enum CheckError {
 type Result<T> = std::result::Result<T, CheckError>;
 
 /// The path that the n-th of some rows is about.
-type Paths<'a> = &'a (dyn Fn(usize) -> Option<&'a DrivePath> + Sync);
+type PathOf<'a> = &'a (dyn Fn(usize) -> Option<&'a DrivePath> + Sync);
 
 /// Checks the store in `tables` and the content files in `data/content`.
 ///
@@ -70,9 +76,9 @@ pub async fn check(
     tables: &Tables,
     data: &Path,
     options: &Options,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
-) -> Result<Summary> {
-    check_on(Arc::new(Local), tables, data, options, tell).await
+    on_event: &mut (dyn FnMut(CheckEvent<'_>) + Send),
+) -> Result<CheckSummary> {
+    check_on(Arc::new(LocalDisk), tables, data, options, on_event).await
 }
 
 /// As [`check`], with the content files on another disk.
@@ -81,21 +87,21 @@ pub async fn check_on(
     tables: &Tables,
     data: &Path,
     options: &Options,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
-) -> Result<Summary> {
+    on_event: &mut (dyn FnMut(CheckEvent<'_>) + Send),
+) -> Result<CheckSummary> {
     let (content, staged) = Content::open_on(disk, &data.join("content")).await?;
-    let left = Left::read(tables, &staged).await?;
-    let summary = Summary { unsettled: left.count(), looked_for_strays: true, ..Summary::default() };
+    let pending = PendingWork::read(tables, &staged).await?;
+    let summary = CheckSummary { pending: pending.count(), looked_for_strays: true, ..CheckSummary::default() };
     let mut checker = Checker {
         tables,
         content: &content,
         lost: data.join("lost"),
         options,
-        tell,
-        left,
+        on_event,
+        pending,
         paths: HashMap::new(),
-        known: HashSet::new(),
-        sound: true,
+        reported_files: HashSet::new(),
+        tree_complete: true,
         summary,
     };
     checker.all().await?;
@@ -105,64 +111,67 @@ pub async fn check_on(
 struct Checker<'a> {
     tables: &'a Tables,
     content: &'a Content,
-    /// Where content is saved that no name leads to.
+    /// The folder where a repair saves the content of strays.
     lost: PathBuf,
     options: &'a Options,
-    tell: &'a mut (dyn FnMut(Told<'_>) + Send),
-    left: Left,
-    /// Of all directories that names lead to.
+    on_event: &'a mut (dyn FnMut(CheckEvent<'_>) + Send),
+    pending: PendingWork,
+    /// The paths of all directories that names lead to.
     paths: HashMap<DirId, DrivePath>,
-    /// Files that a name leads to although their rows do not say so.
-    known: HashSet<FileId>,
-    /// Whether everything that names lead to can be seen.
-    sound: bool,
-    summary: Summary,
+    /// Files with a name whose rows were reported as missing, damaged or different: they are no strays.
+    reported_files: HashSet<FileId>,
+    /// Whether every directory row and name could be read. If not, nothing counts as a stray for certain.
+    tree_complete: bool,
+    summary: CheckSummary,
 }
 
 impl Checker<'_> {
     async fn all(&mut self) -> Result<()> {
-        for (table, key, error) in std::mem::take(&mut self.left.unreadable) {
-            self.sound = false;
-            self.find(Kind::Unreadable, table, printed(&key), None, error.to_string());
+        for (table, key, error) in std::mem::take(&mut self.pending.unreadable) {
+            self.report_unreadable(table, printable(&key), None, error.to_string());
         }
-        (self.tell)(Told::Stage("directories"));
-        let whole = match self.tree().await {
+        (self.on_event)(CheckEvent::Stage("directories"));
+        let whole = match self.directories().await {
             Ok(strays) => self.stray_directories(strays).await.map(|()| true),
-            Err(error) => self.unreadable(dir::TABLE, error).map(|()| false),
+            Err(error) => self.skip_damaged(dir::TABLE, error).map(|()| false),
         }?;
         if !whole {
             self.summary.looked_for_strays = false;
             return Ok(());
         }
-        (self.tell)(Told::Stage("files"));
-        let done = self.files().await;
-        self.readable(crate::schema::file::TABLE, done)?;
-        (self.tell)(Told::Stage("indexes"));
+        (self.on_event)(CheckEvent::Stage("files"));
+        let done = self.file_rows().await;
+        self.skip_if_damaged(crate::schema::file::TABLE, done)?;
+        (self.on_event)(CheckEvent::Stage("indexes"));
         for table in crate::schema::index::TABLES {
-            let done = self.hints(table).await;
-            self.readable(table, done)?;
+            let done = self.index_rows(table).await;
+            self.skip_if_damaged(table, done)?;
         }
-        (self.tell)(Told::Stage("links"));
-        let done = self.links().await;
-        self.readable(crate::schema::dirid::TABLE, done)?;
-        (self.tell)(Told::Stage("content files"));
-        self.contents().await
+        (self.on_event)(CheckEvent::Stage("links"));
+        let done = self.dir_parents().await;
+        self.skip_if_damaged(crate::schema::dir_parent::TABLE, done)?;
+        (self.on_event)(CheckEvent::Stage("content files"));
+        self.content_files().await
     }
 
-    /// A table of which some part cannot be read: that is told, and the check goes on with the next.
-    fn readable(&mut self, table: &'static str, done: Result<()>) -> Result<()> {
-        done.or_else(|error| self.unreadable(table, error))
+    /// Reports a table with an unreadable part instead of failing, so that the check goes on with the next table.
+    fn skip_if_damaged(&mut self, table: &'static str, done: Result<()>) -> Result<()> {
+        done.or_else(|error| self.skip_damaged(table, error))
     }
 
-    fn unreadable(&mut self, table: &'static str, error: CheckError) -> Result<()> {
+    fn skip_damaged(&mut self, table: &'static str, error: CheckError) -> Result<()> {
         let CheckError::Store(StoreError::Damaged(detail)) = error else { return Err(error) };
-        self.sound = false;
-        self.find(Kind::Unreadable, table, "some row".to_owned(), None, format!("the table cannot be read: {detail}"));
+        self.report_unreadable(table, "some row".to_owned(), None, format!("the table cannot be read: {detail}"));
         Ok(())
     }
 
-    /// These rows, each in its place; none in the place of one that lies in a damaged block, which is named.
-    async fn rows(&mut self, table: &'static str, asks: &[(RowKey, Ask)], at: Paths<'_>) -> Result<Vec<Option<Row>>> {
+    /// Reads these rows, in this order. A row in a damaged block is reported and `None`; `at` gives its path.
+    async fn read_rows(
+        &mut self,
+        table: &'static str,
+        asks: &[(RowKey, RowQuery)],
+        at: PathOf<'_>,
+    ) -> Result<Vec<Option<Row>>> {
         match self.tables.get_many(table, asks).await {
             Ok(rows) => return Ok(rows.into_iter().map(Some).collect()),
             Err(StoreError::Damaged(_)) => {}
@@ -173,14 +182,8 @@ impl Checker<'_> {
             rows.push(match self.tables.get_many(table, std::slice::from_ref(ask)).await {
                 Ok(row) => row.into_iter().next(),
                 Err(StoreError::Damaged(detail)) => {
-                    self.sound = false;
-                    self.find(
-                        Kind::Unreadable,
-                        table,
-                        printed(&ask.0),
-                        at(nth),
-                        format!("it cannot be read: {detail}"),
-                    );
+                    let detail = format!("it cannot be read: {detail}");
+                    self.report_unreadable(table, printable(&ask.0), at(nth), detail);
                     None
                 }
                 Err(error) => return Err(error.into()),
@@ -189,55 +192,71 @@ impl Checker<'_> {
         Ok(rows)
     }
 
-    fn find(&mut self, kind: Kind, table: &'static str, row: String, path: Option<&DrivePath>, detail: String) {
-        self.found(Finding { kind, table, row, path: path.map(ToString::to_string), detail, repaired: false });
+    /// Reports what cannot be read. From then on nothing is removed: a name in it may lead to what looks like a stray.
+    fn report_unreadable(&mut self, table: &'static str, row: String, path: Option<&DrivePath>, detail: String) {
+        self.tree_complete = false;
+        self.report(FindingKind::Unreadable, table, row, path, detail);
     }
 
-    fn found(&mut self, finding: Finding) {
+    /// Reports a finding that is not repaired.
+    fn report(
+        &mut self,
+        kind: FindingKind,
+        table: &'static str,
+        row: String,
+        path: Option<&DrivePath>,
+        detail: String,
+    ) {
+        self.record(Finding { kind, table, row, path: path.map(ToString::to_string), detail, repaired: false });
+    }
+
+    /// Counts a finding and passes it on.
+    fn record(&mut self, finding: Finding) {
         *(if finding.kind.is_stray() { &mut self.summary.strays } else { &mut self.summary.wrong }) += 1;
         self.summary.repaired += u64::from(finding.repaired);
-        (self.tell)(Told::Finding(&finding));
+        (self.on_event)(CheckEvent::Finding(&finding));
     }
 
     /// Whether what nothing leads to may be removed.
     fn may_remove(&self) -> bool {
-        self.options.repair && self.sound
+        self.options.repair && self.tree_complete
     }
 
     /// Removes rows that nothing leads to.
-    async fn remove(&self, finish: Vec<RowChange>) -> Result<()> {
+    async fn delete(&self, finish: Vec<RowChange>) -> Result<()> {
         self.tables.commit(Plan { finish, ..Plan::default() }).await?;
         Ok(())
     }
 
-    /// Changes one row under its check. False if it was refused.
-    async fn change(&self, row: Guarded) -> Result<bool> {
+    /// Commits one conditional row. False if it was refused.
+    async fn apply(&self, row: ConditionalRow) -> Result<bool> {
         let plan = Plan { guarded: vec![row], reserve: true, ..Plan::default() };
         Ok(self.tables.commit(plan).await? == Outcome::Committed)
     }
 
-    /// Whether each of these files stands where its row or hint says; with the entry, if it does.
-    async fn entries(&mut self, places: &[(DirId, Name, FileId)]) -> Result<Vec<Option<Entry>>> {
+    /// For each file, named by the directory and name that its row or index entry gives: the entry there, if it is of
+    /// this file.
+    async fn entries_at(&mut self, places: &[(DirId, Name, FileId)]) -> Result<Vec<Option<FileEntry>>> {
         let mut asks = Vec::with_capacity(places.len());
         for (dir, name, _) in places {
             let Some(path) = self.paths.get(dir) else { continue };
             let cell = Column::new(dir::SUB, dir::file_qualifier(name));
-            asks.push((path.key(), Ask::cells(vec![cell])));
+            asks.push((path.key(), RowQuery::cells(vec![cell])));
         }
-        let mut rows = self.rows(dir::TABLE, &asks, &|_| None).await?.into_iter().map(Option::unwrap_or_default);
+        let mut rows = self.read_rows(dir::TABLE, &asks, &|_| None).await?.into_iter().map(Option::unwrap_or_default);
         let mut found = Vec::with_capacity(places.len());
         for (dir, name, id) in places {
             let row = if self.paths.contains_key(dir) { rows.next() } else { None };
             let value = row.as_ref().and_then(|row| row.get(dir::SUB, &dir::file_qualifier(name)));
-            // One that cannot be decoded was told when its directory was read.
-            let entry = value.and_then(|value| Entry::decode(value).ok());
+            // An entry that cannot be decoded was reported with its directory.
+            let entry = value.and_then(|value| FileEntry::decode(value).ok());
             found.push(entry.filter(|entry| entry.id == *id));
         }
         Ok(found)
     }
 }
 
-/// A row key that is not text or an id, in printable bytes.
-fn printed(key: &[u8]) -> String {
+/// A row key in printable ASCII, for keys that need not be text.
+fn printable(key: &[u8]) -> String {
     key.escape_ascii().to_string()
 }

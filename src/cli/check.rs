@@ -1,4 +1,4 @@
-//! `rowdrive check`: holds a data folder to its promises, with the server stopped.
+//! `rowdrive check`: checks the consistency of a data folder, with the server stopped.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use rowdrive::check::{CheckError, Finding, Kind, Options, Summary, Told, check};
+use rowdrive::check::{CheckError, CheckEvent, CheckSummary, Finding, FindingKind, Options, check};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::{StoreError, Tables};
 
-use super::store_id::{self, Apart, Sides};
-use super::{Ended, backup, size};
+use super::{Ended, backup, signals, size_arg};
+use crate::data_folder::{self, DataFolderError, FolderState};
 
 /// Check a data folder: whether every name leads to a whole file, and nothing is left over.
 ///
-/// The server must be stopped. Without --repair nothing in the folder is changed. Exit code 1 if something is wrong and was not repaired; each such thing is named.
+/// The server must be stopped. Without --repair nothing in the folder changes. Exit code 1 if something is wrong and was
+/// not repaired; each such thing is named.
 #[derive(Args)]
 pub struct Check {
     /// The folder to check.
@@ -33,7 +34,7 @@ pub struct Check {
     #[arg(long)]
     json: bool,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse, default_value = "256MiB")]
     memory: u64,
 }
 
@@ -46,13 +47,13 @@ pub enum CheckFailed {
         "{0} is a backup: a repair would change it, and it could not be restored any more. Restore it into a folder of its own, and repair that"
     )]
     Backup(PathBuf),
-    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::hint(.1))]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::recovery_hint(.1))]
     Store(PathBuf, StoreError),
     #[error("the data folder {0} cannot be checked: {1}")]
-    Apart(PathBuf, Apart),
+    DataFolder(PathBuf, DataFolderError),
     #[error("the data folder {0} cannot be checked: {1}")]
     Migrate(PathBuf, MigrateError),
-    #[error("the check of {0} broke off: {1}")]
+    #[error("the check of {0} failed: {1}")]
     Check(PathBuf, CheckError),
     #[error("what was found cannot be printed: {0}")]
     Print(#[from] io::Error),
@@ -66,9 +67,10 @@ impl Check {
     }
 
     async fn check(self) -> Result<Ended> {
+        signals::explain_interruption()?;
         let data = std::path::absolute(&self.data)?;
-        let sides = store_id::compare(&data).map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
-        if sides == Sides::New {
+        let state = data_folder::compare(&data).map_err(|e| CheckFailed::DataFolder(self.data.clone(), e))?;
+        if state == FolderState::New {
             return Err(CheckFailed::NoStore(self.data));
         }
         if self.repair && backup::is_backup(&data) {
@@ -80,21 +82,21 @@ impl Check {
         let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await.map_err(|e| CheckFailed::Migrate(self.data.clone(), e))?;
-        if sides == Sides::Unmarked {
-            let together = store_id::belong_together(&data, &tables).await;
-            together.map_err(|e| CheckFailed::Apart(self.data.clone(), e))?;
+        if state == FolderState::Unmarked {
+            let checked = data_folder::check_content(&data, &tables).await;
+            checked.map_err(|e| CheckFailed::DataFolder(self.data.clone(), e))?;
         }
         let options = Options { content: self.content, repair: self.repair };
         let mut printer = Printer::new(self.json);
         let summary = check(&tables, &data, &options, &mut |told| printer.tell(&told)).await;
-        // Known from before, or met just now.
+        // Noted by an earlier process, or found just now.
         let tables = rocks.damaged_tables();
         rocks.close().await;
         printer.progress.finish_and_clear();
         let mut summary = summary.map_err(|e| CheckFailed::Check(self.data, e))?;
         for (file, family) in tables {
             summary.wrong += 1;
-            printer.tell(&Told::Finding(&unreadable(file, &family)));
+            printer.tell(&CheckEvent::Finding(&unreadable(file, &family)));
         }
         printer.end(&summary, &data, self.content)?;
         Ok(if summary.is_right() { Ended::Done } else { Ended::WithFailures })
@@ -106,16 +108,16 @@ struct Printer {
     out: BufWriter<Stdout>,
     json: bool,
     findings: usize,
-    /// The first that went wrong.
+    /// The first error of printing.
     failed: Option<io::Error>,
     progress: ProgressBar,
     rows: u64,
     stage: &'static str,
-    /// When the progress was told last, to somebody who has no terminal.
-    said: Instant,
+    /// When the last line of progress was printed, without a terminal.
+    printed: Instant,
 }
 
-/// How often the progress is told without a terminal.
+/// Time between two lines of progress, without a terminal.
 const PAUSE: Duration = Duration::from_secs(10);
 
 impl Printer {
@@ -124,15 +126,15 @@ impl Printer {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             progress.set_style(style);
         }
-        let (out, said) = (BufWriter::new(io::stdout()), Instant::now());
-        Self { out, json, findings: 0, failed: None, progress, rows: 0, stage: "", said }
+        let (out, printed) = (BufWriter::new(io::stdout()), Instant::now());
+        Self { out, json, findings: 0, failed: None, progress, rows: 0, stage: "", printed }
     }
 
-    fn tell(&mut self, told: &Told<'_>) {
+    fn tell(&mut self, told: &CheckEvent<'_>) {
         match told {
-            Told::Stage(stage) => (self.stage, self.rows) = (stage, 0),
-            Told::Rows(rows) => self.rows += *rows as u64,
-            Told::Finding(finding) => {
+            CheckEvent::Stage(stage) => (self.stage, self.rows) = (stage, 0),
+            CheckEvent::Rows(rows) => self.rows += *rows as u64,
+            CheckEvent::Finding(finding) => {
                 let printed = self.progress.suspend(|| print(&mut self.out, self.json, self.findings, finding));
                 self.findings += 1;
                 self.failed = self.failed.take().or(printed.err());
@@ -141,8 +143,8 @@ impl Printer {
         }
         let message = format!("checking {}: {}", self.stage, HumanCount(self.rows));
         if self.progress.is_hidden() {
-            if self.said.elapsed() >= PAUSE {
-                self.said = Instant::now();
+            if self.printed.elapsed() >= PAUSE {
+                self.printed = Instant::now();
                 super::say(&message);
             }
         } else {
@@ -151,7 +153,7 @@ impl Printer {
         }
     }
 
-    fn end(mut self, summary: &Summary, data: &Path, content: bool) -> io::Result<()> {
+    fn end(mut self, summary: &CheckSummary, data: &Path, content: bool) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -183,11 +185,12 @@ fn unreadable(file: String, family: &str) -> Finding {
         "a part of it cannot be read, so {family} is no longer compacted: export the drive, or restore a backup, into \
          a new folder"
     );
-    Finding { kind: Kind::Unreadable, table: "db", row: file, path: None, detail, repaired: false }
+    Finding { kind: FindingKind::Unreadable, table: "db", row: file, path: None, detail, repaired: false }
 }
 
-fn in_words(summary: &Summary, data: &Path) -> String {
-    let Summary { directories, files, bytes, wrong, strays, repaired, saved, unsettled, looked_for_strays } = summary;
+fn in_words(summary: &CheckSummary, data: &Path) -> String {
+    let CheckSummary { directories, files, bytes, wrong, strays, repaired, saved, pending, looked_for_strays } =
+        summary;
     let mut text = format!("{files} files, {bytes} bytes, in {directories} directories: {wrong} wrong, {strays} stray");
     if *repaired > 0 {
         text += &format!(", {repaired} of them repaired");
@@ -195,8 +198,8 @@ fn in_words(summary: &Summary, data: &Path) -> String {
     if *saved > 0 {
         text += &format!("; content of {saved} saved in {}", data.join("lost").display());
     }
-    if *unsettled > 0 {
-        text += &format!("; {unsettled} things are left for the next start to settle");
+    if *pending > 0 {
+        text += &format!("; {pending} things are left for the next start to settle");
     }
     if !looked_for_strays {
         text += "; the directories could not be read whole, so nothing else was looked for";

@@ -8,12 +8,12 @@ use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 
 /// How long something may take: from 1 ms to a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Period(pub Duration);
+pub struct DurationArg(pub Duration);
 
 const LEAST: Duration = Duration::from_millis(1);
 const MOST: Duration = Duration::from_hours(24);
 
-impl FromStr for Period {
+impl FromStr for DurationArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -23,7 +23,7 @@ impl FromStr for Period {
     }
 }
 
-impl Display for Period {
+impl Display for DurationArg {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&SpanPrinter::new().unsigned_duration_to_string(&self.0))
     }
@@ -37,13 +37,13 @@ mod tests {
     fn units_are_read_and_written() {
         for (text, ms) in [("30s", 30_000), ("2m", 120_000), ("500ms", 500), ("1h 30m", 5_400_000), ("24h", 86_400_000)]
         {
-            let period = Period(Duration::from_millis(ms));
-            assert_eq!(text.parse(), Ok(period), "{text}");
-            assert_eq!(period.to_string().parse(), Ok(period), "{period}");
+            let duration = DurationArg(Duration::from_millis(ms));
+            assert_eq!(text.parse(), Ok(duration), "{text}");
+            assert_eq!(duration.to_string().parse(), Ok(duration), "{duration}");
         }
-        assert_eq!(Period(Duration::from_secs(60)).to_string(), "1m");
+        assert_eq!(DurationArg(Duration::from_secs(60)).to_string(), "1m");
         for bad in ["", "30", "-1s", "30 parsecs", "0s", "1ns", "25h", "1mo", "s"] {
-            assert!(bad.parse::<Period>().is_err(), "{bad}");
+            assert!(bad.parse::<DurationArg>().is_err(), "{bad}");
         }
     }
 }

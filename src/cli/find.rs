@@ -2,10 +2,11 @@
 
 use clap::Args;
 use reqwest::Method;
+use rowdrive::api::path;
 
 use super::Ended;
-use super::ask::{Ask, Result};
-use super::remote::Place;
+use super::path_arg::PathArg;
+use super::request::{RequestArgs, Result};
 
 /// Find files by name, wherever they are; upper and lower case are one.
 #[derive(Args)]
@@ -13,13 +14,13 @@ pub struct Find {
     /// The name, or how it starts with a star behind, as in 'cat*'.
     name: String,
     /// Only below this folder.
-    #[arg(long, value_name = "/PATH", value_parser = Place::parse)]
-    under: Option<Place>,
+    #[arg(long, value_name = "/PATH", value_parser = PathArg::parse)]
+    under: Option<PathArg>,
     /// With size and time.
     #[arg(short, long)]
     long: bool,
     #[command(flatten)]
-    ask: Ask,
+    request: RequestArgs,
 }
 
 impl Find {
@@ -27,14 +28,14 @@ impl Find {
         if self.name.trim_end_matches('*').contains('*') {
             super::say("rowdrive: only a star at the end stands for anything; the others are parts of the name");
         }
-        self.ask.run(async |remote, out| {
+        self.request.run(async |client, out| {
             let asked = |page: &[(&str, &str)]| {
                 let mut query = vec![("name", self.name.as_str())];
                 query.extend(self.under.as_ref().map(|under| ("under", under.path.as_str())));
                 query.extend(page);
-                remote.request(Method::GET, "find", &query)
+                client.resource_request(Method::GET, path::FIND, &query)
             };
-            self.ask.pages((remote, out), self.long, asked, |entry| &entry.path).await
+            self.request.pages((client, out), self.long, asked, |entry| &entry.path).await
         })
     }
 }

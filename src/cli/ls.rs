@@ -4,44 +4,48 @@ use std::io::Write;
 
 use clap::Args;
 use reqwest::Method;
+use rowdrive::api::entry::EntryJson;
+use rowdrive::api::path;
+use rowdrive::api::problem::ProblemKind;
 
 use super::Ended;
-use super::ask::{Ask, AskFailed, Out, Result, line};
-use super::remote::{Entry, Place, Remote, RemoteError};
+use super::path_arg::PathArg;
+use super::request::{Out, RequestArgs, RequestError, Result, line};
+use crate::client::{ClientError, DriveClient};
 
 /// List a folder of the drive: folders first, then files, each by name.
 #[derive(Args)]
 pub struct Ls {
-    #[arg(value_name = "/PATH", value_parser = Place::parse, default_value = "/")]
-    path: Place,
+    #[arg(value_name = "/PATH", value_parser = PathArg::parse, default_value = "/")]
+    path: PathArg,
     /// With size and time.
     #[arg(short, long)]
     long: bool,
     #[command(flatten)]
-    ask: Ask,
+    request: RequestArgs,
 }
 
 impl Ls {
     pub fn run(self) -> Result<Ended> {
-        self.ask.run(async |remote, out| match self.list(remote, out).await {
+        self.request.run(async |client, out| match self.list(client, out).await {
             // What is no directory may be a file, which is listed alone, as `ls` does.
-            Err(AskFailed::Remote(RemoteError::Refused(refusal)))
-                if refusal.kind == "not-found" && !self.path.is_directory() =>
+            Err(RequestError::Client(ClientError::Problem(problem)))
+                if problem.is(ProblemKind::NotFound) && !self.path.is_directory() =>
             {
-                self.file(remote, out).await
+                self.file(client, out).await
             }
             listed => listed,
         })
     }
 
-    async fn list(&self, remote: &Remote, out: &mut Out) -> Result<()> {
-        let asked = |page: &[(&str, &str)]| remote.about(Method::GET, "fs", (&self.path.path, true), page);
-        self.ask.pages((remote, out), self.long, asked, |entry| &entry.name).await
+    async fn list(&self, client: &DriveClient, out: &mut Out) -> Result<()> {
+        let asked = |page: &[(&str, &str)]| client.path_request(Method::GET, path::FS, (&self.path.path, true), page);
+        self.request.pages((client, out), self.long, asked, |entry| &entry.name).await
     }
 
-    async fn file(&self, remote: &Remote, out: &mut Out) -> Result<()> {
-        let text = remote.text(remote.about(Method::GET, "stat", (&self.path.path, false), &[])).await?;
-        let entry: Entry = remote.parse(&text)?;
-        Ok(if self.ask.json { writeln!(out, "{text}") } else { line(out, &entry, &entry.name, self.long) }?)
+    async fn file(&self, client: &DriveClient, out: &mut Out) -> Result<()> {
+        let text = client.text(client.path_request(Method::GET, path::STAT, (&self.path.path, false), &[])).await?;
+        let entry: EntryJson<'static> = client.parse(&text)?;
+        Ok(if self.request.json { writeln!(out, "{text}") } else { line(out, &entry, &entry.name, self.long) }?)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
-use rowdrive::migrate::{self, MigrateError, Status};
+use rowdrive::migrate::{self, MigrateError, MigrationStatus};
 use rowdrive::table::{StoreError, Tables};
 
 use super::Ended;
@@ -79,7 +79,7 @@ impl StatusOf {
             print(&mut out, &status)?;
         }
         out.flush()?;
-        let Status { version: found, known, .. } = status;
+        let MigrationStatus { version: found, known, .. } = status;
         match found.cmp(&known) {
             std::cmp::Ordering::Less => Ok(Ended::WithFailures),
             std::cmp::Ordering::Equal => Ok(Ended::Done),
@@ -88,7 +88,7 @@ impl StatusOf {
     }
 }
 
-fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
+fn print(out: &mut impl Write, status: &MigrationStatus) -> io::Result<()> {
     for migration in &status.migrations {
         let state = if migration.applied { "applied" } else { "pending" };
         writeln!(out, "{:>4}  {:<16} {state}", migration.number, migration.name)?;

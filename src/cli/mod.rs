@@ -1,36 +1,35 @@
 //! The command line: one file a subcommand.
 //!
-//! `serve`, `check`, `migrate`, `backup` and `restore` open a data folder; what `serve` is told is gathered by [`config`]. `completions` and
-//! `man` write down the command line itself. The others talk to a running server as any client does ([`remote`]):
-//! `import` and `export` are [transfers](transfer) between it and [local] folders, the rest [ask] once or twice.
+//! `serve`, `check`, `migrate`, `backup` and `restore` open a data folder; [`config`] gathers the settings of `serve`.
+//! `completions` and `man` print the command line itself. The others are [clients](crate::client) of a running server:
+//! `import` and `export` are [transfers](transfer) between it and [local](crate::local_fs) folders, the rest send one
+//! [request] or two.
 //!
 //! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
-mod ask;
 mod backup;
 mod check;
 mod completions;
 mod config;
+mod duration_arg;
 mod export;
 mod find;
 mod import;
-mod last_start;
-mod local;
 mod log;
 mod ls;
 mod man;
 mod migrate;
-mod period;
-mod process;
-mod relocate;
-mod remote;
+mod move_copy;
+mod path_arg;
+mod process_metrics;
+mod request;
 mod restore;
 mod rm;
 mod serve;
-mod size;
+mod server_arg;
+mod signals;
+mod size_arg;
 mod stat;
-mod stop;
-mod store_id;
 mod transfer;
 
 use std::error::Error;
@@ -38,7 +37,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use config::{ConfigError, Settings, Told};
+use config::{ConfigError, Invocation, Settings};
+use log::LogFormat;
 use rowdrive::table::StoreError;
 
 /// A cloud drive of your own: one program, one data folder.
@@ -61,8 +61,8 @@ enum Command {
     Ls(ls::Ls),
     Stat(stat::Stat),
     Find(find::Find),
-    Mv(relocate::Mv),
-    Cp(relocate::Cp),
+    Mv(move_copy::Mv),
+    Cp(move_copy::Cp),
     Rm(rm::Rm),
     Completions(completions::Completions),
     Man(man::Man),
@@ -93,7 +93,7 @@ impl Command {
 /// How a subcommand ended that could do its work.
 enum Ended {
     Done,
-    /// What failed has been named.
+    /// Each failure has been printed.
     WithFailures,
 }
 
@@ -101,22 +101,26 @@ const WITH_FAILURES: u8 = 1;
 
 const WRONG_USAGE: u8 = 2;
 
-/// It was clear what to do, and it could not be done.
+/// The command line was valid, and the command failed.
 const COULD_NOT_RUN: u8 = 3;
 
-/// A wrong command line ends in here, with exit code 2 and the reason.
+/// Runs the command line. A wrong one ends the process here, with exit code 2 and the reason.
 pub fn run() -> ExitCode {
     let (cli, settings) = match config::read(Cli::command()) {
-        Ok(Told::Run(matches, settings)) => {
+        Ok(Invocation::Run(matches, settings)) => {
             (Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()), settings)
         }
-        Ok(Told::Print(settings)) => {
+        Ok(Invocation::Print(settings)) => {
             return print(&settings).map_or_else(|error| refused(&*error, COULD_NOT_RUN), |()| ExitCode::SUCCESS);
         }
         Err(error @ ConfigError::Wrong { .. }) => return refused(&error, WRONG_USAGE),
         Err(error @ ConfigError::Unreadable(..)) => return refused(&error, COULD_NOT_RUN),
     };
-    if let Err(error) = log::start() {
+    let log_format = match &cli.command {
+        Command::Serve(serve) => serve.log_format(),
+        _ => LogFormat::Auto,
+    };
+    if let Err(error) = log::start(log_format) {
         return refused(&error, COULD_NOT_RUN);
     }
     ended(cli.command.run(&settings))
@@ -143,13 +147,13 @@ fn print(settings: &Settings) -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-/// A line for the person at the terminal. That it cannot be written ends nothing: the disk of a log may be full.
+/// Prints a line on standard error. An error is ignored: the disk of a log may be full.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// What to do about a store that does not open.
-fn hint(error: &StoreError) -> &'static str {
+/// What the user can do about a store that does not open.
+fn recovery_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::Damaged(_) => {
             ". Nothing was changed. `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore \

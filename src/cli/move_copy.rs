@@ -4,13 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use reqwest::Method;
-use serde::Deserialize;
-use serde_json::json;
+use rowdrive::api::entry::{CopiedEntryJson, CopiedJson, MoveRequest};
+use rowdrive::api::path;
 
 use super::Ended;
-use super::ask::{Ask, Result};
-use super::local::shown;
-use super::remote::Place;
+use super::path_arg::PathArg;
+use super::request::{RequestArgs, Result};
+use crate::local_fs::printable;
 
 /// Move or rename a file or folder. The target is the new path in full; its folder must be there.
 #[derive(Args)]
@@ -30,54 +30,42 @@ pub struct Cp {
 
 #[derive(Args)]
 struct Paths {
-    #[arg(value_name = "FROM", value_parser = Place::parse)]
-    from: Place,
-    #[arg(value_name = "TO", value_parser = Place::parse)]
-    to: Place,
+    #[arg(value_name = "FROM", value_parser = PathArg::parse)]
+    from: PathArg,
+    #[arg(value_name = "TO", value_parser = PathArg::parse)]
+    to: PathArg,
     /// Replace a file that is there; a copy of a folder goes into one that is there.
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
-    ask: Ask,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    path: String,
-    copied: Option<Copied>,
-}
-
-#[derive(Deserialize)]
-struct Copied {
-    directories: u64,
-    files: u64,
-    bytes: u64,
+    request: RequestArgs,
 }
 
 impl Mv {
     pub fn run(self) -> Result<Ended> {
-        self.paths.post("move")
+        self.paths.post(path::MOVE)
     }
 }
 
 impl Cp {
     pub fn run(self) -> Result<Ended> {
-        self.paths.post("copy")
+        self.paths.post(path::COPY)
     }
 }
 
 impl Paths {
     /// Without a limit of time: a folder takes as long as it is large.
     fn post(&self, resource: &str) -> Result<Ended> {
-        self.ask.run(async |remote, out| {
-            let asked = json!({ "from": self.from.text, "to": self.to.text, "overwrite": self.overwrite });
-            let text = remote.text(remote.request(Method::POST, resource, &[]).json(&asked)).await?;
-            if self.ask.json {
+        self.request.run(async |client, out| {
+            let asked =
+                MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
+            let text = client.text(client.resource_request(Method::POST, resource, &[]).json(&asked)).await?;
+            if self.request.json {
                 return Ok(writeln!(out, "{text}")?);
             }
-            let answer: Answer = remote.parse(&text)?;
-            write!(out, "{}", shown(answer.path.as_ref()))?;
-            if let Some(Copied { directories, files, bytes }) = answer.copied {
+            let answer: CopiedEntryJson<'static> = client.parse(&text)?;
+            write!(out, "{}", printable(answer.entry.path.as_ref().as_ref()))?;
+            if let Some(CopiedJson { directories, files, bytes }) = answer.copied {
                 write!(out, ": {files} files ({bytes} bytes) and {directories} folders copied")?;
             }
             Ok(writeln!(out)?)

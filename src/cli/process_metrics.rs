@@ -1,4 +1,7 @@
-//! What operators see of the process itself, by the names that Prometheus' own clients use and dashboards know.
+//! Metrics of the process itself, by the names that Prometheus' own clients use and dashboards know.
+//!
+//! By hand: prometheus-client has no process collector, and `metrics-process` is for the crate `metrics`. procfs reads
+//! /proc; the five metrics are named here.
 
 use std::fmt;
 
@@ -12,13 +15,13 @@ use prometheus_client::registry::Registry;
 pub fn register(registry: &mut Registry) {
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("rowdrive_build", "The program", version);
-    registry.register_collector(Box::new(Process));
+    registry.register_collector(Box::new(ProcessCollector));
 }
 
 #[derive(Debug)]
-struct Process;
+struct ProcessCollector;
 
-/// As the system tells it.
+/// What /proc says of this process.
 struct Usage {
     resident_bytes: u64,
     cpu_seconds: f64,
@@ -27,11 +30,11 @@ struct Usage {
     started: u64,
 }
 
-impl Collector for Process {
+impl Collector for ProcessCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Where the system does not tell, nothing is told.
+        // A system without /proc has none of these metrics.
         let Some(usage) = usage() else { return Ok(()) };
-        let mut out = Out(encoder);
+        let mut out = GaugeEncoder(encoder);
         let cpu = ConstCounter::new(usage.cpu_seconds);
         cpu.encode(out.0.encode_descriptor("process_cpu_seconds", "Processor time", None, cpu.metric_type())?)?;
         out.gauge("process_resident_memory_bytes", "Memory in use", usage.resident_bytes as f64)?;
@@ -41,9 +44,9 @@ impl Collector for Process {
     }
 }
 
-struct Out<'a>(DescriptorEncoder<'a>);
+struct GaugeEncoder<'a>(DescriptorEncoder<'a>);
 
-impl Out<'_> {
+impl GaugeEncoder<'_> {
     fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         let gauge = ConstGauge::new(value);
         gauge.encode(self.0.encode_descriptor(name, help, None, gauge.metric_type())?)

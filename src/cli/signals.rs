@@ -1,60 +1,85 @@
-//! The signals that ask for an end, and one that shall not bring it.
+//! Signals: SIGTERM and SIGINT end a command, SIGXFSZ does not.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// A file that would grow beyond a limit (`ulimit -f`) is an error for who writes it, and no end of the process.
-pub fn outlive_limits_of_file_size() -> io::Result<()> {
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail; without a handler its signal would end the process.
+pub fn survive_file_size_limit() -> io::Result<()> {
     // The handler stays when this is dropped.
     signal(SignalKind::from_raw(Number::XFSZ.as_raw())).map(drop)
 }
 
-/// From when it is made on, the signals do not end the process by themselves.
-pub struct Stop {
+/// SIGTERM and SIGINT. Once this is created, they no longer end the process by themselves.
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Stop {
+impl StopSignals {
     pub fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Ends at the next signal.
-    pub async fn asked(&mut self) {
+    /// Waits for the next signal.
+    pub async fn recv(&mut self) -> Number {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Number::TERM,
+            _ = self.interrupt.recv() => Number::INT,
         }
     }
 
     /// Counts the signals from now on.
-    pub fn count(mut self) -> Signals {
+    pub fn count(mut self) -> SignalCount {
         let (count, counted) = watch::channel(0);
-        // It ends with the runtime.
+        // The task ends with the runtime.
         tokio::spawn(async move {
             loop {
-                self.asked().await;
+                self.recv().await;
                 count.send_modify(|signals| *signals += 1);
             }
         });
-        Signals(counted)
+        SignalCount(counted)
     }
 }
 
-/// How often an end was asked for. All clones see the same signals, whenever they look.
+/// How many signals have arrived. All clones see the same number.
 #[derive(Clone)]
-pub struct Signals(watch::Receiver<u32>);
+pub struct SignalCount(watch::Receiver<u32>);
 
-impl Signals {
-    /// Ends when an end has been asked for so often.
+impl SignalCount {
+    /// Waits until so many signals have arrived.
     pub async fn reached(mut self, times: u32) {
         if self.0.wait_for(|signals| *signals >= times).await.is_err() {
-            // Whoever counts is gone: no more signals come.
+            // The runtime is ending: no more signals arrive.
             std::future::pending().await
         }
     }
+}
+
+/// From now on, an interrupted command says in one line that it is safe to run it again.
+///
+/// For commands that may be killed at any moment, and whose work blocks this runtime's threads.
+pub fn explain_interruption() -> io::Result<()> {
+    let mut signals = StopSignals::new()?;
+    tokio::spawn(async move {
+        let number = signals.recv().await;
+        // A progress bar leaves the cursor within its line.
+        let start = if io::stderr().is_terminal() { "\n" } else { "" };
+        super::say(&format!("{start}rowdrive: interrupted; it is safe to run the same command again"));
+        die_of(number);
+    });
+    Ok(())
+}
+
+/// Ends the process by this signal, as if it had no handler: scripts and shells look at that.
+fn die_of(number: Number) {
+    // `exec` resets the handlers, and ends all threads without running destructors beside a database at work.
+    let name = if number == Number::TERM { "TERM" } else { "INT" };
+    let _failed = Command::new("/bin/sh").args(["-c", &format!("kill -s {name} $$")]).exec();
+    std::process::exit(128 + number.as_raw());
 }

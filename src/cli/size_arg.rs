@@ -1,4 +1,6 @@
 //! Sizes as people type them.
+//!
+//! By hand and not by `bytesize`: it reads `K` as 1000 bytes and accepts fractions, which round.
 
 /// Bytes: a number, or one with a unit: `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024), `kB`, `MB`, `GB`, `TB`
 /// (of 1000).

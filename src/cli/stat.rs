@@ -4,20 +4,21 @@ use std::io::Write;
 
 use clap::Args;
 use reqwest::Method;
+use rowdrive::api::path;
 use serde_json::{Map, Value};
 
 use super::Ended;
-use super::ask::{Ask, Result};
-use super::local::shown;
-use super::remote::Place;
+use super::path_arg::PathArg;
+use super::request::{RequestArgs, Result};
+use crate::local_fs::printable;
 
 /// Show what the drive knows of a file or folder.
 #[derive(Args)]
 pub struct Stat {
-    #[arg(value_name = "/PATH", value_parser = Place::parse)]
-    path: Place,
+    #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
+    path: PathArg,
     #[command(flatten)]
-    ask: Ask,
+    request: RequestArgs,
 }
 
 /// In the order in which they are shown. The name is the end of the path.
@@ -25,16 +26,16 @@ const MEMBERS: [&str; 9] = ["path", "kind", "size", "type", "modified", "added",
 
 impl Stat {
     pub fn run(self) -> Result<Ended> {
-        self.ask.run(async |remote, out| {
+        self.request.run(async |client, out| {
             let target = (&self.path.path, self.path.is_directory());
-            let text = remote.text(remote.about(Method::GET, "stat", target, &[])).await?;
-            if self.ask.json {
+            let text = client.text(client.path_request(Method::GET, path::STAT, target, &[])).await?;
+            if self.request.json {
                 return Ok(writeln!(out, "{text}")?);
             }
-            let entry: Map<String, Value> = remote.parse(&text)?;
+            let entry: Map<String, Value> = client.parse(&text)?;
             for member in MEMBERS {
                 match entry.get(member) {
-                    Some(Value::String(value)) => writeln!(out, "{member:<9} {}", shown(value.as_ref()))?,
+                    Some(Value::String(value)) => writeln!(out, "{member:<9} {}", printable(value.as_ref()))?,
                     Some(value) => writeln!(out, "{member:<9} {value}")?,
                     None => {}
                 }

@@ -1,50 +1,53 @@
-//! An answer that is no success.
+//! Error responses, of a drive or of a proxy in front of it.
 
 use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, StatusCode};
-use serde::Deserialize;
+use rowdrive::api::header::REQUEST_ID;
+use rowdrive::api::problem::{ProblemJson, ProblemKind};
 
 #[derive(Debug)]
-pub struct Refusal {
+pub struct ServerProblem {
     pub status: StatusCode,
-    /// The last part of the problem's type, as `not-found`; empty if it is none of rowdrive's.
-    pub kind: String,
+    /// The kind of problem; none if the answer does not come from a drive.
+    slug: Option<String>,
     /// What to do about it.
     detail: String,
-    /// How long the server asks to wait.
+    /// `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// As it came.
+    /// The body, unparsed.
     pub body: String,
-    /// Under this the server's log says why.
+    /// The id under which the server logged the cause.
     request_id: Option<String>,
 }
 
-const REQUEST_ID: &str = "x-request-id";
-
-/// RFC 9457.
-#[derive(Default, Deserialize)]
-struct Problem {
-    r#type: String,
-    detail: String,
-}
-
-impl Refusal {
+impl ServerProblem {
     pub async fn read(response: Response) -> Self {
         let status = response.status();
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let request_id = response.headers().get(REQUEST_ID).and_then(|id| Some(id.to_str().ok()?.to_owned()));
         let body = response.text().await.unwrap_or_default();
-        let problem: Problem = serde_json::from_str(&body).unwrap_or_default();
-        let kind = problem.r#type.strip_prefix("/problems/").unwrap_or_default().to_owned();
+        let problem: ProblemJson<'static> = serde_json::from_str(&body).unwrap_or_default();
+        let slug = problem.slug().map(str::to_owned);
+        let detail = problem.detail.into_owned();
         let retry_after = seconds.map(Duration::from_secs);
-        Self { status, kind, detail: problem.detail, retry_after, body, request_id }
+        Self { status, slug, detail, retry_after, body, request_id }
+    }
+
+    /// Whether it is a problem of this kind.
+    pub fn is(&self, kind: ProblemKind) -> bool {
+        self.slug.as_deref() == Some(kind.slug())
+    }
+
+    /// Whether it comes from a drive, not from a proxy in front of it.
+    pub fn is_of_drive(&self) -> bool {
+        self.slug.is_some()
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ServerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.detail.as_str() {
             "" => write!(f, "the server answered {}", self.status)?,

@@ -1,21 +1,24 @@
-//! How long a server that is away is waited for: one that restarts must not break a transfer.
+//! Sending a request again while the server is away or busy: a restart of the server must not break a transfer.
+//!
+//! By hand and not by `backon`: its limit counts pauses only, while the limit here counts the time of the attempts too,
+//! and `Retry-After` is a lower bound of one pause and leaves the next ones alone.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::RemoteError;
+use super::ClientError;
 
 /// The first pause between two tries, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long to go on trying, from the first failure on.
+/// How long to retry, counted from the first failure.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience(pub Duration);
+pub struct RetryPolicy(pub Duration);
 
-impl Patience {
-    /// Tries until it succeeds, fails for a reason that time does not mend, or the patience is at its end.
-    pub async fn with<T, E: Passing>(self, mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
+impl RetryPolicy {
+    /// Repeats an attempt until it succeeds, fails for good, or its next pause would end after the limit.
+    pub async fn run<T, E: Retryable>(self, mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
         let (mut pause, longest) = PAUSES;
         let mut until = None;
         loop {
@@ -23,12 +26,12 @@ impl Patience {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let Some(asked) = error.passes() else {
+            let Some(at_least) = error.retry_after() else {
                 return Err(error);
             };
             let now = Instant::now();
             let until = *until.get_or_insert(now + self.0);
-            let wait = asked.max(pause);
+            let wait = at_least.max(pause);
             if now + wait > until {
                 return Err(error);
             }
@@ -38,20 +41,21 @@ impl Patience {
     }
 }
 
-pub trait Passing {
-    /// Whether the same may succeed later, and how long to wait at least.
-    fn passes(&self) -> Option<Duration>;
+/// An error after which a retry may succeed.
+pub trait Retryable {
+    /// The shortest pause before a retry; none if a retry is useless.
+    fn retry_after(&self) -> Option<Duration>;
 }
 
-impl Passing for RemoteError {
-    fn passes(&self) -> Option<Duration> {
+impl Retryable for ClientError {
+    fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Unreachable(..) | Self::Cut(..) => Some(Duration::ZERO),
-            // 408: it was too slow; the others come from the server or what stands before it.
-            Self::Refused(refusal) if matches!(refusal.status.as_u16(), 408 | 429 | 502 | 503 | 504) => {
-                Some(refusal.retry_after.unwrap_or_default())
+            Self::Unreachable(..) | Self::ConnectionLost(..) => Some(Duration::ZERO),
+            // 408: the body came too slowly. The others come from the server or from a proxy in front of it.
+            Self::Problem(problem) if matches!(problem.status.as_u16(), 408 | 429 | 502 | 503 | 504) => {
+                Some(problem.retry_after.unwrap_or_default())
             }
-            Self::Refused(_) | Self::Foreign(..) => None,
+            Self::Problem(_) | Self::UnexpectedAnswer(..) => None,
         }
     }
 }

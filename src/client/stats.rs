@@ -1,4 +1,4 @@
-//! What a transfer has done so far.
+//! Statistics of a transfer, and when to give it up.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::cli::remote::Outlook;
+use crate::client::FailureScope;
 
 /// Files and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Total {
+pub struct TransferTotal {
     pub files: u64,
     pub bytes: u64,
 }
 
-/// What is told of single files at the end.
+/// What the summary says of a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum TransferNote {
     /// Neither file nor folder.
     Skipped,
     /// It has another name on the drive.
@@ -25,10 +25,10 @@ pub enum Note {
     Failed,
 }
 
-/// Notes that are kept to be told, of each kind; beyond they are only counted, so that the memory is bounded.
-const KEPT: usize = 100_000;
-/// Failures in a row, each likely to be shared by the next file, that are the end at the earliest.
-const IN_A_ROW: u64 = 16;
+/// Notes of each kind that are kept with their text. Further ones are only counted, so that memory is bounded.
+const MAX_NOTES: usize = 100_000;
+/// The fewest shared failures in a row after which a transfer gives up.
+const MIN_FAILURES: u64 = 16;
 
 #[derive(Default)]
 struct Notes {
@@ -39,18 +39,18 @@ struct Notes {
 }
 
 impl Notes {
-    fn of(&mut self, note: Note) -> (&mut Vec<String>, &mut u64) {
+    fn of_kind(&mut self, note: TransferNote) -> (&mut Vec<String>, &mut u64) {
         let [skipped, renamed, failed] = &mut self.counts;
         match note {
-            Note::Skipped => (&mut self.skipped, skipped),
-            Note::Renamed => (&mut self.renamed, renamed),
-            Note::Failed => (&mut self.failed, failed),
+            TransferNote::Skipped => (&mut self.skipped, skipped),
+            TransferNote::Renamed => (&mut self.renamed, renamed),
+            TransferNote::Failed => (&mut self.failed, failed),
         }
     }
 }
 
 #[derive(Default)]
-pub struct Tally {
+pub struct TransferStats {
     moved_files: AtomicU64,
     moved_bytes: AtomicU64,
     /// Files that were there already, and their bytes.
@@ -59,87 +59,89 @@ pub struct Tally {
     folders: AtomicU64,
     /// Bytes of files that are under way.
     under_way: AtomicU64,
-    /// What there is to do, once it is known.
-    pub total: OnceLock<Total>,
+    /// The whole work, once it is counted.
+    pub total: OnceLock<TransferTotal>,
     notes: Mutex<Notes>,
-    /// Failures without a success between them that the next file is likely to share, each with its weight.
-    in_a_row: AtomicU64,
-    /// So much of them is the end.
-    hopeless_after: u64,
-    /// The weight of one for which the server was waited for.
-    waited: u64,
+    /// The weight of all shared failures since the last success.
+    failures_in_a_row: AtomicU64,
+    /// At this weight the transfer gives up.
+    give_up_at: u64,
+    /// The weight of a failure after all retries were used up.
+    weight_after_wait: u64,
     given_up: Notify,
 }
 
-impl Tally {
-    /// With so many files at once: when all of them have waited for the server in vain, so will the next. Of failures
-    /// that come at once at least `IN_A_ROW` are the end, however few files are under way.
+impl TransferStats {
+    /// For `jobs` files at a time: when each of them has used up its retries, the next will too. Of failures without a wait
+    /// at least `MIN_FAILURES` are needed, however few files are transferred at a time.
     pub fn new(jobs: usize) -> Self {
         let jobs = jobs.max(1) as u64;
-        let hopeless_after = jobs.max(IN_A_ROW);
-        Self { hopeless_after, waited: hopeless_after.div_ceil(jobs), ..Self::default() }
+        let give_up_at = jobs.max(MIN_FAILURES);
+        Self { give_up_at, weight_after_wait: give_up_at.div_ceil(jobs), ..Self::default() }
     }
 
     pub fn moved(&self, bytes: u64) {
         self.moved_files.fetch_add(1, Relaxed);
         self.moved_bytes.fetch_add(bytes, Relaxed);
-        self.in_a_row.store(0, Relaxed);
+        self.failures_in_a_row.store(0, Relaxed);
     }
 
     pub fn kept(&self, bytes: u64) {
         self.kept_files.fetch_add(1, Relaxed);
         self.kept_bytes.fetch_add(bytes, Relaxed);
-        self.in_a_row.store(0, Relaxed);
+        self.failures_in_a_row.store(0, Relaxed);
     }
 
     pub fn made_folder(&self) {
         self.folders.fetch_add(1, Relaxed);
-        self.in_a_row.store(0, Relaxed);
+        self.failures_in_a_row.store(0, Relaxed);
     }
 
-    pub fn note(&self, note: Note, text: String) {
+    pub fn note(&self, note: TransferNote, text: String) {
         let mut notes = self.notes();
-        let (texts, count) = notes.of(note);
+        let (texts, count) = notes.of_kind(note);
         *count += 1;
-        if texts.len() < KEPT {
+        if texts.len() < MAX_NOTES {
             texts.push(text);
         }
     }
 
-    /// A failure, and what it says of the next file.
-    pub fn fail(&self, text: String, outlook: Outlook) {
-        self.note(Note::Failed, text);
-        let weight = match outlook {
-            Outlook::Open => return,
-            Outlook::Poor => 1,
-            Outlook::Bad => self.waited,
+    /// Counts a failure, and notes its text.
+    pub fn fail(&self, text: String, scope: FailureScope) {
+        self.note(TransferNote::Failed, text);
+        let weight = match scope {
+            FailureScope::Item => return,
+            FailureScope::Shared => 1,
+            FailureScope::SharedAfterWait => self.weight_after_wait,
         };
-        if self.in_a_row.fetch_add(weight, Relaxed) + weight >= self.hopeless_after {
+        if self.failures_in_a_row.fetch_add(weight, Relaxed) + weight >= self.give_up_at {
             self.given_up.notify_one();
         }
     }
 
-    /// Ends when there is no sense in going on.
-    pub async fn hopeless(&self) {
+    /// Ends when too many shared failures have followed each other.
+    pub async fn given_up(&self) {
         self.given_up.notified().await;
     }
 
     pub fn failed(&self) -> u64 {
-        *self.notes().of(Note::Failed).1
+        *self.notes().of_kind(TransferNote::Failed).1
     }
 
     /// What has been dealt with.
-    pub fn done(&self) -> Total {
+    pub fn done(&self) -> TransferTotal {
         let (moved, kept) = (self.moved_files.load(Relaxed), self.kept_files.load(Relaxed));
         let bytes = [&self.moved_bytes, &self.kept_bytes, &self.under_way].map(|bytes| bytes.load(Relaxed));
-        Total { files: moved + kept + self.failed(), bytes: bytes.iter().sum() }
+        TransferTotal { files: moved + kept + self.failed(), bytes: bytes.iter().sum() }
     }
 
     /// One line for each thing that is not as one would expect.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let mut notes = self.notes();
-        for (note, what) in [(Note::Skipped, "skipped"), (Note::Renamed, "renamed"), (Note::Failed, "failed")] {
-            let (texts, count) = notes.of(note);
+        for (note, what) in
+            [(TransferNote::Skipped, "skipped"), (TransferNote::Renamed, "renamed"), (TransferNote::Failed, "failed")]
+        {
+            let (texts, count) = notes.of_kind(note);
             texts.sort();
             for text in texts.iter() {
                 writeln!(out, "{what}: {text}")?;
@@ -152,7 +154,7 @@ impl Tally {
     }
 
     /// The last line.
-    pub fn in_words(&self, done: &str) -> String {
+    pub fn summary(&self, done: &str) -> String {
         let [files, bytes, kept, folders] =
             [&self.moved_files, &self.moved_bytes, &self.kept_files, &self.folders].map(|n| n.load(Relaxed));
         let [skipped, renamed, failed] = self.notes().counts;
@@ -167,20 +169,20 @@ impl Tally {
     }
 }
 
-/// What of one file is under way; dropping it takes it back.
-pub struct UnderWay {
-    tally: Arc<Tally>,
+/// The bytes of one file under way; they no longer count when it is dropped.
+pub struct BytesInFlight {
+    stats: Arc<TransferStats>,
     bytes: AtomicU64,
 }
 
-impl UnderWay {
-    pub fn new(tally: Arc<Tally>) -> Self {
-        Self { tally, bytes: AtomicU64::new(0) }
+impl BytesInFlight {
+    pub fn new(stats: Arc<TransferStats>) -> Self {
+        Self { stats, bytes: AtomicU64::new(0) }
     }
 
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
-        self.tally.under_way.fetch_add(bytes, Relaxed);
+        self.stats.under_way.fetch_add(bytes, Relaxed);
     }
 
     pub fn bytes(&self) -> u64 {
@@ -188,8 +190,8 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for BytesInFlight {
     fn drop(&mut self) {
-        self.tally.under_way.fetch_sub(self.bytes(), Relaxed);
+        self.stats.under_way.fetch_sub(self.bytes(), Relaxed);
     }
 }

@@ -4,16 +4,18 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 
 use super::error::ContentError;
-use super::reader::Large;
+use super::reader::ContentFile;
 use crate::budget::Budget;
 use crate::schema::ValueError;
 use crate::schema::file::DATA_VERSION;
 
+/// The content of a file, opened for reading.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// The content itself, without the version byte of its cell.
     Inline(Bytes),
-    Large(Large),
+    /// A content file.
+    Large(ContentFile),
 }
 
 impl Body {
@@ -35,6 +37,7 @@ impl Body {
         }
     }
 
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

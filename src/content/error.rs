@@ -4,6 +4,8 @@ use std::io;
 
 use crate::schema::{FileId, ValueError};
 
+/// Why content could not be read or written.
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// The file was overwritten or removed meanwhile: read its entry again.

@@ -1,6 +1,6 @@
-//! Where content files lie. Everything here runs in jobs of the [disk](super::disk).
+//! The folder of content files. Everything here runs in jobs of the [disk](super::disk).
 //!
-//! `<dir>/new/<uuid>` holds what was uploaded and is not settled yet, `<dir>/<xx>/<uuid>` the rest, where `xx`
+//! `<dir>/new/<uuid>` holds uploads that are not promoted yet, `<dir>/<xx>/<uuid>` the rest, where `xx`
 //! are the first two digits of the id. No name that a user chose ever reaches the file system.
 
 use std::collections::BTreeSet;
@@ -12,27 +12,29 @@ use uuid::Uuid;
 
 use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
-use super::room::Space;
+use super::free_space::FileSystemSpace;
 use crate::schema::FileId;
 
+/// The folder of content files on its disk.
 #[derive(Debug)]
-pub struct Folders {
+pub struct ContentFolder {
+    /// The disk.
     pub disk: Arc<dyn Disk>,
     dir: PathBuf,
     /// Why nothing more is written.
     stopped: OnceLock<String>,
 }
 
-impl Folders {
+impl ContentFolder {
     /// Makes what is missing of `dir` and `dir/new`. The parent of `dir` must be there.
     pub async fn make(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
-        let folders = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
-        folders.disk.make_folder(&folders.dir).await?;
-        folders.disk.make_folder(&folders.new_dir()).await?;
+        let folder = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
+        folder.disk.make_folder(&folder.dir).await?;
+        folder.disk.make_folder(&folder.new_dir()).await?;
         // Always: who made them before may have lost power before he came to this.
-        folders.disk.sync_folder(&folders.dir).await?;
-        folders.disk.sync_folder(folders.dir.parent().unwrap_or(&folders.dir)).await?;
-        Ok(folders)
+        folder.disk.sync_folder(&folder.dir).await?;
+        folder.disk.sync_folder(folder.dir.parent().unwrap_or(&folder.dir)).await?;
+        Ok(folder)
     }
 
     /// Errors: `Stopped` once a sync has failed.
@@ -60,32 +62,36 @@ impl Folders {
     }
 
     /// The folder as it is, for reading.
-    pub fn as_it_is(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
-        let folders = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
-        let _new = folders.stopped.set("it is open for reading only".to_owned());
-        Ok(folders)
+    pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
+        let folder = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
+        let _new = folder.stopped.set("it is open for reading only".to_owned());
+        Ok(folder)
     }
 
+    /// The folder of uploads that no commit has linked yet.
     pub fn new_dir(&self) -> PathBuf {
         self.dir.join("new")
     }
 
     /// None if the file system does not say.
-    pub async fn space(&self) -> Option<Space> {
+    pub async fn space(&self) -> Option<FileSystemSpace> {
         self.disk.space(&self.dir).await.ok()
     }
 
-    pub fn staged(&self, id: FileId) -> PathBuf {
+    /// The path of a file before its promotion.
+    pub fn staged_path(&self, id: FileId) -> PathBuf {
         self.dir.join("new").join(id.to_string())
     }
 
-    pub fn settled_dir(&self, id: FileId) -> PathBuf {
+    /// The folder of all files whose ids start with the same byte.
+    pub fn shard_dir(&self, id: FileId) -> PathBuf {
         let [first, ..] = *id.0.as_bytes();
         self.dir.join(format!("{first:02x}"))
     }
 
-    pub fn settled(&self, id: FileId) -> PathBuf {
-        self.settled_dir(id).join(id.to_string())
+    /// The path of a file after its promotion.
+    pub fn permanent_path(&self, id: FileId) -> PathBuf {
+        self.shard_dir(id).join(id.to_string())
     }
 
     /// The ids of the files in `new/`. What bears another name is none of ours: it is logged and left.
@@ -106,7 +112,7 @@ impl Folders {
     }
 
     /// The first bytes of ids for which there are folders, in order.
-    pub async fn list_folders(&self) -> io::Result<Vec<u8>> {
+    pub async fn list_shards(&self) -> io::Result<Vec<u8>> {
         let listed = self.disk.list(&self.dir).await?;
         let first = |name: &str| u8::from_str_radix(name, 16).ok().filter(|first| *name == *format!("{first:02x}"));
         let mut found: Vec<u8> = listed.iter().filter_map(|folder| first(folder.name.to_str()?)).collect();
@@ -115,13 +121,13 @@ impl Folders {
     }
 
     /// The ids of the settled files whose ids start with this byte, and the paths of what bears another name.
-    pub async fn list_settled(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
+    pub async fn list_shard(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
         let (mut found, mut foreign) = (Vec::new(), Vec::new());
         let folder = self.dir.join(format!("{first:02x}"));
         for file in self.disk.list(&folder).await? {
             let path = folder.join(file.name);
             let id = path.file_name().and_then(|name| Uuid::parse_str(name.to_str()?).ok()).map(FileId);
-            match id.filter(|id| self.settled(*id) == path) {
+            match id.filter(|id| self.permanent_path(*id) == path) {
                 Some(id) => found.push(id),
                 None => foreign.push(path),
             }
@@ -129,14 +135,14 @@ impl Folders {
         Ok((found, foreign))
     }
 
-    /// Nothing here is synced: a file that is in `new/` after a crash is settled again. A file that is not in
-    /// `new/` was settled already.
-    pub async fn settle(&self, id: FileId) -> io::Result<()> {
-        let (from, to) = (self.staged(id), self.settled(id));
+    /// Nothing here is synced: a file that is in `new/` after a crash is promoted again. A file that is not in
+    /// `new/` was promoted already.
+    pub async fn promote(&self, id: FileId) -> io::Result<()> {
+        let (from, to) = (self.staged_path(id), self.permanent_path(id));
         if missing_is_fine(self.disk.rename(&from, &to).await)? || !self.disk.exists(&from).await? {
             return Ok(());
         }
-        self.disk.make_folder(&self.settled_dir(id)).await?; // the first file whose id starts so
+        self.disk.make_folder(&self.shard_dir(id)).await?; // the first file whose id starts so
         missing_is_fine(self.disk.rename(&from, &to).await).map(drop)
     }
 
@@ -145,15 +151,15 @@ impl Folders {
         self.writable()?;
         let mut touched = BTreeSet::new();
         for &id in ids {
-            let (staged, settled) = (self.staged(id), self.settled(id));
+            let (staged, settled) = (self.staged_path(id), self.permanent_path(id));
             if missing_is_fine(self.disk.remove(&staged).await)? {
                 touched.insert(self.new_dir());
             } else if missing_is_fine(self.disk.remove(&settled).await)? {
-                touched.insert(self.settled_dir(id));
+                touched.insert(self.shard_dir(id));
             } else {
                 missing_is_fine(self.disk.remove(&staged).await)?;
                 // It may have been removed by one who did not live to sync the folder.
-                touched.extend([self.new_dir(), self.settled_dir(id)]);
+                touched.extend([self.new_dir(), self.shard_dir(id)]);
             }
         }
         // A file that is nowhere was removed before, unless its folder is not there either: `new/` always is.
@@ -170,7 +176,7 @@ impl Folders {
 
     /// Opens the file where it is, also while it is being settled; `None` if it is nowhere.
     pub async fn open(&self, id: FileId) -> io::Result<Option<(Arc<dyn DiskFile>, PathBuf)>> {
-        for path in [self.settled(id), self.staged(id), self.settled(id)] {
+        for path in [self.permanent_path(id), self.staged_path(id), self.permanent_path(id)] {
             match self.disk.open(&path).await {
                 Ok(file) => return Ok(Some((file, path))),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => (),
@@ -182,7 +188,7 @@ impl Folders {
 
     /// Makes the file in `new/`.
     pub async fn create(&self, id: FileId) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(&self.staged(id)).await
+        self.disk.create(&self.staged_path(id)).await
     }
 
     /// Makes names in `new/`, and removals from it, durable.
@@ -203,20 +209,20 @@ fn missing_is_fine(done: io::Result<()>) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::disk::Local;
+    use super::super::disk::LocalDisk;
     use super::*;
 
     #[tokio::test]
     async fn what_is_nowhere_is_not_taken_for_removed_where_nothing_is_mounted() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Folders::make(Arc::new(Local), dir.path()).await.unwrap();
+        let folder = ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap();
         let id = FileId::random();
-        folders.remove(&[id]).await.unwrap();
-        std::fs::remove_dir(folders.new_dir()).unwrap();
-        assert!(matches!(folders.remove(&[id]).await, Err(ContentError::Io(_))));
+        folder.remove(&[id]).await.unwrap();
+        std::fs::remove_dir(folder.new_dir()).unwrap();
+        assert!(matches!(folder.remove(&[id]).await, Err(ContentError::Io(_))));
         // Once it is mounted again, all goes on.
-        std::fs::create_dir(folders.new_dir()).unwrap();
-        folders.remove(&[id]).await.unwrap();
+        std::fs::create_dir(folder.new_dir()).unwrap();
+        folder.remove(&[id]).await.unwrap();
     }
 
     #[tokio::test]
@@ -225,13 +231,13 @@ mod tests {
         let (full, broken) = (io::ErrorKind::StorageFull, io::ErrorKind::Other);
         for (of_file, kind) in [(true, full), (true, broken), (false, full), (false, broken)] {
             let dir = tempfile::tempdir().unwrap();
-            let folders = Folders::make(Arc::new(Local), dir.path()).await.unwrap();
-            let told = if of_file { folders.synced_file(failed(kind)) } else { folders.synced(failed(kind)) };
+            let folder = ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap();
+            let told = if of_file { folder.synced_file(failed(kind)) } else { folder.synced(failed(kind)) };
             assert_eq!(matches!(told, Err(ContentError::Full(_))), kind == full);
             let passing = of_file && kind == full;
-            assert_eq!(folders.writable().is_ok(), passing, "{of_file} {kind}");
+            assert_eq!(folder.writable().is_ok(), passing, "{of_file} {kind}");
             // A later one that says that all is well changes nothing.
-            assert_eq!(folders.sync_new().await.is_ok(), passing);
+            assert_eq!(folder.sync_new().await.is_ok(), passing);
         }
     }
 }

@@ -57,13 +57,14 @@ pub fn data_len(file_len: u64) -> Option<u64> {
 }
 
 /// The checksums of data that streams by.
-pub struct Sums {
+pub struct BlockChecksums {
     sha: Sha256,
     table: Vec<u8>,
     size: u64,
 }
 
-impl Sums {
+impl BlockChecksums {
+    /// The checksums of no data.
     pub fn new() -> Self {
         Self { sha: Sha256::new(), table: Vec::new(), size: 0 }
     }
@@ -140,7 +141,7 @@ mod tests {
     const EMPTY: &[u8] = b"rowfile\x01\0\0\0\0\0\0\0\0\0\0\0\0\x67\x0c\xa3\x8b";
 
     fn end_of(data: &[u8]) -> (u64, Digest, Vec<u8>) {
-        let mut sums = Sums::new();
+        let mut sums = BlockChecksums::new();
         sums.add(data);
         sums.done()
     }
@@ -164,7 +165,7 @@ mod tests {
         let sums: Vec<_> = data.chunks(BLOCK).map(crc32c::crc32c).collect();
         assert_eq!(check_end(size, &end), Ok(sums));
 
-        let mut pieces = Sums::new();
+        let mut pieces = BlockChecksums::new();
         data.chunks(BLOCK).for_each(|piece| pieces.add(piece));
         assert_eq!(pieces.done(), (size, digest(&data), end));
     }

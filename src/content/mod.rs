@@ -1,25 +1,25 @@
 //! The bytes of files: taken in, stored beside the tables if they are many, and given out checked.
 //!
 //! Up to [`INLINE`] bytes, content is a cell of the file row, and this module only makes and reads its value.
-//! Beyond, it is a [content file](format) under the file's id:
+//! Beyond, it is a [content file](mod@format) under the file's id:
 //!
 //! 1. An [`Upload`] streams into `new/<id>`, if it leaves the reserve of the file system alone; file and name are
-//!    durable when it is [`Staged`].
-//! 2. Whoever committed the rows that link to it [holds](Staged::hold) it and [settles](Content::settle) it:
-//!    it moves to `<xx>/<id>`. This is not synced: readers look in both places, and at start-up whoever knows
-//!    the rows settles or removes what is left in `new/`.
-//! 3. A [`Body`] gives its bytes, each block checked before any of it is sent.
-//! 4. [`Content::remove`] removes it. Who has it open reads on to the end.
+//!    durable when it is [`StagedContent`].
+//! 2. The caller that commits rows with its id [keeps](StagedContent::keep) it and [promotes](Content::promote) it out
+//!    of `new/` to `<xx>/<id>`. The rename is not synced: readers look in both folders, and at start-up the drive
+//!    promotes or removes what is left in `new/`, by the rows.
+//! 3. A [`Body`] streams its bytes. Each block is checked before any of it is sent.
+//! 4. [`Content::remove`] removes it. A reader that has it open can read on to the end.
 //!
 //! Nothing here knows of tables, plans or HTTP.
 
 mod body;
 pub mod disk;
 mod error;
-mod folders;
+mod folder;
 mod format;
+mod free_space;
 mod reader;
-mod room;
 mod staged;
 mod stream;
 #[cfg(test)]
@@ -35,18 +35,18 @@ use std::sync::Arc;
 
 pub use body::Body;
 pub use error::ContentError;
-pub use reader::Large;
-pub use room::RESERVE;
-pub use staged::Staged;
+pub use free_space::RESERVE;
+pub use reader::ContentFile;
+pub use staged::StagedContent;
 pub use upload::Upload;
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 use crate::budget::Budget;
 use crate::schema::FileId;
-use disk::{Disk, Local};
-use folders::Folders;
-use room::Room;
+use disk::{Disk, LocalDisk};
+use folder::ContentFolder;
+use free_space::FreeSpace;
 
 /// Up to so many bytes, content is a cell of the file row.
 pub const INLINE: usize = 256 << 10;
@@ -56,34 +56,34 @@ pub const LARGEST: u64 = 1 << 40;
 /// The folder of content files; clones share it.
 #[derive(Clone, Debug)]
 pub struct Content {
-    folders: Arc<Folders>,
-    room: Arc<Room>,
+    folder: Arc<ContentFolder>,
+    free_space: Arc<FreeSpace>,
     /// Held for writing while files are removed, for reading while none may be.
     removing: Arc<RwLock<()>>,
     memory: Budget,
 }
 
 /// No content file is removed until this is dropped.
-pub struct Kept(#[expect(dead_code, reason = "it is there to be dropped")] OwnedRwLockReadGuard<()>);
+pub struct RemovalPause(#[expect(dead_code, reason = "it is there to be dropped")] OwnedRwLockReadGuard<()>);
 
 impl Content {
     /// Makes what is missing of `dir`, `dir/new` and `dir/00` to `dir/ff` (mode 0700, durable); the parent of
     /// `dir` must be there. Returns the ids of the files in `new/` too: of uploads that an earlier process did
     /// not get to settle or remove. What has another name there is logged and left.
     pub async fn open(dir: &Path) -> Result<(Self, Vec<FileId>), ContentError> {
-        Self::open_on(Arc::new(Local), dir).await
+        Self::open_on(Arc::new(LocalDisk), dir).await
     }
 
     /// As [`open`](Self::open), on another disk.
     pub async fn open_on(disk: Arc<dyn Disk>, dir: &Path) -> Result<(Self, Vec<FileId>), ContentError> {
         let (dir, calls) = (dir.to_owned(), disk.clone());
         let open = async move {
-            let folders = Folders::make(calls, &dir).await?;
-            let found = folders.list_new().await?;
+            let folder = ContentFolder::make(calls, &dir).await?;
+            let found = folder.list_new().await?;
             Ok((
                 Self {
-                    folders: Arc::new(folders),
-                    room: Room::new(RESERVE),
+                    folder: Arc::new(folder),
+                    free_space: FreeSpace::new(RESERVE),
                     memory: Budget::unlimited(),
                     removing: Arc::default(),
                 },
@@ -94,19 +94,19 @@ impl Content {
     }
 
     /// Opens `dir` for reading what is there, and changes nothing.
-    pub fn as_it_is(dir: &Path) -> Result<Self, ContentError> {
-        let folders = Arc::new(Folders::as_it_is(Arc::new(Local), dir)?);
-        Ok(Self { folders, room: Room::new(RESERVE), memory: Budget::unlimited(), removing: Arc::default() })
+    pub fn open_read_only(dir: &Path) -> Result<Self, ContentError> {
+        let folder = Arc::new(ContentFolder::open_read_only(Arc::new(LocalDisk), dir)?);
+        Ok(Self { folder, free_space: FreeSpace::new(RESERVE), memory: Budget::unlimited(), removing: Arc::default() })
     }
 
     /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.
     pub fn writable(&self) -> Result<(), ContentError> {
-        self.folders.writable()
+        self.folder.writable()
     }
 
     /// The same content; uploads leave so many bytes of the file system alone, or a seventh of it if that is less.
     pub fn with_reserve(self, bytes: u64) -> Self {
-        Self { room: Room::new(bytes), ..self }
+        Self { free_space: FreeSpace::new(bytes), ..self }
     }
 
     /// The same content; the buffers of uploads are of this budget.
@@ -114,47 +114,48 @@ impl Content {
         Self { memory, ..self }
     }
 
+    /// Starts to take in the content of one file.
     pub fn upload(&self) -> Upload {
-        Upload::new(self.folders.clone(), self.room.clone(), self.memory.clone())
+        Upload::new(self.folder.clone(), self.free_space.clone(), self.memory.clone())
     }
 
     /// Moves the file from `new/` to where it stays, not synced. Missing in `new/` is fine: it was done before.
-    pub async fn settle(&self, id: FileId) -> Result<(), ContentError> {
-        let folders = self.folders.clone();
-        run(&*self.folders.disk, async move { Ok(folders.settle(id).await?) }).await
+    pub async fn promote(&self, id: FileId) -> Result<(), ContentError> {
+        let folder = self.folder.clone();
+        run(&*self.folder.disk, async move { Ok(folder.promote(id).await?) }).await
     }
 
-    /// Keeps every content file from now on, for whoever copies them. Waits for a removal that is under way.
-    pub async fn keep_all(&self) -> Kept {
-        Kept(self.removing.clone().read_owned().await)
+    /// Removes no content file until the guard is dropped: for a backup that copies them. Waits for a running removal.
+    pub async fn pause_removal(&self) -> RemovalPause {
+        RemovalPause(self.removing.clone().read_owned().await)
     }
 
     /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left. Waits while
     /// all are kept.
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
         let _removing = self.removing.write().await;
-        let (folders, ids) = (self.folders.clone(), ids.to_vec());
-        run(&*self.folders.disk, async move { folders.remove(&ids).await }).await
+        let (folder, ids) = (self.folder.clone(), ids.to_vec());
+        run(&*self.folder.disk, async move { folder.remove(&ids).await }).await
     }
 
     /// The first bytes of the ids of settled files, at least; in order.
-    pub async fn folders(&self) -> Result<Vec<u8>, ContentError> {
-        let folders = self.folders.clone();
-        run(&*self.folders.disk, async move { Ok(folders.list_folders().await?) }).await
+    pub async fn shards(&self) -> Result<Vec<u8>, ContentError> {
+        let folder = self.folder.clone();
+        run(&*self.folder.disk, async move { Ok(folder.list_shards().await?) }).await
     }
 
     /// The ids of the settled files whose ids start with this byte, and the paths of what is none of ours there.
-    pub async fn settled(&self, first: u8) -> Result<(Vec<FileId>, Vec<PathBuf>), ContentError> {
-        let folders = self.folders.clone();
-        run(&*self.folders.disk, async move { Ok(folders.list_settled(first).await?) }).await
+    pub async fn list_shard(&self, first: u8) -> Result<(Vec<FileId>, Vec<PathBuf>), ContentError> {
+        let folder = self.folder.clone();
+        run(&*self.folder.disk, async move { Ok(folder.list_shard(first).await?) }).await
     }
 
     /// Opens a content file of `size` bytes of content and checks all but the data:
     /// [`Gone`](ContentError::Gone) if there is none, [`Damaged`](ContentError::Damaged) if it is not as it was
     /// written.
-    pub async fn open_large(&self, id: FileId, size: u64) -> Result<Large, ContentError> {
-        let folders = self.folders.clone();
-        run(&*self.folders.disk, async move { Large::open(&folders, id, size).await }).await
+    pub async fn open_file(&self, id: FileId, size: u64) -> Result<ContentFile, ContentError> {
+        let folder = self.folder.clone();
+        run(&*self.folder.disk, async move { ContentFile::open(&folder, id, size).await }).await
     }
 }
 

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
-use super::folders::Folders;
+use super::folder::ContentFolder;
 use super::format::{self, BLOCK};
 use crate::schema::FileId;
 
 /// A content file that is open; it stays readable when it is removed.
 #[derive(Clone, Debug)]
-pub struct Large(pub(super) Arc<Opened>);
+pub struct ContentFile(pub(super) Arc<OpenContentFile>);
 
+/// An open content file and the checksums of its blocks.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenContentFile {
     id: FileId,
     path: PathBuf,
+    /// The disk on which it lies.
     pub disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
     size: u64,
@@ -24,11 +26,11 @@ pub struct Opened {
     sums: Vec<u32>,
 }
 
-impl Large {
+impl ContentFile {
     /// Opens it wherever it lies, and checks all but the data. Part of a job.
-    pub(super) async fn open(folders: &Folders, id: FileId, size: u64) -> Result<Self, ContentError> {
-        let (file, path) = folders.open(id).await?.ok_or(ContentError::Gone(id))?;
-        let mut opened = Opened { id, path, disk: folders.disk.clone(), file, size, sums: Vec::new() };
+    pub(super) async fn open(folder: &ContentFolder, id: FileId, size: u64) -> Result<Self, ContentError> {
+        let (file, path) = folder.open(id).await?.ok_or(ContentError::Gone(id))?;
+        let mut opened = OpenContentFile { id, path, disk: folder.disk.clone(), file, size, sums: Vec::new() };
         if format::file_len(size) != Some(opened.file.size().await?) {
             return Err(opened.damaged("it is not of the length it should be"));
         }
@@ -47,7 +49,7 @@ impl Large {
     }
 }
 
-impl Opened {
+impl OpenContentFile {
     /// Reads data and checks it: how many bytes of `buffer` are whole good blocks, and what is wrong behind them.
     ///
     /// The data starts at `at` and ends where a block does. Part of a job.

@@ -11,11 +11,11 @@ use tokio::runtime::Handle;
 
 use super::disk::{Disk, DiskFile};
 use super::error::ContentError;
-use super::folders::Folders;
+use super::folder::ContentFolder;
 use super::run;
 use crate::budget::Permit;
 use crate::schema::FileId;
-use crate::schema::file::{Digest, Location};
+use crate::schema::file::{ContentLocation, Digest};
 
 /// A file in `new/`. It is removed when its last holder is gone, unless it was kept.
 ///
@@ -24,45 +24,46 @@ use crate::schema::file::{Digest, Location};
 pub struct NewFile {
     /// Open for writing.
     pub file: Arc<dyn DiskFile>,
-    pub folders: Arc<Folders>,
-    name: Mutex<Named>,
+    /// The folder that holds it.
+    pub folder: Arc<ContentFolder>,
+    name: Mutex<StagedName>,
 }
 
 #[derive(Clone, Copy)]
-struct Named {
+struct StagedName {
     id: FileId,
     kept: bool,
 }
 
 impl NewFile {
     /// Part of a job.
-    pub async fn create(folders: Arc<Folders>) -> io::Result<Self> {
+    pub async fn create(folder: Arc<ContentFolder>) -> io::Result<Self> {
         let id = FileId::random();
-        let file = folders.create(id).await?;
-        Ok(Self { file, folders, name: Mutex::new(Named { id, kept: false }) })
+        let file = folder.create(id).await?;
+        Ok(Self { file, folder, name: Mutex::new(StagedName { id, kept: false }) })
     }
 
     /// Part of a job, which holds the file: nothing else looks at its name meanwhile.
     async fn rename(&self, id: FileId) -> Result<(), ContentError> {
         let before = self.name().id;
-        self.folders.disk.rename(&self.folders.staged(before), &self.folders.staged(id)).await?;
+        self.folder.disk.rename(&self.folder.staged_path(before), &self.folder.staged_path(id)).await?;
         self.name().id = id;
-        self.folders.sync_new().await
+        self.folder.sync_new().await
     }
 
-    fn name(&self) -> MutexGuard<'_, Named> {
+    fn name(&self) -> MutexGuard<'_, StagedName> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        let Named { id, kept } = *self.name();
+        let StagedName { id, kept } = *self.name();
         if kept {
             return;
         }
-        let disk = self.folders.disk.clone();
-        let doomed = Doomed { path: self.folders.staged(id), disk: disk.clone(), _file: self.file.clone() };
+        let disk = self.folder.disk.clone();
+        let doomed = RemoveOnDrop { path: self.folder.staged_path(id), disk: disk.clone(), _file: self.file.clone() };
         // Freeing a large file takes a while. A runtime that is shutting down drops the job, and so the file.
         if Handle::try_current().is_ok() {
             disk.start(doomed.remove());
@@ -71,31 +72,31 @@ impl Drop for NewFile {
 }
 
 /// A path that is removed, on drop if not before, and the file open there, which is closed after that.
-struct Doomed {
+struct RemoveOnDrop {
     path: PathBuf,
     disk: Arc<dyn Disk>,
     _file: Arc<dyn DiskFile>,
 }
 
-impl Doomed {
+impl RemoveOnDrop {
     /// A job.
     async fn remove(mut self) {
         let path = std::mem::take(&mut self.path);
-        told(&path, self.disk.remove(&path).await);
+        log_failed_removal(&path, self.disk.remove(&path).await);
     }
 }
 
-impl Drop for Doomed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty()
             && let Some(removed) = self.disk.remove(&self.path).now_or_never()
         {
-            told(&self.path, removed);
+            log_failed_removal(&self.path, removed);
         }
     }
 }
 
-fn told(path: &Path, removed: io::Result<()>) {
+fn log_failed_removal(path: &Path, removed: io::Result<()>) {
     if let Err(error) = removed {
         tracing::warn!(path = %path.display(), %error, "an unfinished upload could not be removed");
     }
@@ -103,79 +104,81 @@ fn told(path: &Path, removed: io::Result<()>) {
 
 /// The content of an upload, durable where it lies outside the tables, and linked by nothing yet.
 ///
-/// A file of its own is removed when this is dropped, unless it is [held](Self::hold).
-pub struct Staged {
+/// A file of its own is removed when this is dropped, unless it is [held](Self::keep).
+pub struct StagedContent {
     /// Bytes.
     pub size: u64,
+    /// The SHA-256 of the content.
     pub digest: Digest,
-    pub(super) held: Held,
+    pub(super) data: StagedData,
 }
 
-pub(super) enum Held {
+pub(super) enum StagedData {
     /// The cell's value.
     Inline(FileId, Bytes),
     Large(Arc<NewFile>),
 }
 
-impl Staged {
-    pub fn location(&self) -> Location {
-        match &self.held {
-            Held::Inline(..) => Location::Inline,
-            Held::Large(_) => Location::Large,
+impl StagedContent {
+    /// Where the content lies.
+    pub fn location(&self) -> ContentLocation {
+        match &self.data {
+            StagedData::Inline(..) => ContentLocation::Inline,
+            StagedData::Large(_) => ContentLocation::Large,
         }
     }
 
     /// The value of the file row's content cell, unless the content is a file of its own.
     pub fn inline(&self) -> Option<Bytes> {
-        match &self.held {
-            Held::Inline(_, cell) => Some(cell.clone()),
-            Held::Large(_) => None,
+        match &self.data {
+            StagedData::Inline(_, cell) => Some(cell.clone()),
+            StagedData::Large(_) => None,
         }
     }
 
     /// The same content, with the permit for the memory that it has: kept until the write that links it is done.
-    pub fn paid(mut self, mut permit: Permit) -> Self {
-        if let Held::Inline(_, cell) = &mut self.held {
+    pub fn with_permit(mut self, mut permit: Permit) -> Self {
+        if let StagedData::Inline(_, cell) = &mut self.data {
             permit.shrink(cell.len());
-            *cell = permit.hold(mem::take(cell));
+            *cell = permit.attach(mem::take(cell));
         }
         self
     }
 
     /// The id under which it is staged: random, or given by [`rename`](Self::rename).
     pub fn id(&self) -> FileId {
-        match &self.held {
-            Held::Inline(id, _) => *id,
-            Held::Large(file) => file.name().id,
+        match &self.data {
+            StagedData::Inline(id, _) => *id,
+            StagedData::Large(file) => file.name().id,
         }
     }
 
     /// Stages it under another id, which must be fresh; durable when it returns.
     pub async fn rename(&mut self, id: FileId) -> Result<(), ContentError> {
-        match &mut self.held {
-            Held::Inline(old, _) => {
+        match &mut self.data {
+            StagedData::Inline(old, _) => {
                 *old = id;
                 Ok(())
             }
-            Held::Large(file) => {
-                let (file, disk) = (file.clone(), file.folders.disk.clone());
+            StagedData::Large(file) => {
+                let (file, disk) = (file.clone(), file.folder.disk.clone());
                 run(&*disk, async move { file.rename(id).await }).await
             }
         }
     }
 
     /// A write that links the file is on its way, or was done: whatever happens to this process, the file stays.
-    pub fn hold(&self) {
+    pub fn keep(&self) {
         self.set_kept(true);
     }
 
     /// No write links the file, for certain: it is removed when this is dropped.
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         self.set_kept(false);
     }
 
     fn set_kept(&self, kept: bool) {
-        if let Held::Large(file) = &self.held {
+        if let StagedData::Large(file) = &self.data {
             file.name().kept = kept;
         }
     }

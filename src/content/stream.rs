@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::error::ContentError;
 use super::format::BLOCK;
-use super::reader::Large;
+use super::reader::ContentFile;
 use crate::budget::{Budget, Permit};
 
 /// Bytes read at once; every read but the first starts at a multiple of it.
@@ -24,7 +24,7 @@ const AHEAD: usize = 3;
 
 /// Bytes `[from, to)` of the data; see [`Body::stream_within`](super::Body::stream_within).
 pub fn range(
-    file: Large,
+    file: ContentFile,
     memory: Budget,
     from: u64,
     to: u64,
@@ -32,7 +32,7 @@ pub fn range(
     let to = to.min(file.size());
     let ahead = VecDeque::with_capacity(AHEAD);
     let pool = Arc::new(Pool { free: Mutex::default(), returned: Notify::new(), memory });
-    let reading = Reading { file, left: from..to, ahead, pool };
+    let reading = RangeReader { file, left: from..to, ahead, pool };
     stream::unfold(Ok(reading), |state: Next| async {
         match state {
             Ok(reading) => reading.next().await,
@@ -43,11 +43,11 @@ pub fn range(
 }
 
 /// What follows a chunk: more of them, or an error that is still to be given, or nothing.
-type Next = Result<Reading, Option<ContentError>>;
+type Next = Result<RangeReader, Option<ContentError>>;
 
 /// A range of which some is given.
-struct Reading {
-    file: Large,
+struct RangeReader {
+    file: ContentFile,
     /// Of which no read was begun.
     left: Range<u64>,
     /// Reads under way, in order.
@@ -61,7 +61,7 @@ struct Piece {
     end: Option<ContentError>,
 }
 
-impl Reading {
+impl RangeReader {
     async fn next(mut self) -> Option<(Result<Bytes, ContentError>, Next)> {
         if self.ahead.is_empty() && !self.left.is_empty() {
             let buffer = self.pool.wait().await;
@@ -96,14 +96,14 @@ impl Reading {
         let end = self.left.end.min((self.left.start / PIECE + 1) * PIECE);
         let piece = self.left.start..end;
         self.left.start = end;
-        let (file, lent) = (self.file.clone(), Lent { buffer, pool: self.pool.clone() });
+        let (file, lent) = (self.file.clone(), PooledBuffer { buffer, pool: self.pool.clone() });
         let disk = self.file.0.disk.clone();
         self.ahead.push_back(disk.start(async move { read(&file, lent, piece).await }));
     }
 }
 
 /// Reads all blocks in which the piece lies, and gives what is good of the piece. A job.
-async fn read(file: &Large, mut lent: Lent, piece: Range<u64>) -> Piece {
+async fn read(file: &ContentFile, mut lent: PooledBuffer, piece: Range<u64>) -> Piece {
     let start = piece.start - piece.start % BLOCK as u64;
     let end = piece.end.next_multiple_of(BLOCK as u64).min(file.size());
     lent.buffer.bytes.resize((end - start) as usize, 0);
@@ -133,7 +133,7 @@ struct Pool {
 }
 
 /// A buffer that returns to its pool when the last chunk of it is gone.
-struct Lent {
+struct PooledBuffer {
     buffer: Buffer,
     pool: Arc<Pool>,
 }
@@ -164,13 +164,13 @@ impl Pool {
     }
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.buffer.bytes
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let permit = mem::take(&mut self.buffer.permit);
         let bytes = mem::take(&mut self.buffer.bytes);
@@ -200,7 +200,7 @@ mod tests {
         let mut upload = content.upload();
         upload.write(data.clone()).await.unwrap();
         let staged = upload.finish().await.unwrap();
-        let file = content.open_large(staged.id(), staged.size).await.unwrap();
+        let file = content.open_file(staged.id(), staged.size).await.unwrap();
 
         let held: Vec<_> = range(file.clone(), Budget::unlimited(), 1, u64::MAX).map(Result::unwrap).collect().await;
         assert!(held.concat() == data[1..]);

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use tempfile::TempDir;
 
-use super::disk::{Call, DiskFile, Listed, Space};
+use super::disk::{DiskFile, DiskFuture, FileSystemSpace, FolderEntry};
 use super::format::{BLOCK, TRAILER};
 use super::*;
-use crate::schema::file::{Digest, Location};
+use crate::schema::file::{ContentLocation, Digest};
 use crate::schema::{FileId, ValueError};
 
 const MIB: usize = 1 << 20;
@@ -38,7 +38,7 @@ async fn open() -> (TempDir, Content) {
 }
 
 /// Uploads in chunks of this many bytes.
-async fn upload(content: &Content, data: &Bytes, chunk: usize) -> Staged {
+async fn upload(content: &Content, data: &Bytes, chunk: usize) -> StagedContent {
     let mut upload = content.upload();
     for chunk in data.chunks(chunk) {
         upload.write(data.slice_ref(chunk)).await.unwrap();
@@ -50,15 +50,15 @@ async fn upload(content: &Content, data: &Bytes, chunk: usize) -> Staged {
 async fn stored(content: &Content, data: &Bytes) -> FileId {
     let staged = upload(content, data, 300_000).await;
     let id = staged.id();
-    assert_eq!(staged.location(), Location::Large);
-    staged.hold();
+    assert_eq!(staged.location(), ContentLocation::Large);
+    staged.keep();
     id
 }
 
-async fn body(content: &Content, staged: &Staged) -> Body {
+async fn body(content: &Content, staged: &StagedContent) -> Body {
     match staged.inline() {
         Some(cell) => Body::inline(cell).unwrap(),
-        None => Body::Large(content.open_large(staged.id(), staged.size).await.unwrap()),
+        None => Body::Large(content.open_file(staged.id(), staged.size).await.unwrap()),
     }
 }
 
@@ -83,7 +83,7 @@ async fn read(body: Body, from: usize, to: usize) -> (Vec<u8>, Option<ContentErr
 
 /// As [`read`], of a content file as a whole; the error may be one of opening it.
 async fn read_file(content: &Content, id: FileId, size: usize) -> (Vec<u8>, Option<ContentError>) {
-    match content.open_large(id, size as u64).await {
+    match content.open_file(id, size as u64).await {
         Ok(file) => read(Body::Large(file), 0, size).await,
         Err(e) => (Vec::new(), Some(e)),
     }
@@ -137,7 +137,7 @@ async fn what_goes_in_comes_out_at_every_edge() {
             assert_eq!(staged.size, size as u64);
             assert_eq!(staged.digest, format::digest(&data), "{size} in {chunk}");
             let large = size > INLINE;
-            assert_eq!(staged.location(), if large { Location::Large } else { Location::Inline });
+            assert_eq!(staged.location(), if large { ContentLocation::Large } else { ContentLocation::Inline });
             assert_eq!(staged.inline().is_some(), !large);
             let body = body(&content, &staged).await;
             assert_eq!((body.len(), body.is_empty()), (size as u64, size == 0));
@@ -201,7 +201,7 @@ async fn the_file_is_data_then_table_then_trailer() {
     let data = noise(MIB + BLOCK + 7);
     let id = stored(&content, &data).await;
     let file = fs::read(staged_path(&dir, id)).unwrap();
-    let mut sums = format::Sums::new();
+    let mut sums = format::BlockChecksums::new();
     sums.add(&data);
     assert!(file == [&data[..], &sums.done().2].concat());
     assert_eq!(staged_path(&dir, id).metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -244,7 +244,7 @@ async fn a_damaged_block_comes_after_all_good_ones_and_spares_other_ranges() {
         assert!(is_damaged(&error, id) && bytes == data[..block * BLOCK], "block {block}: {error:?}");
         assert!(error.unwrap().to_string().contains(&format!("block {block} ")));
 
-        let file = Body::Large(content.open_large(id, data.len() as u64).await.unwrap());
+        let file = Body::Large(content.open_file(id, data.len() as u64).await.unwrap());
         let from = (block + 1) * BLOCK;
         let (after, error) = read(file.clone(), from, data.len()).await;
         assert!(error.is_none() && after == data.get(from..).unwrap_or_default());
@@ -299,7 +299,7 @@ async fn a_file_that_is_cut_off_while_it_is_read_gives_no_wrong_byte() {
     let (dir, content) = open().await;
     let data = noise(4 * MIB);
     let id = stored(&content, &data).await;
-    let body = Body::Large(content.open_large(id, data.len() as u64).await.unwrap());
+    let body = Body::Large(content.open_file(id, data.len() as u64).await.unwrap());
     let file = OpenOptions::new().write(true).open(staged_path(&dir, id)).unwrap();
     file.set_len((2 * MIB + BLOCK + 10) as u64).unwrap();
     let (bytes, error) = read(body, 5, data.len()).await;
@@ -314,16 +314,16 @@ async fn it_is_found_wherever_it_lies() {
     let size = data.len();
     let id = stored(&content, &data).await;
     assert_eq!(read_file(&content, id, size).await.0, data);
-    content.settle(id).await.unwrap();
+    content.promote(id).await.unwrap();
     assert_eq!(names(&dir.path().join("new")), [""; 0]);
     assert!(settled_path(&dir, id).is_file());
     assert_eq!(read_file(&content, id, size).await.0, data);
-    content.settle(id).await.unwrap();
+    content.promote(id).await.unwrap();
     assert_eq!(read_file(&content, id, size).await.0, data);
     content.remove(&[id]).await.unwrap();
-    let gone = content.open_large(id, size as u64).await;
+    let gone = content.open_file(id, size as u64).await;
     assert!(matches!(gone, Err(ContentError::Gone(of)) if of == id));
-    content.settle(id).await.unwrap();
+    content.promote(id).await.unwrap();
 }
 
 #[tokio::test]
@@ -333,12 +333,12 @@ async fn readers_find_it_while_it_is_being_settled() {
     for _ in 0..50 {
         let id = stored(&content, &data).await;
         let settler = content.clone();
-        let settling = tokio::spawn(async move { settler.settle(id).await });
+        let settling = tokio::spawn(async move { settler.promote(id).await });
         while !settling.is_finished() {
-            content.open_large(id, data.len() as u64).await.unwrap();
+            content.open_file(id, data.len() as u64).await.unwrap();
         }
         settling.await.unwrap().unwrap();
-        content.open_large(id, data.len() as u64).await.unwrap();
+        content.open_file(id, data.len() as u64).await.unwrap();
     }
 }
 
@@ -347,7 +347,7 @@ async fn a_reader_reads_on_when_the_file_is_removed() {
     let (dir, content) = open().await;
     let data = noise(6 * MIB + 1);
     let id = stored(&content, &data).await;
-    let file = content.open_large(id, data.len() as u64).await.unwrap();
+    let file = content.open_file(id, data.len() as u64).await.unwrap();
     let mut stream = Box::pin(Body::Large(file).stream(0, u64::MAX));
     let mut bytes = stream.next().await.unwrap().unwrap().to_vec();
     content.remove(&[id]).await.unwrap();
@@ -366,7 +366,7 @@ async fn removing_is_for_both_places_and_can_be_repeated() {
     for i in 0..6 {
         let id = stored(&content, &data).await;
         if i % 2 == 0 {
-            content.settle(id).await.unwrap();
+            content.promote(id).await.unwrap();
         }
         ids.push(id);
     }
@@ -385,7 +385,7 @@ async fn opening_lists_what_was_not_settled() {
     let (dir, content) = open().await;
     let data = noise(INLINE + 1);
     let (a, b) = (stored(&content, &data).await, stored(&content, &data).await);
-    content.settle(a).await.unwrap();
+    content.promote(a).await.unwrap();
     let new = dir.path().join("new");
     let other = FileId::random().to_string();
     fs::write(new.join("notes.txt"), "").unwrap();
@@ -436,59 +436,59 @@ async fn what_is_dropped_leaves_nothing_and_what_is_kept_stays() {
 
 /// A disk that says that nothing is free.
 #[derive(Debug)]
-struct Full(Local);
+struct Full(LocalDisk);
 
 impl Disk for Full {
-    fn blocks(&self) -> bool {
-        self.0.blocks()
+    fn is_blocking(&self) -> bool {
+        self.0.is_blocking()
     }
 
-    fn make_folder<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+    fn make_folder<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         self.0.make_folder(path)
     }
 
-    fn list<'a>(&'a self, folder: &'a Path) -> Call<'a, Vec<Listed>> {
+    fn list<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, Vec<FolderEntry>> {
         self.0.list(folder)
     }
 
-    fn sync_folder<'a>(&'a self, folder: &'a Path) -> Call<'a, ()> {
+    fn sync_folder<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, ()> {
         self.0.sync_folder(folder)
     }
 
-    fn create<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+    fn create<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         self.0.create(path)
     }
 
-    fn open<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+    fn open<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         self.0.open(path)
     }
 
-    fn exists<'a>(&'a self, path: &'a Path) -> Call<'a, bool> {
+    fn exists<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, bool> {
         self.0.exists(path)
     }
 
-    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> Call<'a, ()> {
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> DiskFuture<'a, ()> {
         self.0.rename(from, to)
     }
 
-    fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+    fn remove<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         self.0.remove(path)
     }
 
-    fn space<'a>(&'a self, _: &'a Path) -> Call<'a, Space> {
-        Box::pin(std::future::ready(Ok(Space { free: 0, total: 1 << 40, inodes: None })))
+    fn space<'a>(&'a self, _: &'a Path) -> DiskFuture<'a, FileSystemSpace> {
+        Box::pin(std::future::ready(Ok(FileSystemSpace { free: 0, total: 1 << 40, inodes: None })))
     }
 }
 
 #[tokio::test]
 async fn what_becomes_a_cell_asks_for_no_room_and_a_file_does_whatever_was_said() {
     let dir = tempfile::tempdir().unwrap();
-    let (content, _) = Content::open_on(Arc::new(Full(Local)), dir.path()).await.unwrap();
+    let (content, _) = Content::open_on(Arc::new(Full(LocalDisk)), dir.path()).await.unwrap();
     for size in [0, 1, INLINE] {
         let mut small = content.upload();
         small.reserve(Some(size as u64)).await.unwrap();
         small.write(noise(size)).await.unwrap();
-        assert_eq!(small.finish().await.unwrap().location(), Location::Inline, "{size}");
+        assert_eq!(small.finish().await.unwrap().location(), ContentLocation::Inline, "{size}");
     }
     for said in [Some(INLINE as u64 + 1), None] {
         let refused = content.upload().reserve(said).await;
@@ -573,7 +573,7 @@ async fn a_body_pipes_into_an_upload() {
     let (_dir, content) = open().await;
     let data = noise(3 * MIB + 11);
     let id = stored(&content, &data).await;
-    let file = content.open_large(id, data.len() as u64).await.unwrap();
+    let file = content.open_file(id, data.len() as u64).await.unwrap();
     let mut source = Box::pin(Body::Large(file).stream(0, u64::MAX));
     let mut copy = content.upload();
     while let Some(chunk) = source.next().await {

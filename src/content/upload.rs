@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::ContentError;
-use super::folders::Folders;
+use super::folder::ContentFolder;
 use super::format;
-use super::room::{Promise, Room, check_inodes};
-use super::staged::{Held, Staged};
+use super::free_space::{FreeSpace, SpaceReservation, check_inodes};
+use super::staged::{StagedContent, StagedData};
 use super::writer::{BUFFER, Writer};
 use super::{INLINE, LARGEST, run};
 use crate::budget::{Budget, Permit};
@@ -25,10 +25,10 @@ const HASH_HERE: usize = 32 << 10;
 /// Dropping it leaves nothing behind. It is of no more use after an error, or after a
 /// [`write`](Self::write) that was cancelled.
 pub struct Upload {
-    folders: Arc<Folders>,
-    room: Arc<Room>,
+    folder: Arc<ContentFolder>,
+    free_space: Arc<FreeSpace>,
     /// What [`reserve`](Self::reserve) was given, until a file of its own takes it.
-    promise: Option<Promise>,
+    reservation: Option<SpaceReservation>,
     memory: Budget,
     /// Of the budget: the cell, or the first buffer of a file.
     permit: Option<Permit>,
@@ -43,13 +43,13 @@ enum State {
 }
 
 impl Upload {
-    pub(super) fn new(folders: Arc<Folders>, room: Arc<Room>, memory: Budget) -> Self {
+    pub(super) fn new(folder: Arc<ContentFolder>, free_space: Arc<FreeSpace>, memory: Budget) -> Self {
         let state = Some(State::Small(vec![DATA_VERSION]));
-        Self { folders, room, promise: None, memory, permit: None, state }
+        Self { folder, free_space, reservation: None, memory, permit: None, state }
     }
 
     /// Its buffers are not of the budget: the caller holds a permit for them.
-    pub fn prepaid(self) -> Self {
+    pub fn with_unlimited_memory(self) -> Self {
         Self { memory: Budget::unlimited(), ..self }
     }
 
@@ -62,11 +62,11 @@ impl Upload {
         // What becomes a cell takes no room here, and the store asks for its own: this may be a disk of its own, and full.
         // If more comes than was said, `write` asks for room before it makes a file.
         if cell.is_none() {
-            let space = self.folders.space().await;
+            let space = self.folder.space().await;
             if length.is_some() {
                 check_inodes(space)?;
             }
-            self.promise = Some(self.room.promise(length.unwrap_or(0), space)?);
+            self.reservation = Some(self.free_space.reserve(length.unwrap_or(0), space)?);
         }
         // All at once: uploads that each had a part of what they need would wait for each other.
         self.permit = Some(self.memory.take(cell.unwrap_or(BUFFER)).await);
@@ -81,14 +81,14 @@ impl Upload {
                 State::Small(cell)
             }
             State::Small(cell) => {
-                let space = self.folders.space().await;
+                let space = self.folder.space().await;
                 check_inodes(space)?;
-                let promise = match self.promise.take() {
+                let promise = match self.reservation.take() {
                     Some(promise) => promise,
-                    None => self.room.promise(0, space)?,
+                    None => self.free_space.reserve(0, space)?,
                 };
                 let memory = (self.memory.clone(), self.permit.take());
-                let writer = Writer::create(self.folders.clone(), promise, memory).await?;
+                let writer = Writer::create(self.folder.clone(), promise, memory).await?;
                 let writer = writer.write(Bytes::from(cell).slice(1..)).await?;
                 State::Large(Box::new(writer.write(bytes).await?))
             }
@@ -99,12 +99,12 @@ impl Upload {
     }
 
     /// Ends the content. A file of its own is durable, and so is its name, before this returns.
-    pub async fn finish(self) -> Result<Staged, ContentError> {
+    pub async fn finish(self) -> Result<StagedContent, ContentError> {
         match self.state.ok_or_else(given_up)? {
             State::Small(cell) => {
                 let cell = match self.permit {
                     // The store's queue of plans holds it too, until the write is done.
-                    Some(permit) => permit.hold(cell.into()),
+                    Some(permit) => permit.attach(cell.into()),
                     None => cell.into(),
                 };
                 let data = cell.slice(1..);
@@ -112,13 +112,13 @@ impl Upload {
                 let digest = if data.len() <= HASH_HERE {
                     format::digest(&data)
                 } else {
-                    run(&*self.folders.disk, async move { Ok(format::digest(&data)) }).await?
+                    run(&*self.folder.disk, async move { Ok(format::digest(&data)) }).await?
                 };
-                Ok(Staged { size, digest, held: Held::Inline(FileId::random(), cell) })
+                Ok(StagedContent { size, digest, data: StagedData::Inline(FileId::random(), cell) })
             }
             State::Large(writer) => {
                 let (new, size, digest) = writer.finish().await?;
-                Ok(Staged { size, digest, held: Held::Large(new) })
+                Ok(StagedContent { size, digest, data: StagedData::Large(new) })
             }
         }
     }

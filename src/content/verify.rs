@@ -40,12 +40,12 @@ impl Content {
     /// Saves the data of a content file as `folder/name`, durably, whatever is known of it. False if there is no
     /// such file. One that has no whole trailer is saved as it is.
     pub async fn save(&self, id: FileId, folder: &Path, name: &str) -> Result<bool, ContentError> {
-        let (folders, folder, name) = (self.folders.clone(), folder.to_owned(), name.to_owned());
+        let (content, folder, name) = (self.folder.clone(), folder.to_owned(), name.to_owned());
         let save = async move {
-            let Some((file, _)) = folders.open(id).await? else { return Ok(false) };
+            let Some((file, _)) = content.open(id).await? else { return Ok(false) };
             let len = file.size().await?;
             let len = format::data_len(len).unwrap_or(len);
-            let copy = create(&*folders.disk, &folder, &name).await?;
+            let copy = create(&*content.disk, &folder, &name).await?;
             let (mut buffer, mut at) = (vec![0; PIECE], 0);
             while at < len {
                 let wanted = usize::try_from(len - at).unwrap_or(PIECE).min(PIECE);
@@ -55,21 +55,21 @@ impl Content {
                 copy.write(read, at).await?;
                 at += read.len() as u64;
             }
-            sync(&*folders.disk, &folder, &*copy).await?;
+            sync(&*content.disk, &folder, &*copy).await?;
             Ok(true)
         };
-        run(&*self.folders.disk, save).await
+        run(&*self.folder.disk, save).await
     }
 
     /// Saves content that is no file of its own as `folder/name`, durably.
     pub async fn save_bytes(&self, bytes: Bytes, folder: &Path, name: &str) -> Result<(), ContentError> {
-        let (disk, folder, name) = (self.folders.disk.clone(), folder.to_owned(), name.to_owned());
+        let (disk, folder, name) = (self.folder.disk.clone(), folder.to_owned(), name.to_owned());
         let save = async move {
             let copy = create(&*disk, &folder, &name).await?;
             copy.write(&bytes, 0).await?;
             Ok(sync(&*disk, &folder, &*copy).await?)
         };
-        run(&*self.folders.disk, save).await
+        run(&*self.folder.disk, save).await
     }
 }
 

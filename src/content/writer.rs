@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::error::ContentError;
-use super::folders::Folders;
-use super::format::{BLOCK, Sums};
-use super::room::Promise;
+use super::folder::ContentFolder;
+use super::format::{BLOCK, BlockChecksums};
+use super::free_space::SpaceReservation;
 use super::staged::NewFile;
 use super::{LARGEST, run};
 use crate::budget::{Budget, Permit};
@@ -78,7 +78,7 @@ type Job = JoinHandle<Result<Buffer, ContentError>>;
 /// file of which some part was lost.
 pub struct Writer {
     new: Arc<NewFile>,
-    promise: Promise,
+    reservation: SpaceReservation,
     memory: Budget,
     filling: Buffer,
     /// Where in the file `filling` will stand.
@@ -86,31 +86,32 @@ pub struct Writer {
     /// Pieces on their way, at most [`JOBS`], the oldest first.
     jobs: VecDeque<Job>,
     /// The checksums of all pieces on their way, once the last of them is through with that.
-    sums: oneshot::Receiver<Sums>,
+    sums: oneshot::Receiver<BlockChecksums>,
 }
 
 impl Writer {
     /// `memory`: the budget of its buffers, and the permit for the first one.
     pub async fn create(
-        folders: Arc<Folders>,
-        promise: Promise,
+        folder: Arc<ContentFolder>,
+        reservation: SpaceReservation,
         memory: (Budget, Option<Permit>),
     ) -> Result<Self, ContentError> {
-        let disk = folders.disk.clone();
+        let disk = folder.disk.clone();
         let new = run(&*disk, async move {
-            folders.writable()?;
-            Ok(NewFile::create(folders).await?)
+            folder.writable()?;
+            Ok(NewFile::create(folder).await?)
         });
-        Ok(Self::over(new.await?, promise, memory))
+        Ok(Self::over(new.await?, reservation, memory))
     }
 
-    fn over(new: NewFile, promise: Promise, (memory, permit): (Budget, Option<Permit>)) -> Self {
+    fn over(new: NewFile, reservation: SpaceReservation, (memory, permit): (Budget, Option<Permit>)) -> Self {
         let (first, sums) = oneshot::channel();
-        let _ = first.send(Sums::new());
+        let _ = first.send(BlockChecksums::new());
         let filling = Buffer::new(permit);
-        Self { new: Arc::new(new), promise, memory, filling, at: 0, jobs: VecDeque::new(), sums }
+        Self { new: Arc::new(new), reservation, memory, filling, at: 0, jobs: VecDeque::new(), sums }
     }
 
+    /// Appends data; waits while too much is in flight.
     pub async fn write(mut self, mut data: Bytes) -> Result<Self, ContentError> {
         if self.at + self.filling.len as u64 + data.len() as u64 > LARGEST {
             return Err(ContentError::TooLarge);
@@ -121,14 +122,14 @@ impl Writer {
                 let wait = self.jobs.len() == JOBS || self.jobs.front().is_some_and(Job::is_finished);
                 let next = if wait { None } else { self.memory.try_take(BUFFER) };
                 match next {
-                    Some(permit) => self.send_off(Buffer::new(Some(permit))).await?,
+                    Some(permit) => self.submit(Buffer::new(Some(permit))).await?,
                     None if wait => {
                         let next = self.oldest().await?;
-                        self.send_off(next).await?;
+                        self.submit(next).await?;
                     }
                     // The budget has no other buffer: the first one is filled again once it is written.
                     None => {
-                        self.send_off(Buffer::none()).await?;
+                        self.submit(Buffer::none()).await?;
                         self.filling = self.oldest().await?;
                     }
                 }
@@ -146,25 +147,25 @@ impl Writer {
         Ok(Buffer { len: 0, ..buffer })
     }
 
-    /// Sends what is collected on its way and goes on with the next buffer.
+    /// Submits the collected piece to be written and goes on with the next buffer.
     ///
     /// Checksums are computed in the order of the pieces. While one piece is written, those of the next are.
-    async fn send_off(&mut self, next: Buffer) -> Result<(), ContentError> {
+    async fn submit(&mut self, next: Buffer) -> Result<(), ContentError> {
         // Asked for every piece: others may have taken what was promised.
-        let space = self.new.folders.space().await;
-        let on_the_way = self.promise.write(self.filling.len as u64, space)?;
+        let space = self.new.folder.space().await;
+        let in_flight = self.reservation.write(self.filling.len as u64, space)?;
         let piece = mem::replace(&mut self.filling, next);
         let (pass, sums) = oneshot::channel();
         let before = mem::replace(&mut self.sums, sums);
         let (new, at) = (self.new.clone(), self.at);
         self.at += piece.len as u64;
-        let disk = self.new.folders.disk.clone();
+        let disk = self.new.folder.disk.clone();
         self.jobs.push_back(disk.start(async move {
             let mut sums = before.await.map_err(io::Error::other)?;
             sums.add(piece.data());
             let _ = pass.send(sums);
             new.file.write_direct(piece.split().0, at).await?;
-            drop(on_the_way);
+            drop(in_flight);
             Ok(piece)
         }));
         Ok(())
@@ -173,12 +174,12 @@ impl Writer {
     /// Writes the rest, the table and the trailer. File and name are durable when it returns.
     pub async fn finish(mut self) -> Result<(Arc<NewFile>, u64, Digest), ContentError> {
         let rest = self.filling.split().1.to_vec();
-        self.send_off(Buffer::none()).await?;
+        self.submit(Buffer::none()).await?;
         while !self.jobs.is_empty() {
             self.oldest().await?;
         }
         let sums = self.sums.await.map_err(io::Error::other)?;
-        let (new, disk) = (self.new.clone(), self.new.folders.disk.clone());
+        let (new, disk) = (self.new.clone(), self.new.folder.disk.clone());
         let finish = async move {
             let (size, digest, end) = sums.done();
             let at = size - rest.len() as u64;
@@ -186,8 +187,8 @@ impl Writer {
             new.file.write(&[rest, end].concat(), at).await?;
             // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
             // without the bytes, the bytes alone without the name.
-            new.folders.synced_file(new.file.sync().await)?;
-            new.folders.sync_new().await?;
+            new.folder.synced_file(new.file.sync().await)?;
+            new.folder.sync_new().await?;
             Ok((new, size, digest))
         };
         run(&*disk, finish).await
@@ -198,24 +199,24 @@ impl Writer {
 mod tests {
     use std::fs::{self, OpenOptions};
 
-    use super::super::disk::Local;
-    use super::super::room::{RESERVE, Room};
+    use super::super::disk::LocalDisk;
+    use super::super::free_space::{FreeSpace, RESERVE};
     use super::*;
 
-    fn promise() -> Promise {
-        Room::new(RESERVE).promise(0, None).unwrap()
+    fn promise() -> SpaceReservation {
+        FreeSpace::new(RESERVE).reserve(0, None).unwrap()
     }
 
     #[tokio::test]
     async fn a_full_disk_ends_the_upload_and_its_file() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
+        let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
         let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
         // In mid-stream, and in the bytes at the end.
         for len in [3 * PIECE, 1000] {
-            let mut new = NewFile::create(folders.clone()).await.unwrap();
+            let mut new = NewFile::create(folder.clone()).await.unwrap();
             new.file = Arc::new(full());
-            assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 1);
+            assert_eq!(fs::read_dir(folder.new_dir()).unwrap().count(), 1);
             let failed =
                 match Writer::over(new, promise(), (Budget::unlimited(), None)).write(vec![1; len].into()).await {
                     Ok(writer) => writer.finish().await.err(),
@@ -223,20 +224,20 @@ mod tests {
                 };
             assert!(matches!(failed, Some(ContentError::Full(_))), "{failed:?}");
             for _ in 0..1000 {
-                if fs::read_dir(folders.new_dir()).unwrap().count() == 0 {
+                if fs::read_dir(folder.new_dir()).unwrap().count() == 0 {
                     break;
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
-            assert_eq!(fs::read_dir(folders.new_dir()).unwrap().count(), 0);
+            assert_eq!(fs::read_dir(folder.new_dir()).unwrap().count(), 0);
         }
     }
 
     #[tokio::test]
     async fn a_piece_that_was_not_written_is_not_forgotten() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
-        let mut new = NewFile::create(folders).await.unwrap();
+        let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
+        let mut new = NewFile::create(folder).await.unwrap();
         new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let mut writer =
             Writer::over(new, promise(), (Budget::unlimited(), None)).write(vec![1; PIECE].into()).await.unwrap();
@@ -246,11 +247,11 @@ mod tests {
     #[tokio::test]
     async fn one_buffer_is_enough() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
+        let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
         let memory = Budget::new(2 * PIECE);
         let permit = memory.take(BUFFER).await;
         assert!(memory.try_take(BUFFER).is_none());
-        let mut writer = Writer::create(folders, promise(), (memory.clone(), Some(permit))).await.unwrap();
+        let mut writer = Writer::create(folder, promise(), (memory.clone(), Some(permit))).await.unwrap();
         let data: Bytes = (0..5 * PIECE as u32 / 4 + 9).flat_map(u32::to_le_bytes).collect();
         for piece in data.chunks(300_001) {
             writer = writer.write(data.slice_ref(piece)).await.unwrap();
@@ -265,8 +266,8 @@ mod tests {
     #[tokio::test]
     async fn there_is_a_largest_file() {
         let dir = tempfile::tempdir().unwrap();
-        let folders = Arc::new(Folders::make(Arc::new(Local), dir.path()).await.unwrap());
-        let mut writer = Writer::create(folders, promise(), (Budget::unlimited(), None)).await.unwrap();
+        let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
+        let mut writer = Writer::create(folder, promise(), (Budget::unlimited(), None)).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
         assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));

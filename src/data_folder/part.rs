@@ -1,36 +1,37 @@
-//! Whether a folder is one of a drive: the data folder, its `db/` or its `content/`, or a backup.
+//! Which part of a drive a folder is: the data folder, its `db/`, its `content/`, or a backup.
 //!
-//! An import of one would put the drive into itself, more of it with each run. An export into one would put old files
-//! over those that a server works with, and what was acknowledged since would be lost. So neither enters one.
+//! An import of one would put the drive into itself, more of it with each run. An export into one would replace files
+//! that a server works with by old ones: what was acknowledged since would be lost. So neither enters one.
 //!
-//! It is known by what is in it, as its name is anybody's choice, and always by two things: a drive may hold a file
+//! A folder is recognized by what is in it, since its name may be any, and always by two things: a drive may hold a file
 //! `store-id`, or a folder `db`, like any other.
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::{Folder, Found, Kind};
+use super::names;
+use crate::local_fs::{FsEntry, FsKind, OpenFolder};
 
-/// Files of `db/`, of a copy of it too. One that was never served has neither id nor lock, one whose first start was
-/// broken off has nothing else.
-const TABLES: [&str; 4] = ["CURRENT", "tables.json", "store-id", "in-use"];
-/// How the folder in `content/` is called that is its id.
-const IDS: [&str; 2] = ["store-", "making-"];
+/// Files of `db/`, and of a copy of it. A `db/` that was never served has neither id nor lock; one whose first start was
+/// interrupted has nothing else.
+const DB_FILES: [&str; 4] = [names::CURRENT, names::TABLES, names::STORE_ID, names::LOCK];
+/// Prefixes of the folder in `content/` whose name is the id of the store.
+const ID_FOLDERS: [&str; 2] = [names::ID_FOLDER, names::NEW_ID_FOLDER];
 
-/// What of a drive a folder is.
+/// A folder that belongs to a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum DrivePart {
     Data,
     Backup,
     Tables,
     Content,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for DrivePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Data => "the data folder of a drive",
@@ -41,123 +42,119 @@ impl fmt::Display for Part {
     }
 }
 
-/// What stands in a folder under the name of `db/` or `content/`.
+/// How sure it is that an entry named `db` or `content` is that part of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum Evidence {
     Missing,
     /// A folder, or a link to one.
-    There,
-    /// A folder that has the marks of that side.
-    Known,
+    Present,
+    /// A folder that holds the files of that part.
+    Recognized,
 }
 
-impl Folder {
-    /// What of a drive this folder is, if it is anything of one. Nothing is opened through a link.
-    pub fn of_drive(&self) -> io::Result<Option<Part>> {
-        if self.is_tables()? {
-            Ok(Some(Part::Tables))
-        } else if self.is_content()? {
-            Ok(Some(Part::Content))
-        } else {
-            self.of_data()
+/// Which part of a drive this folder is; none if it is no part of any. Follows no symbolic link.
+pub fn identify(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
+    if is_tables(folder)? {
+        Ok(Some(DrivePart::Tables))
+    } else if is_content(folder)? {
+        Ok(Some(DrivePart::Content))
+    } else {
+        identify_data_folder(folder)
+    }
+}
+
+/// Which part of a drive this folder is, or else the nearest folder above it that is one.
+pub fn enclosing(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
+    let (mut part, mut parent) = (identify(folder)?, folder.parent()?);
+    while part.is_none()
+        && let Some(folder) = parent
+    {
+        part = identify(&folder)?;
+        parent = folder.parent()?;
+    }
+    Ok(part)
+}
+
+/// As [`enclosing`], for a path that need not exist yet: begins at its nearest ancestor that does.
+pub fn enclosing_path(path: &Path) -> io::Result<Option<DrivePart>> {
+    for ancestor in std::path::absolute(path)?.ancestors() {
+        match OpenFolder::open(ancestor) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return enclosing(&opened?),
         }
     }
+    Ok(None)
+}
 
-    /// What of a drive this folder is, or else the nearest one above it that is anything of one.
-    pub fn within_drive(&self) -> io::Result<Option<Part>> {
-        let (mut part, mut above) = (self.of_drive()?, self.above()?);
-        while part.is_none()
-            && let Some(folder) = above
-        {
-            part = folder.of_drive()?;
-            above = folder.above()?;
-        }
-        Ok(part)
+/// Whether this is a data folder or a backup. Two of three signs are enough, since any part may be elsewhere (as a link),
+/// not mounted, or of a version that marked none. The signs: a mark in the folder itself, both `db` and `content`, and
+/// one of the two with its own files in it.
+fn identify_data_folder(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
+    // A restore fills `db` under its second name.
+    let db = evidence(folder, names::DB, is_tables)?.max(evidence(folder, names::RESTORED_DB, is_tables)?);
+    let content = evidence(folder, names::CONTENT, is_content)?;
+    if db.max(content) == Evidence::Missing {
+        return Ok(None);
     }
+    let (has_both, is_recognized) = (db.min(content) > Evidence::Missing, db.max(content) == Evidence::Recognized);
+    let is_marked = has_file(folder, names::STORE_ID)? || has_file(folder, names::RESTORING)?;
+    // Other programs use this name too: the file alone, or with two folders of these names, is not enough.
+    let is_backup = has_file(folder, names::MANIFEST)?;
+    let is_one = (has_both && is_marked) || (is_recognized && (has_both || is_marked || is_backup));
+    Ok(is_one.then_some(if is_backup && !is_marked { DrivePart::Backup } else { DrivePart::Data }))
+}
 
-    /// The folder that holds this one; none if this is the root.
-    fn above(&self) -> io::Result<Option<Self>> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = match openat(&self.0, "..", flags | OFlags::RDONLY, Mode::empty()) {
-            // It is another user's, who lets others pass: single names in it can be looked at.
-            Err(Errno::ACCESS) => openat(&self.0, "..", flags | OFlags::PATH, Mode::empty()),
-            opened => opened,
+fn is_tables(folder: &OpenFolder) -> io::Result<bool> {
+    let mut found = 0;
+    for name in DB_FILES {
+        found += usize::from(has_file(folder, name)?);
+    }
+    Ok(found >= 2)
+}
+
+/// A server creates `new/` before it stores the first file: without it there is nothing to lose. To look for it first
+/// also avoids listing nearly every other folder here.
+fn is_content(folder: &OpenFolder) -> io::Result<bool> {
+    if !matches!(lookup(folder, names::STAGING)?, Some(FsEntry::Folder)) {
+        return Ok(false);
+    }
+    for entry in folder.entries()? {
+        let (name, kind) = match entry {
+            // An ancestor of the target that this user may search but not list.
+            Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => return Ok(false),
+            entry => entry?,
         };
-        let above = opened?;
-        let (here, there) = (fstat(&self.0)?, fstat(&above)?);
-        let is_root = (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino);
-        Ok((!is_root).then_some(Self(above)))
-    }
-
-    /// The data folder itself, or a backup. Two of three are enough, since any part may lie elsewhere (as a link), not
-    /// be mounted, or be of a version that marked none: a mark of its own, both sides, a side with its own marks.
-    fn of_data(&self) -> io::Result<Option<Part>> {
-        // Under the second name while it is restored.
-        let db = self.side("db", Self::is_tables)?.max(self.side("db.restoring", Self::is_tables)?);
-        let content = self.side("content", Self::is_content)?;
-        if db.max(content) == Side::Missing {
-            return Ok(None);
-        }
-        let (has_both, is_known) = (db.min(content) > Side::Missing, db.max(content) == Side::Known);
-        let is_marked = self.has_file("store-id")? || self.has_file("restoring")?;
-        // Others have a file of this name too, and even with these folders: it alone is not enough.
-        let is_backup = self.has_file("backup.json")?;
-        let is_one = (has_both && is_marked) || (is_known && (has_both || is_marked || is_backup));
-        Ok(is_one.then_some(if is_backup && !is_marked { Part::Backup } else { Part::Data }))
-    }
-
-    fn is_tables(&self) -> io::Result<bool> {
-        let mut found = 0;
-        for name in TABLES {
-            found += usize::from(self.has_file(name)?);
-        }
-        Ok(found >= 2)
-    }
-
-    /// A server makes `new/` before the first file comes: without it there is nothing to lose. It also spares nearly all
-    /// other folders from being listed here.
-    fn is_content(&self) -> io::Result<bool> {
-        if !matches!(self.standing("new")?, Some(Found::Folder)) {
-            return Ok(false);
-        }
-        for entry in self.names()? {
-            let (name, told) = match entry {
-                // One above the target, that can be passed and not listed.
-                Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => return Ok(false),
-                entry => entry?,
-            };
-            let mut ids = IDS.iter().filter_map(|start| name.to_str()?.strip_prefix(start));
-            if ids.any(|id| Uuid::parse_str(id).is_ok()) && self.kind(&name, told)? == Some(Kind::Folder) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn side(&self, name: &str, is_known: fn(&Self) -> io::Result<bool>) -> io::Result<Side> {
-        match self.standing(name)? {
-            None | Some(Found::File(_)) => Ok(Side::Missing),
-            Some(Found::Other(_)) => Ok(Side::There),
-            Some(Found::Folder) => match self.folder(name.as_ref()) {
-                Ok(folder) => Ok(if is_known(&folder)? { Side::Known } else { Side::There }),
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Side::There),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Side::Missing),
-                Err(error) => Err(error),
-            },
+        let mut ids = ID_FOLDERS.iter().filter_map(|prefix| name.to_str()?.strip_prefix(prefix));
+        if ids.any(|id| Uuid::parse_str(id).is_ok()) && folder.kind(&name, kind)? == Some(FsKind::Folder) {
+            return Ok(true);
         }
     }
+    Ok(false)
+}
 
-    fn has_file(&self, name: &str) -> io::Result<bool> {
-        Ok(matches!(self.standing(name)?, Some(Found::File(_))))
+fn evidence(folder: &OpenFolder, name: &str, recognizes: fn(&OpenFolder) -> io::Result<bool>) -> io::Result<Evidence> {
+    match lookup(folder, name)? {
+        None | Some(FsEntry::File(_)) => Ok(Evidence::Missing),
+        Some(FsEntry::Other(_)) => Ok(Evidence::Present),
+        Some(FsEntry::Folder) => match folder.open_folder(name.as_ref()) {
+            Ok(inner) => Ok(if recognizes(&inner)? { Evidence::Recognized } else { Evidence::Present }),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Evidence::Present),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Evidence::Missing),
+            Err(error) => Err(error),
+        },
     }
+}
 
-    /// As [`find`](Self::find). Where this process may look at no name, it can neither read nor write anything: for it
-    /// nothing is there.
-    fn standing(&self, name: &str) -> io::Result<Option<Found>> {
-        match self.find(name.as_ref()) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
-            found => found,
-        }
+fn has_file(folder: &OpenFolder, name: &str) -> io::Result<bool> {
+    Ok(matches!(lookup(folder, name)?, Some(FsEntry::File(_))))
+}
+
+/// As [`OpenFolder::lookup`]. In a folder that this process may not search it can neither read nor write: there, every
+/// name counts as missing.
+fn lookup(folder: &OpenFolder, name: &str) -> io::Result<Option<FsEntry>> {
+    match folder.lookup(name.as_ref()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        found => found,
     }
 }
 
@@ -187,8 +184,8 @@ mod tests {
         dir
     }
 
-    fn of(path: &Path) -> Option<Part> {
-        Folder::open(path).unwrap().of_drive().unwrap()
+    fn of(path: &Path) -> Option<DrivePart> {
+        identify(&OpenFolder::open(path).unwrap()).unwrap()
     }
 
     #[test]
@@ -209,15 +206,15 @@ mod tests {
             ("being restored", &["restoring", "content/new/"], &["db.restoring/restoring"]),
         ] {
             let dir = with(&[more, db].concat());
-            assert_eq!(of(dir.path()), Some(Part::Data), "{state}");
+            assert_eq!(of(dir.path()), Some(DrivePart::Data), "{state}");
         }
         let backup = with(&["backup.json", "content/new/", "db/CURRENT", "db/tables.json"]);
-        assert_eq!(of(backup.path()), Some(Part::Backup));
-        assert_eq!(of(&backup.path().join("db")), Some(Part::Tables));
+        assert_eq!(of(backup.path()), Some(DrivePart::Backup));
+        assert_eq!(of(&backup.path().join("db")), Some(DrivePart::Tables));
         for id in [STORE, MAKING] {
             let dir = with(&[&["store-id", "content/new/", id][..], &db].concat());
-            assert_eq!(of(&dir.path().join("db")), Some(Part::Tables));
-            assert_eq!(of(&dir.path().join("content")), Some(Part::Content));
+            assert_eq!(of(&dir.path().join("db")), Some(DrivePart::Tables));
+            assert_eq!(of(&dir.path().join("content")), Some(DrivePart::Content));
         }
     }
 
@@ -248,14 +245,14 @@ mod tests {
     #[test]
     fn what_lies_in_a_data_folder_is_known_by_what_is_above_it() {
         let dir = with(&["d/store-id", "d/db/CURRENT", "d/db/in-use", "d/content/9a/", "d/lost/x/", "beside/"]);
-        let within = |path: &str| Folder::open(&dir.path().join(path)).unwrap().within_drive().unwrap();
-        assert_eq!(within("d"), Some(Part::Data));
-        assert_eq!(within("d/content/9a"), Some(Part::Data));
-        assert_eq!(within("d/lost/x"), Some(Part::Data));
-        assert_eq!(within("d/db"), Some(Part::Tables));
+        let within = |path: &str| enclosing(&OpenFolder::open(&dir.path().join(path)).unwrap()).unwrap();
+        assert_eq!(within("d"), Some(DrivePart::Data));
+        assert_eq!(within("d/content/9a"), Some(DrivePart::Data));
+        assert_eq!(within("d/lost/x"), Some(DrivePart::Data));
+        assert_eq!(within("d/db"), Some(DrivePart::Tables));
         assert_eq!(within("beside"), None);
         assert_eq!(within("."), None);
         symlink("d/lost", dir.path().join("link")).unwrap();
-        assert_eq!(within("link/x"), Some(Part::Data));
+        assert_eq!(within("link/x"), Some(DrivePart::Data));
     }
 }

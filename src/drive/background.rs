@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::{DriveError, Result};
+use super::error::{DriveError, Result};
 
 /// How long to wait before something is tried again: longer each time.
 #[derive(Clone, Copy, Debug)]
-pub struct Retry {
+pub struct Backoff {
+    /// The pause before the second attempt.
     pub first: Duration,
+    /// The longest pause; each is twice the one before.
     pub longest: Duration,
 }
 
 /// The pauses between tries of one piece of work.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pauses {
-    retry: Retry,
+pub struct Pauses {
+    retry: Backoff,
     next: Duration,
 }
 
 impl Pauses {
-    pub fn new(retry: Retry) -> Self {
+    pub fn new(retry: Backoff) -> Self {
         Self { retry, next: retry.first }
     }
 
@@ -44,7 +46,7 @@ impl Pauses {
 /// A value that tasks wait for. Those that wait are woken in the order in which they came: tokio's `watch` draws the
 /// order at random, and a seeded run could not be replayed.
 #[derive(Debug, Default)]
-pub(super) struct Signal<T> {
+pub struct Signal<T> {
     value: Mutex<T>,
     changed: Notify,
 }
@@ -79,14 +81,14 @@ impl<T> Signal<T> {
 
 /// The clean-up that is under way.
 #[derive(Debug, Default)]
-pub(super) struct Background {
+pub struct Background {
     closing: Arc<Signal<bool>>,
     under_way: Arc<Signal<usize>>,
 }
 
 /// One piece of clean-up is under way, until this is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<Signal<usize>>);
+pub struct UnderWay(Arc<Signal<usize>>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -129,6 +131,6 @@ impl Background {
 }
 
 /// Waits that long. False if the drive is closed meanwhile, or gone.
-pub(super) async fn pause(closing: &Signal<bool>, pause: Duration) -> bool {
+pub async fn pause(closing: &Signal<bool>, pause: Duration) -> bool {
     tokio::time::timeout(pause, closing.until(|closing| *closing)).await.is_err()
 }

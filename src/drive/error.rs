@@ -2,8 +2,10 @@
 
 use crate::content::ContentError;
 use crate::schema::{PathError, ValueError};
-pub use crate::table::StoreError;
+use crate::table::StoreError;
 
+/// Why an operation of the drive did not happen, or is not known to have happened.
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     #[error("there is nothing at this path")]
@@ -38,12 +40,49 @@ pub enum DriveError {
     NoMemory,
     #[error(transparent)]
     Content(#[from] ContentError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// Too many writes are waiting; nothing happened. Try again later.
+    #[error("too many writes are waiting")]
+    Busy,
+    /// No room for rows on the disk; nothing happened.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// The change may have happened, or may yet. `full`: the disk had no room.
+    #[error("the outcome of a write is not known: {cause}")]
+    Unknown { cause: String, full: bool },
+    /// The store was opened for reading only; nothing happened.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// No change is taken until a restart; nothing happened.
+    #[error("a write failed earlier; restart: {0}")]
+    Stopped(String),
+    /// What is stored cannot be read back.
+    #[error("stored data is damaged: {0}")]
+    Damaged(String),
+    /// The store cannot work, or was asked for what it does not allow; its text.
+    #[error("the store failed: {0}")]
+    Failed(String),
     #[error(transparent)]
     Value(#[from] ValueError),
     #[error("the drive is shutting down")]
     Closing,
 }
 
+/// What operations of the drive return.
 pub type Result<T> = std::result::Result<T, DriveError>;
+
+impl From<StoreError> for DriveError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Busy => Self::Busy,
+            StoreError::Full(cause) => Self::Full(cause),
+            StoreError::Unknown { cause, full } => Self::Unknown { cause, full },
+            StoreError::ReadOnly => Self::ReadOnly,
+            StoreError::Stopped(cause) => Self::Stopped(cause),
+            StoreError::Damaged(what) => Self::Damaged(what),
+            StoreError::Failed(cause) => Self::Failed(cause),
+            StoreError::RuleViolation(_) | StoreError::OtherSpec(..) | StoreError::TooWide { .. } => {
+                Self::Failed(error.to_string())
+            }
+        }
+    }
+}

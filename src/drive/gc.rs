@@ -14,15 +14,16 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::background::{Pauses, Signal};
+use super::error::Result;
 use super::metrics::Metrics;
-use super::{Result, Settings};
+use super::settings::Settings;
 use crate::content::Content;
-use crate::schema::file::{self, Location};
-use crate::schema::{CF, FileId, unlink};
-use crate::table::{Ask, Plan, RowCursor, RowRange, Tables};
+use crate::schema::file::{self, ContentLocation};
+use crate::schema::{CF, FileId, pending_unlink};
+use crate::table::{Plan, RowCursor, RowQuery, RowRange, Tables};
 
 /// Removes content files in the background.
-pub(super) struct Unlinker {
+pub struct ContentGc {
     shared: Arc<Shared>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -41,7 +42,7 @@ struct Queue {
     /// Committed plans have put their `unlink` rows.
     dropped: VecDeque<FileId>,
     /// Where uploads are staged, and not settled yet.
-    unsettled: Vec<Unsettled>,
+    unsettled: Vec<StagedFile>,
     /// What is in `unsettled` is to be tried now: once in each round, or a file that fails is tried without a pause.
     settle: bool,
     /// There are rows in the store that are not in `dropped`.
@@ -55,15 +56,15 @@ struct Queue {
 
 /// Staged content of which a file row tells whether it was committed.
 #[derive(Clone, Copy)]
-struct Unsettled {
+struct StagedFile {
     id: FileId,
     /// The disk was too full for its plan. The row tells nothing before the store works again.
     in_doubt: bool,
 }
 
-enum Job {
+enum GcTask {
     Unlink(Vec<FileId>),
-    Settle(Vec<Unsettled>),
+    Settle(Vec<StagedFile>),
     List,
     /// Nothing now, but perhaps at this time.
     Wait(Option<Instant>),
@@ -80,11 +81,11 @@ impl Shared {
     }
 
     /// What is to be done next.
-    fn next(&self) -> Job {
+    fn next(&self) -> GcTask {
         let now = Instant::now();
         self.with(|queue| {
             if queue.closed {
-                return Job::End;
+                return GcTask::End;
             }
             if queue.again.is_some_and(|at| at <= now) {
                 queue.again = None;
@@ -93,19 +94,19 @@ impl Shared {
             }
             if !queue.dropped.is_empty() {
                 let count = self.settings.limits.unlinks_at_a_time.min(queue.dropped.len());
-                return Job::Unlink(queue.dropped.drain(..count).collect());
+                return GcTask::Unlink(queue.dropped.drain(..count).collect());
             }
             // Once a round, whatever comes of it: the rows are listed next.
             if mem::take(&mut queue.settle) && !queue.unsettled.is_empty() {
-                return Job::Settle(queue.unsettled.clone());
+                return GcTask::Settle(queue.unsettled.clone());
             }
             if mem::take(&mut queue.list) {
                 queue.failed = 0;
-                return Job::List;
+                return GcTask::List;
             }
             let rests = queue.again.is_none();
             self.at_rest.change(|at_rest| *at_rest = rests);
-            Job::Wait(queue.again)
+            GcTask::Wait(queue.again)
         })
     }
 
@@ -132,7 +133,7 @@ impl Shared {
     }
 }
 
-impl Unlinker {
+impl ContentGc {
     /// Takes over what an earlier process left, too: `unsettled` was listed before the first request, so that nothing
     /// of this process is among it. None: nothing is ever removed.
     pub fn start(
@@ -143,7 +144,7 @@ impl Unlinker {
         settings: Settings,
     ) -> Self {
         let closed = unsettled.is_none();
-        let found = |id| Unsettled { id, in_doubt: false };
+        let found = |id| StagedFile { id, in_doubt: false };
         let unsettled = unsettled.unwrap_or_default().into_iter().map(found).collect();
         let queue = Queue { unsettled, settle: true, list: true, closed, ..Queue::default() };
         let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), Signal::new(closed));
@@ -168,7 +169,7 @@ impl Unlinker {
     pub fn settle(&self, id: FileId) {
         self.shared.with(|queue| {
             self.shared.at_rest.change(|at_rest| *at_rest = false);
-            queue.unsettled.push(Unsettled { id, in_doubt: true });
+            queue.unsettled.push(StagedFile { id, in_doubt: true });
             queue.again.get_or_insert_with(|| Instant::now() + self.shared.settings.retry.first);
         });
         self.shared.wake.notify_one();
@@ -196,7 +197,7 @@ impl Unlinker {
     }
 }
 
-impl Drop for Unlinker {
+impl Drop for ContentGc {
     fn drop(&mut self) {
         self.end();
     }
@@ -213,12 +214,12 @@ impl Worker {
         let mut pauses = Pauses::new(self.shared.settings.retry);
         loop {
             match self.shared.next() {
-                Job::End => return,
-                Job::Unlink(ids) => self.unlink(&ids, &mut pauses).await,
-                Job::Settle(ids) => self.settle(ids, &mut pauses).await,
-                Job::List => self.list(&mut pauses).await,
-                Job::Wait(None) => self.shared.wake.notified().await,
-                Job::Wait(Some(at)) => drop(tokio::time::timeout_at(at, self.shared.wake.notified()).await),
+                GcTask::End => return,
+                GcTask::Unlink(ids) => self.unlink(&ids, &mut pauses).await,
+                GcTask::Settle(ids) => self.settle(ids, &mut pauses).await,
+                GcTask::List => self.list(&mut pauses).await,
+                GcTask::Wait(None) => self.shared.wake.notified().await,
+                GcTask::Wait(Some(at)) => drop(tokio::time::timeout_at(at, self.shared.wake.notified()).await),
             }
         }
     }
@@ -226,7 +227,8 @@ impl Worker {
     /// Removes what all rows name, page by page.
     async fn list(&self, pauses: &mut Pauses) {
         let limits = &self.shared.settings.limits;
-        let mut rows = RowCursor::new(unlink::TABLE, RowRange::all(), Ask::families(&[CF]), limits.unlinks_listed);
+        let mut rows =
+            RowCursor::new(pending_unlink::TABLE, RowRange::all(), RowQuery::families(&[CF]), limits.unlinks_listed);
         let (mut unreadable, mut failed) = (0, 0);
         loop {
             let page = match rows.next(&self.tables).await {
@@ -239,7 +241,7 @@ impl Worker {
             };
             let mut ids = Vec::with_capacity(page.len());
             for (key, _) in &page {
-                match unlink::decode_key(key) {
+                match pending_unlink::decode_key(key) {
                     Ok(id) => ids.push(id),
                     Err(error) => {
                         unreadable += 1;
@@ -254,7 +256,7 @@ impl Worker {
                 failed += self.remove(ids).await;
             }
         }
-        self.shared.metrics.unreadable(unlink::TABLE, unreadable);
+        self.shared.metrics.unreadable(pending_unlink::TABLE, unreadable);
         match failed {
             0 => self.shared.listed(pauses),
             failed => self.shared.failed(failed, pauses),
@@ -268,14 +270,14 @@ impl Worker {
         }
     }
 
-    async fn settle(&self, staged: Vec<Unsettled>, pauses: &mut Pauses) {
+    async fn settle(&self, staged: Vec<StagedFile>, pauses: &mut Pauses) {
         let (tried, mut settled) = (staged.len(), HashSet::new());
-        for Unsettled { id, in_doubt } in staged {
+        for StagedFile { id, in_doubt } in staged {
             if self.shared.is_closed() {
                 return;
             }
             // Asked for each: it may have stopped working since the last one.
-            if in_doubt && self.tables.works().is_err() {
+            if in_doubt && self.tables.ready().is_err() {
                 continue;
             }
             match unsettled(&self.tables, &self.content, id).await {
@@ -314,9 +316,9 @@ impl Worker {
 /// Staged content that nobody is at work on: a file row tells whether it was committed.
 async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
     let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::CONTENT).await?;
-    match value.map(|value| Location::decode(&value)).transpose()? {
-        Some(Location::Large) => Ok(content.settle(id).await?),
-        Some(Location::Inline) | None => {
+    match value.map(|value| ContentLocation::decode(&value)).transpose()? {
+        Some(ContentLocation::Large) => Ok(content.promote(id).await?),
+        Some(ContentLocation::Inline) | None => {
             tables.writable()?;
             Ok(content.remove(&[id]).await?)
         }
@@ -328,7 +330,7 @@ async fn remove(tables: &Tables, content: &Content, ids: &[FileId]) -> Result<()
     // Also told by this: that the drive's folder was moved away, and its paths lead to the files of another one.
     tables.writable()?;
     content.remove(ids).await?;
-    let finish = ids.iter().map(|id| unlink::removal(*id)).collect();
+    let finish = ids.iter().map(|id| pending_unlink::delete(*id)).collect();
     tables.commit(Plan { finish, ..Plan::default() }).await?;
     Ok(())
 }

@@ -14,14 +14,14 @@ use crate::schema::{FileId, index};
 use crate::table::store::Result as StoreResult;
 use crate::table::{Change, Outcome, RowChange, StoreError};
 
-/// Bytes of arrivals that are kept, about. A query that takes so long that more come meanwhile begins anew.
+/// Bytes of changes that are kept, about. A query that takes so long that more come meanwhile begins anew.
 const KEPT: usize = 4 << 20;
-/// Arrivals that are held to be under way. More than these are never there at one time: what is left of them are those
+/// Changes that are held to be under way. More than these are never there at one time: what is left of them are those
 /// of which it never became known whether they have happened.
 const UNDER_WAY: usize = 10_000;
 
 /// A file, at the row that it comes to.
-pub(super) struct Arrival {
+pub struct IndexChange {
     pub id: FileId,
     /// The file whose place it takes.
     pub replaces: Option<FileId>,
@@ -31,7 +31,7 @@ pub(super) struct Arrival {
     happened: AtomicBool,
 }
 
-impl Arrival {
+impl IndexChange {
     /// By the rows that a plan prepares.
     pub fn new(id: FileId, replaces: Option<FileId>, moved: bool, prepared: &[RowChange]) -> Self {
         let hints = prepared.iter().filter(|row| index::TABLES.contains(&row.table)).cloned().collect();
@@ -66,51 +66,51 @@ impl Arrival {
 }
 
 #[derive(Default)]
-pub(super) struct Arrivals(Mutex<Log>);
+pub struct IndexChanges(Mutex<ChangeLog>);
 
 #[derive(Default)]
-struct Log {
+struct ChangeLog {
     /// The number of the next one. Those that are kept are the last before it.
     next: u64,
-    kept: VecDeque<Arc<Arrival>>,
+    kept: VecDeque<Arc<IndexChange>>,
     bytes: usize,
-    under_way: BTreeMap<u64, Arc<Arrival>>,
+    under_way: BTreeMap<u64, Arc<IndexChange>>,
 }
 
 /// A moment: what comes after it, or is under way at it.
-pub(super) struct Mark {
+pub struct ChangeMark {
     next: u64,
-    under_way: Vec<Arc<Arrival>>,
+    under_way: Vec<Arc<IndexChange>>,
 }
 
-impl Arrivals {
-    /// Sends the plan that an arrival belongs to. What is not known to have happened may yet happen: it stays under
+impl IndexChanges {
+    /// Sends the plan that an change belongs to. What is not known to have happened may yet happen: it stays under
     /// way.
     pub async fn counted(
         &self,
-        arrival: Arrival,
+        change: IndexChange,
         commit: impl Future<Output = StoreResult<Outcome>>,
     ) -> StoreResult<Outcome> {
-        let arrival = Arc::new(arrival);
-        let number = self.begin(arrival.clone());
+        let change = Arc::new(change);
+        let number = self.begin(change.clone());
         let outcome = commit.await;
-        arrival.happened.store(matches!(outcome, Ok(Outcome::Committed)), Ordering::SeqCst);
+        change.happened.store(matches!(outcome, Ok(Outcome::Committed)), Ordering::SeqCst);
         if !matches!(outcome, Err(StoreError::Unknown { .. })) {
             self.log().under_way.remove(&number);
         }
         outcome
     }
 
-    fn begin(&self, arrival: Arc<Arrival>) -> u64 {
+    fn begin(&self, change: Arc<IndexChange>) -> u64 {
         let mut log = self.log();
         let number = log.next;
         log.next += 1;
-        log.bytes += arrival.bytes();
-        log.under_way.insert(number, arrival.clone());
+        log.bytes += change.bytes();
+        log.under_way.insert(number, change.clone());
         if log.under_way.len() > UNDER_WAY {
             log.under_way.pop_first();
         }
-        log.kept.push_back(arrival);
+        log.kept.push_back(change);
         while log.bytes > KEPT {
             let Some(oldest) = log.kept.pop_front() else { break };
             log.bytes -= oldest.bytes();
@@ -118,13 +118,13 @@ impl Arrivals {
         number
     }
 
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> ChangeMark {
         let log = self.log();
-        Mark { next: log.next, under_way: log.under_way.values().cloned().collect() }
+        ChangeMark { next: log.next, under_way: log.under_way.values().cloned().collect() }
     }
 
     /// What was under way at a moment or has begun since, oldest first; none if it is not known any more.
-    pub fn since(&self, mark: &Mark) -> Option<Vec<Arc<Arrival>>> {
+    pub fn since(&self, mark: &ChangeMark) -> Option<Vec<Arc<IndexChange>>> {
         let log = self.log();
         let came = usize::try_from(log.next - mark.next).ok()?;
         let old = log.kept.len().checked_sub(came)?;
@@ -132,12 +132,12 @@ impl Arrivals {
     }
 
     /// Whether none has begun or ended since a moment.
-    pub fn quiet_since(&self, mark: &Mark) -> bool {
+    pub fn unchanged_since(&self, mark: &ChangeMark) -> bool {
         let log = self.log();
         log.next == mark.next && log.under_way.len() == mark.under_way.len()
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, ChangeLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,43 +145,43 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::time;
+    use crate::schema::index::by_time;
 
-    fn arrival(value: usize) -> Arrival {
+    fn change(value: usize) -> IndexChange {
         let changes = vec![Change::put("cf", "p", vec![0; value])];
-        let hint = RowChange { table: time::TABLE, row: Bytes::from_static(b"k"), changes };
-        Arrival::new(FileId::random(), None, false, &[hint])
+        let hint = RowChange { table: by_time::TABLE, row: Bytes::from_static(b"k"), changes };
+        IndexChange::new(FileId::random(), None, false, &[hint])
     }
 
     #[test]
     fn what_is_too_much_to_be_kept_is_not_taken_for_nothing() {
-        let arrivals = Arrivals::default();
-        let before = arrivals.mark();
+        let index_changes = IndexChanges::default();
+        let before = index_changes.mark();
         for came in 1..=3 {
-            arrivals.begin(Arc::new(arrival(1 << 20)));
-            assert_eq!(arrivals.since(&before).map(|all| all.len()), Some(came));
+            index_changes.begin(Arc::new(change(1 << 20)));
+            assert_eq!(index_changes.since(&before).map(|all| all.len()), Some(came));
         }
-        arrivals.begin(Arc::new(arrival(1 << 20)));
-        assert!(arrivals.since(&before).is_none());
-        let now = arrivals.mark();
-        assert_eq!(arrivals.since(&now).map(|all| all.len()), Some(4), "all of them are under way");
-        arrivals.begin(Arc::new(arrival(1)));
-        assert_eq!(arrivals.since(&now).map(|all| all.len()), Some(5));
-        arrivals.begin(Arc::new(arrival(KEPT)));
-        assert!(arrivals.since(&now).is_none(), "one that is larger than all that is kept");
+        index_changes.begin(Arc::new(change(1 << 20)));
+        assert!(index_changes.since(&before).is_none());
+        let now = index_changes.mark();
+        assert_eq!(index_changes.since(&now).map(|all| all.len()), Some(4), "all of them are under way");
+        index_changes.begin(Arc::new(change(1)));
+        assert_eq!(index_changes.since(&now).map(|all| all.len()), Some(5));
+        index_changes.begin(Arc::new(change(KEPT)));
+        assert!(index_changes.since(&now).is_none(), "one that is larger than all that is kept");
     }
 
     #[tokio::test]
     async fn what_may_yet_happen_stays_under_way() {
-        let arrivals = Arrivals::default();
+        let index_changes = IndexChanges::default();
         for outcome in [
             Ok(Outcome::Committed),
             Err(StoreError::Failed("so".to_owned())),
             Err(StoreError::Unknown { cause: "so".to_owned(), full: false }),
         ] {
             let known = !matches!(outcome, Err(StoreError::Unknown { .. }));
-            let _ = arrivals.counted(arrival(1), async { outcome }).await;
-            assert_eq!(arrivals.since(&arrivals.mark()).map(|all| all.is_empty()), Some(known));
+            let _ = index_changes.counted(change(1), async { outcome }).await;
+            assert_eq!(index_changes.since(&index_changes.mark()).map(|all| all.is_empty()), Some(known));
         }
     }
 }

@@ -7,12 +7,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::walk::Seen;
-use crate::schema::file::{Attributes, Location};
-use crate::schema::op::{Kind, What};
+use super::namespace::dir_paths::PathCacheCounts;
+use crate::schema::file::{Attributes, ContentLocation};
+use crate::schema::subtree_op::{OpRecord, SubtreeOpKind};
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Metrics {
+pub struct Metrics {
     under_way: Family<Stage, Gauge>,
     ended: Family<Ended, Counter>,
     stored: Family<Held, Counter>,
@@ -46,7 +46,7 @@ struct Held {
 }
 
 /// An operation is in this stage, until this is dropped.
-pub(super) struct UnderWay(Gauge);
+pub struct UnderWay(Gauge);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -55,7 +55,7 @@ impl Drop for UnderWay {
 }
 
 impl Metrics {
-    pub fn register(&self, registry: &mut Registry, walks: &Seen) {
+    pub fn register(&self, registry: &mut Registry, walks: &PathCacheCounts) {
         let registry = registry.sub_registry_with_prefix("rowdrive_drive");
         let help = "Moves and deletes of directories under way: not yet visible, or visible and being cleaned up after";
         registry.register("operations", help, self.under_way.clone());
@@ -89,10 +89,10 @@ impl Metrics {
         UnderWay(gauge)
     }
 
-    pub fn ended(&self, what: &What, done: bool) {
+    pub fn ended(&self, what: &OpRecord, done: bool) {
         let operation = match what.kind {
-            Kind::Move { .. } => "move",
-            Kind::Delete => "delete",
+            SubtreeOpKind::Move { .. } => "move",
+            SubtreeOpKind::Delete => "delete",
         };
         let how = if done { "done" } else { "undone" };
         self.ended.get_or_create(&Ended { operation, how }).inc();
@@ -105,8 +105,8 @@ impl Metrics {
 
     pub fn stored(&self, attributes: &Attributes) {
         let location = match attributes.location {
-            Location::Inline => "row",
-            Location::Large => "file",
+            ContentLocation::Inline => "row",
+            ContentLocation::Large => "file",
         };
         self.stored.get_or_create(&Held { location }).inc();
         self.stored_bytes.get_or_create(&Held { location }).inc_by(attributes.size);

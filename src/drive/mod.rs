@@ -1,201 +1,297 @@
 //! File-system operations on the two tables: the only place that knows the order of changes over several
 //! rows.
 //!
-//! Whatever makes something goes bottom-up (content, file row, hints, the name last), whatever unmakes it
-//! top-down (the name first): a crash leaves at most rows that no name reaches. Each operation has one commit
-//! point, guarded by checks on what it was decided upon; *refused* means to look again and decide anew.
+//! Whatever creates something goes bottom-up (content, file row, index rows, the name last), whatever removes it goes
+//! top-down (the name first): a crash leaves at most rows that no name reaches. Each operation has one commit point,
+//! guarded by checks on what it was decided by; *refused* means to read again and decide anew.
 //!
-//! - [`ask`], [`error`]: what callers ask and get
-//! - `spot`: what a directory row says of one name; stat; `ground`: a path's parents, found or to be made
-//! - `put`, `mkdir`, `remove`, `relocate`, `copy`: one file an operation
-//! - `subtree`: moving and deleting whole directories; `held`: the rows that such an operation holds
-//! - `list`, `open`: reading; `query`: files by time and by name, over `settle`, `walk` and `arrivals`
-//! - `background`: clean-up that nobody waits for, tried again until it is done
-//! - `cleanup`: content files that no name reaches; what an earlier process left
-//! - `settings`: how long it waits, and how much it does at a time
+//! From the bottom up, each room using only those above it in this list:
+//!
+//! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
+//! - `namespace`: reading directories as callers see them
+//! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
+//! - `background`, `gc`: work that nobody waits for; content files that no name reaches
+//! - `gate`: whether changes are taken, and that each runs to its end
+//! - `recovery`: unfinished operations on subtrees, in a writer's way or left by an earlier process
+//! - `commit`: operations that are one plan; `open`: content
+//! - `subtree`: moving and deleting whole directories
+//! - `query`: files by time and by name
 //! - `metrics`: what operators see of all this
 
-mod arrivals;
-pub mod ask;
+mod attempts;
 mod background;
-mod cleanup;
-mod copy;
+mod commit;
 pub mod error;
-mod ground;
-mod held;
-mod list;
+mod file_rows;
+mod gate;
+mod gc;
+mod index_changes;
 mod metrics;
-mod mkdir;
+pub mod model;
+mod namespace;
 mod open;
-mod put;
 mod query;
-mod relocate;
-mod remove;
-mod settings;
-mod settle;
-mod spot;
+mod recovery;
+pub mod settings;
 mod subtree;
-mod walk;
 
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use ask::{
-    Condition, Copied, FilesAsk, FindAsk, Found, Kind, ListAsk, Listing, Made, MimeFilter, Node, Opened, PutOptions,
-    Versions,
-};
 use prometheus_client::registry::Registry;
-use tokio::sync::{RwLock, Semaphore};
+use tokio::sync::Semaphore;
 
-use arrivals::Arrivals;
-use background::Background;
-pub use background::Retry;
-use cleanup::Unlinker;
-pub use error::{DriveError, Result, StoreError};
-use held::{Caller, Running};
-use metrics::Metrics;
+pub use background::Backoff;
+pub use error::{DriveError, Result};
+pub use model::{
+    Condition, CopyStats, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, OpenFile, PutOptions,
+    TimeQuery, Versions, Written,
+};
 pub use settings::{Settings, Thresholds};
-use subtree::Settling;
-use walk::{Moves, Walks};
+
+use background::Background;
+use commit::Committer;
+use commit::copy::{Copier, folders_at_a_time};
+use gate::Gate;
+use gc::ContentGc;
+use index_changes::IndexChanges;
+use metrics::Metrics;
+use namespace::Namespace;
+use namespace::dir_paths::{DirPathCache, MoveEpoch};
+use query::source::QuerySource;
+use recovery::Recovery;
+use recovery::active::{ActiveOps, RecordPasses};
 
 use crate::budget::Budget;
-use crate::content::disk::{Disk, Local};
-use crate::content::{Content, Kept, Upload};
-use crate::schema::{DrivePath, FileId};
-use crate::table::{Change, Plan, RowChange, Tables};
-
-/// How often an operation decides anew before it gives up.
-const TRIES: usize = 8;
+use crate::content::disk::{Disk, LocalDisk};
+use crate::content::{Body, Content, RemovalPause, StagedContent, Upload};
+use crate::schema::dir::FileEntry;
+use crate::schema::{DrivePath, FileId, Timestamp};
+use crate::table::Tables;
 
 /// The drive. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Drive {
-    inner: Arc<Inner>,
-    caller: Caller,
+    rooms: Arc<Rooms>,
 }
 
-struct Inner {
-    tables: Tables,
+struct Rooms {
+    committer: Committer,
+    copier: Copier,
+    queries: QuerySource,
+    parts: Parts,
+}
+
+/// What all handles of one drive have in common, whichever handle of the store they use.
+#[derive(Clone)]
+struct Parts {
     content: Content,
     memory: Budget,
-    walks: Walks,
-    /// Moves of files. Those of directories are counted by `walks`.
-    file_moves: Arc<Moves>,
-    arrivals: Arc<Arrivals>,
-    /// Turns of those who copy folders.
+    active: Arc<ActiveOps>,
+    gc: Arc<ContentGc>,
+    index_changes: Arc<IndexChanges>,
+    file_moves: Arc<MoveEpoch>,
     folder_copies: Arc<Semaphore>,
-    unlinker: Arc<Unlinker>,
-    running: Arc<Running>,
-    background: Background,
-    settling: Settling,
     metrics: Metrics,
     settings: Settings,
-    /// Held for reading by every change that is under way; false once the drive is closed.
-    open: RwLock<bool>,
 }
 
 impl Drive {
     /// Opens a drive on a store that [`migrate::up`](crate::migrate::up) has brought up to date. What an earlier
-    /// process left unfinished is settled in the background.
+    /// process left unfinished is finished or removed in the background.
     pub async fn open(tables: Tables, content_dir: &Path) -> Result<Self> {
         Self::open_with(tables, content_dir, Settings::default()).await
     }
 
     /// As [`open`](Self::open), with settings of the caller's.
     pub async fn open_with(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
-        Self::open_on(Arc::new(Local), tables, content_dir, settings).await
+        Self::open_on(Arc::new(LocalDisk), tables, content_dir, settings).await
     }
 
     /// As [`open_with`](Self::open_with), with its content on another disk.
     pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
-        let (content, unsettled) = Content::open_on(disk, content_dir).await?;
+        let (content, staged) = Content::open_on(disk, content_dir).await?;
         let content = content.with_reserve(settings.reserve);
-        let drive = Self::over(tables, content, Some(unsettled), settings);
-        drive.settle_records();
+        let drive = Self::start(tables, content, Some(staged), settings);
+        recovery::at_start::resume(&drive.rooms.committer.recovery);
         Ok(drive)
     }
 
-    /// Opens a drive on a store that takes no writes: nothing that an earlier process left is settled or removed.
-    pub fn open_as_it_is(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
-        Ok(Self::over(tables, Content::as_it_is(content_dir)?, None, settings))
+    /// Opens a drive on a store that takes no writes: nothing that an earlier process left is finished or removed.
+    pub fn open_read_only(tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
+        Ok(Self::start(tables, Content::open_read_only(content_dir)?, None, settings))
     }
 
-    /// `unsettled`: none if nothing is to be settled or removed.
-    fn over(tables: Tables, content: Content, unsettled: Option<Vec<FileId>>, settings: Settings) -> Self {
+    /// `staged`: content files that an earlier process left in `new/`; none if nothing is ever to be removed.
+    fn start(tables: Tables, content: Content, staged: Option<Vec<FileId>>, settings: Settings) -> Self {
         let memory = Budget::new(settings.memory);
         let content = content.with_memory(memory.clone());
         let metrics = Metrics::default();
-        let unlinker = Unlinker::start(tables.clone(), content.clone(), unsettled, metrics.clone(), settings);
-        let walks = Walks::new(tables.clone(), settings.paths_bytes());
-        let inner = Arc::new(Inner {
-            tables,
+        let gc = ContentGc::start(tables.clone(), content.clone(), staged, metrics.clone(), settings);
+        let dir_paths = DirPathCache::new(tables.clone(), settings.paths_bytes());
+        let parts = Parts {
             content,
             memory,
-            walks,
+            active: Arc::default(),
+            gc: Arc::new(gc),
+            index_changes: Arc::default(),
             file_moves: Arc::default(),
-            arrivals: Arc::default(),
-            folder_copies: Arc::new(Semaphore::new(copy::folders_at_a_time(settings.memory))),
-            unlinker: Arc::new(unlinker),
-            running: Arc::default(),
-            background: Background::default(),
-            settling: Settling::default(),
+            folder_copies: Arc::new(Semaphore::new(folders_at_a_time(settings.memory))),
             metrics,
             settings,
-            open: RwLock::new(true),
-        });
-        let drive = Self { inner, caller: Caller::default() };
-        // For the metrics.
+        };
+        let drive = Self::build(tables, dir_paths, parts);
+        // Sets the gauge of the metrics.
         let _known = drive.writable();
         drive
     }
 
-    /// The same drive, through another handle of its store: for whoever watches what this one does.
-    pub fn beside(&self, tables: Tables) -> Self {
-        let Inner { content, memory, walks, file_moves, arrivals, folder_copies, .. } = &*self.inner;
-        let Inner { unlinker, running, metrics, settings, .. } = &*self.inner;
-        let inner = Inner {
-            walks: walks.sharing(tables.clone(), settings.paths_bytes()),
-            file_moves: file_moves.clone(),
-            arrivals: arrivals.clone(),
-            folder_copies: folder_copies.clone(),
-            tables,
-            content: content.clone(),
-            memory: memory.clone(),
-            unlinker: unlinker.clone(),
-            running: running.clone(),
+    /// The same drive through another handle of its store: tests watch through it what this one does.
+    pub fn with_tables(&self, tables: Tables) -> Self {
+        let Parts { settings, .. } = &self.rooms.parts;
+        let dir_paths = self.namespace().dir_paths.sharing(tables.clone(), settings.paths_bytes());
+        Self::build(tables, dir_paths, self.rooms.parts.clone())
+    }
+
+    fn build(tables: Tables, dir_paths: DirPathCache, parts: Parts) -> Self {
+        let Parts { content, memory, active, gc, index_changes, file_moves, folder_copies, metrics, settings } =
+            parts.clone();
+        let namespace = Namespace { tables: tables.clone(), dir_paths: Arc::new(dir_paths), limits: settings.limits };
+        let recovery = Recovery {
+            namespace: namespace.clone(),
+            active,
+            gc: gc.clone(),
             background: Background::default(),
-            settling: Settling::default(),
             metrics: metrics.clone(),
-            settings: *settings,
-            open: RwLock::new(true),
+            backoff: settings.retry,
+            passes: RecordPasses::default(),
         };
-        Self { inner: Arc::new(inner), caller: Caller::default() }
+        let queries = QuerySource {
+            namespace: namespace.clone(),
+            index_changes: index_changes.clone(),
+            file_moves: file_moves.clone(),
+            rows_per_step: settings.rows_per_step,
+            cells_per_query: settings.cells_per_query,
+        };
+        let committer = Committer {
+            namespace,
+            recovery: Arc::new(recovery),
+            gate: Arc::new(Gate::new(tables, content.clone(), metrics.clone())),
+            content,
+            gc,
+            index_changes,
+            file_moves,
+            metrics,
+            clock: settings.clock,
+            lock_wait: settings.lock_wait,
+        };
+        let copier = Copier::new(committer.clone(), memory, folder_copies);
+        Self { rooms: Arc::new(Rooms { committer, copier, queries, parts }) }
     }
 
-    fn limits(&self) -> &Thresholds {
-        &self.inner.settings.limits
+    fn namespace(&self) -> &Namespace {
+        &self.rooms.committer.namespace
     }
 
-    /// Adds what operators see of the drive, under `rowdrive_drive_`.
-    pub fn register(&self, registry: &mut Registry) {
-        self.inner.metrics.register(registry, &self.inner.walks.seen);
-        self.inner.memory.register(registry);
+    /// The file or directory at a path.
+    pub async fn stat(&self, path: &DrivePath) -> Result<Node> {
+        namespace::lookup::stat(self.namespace(), path).await
     }
 
-    /// The memory of requests: whoever needs a buffer for one takes a permit first.
-    pub fn memory(&self) -> &Budget {
-        &self.inner.memory
+    /// A page of the children of a directory.
+    pub async fn list(&self, path: &DrivePath, query: &ListQuery) -> Result<Listing> {
+        namespace::list::list(self.namespace(), path, query).await
+    }
+
+    /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
+    pub async fn files_by_time(&self, query: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
+        query::files_by_time(&self.rooms.queries, query).await
+    }
+
+    /// Files by name anywhere, ordered by folded name, then by id.
+    pub async fn files_by_name(&self, query: &NameQuery) -> Result<FilePage<(String, FileId)>> {
+        query::files_by_name(&self.rooms.queries, query).await
+    }
+
+    /// One version of a file: attributes and content belong together.
+    pub async fn open_file(&self, path: &DrivePath) -> Result<OpenFile> {
+        open::open_file(self.namespace(), &self.rooms.parts.content, path).await
+    }
+
+    /// The content of the version that was found at `path`;
+    /// [`ContentError::Gone`](crate::content::ContentError::Gone) if it was replaced since.
+    pub async fn content(&self, path: &DrivePath, entry: &FileEntry) -> Result<Body> {
+        open::open_content(self.namespace(), &self.rooms.parts.content, path, entry).await
+    }
+
+    /// Whether an upload to this path would be stored as things are now: asked before its body is read.
+    pub async fn check_put(&self, path: &DrivePath, parents: bool, condition: &Condition) -> Result<()> {
+        commit::put::check_put(&self.rooms.committer, path, parents, condition).await
     }
 
     /// Takes the body of an upload, before it is known whether it will be stored.
     pub fn upload(&self) -> Upload {
-        self.inner.content.upload()
+        self.rooms.parts.content.upload()
     }
 
-    /// Keeps every content file, deleted ones too, until what it gives is dropped.
-    pub async fn keep_content(&self) -> Kept {
-        self.inner.content.keep_all().await
+    /// Stores a file under this path. The content must be staged; its digest is the caller's to compare.
+    ///
+    /// The new version is durable when this returns. On [`DriveError::Unknown`] it may be stored or not.
+    pub async fn put(&self, path: &DrivePath, staged: StagedContent, options: PutOptions) -> Result<Written> {
+        commit::put::put(&self.rooms.committer, path, staged, options).await
+    }
+
+    /// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.
+    pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
+        commit::mkdir::mkdir(&self.rooms.committer, path, creator, parents).await
+    }
+
+    /// Deletes a file.
+    pub async fn delete(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
+        commit::delete::delete(&self.rooms.committer, path, condition).await
+    }
+
+    /// Removes a directory that is empty.
+    pub async fn rmdir(&self, path: &DrivePath) -> Result<()> {
+        commit::delete::rmdir(&self.rooms.committer, path).await
+    }
+
+    /// Deletes a directory with all that it holds.
+    pub async fn delete_subtree(&self, path: &DrivePath) -> Result<()> {
+        subtree::delete_subtree(&self.rooms.committer, path).await
+    }
+
+    /// Moves a file or a directory: it keeps its id, times, creator and type. With `overwrite` a file may replace
+    /// a file.
+    pub async fn move_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Written> {
+        subtree::move_node(&self.rooms.committer, from, to, overwrite).await
+    }
+
+    /// Copies a file, or a directory with all that it holds, which is not atomic: see `commit/copy.rs`.
+    pub async fn copy_node(
+        &self,
+        from: &DrivePath,
+        to: &DrivePath,
+        overwrite: bool,
+        creator: &str,
+    ) -> Result<(Written, Option<CopyStats>)> {
+        self.rooms.copier.copy_node(from, to, overwrite, creator).await
+    }
+
+    /// Adds what operators see of the drive, under `rowdrive_drive_`.
+    pub fn register(&self, registry: &mut Registry) {
+        self.rooms.parts.metrics.register(registry, &self.namespace().dir_paths.counts);
+        self.rooms.parts.memory.register(registry);
+    }
+
+    /// The memory of requests: a permit of it is taken before each of their buffers.
+    pub fn memory(&self) -> &Budget {
+        &self.rooms.parts.memory
+    }
+
+    /// Keeps every content file, deleted ones too, until what it returns is dropped.
+    pub async fn keep_content(&self) -> RemovalPause {
+        self.rooms.parts.content.pause_removal().await
     }
 
     /// Whether the store answers.
@@ -205,78 +301,30 @@ impl Drive {
 
     /// Whether changes are taken at all: an error stays until another process opens the drive.
     pub fn writable(&self) -> Result<()> {
-        let inner = &self.inner;
-        let writable = inner.tables.writable().map_err(DriveError::from);
-        let writable = writable.and_then(|()| Ok(inner.content.writable()?));
-        inner.metrics.writable.set(writable.is_ok().into());
-        writable
+        self.rooms.committer.gate.writable()
     }
 
     /// Whether changes are taken at this moment: as [`writable`](Self::writable), and an error that passes while the
-    /// store waits for room. For those who watch.
+    /// store waits for room.
     pub fn works(&self) -> Result<()> {
-        let works = self.writable().and_then(|()| Ok(self.inner.tables.works()?));
-        self.inner.metrics.writable.set(works.is_ok().into());
-        works
+        self.rooms.committer.gate.works()
     }
 
-    /// Waits for changes that are under way. Changes begun after it are refused. Clean-up stops at its next piece:
-    /// rows name what is left of it, and the next start goes on with it.
+    /// Waits for the changes that are running; later ones are refused. Clean-up stops at its next piece: rows name what
+    /// is left of it, and the next start goes on with it.
     pub async fn close(&self) {
-        self.inner.background.close();
-        *self.inner.open.write().await = false;
-        self.inner.background.ended().await;
-        self.inner.unlinker.close().await;
+        let Committer { recovery, gate, gc, .. } = &self.rooms.committer;
+        recovery.background.close();
+        gate.close().await;
+        recovery.background.ended().await;
+        gc.close().await;
     }
 
-    /// Waits until all clean-up is done: of changes that are under way, and of what an earlier process left.
+    /// Waits until all clean-up is done: of changes that are running, and of what an earlier process left.
     pub async fn idle(&self) {
-        drop(self.inner.open.write().await);
-        self.inner.background.ended().await;
-        self.inner.unlinker.at_rest().await;
+        let Committer { recovery, gate, gc, .. } = &self.rooms.committer;
+        gate.wait_for_changes().await;
+        recovery.background.ended().await;
+        gc.at_rest().await;
     }
-
-    /// Runs a change to its end, whether or not its caller waits for it: a plan that was sent may happen, so
-    /// what belongs to it (staged content, the undoing of a refused try) must not end with a client's patience. But
-    /// it waits for no other operation any more once the caller has left.
-    async fn to_the_end<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
-        let caller = Caller::default();
-        let _leaves = caller.leaves();
-        let drive = Self { caller, ..self.clone() };
-        let change = change(drive.clone());
-        let task = tokio::spawn(async move {
-            let open = drive.inner.open.read().await;
-            drive.writable()?;
-            if *open { change.await } else { Err(DriveError::Closing) }
-        });
-        task.await.unwrap_or_else(|ended| {
-            let cause = format!("a change ended early: {ended}");
-            Err(StoreError::Unknown { cause, full: false }.into())
-        })
-    }
-
-    /// Removes what a refused plan may have written. Only for a plan that was *refused*: what became of an
-    /// unknown one is not known, and its rows may be linked by now.
-    async fn undo(&self, prepared: Vec<RowChange>) {
-        if prepared.is_empty() {
-            return;
-        }
-        let finish = prepared.into_iter().map(unmake).collect();
-        if let Err(error) = self.inner.tables.commit(Plan { finish, ..Plan::default() }).await {
-            tracing::warn!(%error, "rows of an operation that did not happen may be left over");
-        }
-    }
-}
-
-/// The removal of the cells that a row of `prepare` puts.
-fn unmake(row: RowChange) -> RowChange {
-    let gone = |change| match change {
-        Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
-        other => other,
-    };
-    RowChange { changes: row.changes.into_iter().map(gone).collect(), ..row }
 }

@@ -3,24 +3,44 @@
 use bytes::Bytes;
 
 use crate::content::Body;
-use crate::schema::dir::{DirEntry, Entry};
-use crate::schema::time::Clock;
+use crate::schema::dir::{self, DirEntry, FileEntry};
+use crate::schema::index::by_time::Clock;
 use crate::schema::{DrivePath, FileId, Timestamp};
 
-/// A file or a directory, and where it stands.
+/// A file or a directory, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    File { path: DrivePath, entry: Entry },
-    Directory { path: DrivePath, entry: DirEntry },
+    /// A file.
+    File {
+        /// Its path.
+        path: DrivePath,
+        /// Its version and attributes.
+        entry: FileEntry,
+    },
+    /// A directory.
+    Directory {
+        /// Its path.
+        path: DrivePath,
+        /// Its id and attributes.
+        entry: DirEntry,
+    },
 }
 
 impl Node {
+    /// The `next` of a page that ends with this entry.
+    pub fn place(&self) -> Option<Bytes> {
+        let (_, name) = self.path().split()?;
+        Some(if self.is_directory() { dir::directory_qualifier(&name) } else { dir::file_qualifier(&name) })
+    }
+
+    /// Its path.
     pub fn path(&self) -> &DrivePath {
         match self {
             Self::File { path, .. } | Self::Directory { path, .. } => path,
         }
     }
 
+    /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self, Self::Directory { .. })
     }
@@ -31,6 +51,7 @@ impl Node {
 pub enum Versions {
     /// `*`: any version that is there.
     Any,
+    /// One of these versions.
     These(Vec<FileId>),
 }
 
@@ -47,11 +68,14 @@ impl Versions {
 /// What must hold of the file at a path, checked at the instant of the commit (RFC 9110 section 13).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
+    /// The current version must be one of these.
     pub if_match: Option<Versions>,
+    /// The current version must be none of these.
     pub if_none_match: Option<Versions>,
 }
 
 impl Condition {
+    /// Whether it holds for the current version; none if no file is there.
     pub fn holds(&self, current: Option<FileId>) -> bool {
         self.if_match.as_ref().is_none_or(|v| v.has(current))
             && self.if_none_match.as_ref().is_none_or(|v| !v.has(current))
@@ -63,17 +87,20 @@ impl Condition {
 pub struct PutOptions {
     /// Media type.
     pub mime: String,
+    /// The user name that is stored with the file.
     pub creator: String,
     /// The client's time; without it the time of the upload.
     pub modified: Option<Timestamp>,
     /// Whether missing parents are made.
     pub parents: bool,
+    /// Checked at the instant of the commit.
     pub condition: Condition,
 }
 
 /// What an operation made or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct Written {
+    /// The file or directory as it is now.
     pub node: Node,
     /// False if something was replaced, or was there already.
     pub new: bool,
@@ -81,22 +108,29 @@ pub struct Made {
 
 /// What the copying of a directory made, itself included; nothing that was there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyStats {
+    /// Directories.
     pub directories: u64,
+    /// Files.
     pub files: u64,
+    /// Bytes of the content of these files.
     pub bytes: u64,
 }
 
+/// What a [`Node`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NodeKind {
+    /// A file.
     File,
+    /// A directory.
     Directory,
 }
 
 /// A page of a directory's children, directories first, each kind by name in byte order.
 #[derive(Clone, Debug)]
-pub struct ListAsk {
-    pub kind: Option<Kind>,
+pub struct ListQuery {
+    /// Only children of this kind.
+    pub kind: Option<NodeKind>,
     /// Only names that start so; empty for all.
     pub prefix: String,
     /// The `next` of the page before.
@@ -105,8 +139,10 @@ pub struct ListAsk {
     pub limit: usize,
 }
 
+/// A page of children.
 #[derive(Clone, Debug)]
 pub struct Listing {
+    /// The children, in the order of [`ListQuery`].
     pub nodes: Vec<Node>,
     /// Where the next page goes on; none at the end.
     pub next: Option<Bytes>,
@@ -114,12 +150,18 @@ pub struct Listing {
 
 /// A page of files of a time period, half-open `[from, to)`.
 #[derive(Clone, Debug)]
-pub struct FilesAsk {
+pub struct TimeQuery {
+    /// Which time of a file counts.
     pub clock: Clock,
+    /// Inclusive; none for the earliest.
     pub from: Option<Timestamp>,
+    /// Exclusive; none for the latest.
     pub to: Option<Timestamp>,
+    /// Only files below this directory.
     pub under: Option<DrivePath>,
+    /// Only files of this creator.
     pub creator: Option<String>,
+    /// Only files of this media type.
     pub mime: Option<MimeFilter>,
     /// Oldest first.
     pub ascending: bool,
@@ -134,10 +176,12 @@ pub struct FilesAsk {
 pub enum MimeFilter {
     /// `image/*`: holds `image/`.
     Top(String),
+    /// `image/png`: holds `image/png`.
     Exact(String),
 }
 
 impl MimeFilter {
+    /// Whether a media type, parameters included, is one that this filter looks for.
     pub fn matches(&self, mime: &str) -> bool {
         let essence = mime.split(';').next().unwrap_or_default().trim();
         match self {
@@ -149,10 +193,12 @@ impl MimeFilter {
 
 /// A page of files by name, ordered by folded name, then by id.
 #[derive(Clone, Debug)]
-pub struct FindAsk {
+pub struct NameQuery {
     /// The name, or the start of it; folded by the drive.
     pub name: String,
+    /// Whether `name` is only the start of a name.
     pub prefix: bool,
+    /// Only files below this directory.
     pub under: Option<DrivePath>,
     /// The folded name and id of the last file of the page before.
     pub after: Option<(String, FileId)>,
@@ -162,7 +208,8 @@ pub struct FindAsk {
 
 /// Files found through an index.
 #[derive(Clone, Debug)]
-pub struct Found<K> {
+pub struct FilePage<K> {
+    /// The files, in the order of the query.
     pub nodes: Vec<Node>,
     /// Where the next page goes on; none at the end. A page may be short and yet have a next one.
     pub next: Option<K>,
@@ -170,8 +217,11 @@ pub struct Found<K> {
 
 /// A file opened for reading: one version, its attributes and its bytes.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenFile {
+    /// Its path.
     pub path: DrivePath,
-    pub entry: Entry,
+    /// Its version and attributes.
+    pub entry: FileEntry,
+    /// Its bytes.
     pub body: Body,
 }

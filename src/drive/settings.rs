@@ -2,30 +2,37 @@
 
 use std::time::Duration;
 
-use super::background::Retry;
-use super::walk::USUAL_BYTES;
+use super::background::Backoff;
 use crate::content::RESERVE;
 use crate::schema::Timestamp;
+
+/// How often an operation decides anew before it gives up.
+pub(super) const TRIES: usize = 8;
+
+/// About how many bytes a cached path takes.
+pub(super) const USUAL_PATH_BYTES: usize = 512;
 
 /// What a drive does in its own way, in tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// The current time.
     pub clock: fn() -> Timestamp,
     /// How long a writer waits for operations that hold its rows.
-    pub patience: Duration,
+    pub lock_wait: Duration,
     /// Index rows that a query reads at a time, at least: some are skipped.
-    pub turn: usize,
+    pub rows_per_step: usize,
     /// Cells that a query reads at most; past it the page is short, and has a next one.
-    pub work: usize,
+    pub cells_per_query: usize,
     /// Bytes of the file system that content leaves alone, of a small one a seventh at most: no less than the store
     /// does, or a file is written whole before its row is refused.
     pub reserve: u64,
     /// The pauses between tries of clean-up that failed.
-    pub retry: Retry,
+    pub retry: Backoff,
     /// Bytes of memory for the buffers of requests.
     pub memory: usize,
     /// Bytes of memory for the paths of folders that queries keep.
-    pub paths: usize,
+    pub path_cache: usize,
+    /// Counts at which an operation changes what it does.
     pub limits: Thresholds,
 }
 
@@ -38,18 +45,19 @@ pub struct Thresholds {
     /// Cells up to which an operation on a subtree is finished before it is answered.
     pub cells_before_answer: usize,
     /// Children up to which a writer settles a deleted directory's row that is in its way.
-    pub children_in_the_way: usize,
+    pub children_finished_by_writer: usize,
     /// Rows of a plan that changes many rows, each under its own check.
     pub batch_rows: usize,
     /// Changes, and bytes of keys and values, of such a plan: what the commit thread is held for.
     pub batch_changes: usize,
+    /// Bytes of rows in one plan of a subtree operation.
     pub batch_bytes: usize,
     /// Rows of a subtree that are scanned at a time.
     pub keys_a_page: usize,
     /// Children of a directory that are listed at a time when they are closed.
-    pub children_closed: usize,
+    pub children_locked: usize,
     /// Directories whose children are closed together.
-    pub directories_together: usize,
+    pub directories_locked_together: usize,
     /// Children that are copied to a directory's new row by one plan.
     pub children_staged: usize,
     /// Children of a directory that are listed at a time when it is copied.
@@ -65,21 +73,21 @@ pub struct Thresholds {
     pub records_listed: usize,
     /// Files of a directory, or rows of an index, that a query reads at a time, at most.
     pub files_queried: usize,
-    /// Walks from a directory to the root that are kept in memory.
-    pub walks_kept: usize,
+    /// Paths from a directory to the root that are kept in memory.
+    pub paths_cached: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             clock: Timestamp::now,
-            patience: Duration::from_secs(2),
-            turn: 64,
-            work: 150_000,
+            lock_wait: Duration::from_secs(2),
+            rows_per_step: 64,
+            cells_per_query: 150_000,
             reserve: RESERVE,
-            retry: Retry { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
+            retry: Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
             memory: 256 << 20,
-            paths: 32 << 20,
+            path_cache: 32 << 20,
             limits: Thresholds::DEFAULT,
         }
     }
@@ -88,21 +96,22 @@ impl Default for Settings {
 impl Settings {
     /// Bytes of kept walks: of so many usual ones at most.
     pub(super) fn paths_bytes(&self) -> usize {
-        self.paths.min(self.limits.walks_kept.saturating_mul(USUAL_BYTES))
+        self.path_cache.min(self.limits.paths_cached.saturating_mul(USUAL_PATH_BYTES))
     }
 }
 
 impl Thresholds {
+    /// The values of a server.
     pub const DEFAULT: Self = Self {
         files_dropped: 100,
         cells_before_answer: 1_000,
-        children_in_the_way: 1_000,
+        children_finished_by_writer: 1_000,
         batch_rows: 100,
         batch_changes: 2_000,
         batch_bytes: 512 << 10,
         keys_a_page: 100,
-        children_closed: 100,
-        directories_together: 32,
+        children_locked: 100,
+        directories_locked_together: 32,
         children_staged: 1_000,
         children_copied: 200,
         copies_at_a_time: 16,
@@ -110,7 +119,7 @@ impl Thresholds {
         unlinks_listed: 10_000,
         records_listed: 1_000,
         files_queried: 1_000,
-        walks_kept: 50_000,
+        paths_cached: 50_000,
     };
 
     /// Every threshold this small.
@@ -118,13 +127,13 @@ impl Thresholds {
         Self {
             files_dropped: n,
             cells_before_answer: n,
-            children_in_the_way: n,
+            children_finished_by_writer: n,
             batch_rows: n,
             batch_changes: n,
             batch_bytes: n,
             keys_a_page: n,
-            children_closed: n,
-            directories_together: n,
+            children_locked: n,
+            directories_locked_together: n,
             children_staged: n,
             children_copied: n,
             copies_at_a_time: n,
@@ -132,7 +141,7 @@ impl Thresholds {
             unlinks_listed: n,
             records_listed: n,
             files_queried: n,
-            walks_kept: n,
+            paths_cached: n,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The oracle: the store contract in the plainest code that meets it. Nothing survives the process.
+//! The oracle of the tests: the simplest implementation of the store contract. Nothing survives the process.
 //!
-//! It shares only the types of `table` with the other engines, so that a misunderstanding is not shared.
+//! It shares only the types of `table` with the other engines, so that no misunderstanding of the contract is shared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -9,27 +9,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 
-use crate::table::rules::PAGE_CELLS;
+use crate::table::limits::PAGE_CELLS;
 use crate::table::store::Result;
 use crate::table::{
-    Ask, Cell, Change, Check, Outcome, Page, PageAsk, Plan, Refusal, Row, RowKey, ScanAsk, Store, StoreError, TableSpec,
+    Cell, Change, Check, Outcome, Page, PageQuery, Plan, Refusal, Row, RowKey, RowQuery, ScanQuery, Store, StoreError,
+    TableSpec,
 };
 
 type Cells = BTreeMap<(String, Bytes), Bytes>;
 
 #[derive(Clone, Default)]
-struct State {
+struct MemoryState {
     specs: HashMap<String, TableSpec>,
     rows: HashMap<String, BTreeMap<RowKey, Cells>>,
 }
 
-/// A store in memory. Every call is one critical section, so every promise of the contract is plain to see.
+/// A store in memory. Every call is one critical section, so it is easy to see that every promise of the contract
+/// holds.
 #[derive(Default)]
 pub struct Memory {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
-/// Another store that holds the same.
+/// A copy of the store: later changes of one do not show in the other.
 impl Clone for Memory {
     fn clone(&self) -> Self {
         Self { state: Mutex::new(self.lock().clone()) }
@@ -37,12 +39,12 @@ impl Clone for Memory {
 }
 
 impl Memory {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MemoryState {
     fn cells(&self, table: &str, row: &[u8]) -> Option<&Cells> {
         self.rows.get(table)?.get(row)
     }
@@ -111,15 +113,15 @@ impl State {
     }
 }
 
-fn pick(table: &str, row: &[u8], cells: Option<&Cells>, ask: &Ask) -> Result<Row> {
+fn pick(table: &str, row: &[u8], cells: Option<&Cells>, query: &RowQuery) -> Result<Row> {
     let Some(cells) = cells else { return Ok(Row::default()) };
     let mut found = Vec::new();
-    for column in &ask.cells {
+    for column in &query.cells {
         if let Some(value) = cells.get(&(column.family.to_owned(), column.qualifier.clone())) {
             found.push((column.family, Cell { qualifier: column.qualifier.clone(), value: value.clone() }));
         }
     }
-    for family in &ask.families {
+    for family in &query.families {
         let all: Vec<_> = cells.iter().filter(|((f, _), _)| f == family).collect();
         if all.len() > PAGE_CELLS {
             return Err(StoreError::TooWide {
@@ -152,39 +154,45 @@ impl Store for Memory {
         Box::pin(ready(answer))
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
-        Box::pin(ready(pick(table, row, self.lock().cells(table, row), ask)))
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
+        Box::pin(ready(pick(table, row, self.lock().cells(table, row), query)))
     }
 
-    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+    fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
         let state = self.lock();
         let none = Cells::new();
-        let cells = state.cells(ask.table, &ask.row).unwrap_or(&none);
-        let fence = ask.fence.iter().map(|c| cells.get(&(c.family.to_owned(), c.qualifier.clone())).cloned()).collect();
+        let cells = state.cells(query.table, &query.row).unwrap_or(&none);
+        let unchanged =
+            query.unchanged.iter().map(|c| cells.get(&(c.family.to_owned(), c.qualifier.clone())).cloned()).collect();
         let mut found = cells
             .iter()
-            .filter(|((f, q), _)| f == ask.family && within(q, &ask.from, &ask.to))
+            .filter(|((f, q), _)| f == query.family && within(q, &query.from, &query.to))
             .map(|((_, q), v)| Cell { qualifier: q.clone(), value: v.clone() });
-        let page = found.by_ref().take(ask.limit).collect();
-        Box::pin(ready(Ok(Page { cells: page, fence, more: found.next().is_some() })))
+        let page = found.by_ref().take(query.limit).collect();
+        Box::pin(ready(Ok(Page { cells: page, unchanged, more: found.next().is_some() })))
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn get_many<'a>(
+        &'a self,
+        table: &'static str,
+        queries: &'a [(RowKey, RowQuery)],
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
         let state = self.lock();
-        let rows = asks.iter().map(|(row, ask)| pick(table, row, state.cells(table, row), ask)).collect();
+        let rows = queries.iter().map(|(row, query)| pick(table, row, state.cells(table, row), query)).collect();
         Box::pin(ready(rows))
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         let state = self.lock();
         let none = BTreeMap::new();
-        let rows = state.rows.get(ask.table).unwrap_or(&none);
-        let within = rows.iter().filter(|(key, _)| ask.range.contains(key));
-        let ordered: Box<dyn Iterator<Item = _>> = if ask.reverse { Box::new(within.rev()) } else { Box::new(within) };
+        let rows = state.rows.get(query.table).unwrap_or(&none);
+        let within = rows.iter().filter(|(key, _)| query.range.contains(key));
+        let ordered: Box<dyn Iterator<Item = _>> =
+            if query.reverse { Box::new(within.rev()) } else { Box::new(within) };
         let found = ordered
-            .map(|(key, cells)| Ok((key.clone(), pick(ask.table, key, Some(cells), &ask.ask)?)))
+            .map(|(key, cells)| Ok((key.clone(), pick(query.table, key, Some(cells), &query.row_query)?)))
             .filter(|found| found.as_ref().map_or(true, |(_, row)| !row.is_empty()))
-            .take(ask.limit)
+            .take(query.limit)
             .collect();
         Box::pin(ready(found))
     }

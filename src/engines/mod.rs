@@ -1,6 +1,6 @@
-//! The stores: `memory` (the oracle that tests hold the others to) and `rocks` (embedded RocksDB).
+//! The engines: `memory` (the oracle that tests compare the others with) and `rocks` (embedded RocksDB).
 //!
-//! An engine knows tables and nothing of directories or files; only `cli` and tests name one.
+//! An engine knows tables, not directories or files. Only `cli` and tests name one.
 
 pub mod memory;
 pub mod rocks;

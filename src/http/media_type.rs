@@ -37,13 +37,13 @@ fn are_parameters(mut text: &str) -> bool {
     }
 }
 
-/// What stands behind a token.
+/// The text behind a token.
 fn after_token(text: &str) -> Option<&str> {
     let (token, after) = text.split_at_checked(text.find([';', ' ', '\t']).unwrap_or(text.len()))?;
     is_token(token).then_some(after)
 }
 
-/// What stands behind the closing quote.
+/// The text behind the closing quote.
 fn after_quoted(text: &str) -> Option<&str> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {

@@ -7,15 +7,19 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
 
+use super::app::{App, Shared};
 use super::metrics::Metrics;
-use super::problem::{Kind, Problem};
-use super::{
-    App, Options, Shared, access, docs, files, find, fs_delete, fs_get, fs_put, health, metrics, openapi, relocate,
-    stat,
+use super::middleware::access_log;
+use super::options::Options;
+use super::response::problem::Problem;
+use super::routes::pattern;
+use super::routes::{
+    by_name, by_time, delete, download, health, metrics, move_copy, openapi, stat, swagger_ui, upload,
 };
+use crate::api::problem::ProblemKind;
 use crate::drive::Drive;
 
-/// The routes alone, for a caller with a socket of its own. `registry`: what `/metrics` tells besides.
+/// The routes alone, for a caller with a socket of its own. `registry` holds further metrics for `/metrics`.
 pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router {
     let metrics = Metrics::register(&mut registry);
     routes(drive, options, metrics, registry)
@@ -23,54 +27,38 @@ pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router 
 
 pub(super) fn routes(drive: Drive, options: Options, metrics: Metrics, registry: Registry) -> Router {
     let app = App(Arc::new(Shared { drive, options, metrics, registry }));
-    let fs = get(fs_get::get).put(fs_put::put).delete(fs_delete::delete);
+    let fs = get(download::get).put(upload::put).delete(delete::delete);
     let api = Router::new()
-        .route("/v1/fs", get(fs_get::to_root))
-        .route("/v1/fs/", fs.clone())
-        .route("/v1/fs/{*path}", fs)
-        .route("/v1/stat/", get(stat::get))
-        .route("/v1/stat/{*path}", get(stat::get))
-        .route("/v1/files", get(files::get))
-        .route("/v1/find", get(find::get))
-        .route("/v1/move", post(relocate::move_to))
-        .route("/v1/copy", post(relocate::copy_to));
+        .route(pattern::FS, get(download::to_root))
+        .route(pattern::FS_ROOT, fs.clone())
+        .route(pattern::FS_PATH, fs)
+        .route(pattern::STAT_ROOT, get(stat::get))
+        .route(pattern::STAT_PATH, get(stat::get))
+        .route(pattern::FILES, get(by_time::get))
+        .route(pattern::FIND, get(by_name::get))
+        .route(pattern::MOVE, post(move_copy::move_to))
+        .route(pattern::COPY, post(move_copy::copy_to));
     Router::new()
         .merge(api)
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::get))
-        .route("/openapi.json", get(openapi::get))
-        .route("/docs", get(docs::to_page))
-        .route("/docs/", get(docs::page))
-        .route("/docs/{name}", get(docs::asset))
+        .route(pattern::HEALTHZ, get(health::alive))
+        .route(pattern::READYZ, get(health::ready))
+        .route(pattern::METRICS, get(metrics::get))
+        .route(pattern::OPENAPI, get(openapi::get))
+        .route(pattern::DOCS, get(swagger_ui::to_page))
+        .route(pattern::DOCS_PAGE, get(swagger_ui::page))
+        .route(pattern::DOCS_ASSET, get(swagger_ui::asset))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         // One layer for all that is around a request: each of its own would cost a twentieth of the server's pace.
-        .layer(from_fn_with_state(app.clone(), access::record))
+        .layer(from_fn_with_state(app.clone(), access_log::record))
         .with_state(app)
 }
 
-/// What a route is called in the metrics: its pattern, directories apart from files.
-pub(super) fn label(pattern: Option<&str>, directory: bool) -> &'static str {
-    match (pattern.unwrap_or_default(), directory) {
-        ("/v1/fs/{*path}" | "/v1/fs/", true) | ("/v1/fs", _) => "/v1/fs/{path}/",
-        ("/v1/fs/{*path}", false) => "/v1/fs/{path}",
-        ("/v1/stat/{*path}" | "/v1/stat/", _) => "/v1/stat/{path}",
-        ("/v1/files", _) => "/v1/files",
-        ("/v1/find", _) => "/v1/find",
-        ("/v1/move", _) => "/v1/move",
-        ("/v1/copy", _) => "/v1/copy",
-        ("/healthz" | "/readyz" | "/metrics", _) => "health",
-        ("/openapi.json" | "/docs" | "/docs/" | "/docs/{name}", _) => "docs",
-        _ => "none",
-    }
-}
-
 async fn no_such_route() -> Problem {
-    Problem::new(Kind::NoSuchRoute, "Files are under /v1/fs/, with a slash between names.")
+    Problem::new(ProblemKind::NoSuchRoute, "Files are under /v1/fs/, with a slash between names.")
 }
 
 /// axum adds `Allow`.
 async fn no_such_method() -> Problem {
-    Problem::new(Kind::Method, "The Allow header lists the methods of this resource.")
+    Problem::new(ProblemKind::Method, "The Allow header lists the methods of this resource.")
 }

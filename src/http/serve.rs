@@ -1,4 +1,4 @@
-//! The drive on a socket.
+//! Serving the drive on a listener.
 
 use std::io;
 
@@ -7,11 +7,12 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use super::metrics::Metrics;
-use super::{Options, edge, router};
+use super::options::Options;
+use super::{router, server};
 use crate::drive::Drive;
 
-/// Serves until `shutdown` ends, then finishes the requests in flight, for at most 30 seconds or until the future
-/// that it gave ends too. Connections are no longer accepted meanwhile. `registry`: what `/metrics` tells besides.
+/// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at most
+/// 30 seconds or until the future that `shutdown` returned ends too. `registry` holds further metrics for `/metrics`.
 pub async fn serve<F>(
     listener: TcpListener,
     drive: Drive,
@@ -25,8 +26,8 @@ where
     serve_beside(listener, drive, options, registry, Router::new(), shutdown).await
 }
 
-/// As [`serve`], with further routes that none of the drive's checks stand before: for whoever measures what the
-/// drive costs on the same connections.
+/// As [`serve`], with further routes that bypass the drive and its middleware: the load test measures on them what the
+/// connections alone cost.
 pub async fn serve_beside<F>(
     listener: TcpListener,
     drive: Drive,
@@ -43,5 +44,5 @@ where
     let connections = metrics.connections.clone();
     let memory = drive.memory().clone();
     let app = router::routes(drive, options, metrics, registry).merge(beside);
-    edge::serve(listener, app, limits, connections, memory, shutdown).await
+    server::serve(listener, app, limits, connections, memory, shutdown).await
 }

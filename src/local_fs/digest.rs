@@ -1,4 +1,4 @@
-//! SHA-256 of local files, as the drive writes it.
+//! SHA-256 of local files, in the form that the drive's API uses.
 
 use std::fs::File;
 use std::io;
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use rowdrive::schema::file;
 use sha2::{Digest, Sha256};
 
-use super::blocking;
+use super::run_blocking;
 
 /// Bytes read at a time.
-const PIECE: usize = 512 << 10;
-/// Bytes hashed at a time: whoever interrupts waits for no more.
-const STRETCH: u64 = 64 << 20;
+const CHUNK: usize = 512 << 10;
+/// Bytes hashed by one blocking job. A job cannot be cancelled: an interrupted program waits for no more than this.
+const PER_JOB: u64 = 64 << 20;
 
 #[derive(Clone, Default)]
 pub struct Hasher(Sha256);
@@ -24,12 +24,12 @@ impl Hasher {
         self.0.update(bytes);
     }
 
-    /// As in `Repr-Digest` (RFC 9530).
+    /// As in the field `Repr-Digest` (RFC 9530).
     pub fn digest(self) -> String {
-        rowdrive::http::repr_digest(&file::Digest(self.0.finalize().into()))
+        rowdrive::api::digest::format(&file::Digest(self.0.finalize().into()))
     }
 
-    pub fn of(bytes: &[u8]) -> String {
+    pub fn digest_of(bytes: &[u8]) -> String {
         let mut hasher = Self::default();
         hasher.update(bytes);
         hasher.digest()
@@ -37,29 +37,29 @@ impl Hasher {
 }
 
 /// The digest of a file's first `size` bytes.
-pub async fn digest(file: Arc<File>, size: u64) -> io::Result<String> {
+pub async fn file_digest(file: Arc<File>, size: u64) -> io::Result<String> {
     let mut hasher = Hasher::default();
     let mut at = 0;
     while at < size {
-        let (file, end) = (file.clone(), size.min(at + STRETCH));
-        hasher = blocking(move || stretch(&file, hasher, at, end)).await?;
+        let (file, end) = (file.clone(), size.min(at + PER_JOB));
+        hasher = run_blocking(move || hash_range(&file, hasher, at, end)).await?;
         at = end;
     }
     Ok(hasher.digest())
 }
 
-fn stretch(file: &File, mut hasher: Hasher, mut at: u64, end: u64) -> io::Result<Hasher> {
+fn hash_range(file: &File, mut hasher: Hasher, mut at: u64, end: u64) -> io::Result<Hasher> {
     while at < end {
-        let piece = piece(file, at, end)?;
-        hasher.update(&piece);
-        at += piece.len() as u64;
+        let chunk = read_chunk(file, at, end)?;
+        hasher.update(&chunk);
+        at += chunk.len() as u64;
     }
     Ok(hasher)
 }
 
-/// Some of the bytes from `at` on, at least one; an error if the file ends there, before `end`.
-pub fn piece(file: &File, at: u64, end: u64) -> io::Result<Bytes> {
-    let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(PIECE).min(PIECE)];
+/// Reads one or more bytes from `at` on, none from `end` on. Errors: the file ends at `at`.
+pub fn read_chunk(file: &File, at: u64, end: u64) -> io::Result<Bytes> {
+    let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK)];
     match file.read_at(&mut buffer, at)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         read => {

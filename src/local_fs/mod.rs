@@ -1,8 +1,7 @@
-//! Folders and files of this machine, always reached from the folder that holds them: no name and no symbolic link
-//! leads out of a tree, even if somebody moves things about meanwhile.
+//! Folders and files of this machine. Each is opened with `openat`, relative to the folder that holds
+//! it: neither a name nor a symbolic link leads out of a tree, even while others move things in it.
 
 mod digest;
-mod drive_folder;
 mod temporary;
 
 use std::ffi::{OsStr, OsString};
@@ -14,102 +13,125 @@ use std::path::Path;
 
 use rowdrive::schema::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
+use rustix::io::Errno;
 
-pub use digest::{Hasher, digest, piece};
-pub use drive_folder::Part;
-pub use temporary::{Temporary, is_temporary, remove_left_over};
+pub use digest::{Hasher, file_digest, read_chunk};
+pub use temporary::{TemporaryFile, is_temporary_name, remove_stale_temporary};
 
 /// A folder that is open.
 #[derive(Debug)]
-pub struct Folder(OwnedFd);
+pub struct OpenFolder(OwnedFd);
 
-/// What stands under a name.
+/// What a directory entry is, as `fstatat` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    File(Version),
+pub enum FsEntry {
+    File(FileStamp),
     Folder,
-    /// What it is called.
+    /// Its type in words, as `a socket`.
     Other(&'static str),
 }
 
-/// What a name leads to.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FsKind {
     File,
     Folder,
-    /// What it is called.
+    /// Its type in words, as `a socket`.
     Other(&'static str),
 }
 
-impl Found {
-    fn kind(self) -> Kind {
+impl FsEntry {
+    fn from_stat(stat: &Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File(FileStamp::from_stat(stat)),
+            FileType::Directory => Self::Folder,
+            other => Self::Other(type_in_words(other)),
+        }
+    }
+
+    fn kind(self) -> FsKind {
         match self {
-            Self::File(_) => Kind::File,
-            Self::Folder => Kind::Folder,
-            Self::Other(what) => Kind::Other(what),
+            Self::File(_) => FsKind::File,
+            Self::Folder => FsKind::Folder,
+            Self::Other(what) => FsKind::Other(what),
         }
     }
 }
 
-/// What tells one version of a file from another without reading it.
+/// Size and modification time: tell one version of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version {
+pub struct FileStamp {
     pub size: u64,
     seconds: i64,
     nanoseconds: i64,
 }
 
-impl Version {
-    fn of(stat: &Stat) -> Self {
+impl FileStamp {
+    fn from_stat(stat: &Stat) -> Self {
         let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or_default();
         Self { size: u64::try_from(stat.st_size).unwrap_or_default(), seconds: stat.st_mtime, nanoseconds }
     }
 
-    /// In milliseconds, as the drive has it: finer is floored, before 1970 too.
+    /// In milliseconds, as the drive stores it. Rounds down, also before 1970.
     pub fn modified(&self) -> Timestamp {
         Timestamp::from_ms(self.seconds.saturating_mul(1000).saturating_add(self.nanoseconds.div_euclid(1_000_000)))
     }
 }
 
-impl Folder {
-    /// Opens a folder that somebody has named: links on the way are meant.
+impl OpenFolder {
+    /// Opens a folder by a path that the user named; symbolic links in that path are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
-    /// Opens a folder in this one, not through a link.
-    pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens a folder in this one; follows no symbolic link.
+    pub fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self(openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Makes a folder in this one.
-    pub fn make(&self, name: &OsStr) -> io::Result<()> {
+    /// The folder that holds this one; none if this is the root.
+    pub fn parent(&self) -> io::Result<Option<Self>> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = match openat(&self.0, "..", flags | OFlags::RDONLY, Mode::empty()) {
+            // A folder that this user may search but not list: single names in it can still be looked up.
+            Err(Errno::ACCESS) => openat(&self.0, "..", flags | OFlags::PATH, Mode::empty()),
+            opened => opened,
+        };
+        let parent = opened?;
+        // In the root, `..` is the root itself.
+        let (here, there) = (fstat(&self.0)?, fstat(&parent)?);
+        let is_root = (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino);
+        Ok((!is_root).then_some(Self(parent)))
+    }
+
+    /// Creates a folder in this one.
+    pub fn create_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(mkdirat(&self.0, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?)
     }
 
-    /// What stands under a name, if anything does.
-    pub fn find(&self, name: &OsStr) -> io::Result<Option<Found>> {
+    /// The entry of this name, if there is one; a symbolic link is not followed.
+    pub fn lookup(&self, name: &OsStr) -> io::Result<Option<FsEntry>> {
         match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(found(&stat))),
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Ok(stat) => Ok(Some(FsEntry::from_stat(&stat))),
+            Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What a name leads to, asked of the file system only where it has not told it with the name. The version of
-    /// a file is not told by that.
-    pub fn kind(&self, name: &OsStr, told: FileType) -> io::Result<Option<Kind>> {
-        match told {
-            FileType::RegularFile => Ok(Some(Kind::File)),
-            FileType::Directory => Ok(Some(Kind::Folder)),
-            FileType::Unknown => Ok(self.find(name)?.map(Found::kind)),
-            other => Ok(Some(Kind::Other(called(other)))),
+    /// The type of an entry. `listed` is the type that [`entries`](Self::entries) gave: only if that is unknown, the file
+    /// system is asked.
+    pub fn kind(&self, name: &OsStr, listed: FileType) -> io::Result<Option<FsKind>> {
+        match listed {
+            FileType::RegularFile => Ok(Some(FsKind::File)),
+            FileType::Directory => Ok(Some(FsKind::Folder)),
+            FileType::Unknown => Ok(self.lookup(name)?.map(FsEntry::kind)),
+            other => Ok(Some(FsKind::Other(type_in_words(other)))),
         }
     }
 
-    /// All names, in no order, each with what it leads to as far as the file system tells that with the name.
-    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>> + use<>> {
+    /// All names, in no order, each with its type as far as the file system lists types (else `Unknown`).
+    pub fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>> + use<>> {
         let entries = Dir::read_from(&self.0)?;
         Ok(entries.filter_map(|entry| match entry {
             Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => None,
@@ -118,36 +140,29 @@ impl Folder {
         }))
     }
 
-    /// Opens a file in this folder, not through a link. A pipe that took its place meanwhile does not hold us up.
-    pub fn file(&self, name: &OsStr) -> io::Result<File> {
+    /// Opens a file in this folder; follows no symbolic link. `NONBLOCK`: a named pipe that has replaced the file does
+    /// not block the open.
+    pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
-    /// Makes everything that was written below this folder, and beside it on the same disk, durable.
-    pub fn sync_all(&self) -> io::Result<()> {
+    /// Syncs the whole file system that this folder is on.
+    pub fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 }
 
-/// The version of a file that is open; an error if it is none.
-pub fn version(file: &File) -> io::Result<Version> {
-    match found(&fstat(file)?) {
-        Found::File(version) => Ok(version),
-        Found::Folder => Err(io::Error::other("it is a folder now")),
-        Found::Other(what) => Err(io::Error::other(format!("it is {what} now"))),
+/// The stamp of an open file; an error if it is no regular file.
+pub fn file_stamp(file: &File) -> io::Result<FileStamp> {
+    match FsEntry::from_stat(&fstat(file)?) {
+        FsEntry::File(stamp) => Ok(stamp),
+        FsEntry::Folder => Err(io::Error::other("it is a folder now")),
+        FsEntry::Other(what) => Err(io::Error::other(format!("it is {what} now"))),
     }
 }
 
-fn found(stat: &Stat) -> Found {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Found::File(Version::of(stat)),
-        FileType::Directory => Found::Folder,
-        other => Found::Other(called(other)),
-    }
-}
-
-fn called(kind: FileType) -> &'static str {
+fn type_in_words(kind: FileType) -> &'static str {
     match kind {
         FileType::Symlink => "a symbolic link",
         FileType::Fifo => "a named pipe",
@@ -157,13 +172,13 @@ fn called(kind: FileType) -> &'static str {
     }
 }
 
-/// A path for people: what is not UTF-8, and what would move the cursor or turn the text about, is escaped.
-pub fn shown(path: &Path) -> String {
+/// A path as it is printed: escapes what is not UTF-8, control characters and marks of writing direction.
+pub fn printable(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {
-            let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if c.is_control() || turns {
+            let reverses = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            if c.is_control() || reverses {
                 text.extend(c.escape_default());
             } else {
                 text.push(c);
@@ -174,8 +189,8 @@ pub fn shown(path: &Path) -> String {
     text
 }
 
-/// Runs what blocks where it may.
-pub async fn blocking<T: Send + 'static, E: From<io::Error> + Send + 'static>(
+/// Runs a blocking job on tokio's thread pool for blocking work.
+pub async fn run_blocking<T: Send + 'static, E: From<io::Error> + Send + 'static>(
     job: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     tokio::task::spawn_blocking(job).await.map_err(io::Error::other)?

@@ -1,4 +1,4 @@
-//! A file under a temporary name, until it is whole.
+//! A file that is written under a temporary name and renamed once it is complete.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,46 +13,47 @@ use rustix::fs::{
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::Folder;
+use super::OpenFolder;
 
-const START: &str = ".rowdrive-export-";
+const PREFIX: &str = ".rowdrive-export-";
 
 static RENAMING: Mutex<()> = Mutex::new(());
 
-/// Dropping it removes it. It is locked as long as it is open, so that what a killed process has left can be told
-/// from what another one is writing.
+/// Removed on drop, unless it got its final name. Locked while it is open: a file without a lock was left by a killed
+/// process.
 #[derive(Debug)]
-pub struct Temporary {
-    folder: Arc<Folder>,
+pub struct TemporaryFile {
+    folder: Arc<OpenFolder>,
     name: OsString,
     file: File,
-    placed: bool,
+    renamed: bool,
 }
 
-impl Temporary {
-    /// Makes one, with room for so many bytes where the file system can promise it.
-    pub fn create(folder: Arc<Folder>, size: u64) -> io::Result<Self> {
-        let name = OsString::from(format!("{START}{}", Uuid::new_v4().simple()));
+impl TemporaryFile {
+    /// Creates one, with `size` bytes allocated where the file system supports it.
+    pub fn create(folder: Arc<OpenFolder>, size: u64) -> io::Result<Self> {
+        let name = OsString::from(format!("{PREFIX}{}", Uuid::new_v4().simple()));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
         let file = File::from(openat(&folder.0, &name, flags, mode)?);
-        let made = Self { folder, name, file, placed: false };
-        // Where locks are not known, a second export beside this one may take the file for a left-over.
-        let _ = flock(&made.file, FlockOperation::NonBlockingLockExclusive);
+        let created = Self { folder, name, file, renamed: false };
+        // On a file system without locks, a second export at the same time may remove the file as stale.
+        let _ = flock(&created.file, FlockOperation::NonBlockingLockExclusive);
         if size > 0
             && let Err(error @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) =
-                fallocate(&made.file, FallocateFlags::KEEP_SIZE, 0, size)
+                fallocate(&created.file, FallocateFlags::KEEP_SIZE, 0, size)
         {
             return Err(error.into());
         }
-        Ok(made)
+        Ok(created)
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }
 
-    /// Gives it its time and its name. A file of that name is replaced, or is an error; anything else is an error.
+    /// Sets its modification time and renames it. `replace`: whether a file of that name is replaced or is an error.
+    /// Anything else of that name is an error.
     pub fn place(mut self, name: &OsStr, modified: Timestamp, replace: bool) -> io::Result<()> {
         let ms = modified.ms();
         let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -63,16 +64,16 @@ impl Temporary {
         } else {
             self.rename_to_new(name)?;
         }
-        self.placed = true;
+        self.renamed = true;
         Ok(())
     }
 
     fn rename_to_new(&self, name: &OsStr) -> io::Result<()> {
         match renameat_with(&self.folder.0, &self.name, &self.folder.0, name, RenameFlags::NOREPLACE) {
-            // Some file systems cannot refuse to replace. Then files of this process at least do not replace each other.
+            // The file system does not support NOREPLACE. A lock at least keeps this process's own files apart.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 let _one_at_a_time = RENAMING.lock().unwrap_or_else(PoisonError::into_inner);
-                if self.folder.find(name)?.is_some() {
+                if self.folder.lookup(name)?.is_some() {
                     return Err(io::ErrorKind::AlreadyExists.into());
                 }
                 Ok(renameat(&self.folder.0, &self.name, &self.folder.0, name)?)
@@ -82,26 +83,25 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        if !self.placed {
-            // If it cannot be removed now, the next export does.
+        if !self.renamed {
+            // If this fails, the next export removes it.
             let _ = unlinkat(&self.folder.0, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// Whether a temporary file may bear this name.
-pub fn is_temporary(name: &OsStr) -> bool {
-    let id = name.to_str().and_then(|name| name.strip_prefix(START));
+/// Whether this is the name of a temporary file.
+pub fn is_temporary_name(name: &OsStr) -> bool {
+    let id = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
     id.is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Removes a temporary file, unless a process is writing it, or it is no file at all. What cannot be removed now is left
-/// to the next export.
-pub fn remove_left_over(folder: &Folder, name: &OsStr) {
-    if let Ok(file) = folder.file(name)
-        && super::version(&file).is_ok()
+/// Removes a temporary file that no process is writing any more. If that fails, the next export tries again.
+pub fn remove_stale_temporary(folder: &OpenFolder, name: &OsStr) {
+    if let Ok(file) = folder.open_file(name)
+        && super::file_stamp(&file).is_ok()
         && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
     {
         let _ = unlinkat(&folder.0, name, AtFlags::empty());
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn a_file_is_replaced_only_where_that_is_meant() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let folder = Arc::new(OpenFolder::open(dir.path()).unwrap());
         let place = |content: &[u8], replace| {
-            let mut file = Temporary::create(folder.clone(), 0).unwrap();
+            let mut file = TemporaryFile::create(folder.clone(), 0).unwrap();
             file.write(content).unwrap();
             file.place("f".as_ref(), Timestamp::from_ms(0), replace)
         };

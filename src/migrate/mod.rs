@@ -3,24 +3,27 @@
 //! Each declares tables, and may name a step that changes data. Start-up applies what is missing; a step
 //! that was interrupted is run again from its start, and may, since every step is harmless to repeat.
 
+mod reindex;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::reindex::{self, ReindexError};
 use crate::schema::dir::{self, DirEntry};
 use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, meta};
-use crate::table::{Check, Guarded, Outcome, Plan, StoreError, TableSpec, Tables};
+use crate::table::{Check, ConditionalRow, Outcome, Plan, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
 const MIGRATIONS: [(&str, &str); 3] = [
-    ("0001_tree", include_str!("../migrations/0001_tree.toml")),
-    ("0002_indexes", include_str!("../migrations/0002_indexes.toml")),
-    ("0003_owner", include_str!("../migrations/0003_owner.toml")),
+    ("0001_tree", include_str!("../../migrations/0001_tree.toml")),
+    ("0002_indexes", include_str!("../../migrations/0002_indexes.toml")),
+    ("0003_owner", include_str!("../../migrations/0003_owner.toml")),
 ];
 
 /// The number of the newest migration that this program knows.
 pub const LATEST: u32 = MIGRATIONS.len() as u32;
 
+/// Why a store could not be brought to the newest schema.
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     #[error("the store has schema version {found}, this program knows up to {known}: use a newer rowdrive")]
@@ -35,15 +38,6 @@ pub enum MigrateError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Value(#[from] ValueError),
-}
-
-impl From<ReindexError> for MigrateError {
-    fn from(error: ReindexError) -> Self {
-        match error {
-            ReindexError::Store(error) => Self::Store(error),
-            ReindexError::Value(error) => Self::Value(error),
-        }
-    }
 }
 
 type Result<T> = std::result::Result<T, MigrateError>;
@@ -66,7 +60,7 @@ struct Data {
 #[serde(rename_all = "kebab-case")]
 enum Step {
     Root,
-    /// Fills the tables of this migration with the hints of all files.
+    /// Fills the tables of this migration with the index entries of all files.
     IndexFiles,
 }
 
@@ -107,26 +101,29 @@ pub async fn open_degraded(tables: &Tables) -> Result<()> {
 
 /// How far a store is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Status {
+pub struct MigrationStatus {
     /// The number of the last migration applied; 0 for a new store. Above `known` if a newer program has written it.
     pub version: u32,
     /// [`LATEST`].
     pub known: u32,
     /// All that this program knows, in order.
-    pub migrations: Vec<Known>,
+    pub migrations: Vec<KnownMigration>,
 }
 
 /// A migration, and whether it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Known {
+pub struct KnownMigration {
+    /// The number, from 1.
     pub number: u32,
+    /// The name, without the number.
     pub name: &'static str,
+    /// Whether the store has it.
     pub applied: bool,
 }
 
 /// Tells how far the store is. One that is open for reading only stays as it is; another is given the `meta` table if
 /// it lacks it.
-pub async fn status(tables: &Tables) -> Result<Status> {
+pub async fn status(tables: &Tables) -> Result<MigrationStatus> {
     let version = match version(tables, &declared()?).await {
         // Its first start did not come to make the table.
         Err(MigrateError::Store(StoreError::ReadOnly)) => 0,
@@ -134,9 +131,9 @@ pub async fn status(tables: &Tables) -> Result<Status> {
     };
     let known = |(number, (name, _)): (u32, (&'static str, _))| {
         let name = name.split_once('_').map_or(name, |(_number, name)| name);
-        Known { number, name, applied: number <= version }
+        KnownMigration { number, name, applied: number <= version }
     };
-    Ok(Status { version, known: LATEST, migrations: (1..).zip(MIGRATIONS).map(known).collect() })
+    Ok(MigrationStatus { version, known: LATEST, migrations: (1..).zip(MIGRATIONS).map(known).collect() })
 }
 
 fn declared() -> Result<Vec<Migration>> {
@@ -194,7 +191,7 @@ async fn record(tables: &Tables, number: u32) -> Result<()> {
     };
     let value = crate::table::Change::put(CF, meta::VALUE, meta::encode_version(number));
     let row = Bytes::from_static(meta::SCHEMA);
-    let guarded = vec![Guarded { table: meta::TABLE, row, checks: vec![check], changes: vec![value] }];
+    let guarded = vec![ConditionalRow { table: meta::TABLE, row, checks: vec![check], changes: vec![value] }];
     match tables.commit(Plan { guarded, ..Plan::default() }).await? {
         Outcome::Committed => Ok(()),
         Outcome::Refused(_) => Err(MigrateError::Raced),
@@ -206,7 +203,7 @@ async fn make_root(tables: &Tables) -> Result<()> {
     let root = DirEntry { id: DirId::ROOT, creator: "rowdrive".to_owned(), created: Timestamp::now() };
     let checks = vec![Check::Absent(dir::id_column())];
     let row = DrivePath::root().key();
-    let guarded = vec![Guarded { table: dir::TABLE, row, checks, changes: root.row() }];
+    let guarded = vec![ConditionalRow { table: dir::TABLE, row, checks, changes: root.put_cells() }];
     tables.commit(Plan { guarded, ..Plan::default() }).await?;
     Ok(())
 }

@@ -1,38 +1,29 @@
-//! Makes the index rows of files from the directory table: what fills a new index, and what repairs one.
+//! Fills index tables from the directory table: the data step of a migration that adds an index.
 
 use bytes::Bytes;
 
-use crate::schema::dir::{self, Entry};
-use crate::schema::{CF, DirId, ValueError, index};
-use crate::table::{Ask, Cell, CellCursor, Change, PageAsk, Plan, RowChange, RowCursor, RowRange, StoreError, Tables};
+use super::Result;
+use crate::schema::dir::{self, FileEntry};
+use crate::schema::{CF, DirId, index};
+use crate::table::{Cell, CellCursor, Change, PageQuery, Plan, RowChange, RowCursor, RowQuery, RowRange, Tables};
 
 /// Directories read at a time.
 const DIRECTORIES: usize = 1_000;
 /// Entries of a directory read at a time.
 const ENTRIES: usize = 500;
-/// Hints after which a plan is sent.
-const HINTS: usize = 1_000;
+/// Index entries after which a plan is committed.
+const BATCH: usize = 1_000;
 
-#[derive(Debug, thiserror::Error)]
-pub enum ReindexError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Value(#[from] ValueError),
-}
-
-type Result<T> = std::result::Result<T, ReindexError>;
-
-/// The hints that the file of this entry has: `cell` is of family `sub` of the directory `dir`.
-fn hints_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
+/// The index rows of the file of this entry: `cell` is of family `sub` of the directory `dir`.
+fn index_rows_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
     let (_, name) = dir::child(&cell.qualifier)?;
-    Ok(index::hints(dir, &name, &Entry::decode(&cell.value)?))
+    Ok(index::put_rows(dir, &name, &FileEntry::decode(&cell.value)?))
 }
 
-/// Puts the hints of all files into these tables. May be done again, whatever was there.
+/// Puts the index entries of all files into these tables. Safe to repeat.
 pub async fn fill(tables: &Tables, indexes: &[&str]) -> Result<()> {
     let mut waiting = Vec::new();
-    let ask = Ask::cells(vec![dir::id_column()]);
+    let ask = RowQuery::cells(vec![dir::id_column()]);
     let mut directories = RowCursor::new(dir::TABLE, RowRange::all(), ask, DIRECTORIES);
     while let Some(rows) = directories.next(tables).await? {
         for (key, row) in &rows {
@@ -44,7 +35,7 @@ pub async fn fill(tables: &Tables, indexes: &[&str]) -> Result<()> {
     put(tables, &mut waiting).await
 }
 
-/// Hints wait until they are worth a plan, over many small directories.
+/// Collects index entries over many small directories until they are worth a plan.
 async fn fill_directory(
     tables: &Tables,
     row: &Bytes,
@@ -53,12 +44,12 @@ async fn fill_directory(
     waiting: &mut Vec<RowChange>,
 ) -> Result<()> {
     let (row, (from, to)) = (row.clone(), dir::range(dir::FILE, ""));
-    let first = PageAsk { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ENTRIES, fence: vec![] };
+    let first = PageQuery { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ENTRIES, unchanged: vec![] };
     let mut files = CellCursor::new(first);
     while let Some(cells) = files.next(tables).await? {
         for cell in &cells {
-            waiting.extend(hints_of(dir, cell)?.into_iter().filter(|hint| indexes.contains(&hint.table)));
-            if waiting.len() >= HINTS {
+            waiting.extend(index_rows_of(dir, cell)?.into_iter().filter(|hint| indexes.contains(&hint.table)));
+            if waiting.len() >= BATCH {
                 put(tables, waiting).await?;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Family `sub` holds `d_<name>` for a directory and `f_<name>` for a file, so that a listing is one range
 //! of one row: directories first, then files, each in byte order. The worked example keeps only the UUID in
-//! a file's cell; here it is an [`Entry`] with the attributes that a listing shows, so that neither a
+//! a file's cell; here it is a [`FileEntry`] with the attributes that a listing shows, so that neither a
 //! listing nor a stat reads a second row.
 
 use std::ops::Bound;
@@ -12,41 +12,48 @@ use uuid::Uuid;
 
 use super::CF;
 use super::file::Attributes;
-use super::ids::{DirId, FileId, OpId, Place};
-use super::op::Phase;
+use super::ids::{DirId, FileId, OpId, StayId};
 use super::path::{DrivePath, Name};
+use super::subtree_op::Phase;
 use super::timestamp::Timestamp;
-use super::value::{Reader, ValueError, Writer};
+use super::value::{self, Reader, StoredValue, ValueError, Writer};
 use crate::table::row::prefix_end;
-use crate::table::{Change, Check, Column, Guarded};
+use crate::table::{Change, Check, Column, ConditionalRow};
 
+/// The name of the table.
 pub const TABLE: &str = "dir";
 /// The family of children.
 pub const SUB: &str = "sub";
 /// A directory's id: every directory row has it, so its absence is the row's.
 pub const ID: &[u8] = b"id";
+/// The qualifier of the creator.
 pub const CREATOR: &[u8] = b"creator";
+/// The qualifier of the time of creation.
 pub const CREATED: &[u8] = b"created";
 /// There only while an operation on a subtree holds the row.
-pub const STATE: &[u8] = b"state";
+pub const LOCK: &[u8] = b"state";
 
 /// What the qualifiers of directories start with.
 pub const DIRECTORY: &[u8] = b"d_";
 /// What the qualifiers of files start with.
 pub const FILE: &[u8] = b"f_";
 
+/// The cell that every directory row has.
 pub fn id_column() -> Column {
     Column::new(CF, ID)
 }
 
-pub fn state_column() -> Column {
-    Column::new(CF, STATE)
+/// The cell of the lock.
+pub fn lock_column() -> Column {
+    Column::new(CF, LOCK)
 }
 
+/// The qualifier of a file in its directory.
 pub fn file_qualifier(name: &Name) -> Bytes {
     [FILE, name.as_str().as_bytes()].concat().into()
 }
 
+/// The qualifier of a directory in its parent.
 pub fn directory_qualifier(name: &Name) -> Bytes {
     [DIRECTORY, name.as_str().as_bytes()].concat().into()
 }
@@ -67,47 +74,59 @@ pub fn child(qualifier: &[u8]) -> Result<(&'static [u8], Name), ValueError> {
 
 /// The value of `sub:f_<name>`: which file stands there, and what a listing shows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FileEntry {
+    /// The file.
     pub id: FileId,
-    pub place: Place,
+    /// The stay, which is the qualifier of its index entries.
+    pub stay: StayId,
+    /// The attributes that a listing shows.
     pub attributes: Attributes,
 }
 
-impl Entry {
+impl FileEntry {
+    /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        self.attributes.write(Writer::new(1).uuid(self.id.0).place(&self.place)).done()
+        self.attributes.write(Writer::new(Self::VERSION).uuid(self.id.0).stay_id(&self.stay)).done()
     }
 
+    /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("file entry", 1, value)?;
-        let entry = Self { id: FileId(r.uuid()?), place: r.place()?, attributes: Attributes::read(&mut r)? };
-        r.end()?;
-        Ok(entry)
+        value::decode(value)
+    }
+}
+
+impl StoredValue for FileEntry {
+    const NAME: &'static str = "file entry";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        Ok(Self { id: FileId(r.uuid()?), stay: r.stay_id()?, attributes: Attributes::read(r)? })
     }
 }
 
 /// The value of `sub:d_<name>`: which directory stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
+    /// The directory.
     pub id: DirId,
+    /// The name of the user who created it.
     pub creator: String,
+    /// The time of creation.
     pub created: Timestamp,
 }
 
 impl DirEntry {
+    /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(1).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
+        Writer::new(Self::VERSION).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
     }
 
+    /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("directory entry", 1, value)?;
-        let entry = Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() };
-        r.end()?;
-        Ok(entry)
+        value::decode(value)
     }
 
     /// The cells of the directory's own row.
-    pub fn row(&self) -> Vec<Change> {
+    pub fn put_cells(&self) -> Vec<Change> {
         vec![
             Change::put(CF, ID, encode_id(self.id)),
             Change::put(CF, CREATOR, Writer::new(1).bytes(self.creator.as_bytes()).done()),
@@ -116,82 +135,99 @@ impl DirEntry {
     }
 }
 
-/// The value of `cf:state`: which operation holds the row, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// A row of the subtree that the operation moves or deletes.
-    Closed(OpId),
-    /// A row of the subtree that the operation makes at the new path.
-    Staged(OpId),
+impl StoredValue for DirEntry {
+    const NAME: &'static str = "directory entry";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        Ok(Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() })
+    }
 }
 
-impl State {
+/// The value of `cf:state`: which operation holds the row, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// A row of the subtree that the operation moves or deletes.
+    Source(OpId),
+    /// A row of the subtree that the operation makes at the new path.
+    Copy(OpId),
+}
+
+impl RowLock {
+    /// The operation that holds the lock.
     pub fn op(self) -> OpId {
         match self {
-            Self::Closed(op) | Self::Staged(op) => op,
+            Self::Source(op) | Self::Copy(op) => op,
         }
     }
 
     /// Whether a row with this mark reads as live while its operation is so far. Without a record it has aborted.
     pub fn is_live(self, phase: Phase) -> bool {
         match self {
-            Self::Closed(_) => phase != Phase::Committed,
-            Self::Staged(_) => phase == Phase::Committed,
+            Self::Source(_) => phase != Phase::Committed,
+            Self::Copy(_) => phase == Phase::Committed,
         }
     }
 
     /// The row at this path without its mark, if it still has this one.
-    pub fn unmark(self, path: &DrivePath) -> Guarded {
-        self.change(path, vec![Change::delete(CF, STATE)])
+    pub fn unlock(self, path: &DrivePath) -> ConditionalRow {
+        self.change(path, vec![Change::delete(CF, LOCK)])
     }
 
     /// No row at this path, if it still has this mark.
-    pub fn remove(self, path: &DrivePath) -> Guarded {
-        self.change(path, removal_whole())
+    pub fn remove_row(self, path: &DrivePath) -> ConditionalRow {
+        self.change(path, delete_row())
     }
 
     /// The row as it was before an operation that did not happen.
-    pub fn clear(self, path: &DrivePath) -> Guarded {
+    pub fn roll_back(self, path: &DrivePath) -> ConditionalRow {
         match self {
-            Self::Closed(_) => self.unmark(path),
-            Self::Staged(_) => self.remove(path),
+            Self::Source(_) => self.unlock(path),
+            Self::Copy(_) => self.remove_row(path),
         }
     }
 
-    fn change(self, path: &DrivePath, changes: Vec<Change>) -> Guarded {
-        let checks = vec![Check::Equals(state_column(), self.encode())];
-        Guarded { table: TABLE, row: path.key(), checks, changes }
+    fn change(self, path: &DrivePath, changes: Vec<Change>) -> ConditionalRow {
+        let checks = vec![Check::Equals(lock_column(), self.encode())];
+        ConditionalRow { table: TABLE, row: path.key(), checks, changes }
     }
 
+    /// The stored bytes, in the newest version.
     pub fn encode(self) -> Bytes {
         let kind = match self {
-            Self::Closed(_) => 0,
-            Self::Staged(_) => 1,
+            Self::Source(_) => 0,
+            Self::Copy(_) => 1,
         };
-        Writer::new(1).number(kind).uuid(self.op().0).done()
+        Writer::new(Self::VERSION).number(kind).uuid(self.op().0).done()
     }
 
+    /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("directory's state", 1, value)?;
+        value::decode(value)
+    }
+}
+
+impl StoredValue for RowLock {
+    const NAME: &'static str = "directory's state";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
         let state = match (r.number()?, OpId(r.uuid()?)) {
-            (0, op) => Self::Closed(op),
-            (1, op) => Self::Staged(op),
+            (0, op) => Self::Source(op),
+            (1, op) => Self::Copy(op),
             _ => return Err(r.damaged()),
         };
-        r.end()?;
         Ok(state)
     }
 }
 
 /// The removal of a directory row that has no children.
-pub fn removal() -> Vec<Change> {
+pub fn delete_cells() -> Vec<Change> {
     [ID, CREATOR, CREATED].into_iter().map(|q| Change::delete(CF, q)).collect()
 }
 
 /// The removal of a directory row that an operation holds, with all its children.
-pub fn removal_whole() -> Vec<Change> {
-    let mut changes = removal();
-    changes.push(Change::delete(CF, STATE));
+pub fn delete_row() -> Vec<Change> {
+    let mut changes = delete_cells();
+    changes.push(Change::delete(CF, LOCK));
     changes.push(Change::DeleteFamily { family: SUB });
     changes
 }
@@ -201,8 +237,9 @@ pub fn encode_id(id: DirId) -> Bytes {
     Writer::new(1).uuid(id.0).done()
 }
 
+/// Decodes the value of `cf:id`.
 pub fn decode_id(value: &[u8]) -> Result<DirId, ValueError> {
-    let (_, mut r) = Reader::new("directory id", 1, value)?;
+    let mut r = Reader::version_1("directory id", value)?;
     let id = DirId(r.uuid()?);
     r.end()?;
     Ok(id)
@@ -210,7 +247,7 @@ pub fn decode_id(value: &[u8]) -> Result<DirId, ValueError> {
 
 /// The value of `cf:creator`.
 pub fn decode_creator(value: &[u8]) -> Result<String, ValueError> {
-    let (_, mut r) = Reader::new("directory's creator", 1, value)?;
+    let mut r = Reader::version_1("directory's creator", value)?;
     let creator = r.text()?.to_owned();
     r.end()?;
     Ok(creator)
@@ -218,7 +255,7 @@ pub fn decode_creator(value: &[u8]) -> Result<String, ValueError> {
 
 /// The value of `cf:created`.
 pub fn decode_created(value: &[u8]) -> Result<Timestamp, ValueError> {
-    let (_, mut r) = Reader::new("directory's time", 1, value)?;
+    let mut r = Reader::version_1("directory's time", value)?;
     let created = r.time()?;
     r.end()?;
     Ok(created)
@@ -229,14 +266,14 @@ pub const NO_OPERATION: Uuid = Uuid::nil();
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::{Digest, Location};
+    use super::super::file::{ContentLocation, Digest};
     use super::*;
 
     #[test]
     fn golden_bytes() {
-        let entry = Entry {
+        let entry = FileEntry {
             id: FileId(Uuid::from_bytes([7; 16])),
-            place: Place::CREATED,
+            stay: StayId::CREATED,
             attributes: Attributes {
                 size: 300,
                 mime: "image/jpeg".into(),
@@ -244,7 +281,7 @@ mod tests {
                 modified: Timestamp::from_ms(2),
                 added: Timestamp::from_ms(3),
                 digest: Digest([9; 32]),
-                location: Location::Inline,
+                location: ContentLocation::Inline,
             },
         };
         let mut bytes = vec![1];
@@ -253,7 +290,7 @@ mod tests {
         bytes.extend(b"\x0aimage/jpeg\x03tom");
         bytes.extend([9; 32]);
         assert_eq!(entry.encode().as_ref(), bytes);
-        assert_eq!(Entry::decode(&bytes), Ok(entry));
+        assert_eq!(FileEntry::decode(&bytes), Ok(entry));
 
         let dir =
             DirEntry { id: DirId(Uuid::from_bytes([5; 16])), creator: "eva".into(), created: Timestamp::from_ms(-1) };
@@ -276,7 +313,7 @@ mod tests {
     fn the_row_of_a_directory() {
         let dir = DirEntry { id: DirId::ROOT, creator: "eva".into(), created: Timestamp::from_ms(1) };
         let bytes: Vec<(Vec<u8>, Vec<u8>)> = dir
-            .row()
+            .put_cells()
             .into_iter()
             .map(|c| match c {
                 Change::Put { qualifier, value, .. } => (qualifier.to_vec(), value.to_vec()),

@@ -1,7 +1,7 @@
-//! The `dirid` table: where each directory hangs, keyed by its id.
+//! The `dirid` table: the parent of each directory and its name there, keyed by the directory's id.
 //!
-//! A file's hints name its directory by id; the path is found by walking these rows up to the root. So a
-//! directory's move changes one row here, and no hint.
+//! An index entry names a directory by id; its path is found by following these rows up to the root. So a
+//! directory's move changes one row here, and no index entry.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -9,46 +9,61 @@ use uuid::Uuid;
 use super::CF;
 use super::ids::DirId;
 use super::path::Name;
-use super::value::{Reader, ValueError, Writer};
+use super::value::{self, Reader, StoredValue, ValueError, Writer};
 use crate::table::{Change, Column};
 
+/// The name of the table.
 pub const TABLE: &str = "dirid";
-pub const LINK: &[u8] = b"e";
+/// The qualifier of the only cell.
+pub const PARENT: &[u8] = b"e";
 
 /// The value of `cf:e`: the parent's id, the name in it, and the operation that put the directory there
 /// (nil when mkdir made it): two equal walks prove a path only if the operations are equal too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct DirLink {
+pub struct DirParent {
+    /// The parent directory.
     pub parent: DirId,
+    /// The name in that directory.
     pub name: Name,
+    /// The move that wrote the row, or nil.
     pub operation: Uuid,
 }
 
-impl DirLink {
+impl DirParent {
+    /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(1).uuid(self.parent.0).uuid(self.operation).bytes(self.name.as_str().as_bytes()).done()
+        Writer::new(Self::VERSION).uuid(self.parent.0).uuid(self.operation).bytes(self.name.as_str().as_bytes()).done()
     }
 
+    /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("directory link", 1, value)?;
-        let (parent, operation, name) = (DirId(r.uuid()?), r.uuid()?, r.text()?);
-        let name = Name::parse(name).map_err(|_| r.damaged())?;
-        r.end()?;
-        Ok(Self { parent, name, operation })
+        value::decode(value)
     }
 
     /// The only cell of the row.
-    pub fn row(&self) -> Vec<Change> {
-        vec![Change::put(CF, LINK, self.encode())]
+    pub fn put_cells(&self) -> Vec<Change> {
+        vec![Change::put(CF, PARENT, self.encode())]
     }
 }
 
-pub fn removal() -> Vec<Change> {
-    vec![Change::delete(CF, LINK)]
+impl StoredValue for DirParent {
+    const NAME: &'static str = "directory link";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        let (parent, operation, name) = (DirId(r.uuid()?), r.uuid()?, r.text()?);
+        let name = Name::parse(name).map_err(|_| r.damaged())?;
+        Ok(Self { parent, name, operation })
+    }
 }
 
+/// Deletes the row.
+pub fn delete_cells() -> Vec<Change> {
+    vec![Change::delete(CF, PARENT)]
+}
+
+/// The only cell of a row.
 pub fn column() -> Column {
-    Column::new(CF, LINK)
+    Column::new(CF, PARENT)
 }
 
 #[cfg(test)]
@@ -57,14 +72,14 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let link = DirLink {
+        let link = DirParent {
             parent: DirId(Uuid::from_bytes([2; 16])),
             name: Name::parse("a").unwrap(),
             operation: Uuid::nil(),
         };
         let bytes = [vec![1], vec![2; 16], vec![0; 16], b"\x01a".to_vec()].concat();
         assert_eq!(link.encode().as_ref(), bytes);
-        assert_eq!(DirLink::decode(&bytes), Ok(link));
-        assert!(DirLink::decode(&bytes[..30]).is_err());
+        assert_eq!(DirParent::decode(&bytes), Ok(link));
+        assert!(DirParent::decode(&bytes[..30]).is_err());
     }
 }

@@ -1,35 +1,46 @@
 //! The file table: one row a version of a file, keyed by its random id.
 //!
-//! Rows are immutable but for where the file stands (`cf:dir`, `cf:name`, `cf:place`), which a move changes.
+//! Rows are immutable but for the file's position (`cf:dir`, `cf:name`, `cf:place`), which a move changes.
 //! An overwrite makes a new row, so the copy of the attributes in the directory table can never be stale.
 
 use bytes::Bytes;
 
 use super::CF;
-use super::ids::{DirId, Place};
+use super::ids::{DirId, StayId};
 use super::path::Name;
 use super::timestamp::Timestamp;
-use super::value::{Reader, ValueError, Writer};
+use super::value::{self, Reader, StoredValue, ValueError, Writer};
 use crate::table::{Change, Column, Row};
 
+/// The name of the table.
 pub const TABLE: &str = "file";
 /// The family of content stored inline.
 pub const C: &str = "c";
+/// The qualifier of the creator.
 pub const CREATOR: &[u8] = b"creator";
+/// The qualifier of the size.
 pub const SIZE: &[u8] = b"size";
+/// The qualifier of the media type.
 pub const TYPE: &[u8] = b"type";
+/// The qualifier of the client's time.
 pub const MODIFIED: &[u8] = b"modified";
+/// The qualifier of the server's time.
 pub const ADDED: &[u8] = b"added";
+/// The qualifier of the digest.
 pub const DIGEST: &[u8] = b"digest";
 /// Where the content lies.
 pub const CONTENT: &[u8] = b"content";
+/// The qualifier of the directory's id.
 pub const DIR: &[u8] = b"dir";
+/// The qualifier of the name.
 pub const NAME: &[u8] = b"name";
-pub const PLACE: &[u8] = b"place";
+/// The qualifier of the stay id.
+pub const STAY: &[u8] = b"place";
+/// The qualifier of inline content, in family `c`.
 pub const DATA: &[u8] = b"data";
 
 /// All cells of a file row in family `cf`.
-const CELLS: [&[u8]; 10] = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT, DIR, NAME, PLACE];
+const CELLS: [&[u8]; 10] = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT, DIR, NAME, STAY];
 
 /// The version byte that starts inline content.
 pub const DATA_VERSION: u8 = 1;
@@ -40,30 +51,33 @@ pub struct Digest(pub [u8; 32]);
 
 /// Where a file's content lies. It is stored, never computed from the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Location {
+pub enum ContentLocation {
     /// `c:data` of the file row.
     Inline,
     /// A content file of its own.
     Large,
 }
 
-/// What is known of a version of a file, wherever it stands.
+/// The attributes of a version of a file, independent of its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Bytes.
     pub size: u64,
     /// Media type, as the uploader gave it or as guessed from the name.
     pub mime: String,
+    /// The name of the user who created it.
     pub creator: String,
     /// The client's time.
     pub modified: Timestamp,
     /// The server's time just before the commit.
     pub added: Timestamp,
+    /// The SHA-256 of the content.
     pub digest: Digest,
-    pub location: Location,
+    /// Where the content lies.
+    pub location: ContentLocation,
 }
 
-impl Location {
+impl ContentLocation {
     fn write(self, to: Writer) -> Writer {
         to.number(match self {
             Self::Inline => 0,
@@ -81,10 +95,15 @@ impl Location {
 
     /// Reads the value of `cf:content`.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("file's place of content", 1, value)?;
-        let location = Self::read(&mut r)?;
-        r.end()?;
-        Ok(location)
+        value::decode(value)
+    }
+}
+
+impl StoredValue for ContentLocation {
+    const NAME: &'static str = "file's place of content";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        Self::read(r)
     }
 }
 
@@ -96,21 +115,21 @@ impl Attributes {
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, ValueError> {
         let (size, modified, added) = (r.number()?, r.time()?, r.time()?);
-        let location = Location::read(r)?;
+        let location = ContentLocation::read(r)?;
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
         let digest = Digest(r.raw(32)?.try_into().map_err(|_| r.damaged())?);
         Ok(Self { size, mime, creator, modified, added, digest, location })
     }
 
     /// Reads them from a file row; `None` if the row has none of their cells.
-    pub fn of(row: &Row) -> Result<Option<Self>, ValueError> {
+    pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
         let cells = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT].map(|q| row.get(CF, q));
         let [Some(creator), Some(size), Some(mime), Some(modified), Some(added), Some(digest), Some(content)] = cells
         else {
             let part = cells.iter().any(Option::is_some);
             return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
         };
-        let whole = |value| Reader::new("file's attribute", 1, value).map(|(_, r)| r);
+        let whole = |value| Reader::version_1("file's attribute", value);
         let mut digest = whole(digest)?;
         Ok(Some(Self {
             size: whole(size)?.number()?,
@@ -119,12 +138,12 @@ impl Attributes {
             modified: whole(modified)?.time()?,
             added: whole(added)?.time()?,
             digest: Digest(digest.raw(32)?.try_into().map_err(|_| digest.damaged())?),
-            location: Location::decode(content)?,
+            location: ContentLocation::decode(content)?,
         }))
     }
 
     /// The cells of the file row that hold them, a cell each.
-    pub fn row(&self) -> Vec<Change> {
+    pub fn put_cells(&self) -> Vec<Change> {
         let value = || Writer::new(1);
         vec![
             Change::put(CF, CREATOR, value().bytes(self.creator.as_bytes()).done()),
@@ -138,60 +157,64 @@ impl Attributes {
     }
 }
 
-/// Where a file stands: what a move changes.
+/// The position of a file: what a move changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct FilePosition {
+    /// The directory.
     pub dir: DirId,
+    /// The name in that directory.
     pub name: Name,
-    pub place: Place,
+    /// The stay, which is the qualifier of its index entries.
+    pub stay: StayId,
 }
 
-impl Standing {
+impl FilePosition {
     /// The cells of the file row that say so.
-    pub fn row(&self) -> Vec<Change> {
+    pub fn put_cells(&self) -> Vec<Change> {
         vec![
             Change::put(CF, DIR, Writer::new(1).uuid(self.dir.0).done()),
             Change::put(CF, NAME, Writer::new(1).bytes(self.name.as_str().as_bytes()).done()),
-            Change::put(CF, PLACE, encode_place(&self.place)),
+            Change::put(CF, STAY, encode_stay(&self.stay)),
         ]
     }
 
+    /// The three cells.
     pub fn columns() -> Vec<Column> {
-        [DIR, NAME, PLACE].into_iter().map(|q| Column::new(CF, q)).collect()
+        [DIR, NAME, STAY].into_iter().map(|q| Column::new(CF, q)).collect()
     }
 
     /// Reads them back; `None` if the row is gone.
-    pub fn of(row: &Row) -> Result<Option<Self>, ValueError> {
-        let cells = [DIR, NAME, PLACE].map(|q| row.get(CF, q));
+    pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
+        let cells = [DIR, NAME, STAY].map(|q| row.get(CF, q));
         let [Some(dir), Some(name), Some(place)] = cells else {
             let part = cells.iter().any(Option::is_some);
             return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
         };
-        let (_, mut d) = Reader::new("file's directory", 1, dir)?;
-        let (_, mut n) = Reader::new("file's name", 1, name)?;
-        let (_, mut p) = Reader::new("file's place", 1, place)?;
+        let mut d = Reader::version_1("file's directory", dir)?;
+        let mut n = Reader::version_1("file's name", name)?;
+        let mut p = Reader::version_1("file's place", place)?;
         let name = n.text()?;
         let name = Name::parse(name).map_err(|_| n.damaged())?;
-        Ok(Some(Self { dir: DirId(d.uuid()?), name, place: p.place()? }))
+        Ok(Some(Self { dir: DirId(d.uuid()?), name, stay: p.stay_id()? }))
     }
 }
 
 /// The value of `cf:place`.
-pub fn encode_place(place: &Place) -> Bytes {
-    Writer::new(1).place(place).done()
+pub fn encode_stay(stay: &StayId) -> Bytes {
+    Writer::new(1).stay_id(stay).done()
 }
 
 /// All cells of a new file row, but for inline content.
-pub fn row(attributes: &Attributes, standing: &Standing) -> Vec<Change> {
-    let mut cells = attributes.row();
-    cells.extend(standing.row());
+pub fn put_cells(attributes: &Attributes, position: &FilePosition) -> Vec<Change> {
+    let mut cells = attributes.put_cells();
+    cells.extend(position.put_cells());
     cells
 }
 
 /// The removal of a file row, cell by cell, so that no engine has to look which cells there are.
-pub fn removal(location: Location) -> Vec<Change> {
+pub fn delete_cells(location: ContentLocation) -> Vec<Change> {
     let mut cells: Vec<_> = CELLS.into_iter().map(|q| Change::delete(CF, q)).collect();
-    if location == Location::Inline {
+    if location == ContentLocation::Inline {
         cells.push(Change::delete(C, DATA));
     }
     cells
@@ -221,9 +244,9 @@ mod tests {
             modified: Timestamp::from_ms(-1),
             added: Timestamp::from_ms(64),
             digest: Digest([3; 32]),
-            location: Location::Large,
+            location: ContentLocation::Large,
         };
-        let cells = puts(attributes.row());
+        let cells = puts(attributes.put_cells());
         let cells: Vec<_> = cells.iter().map(|(_, c)| (c.qualifier.as_ref(), c.value.as_ref())).collect();
         let digest = [vec![1], vec![3; 32]].concat();
         let expected: [(&[u8], &[u8]); 7] = [
@@ -236,24 +259,24 @@ mod tests {
             (b"content", b"\x01\x01"),
         ];
         assert_eq!(cells, expected);
-        let row = Row::new(puts(attributes.row()));
-        assert_eq!(Attributes::of(&row), Ok(Some(attributes)));
-        assert_eq!(Attributes::of(&Row::default()), Ok(None));
-        assert!(Attributes::of(&Row::new(row.cells()[1..].to_vec())).is_err());
-        assert_eq!(Location::decode(b"\x01\x01"), Ok(Location::Large));
-        assert_eq!(Location::decode(b"\x01\x00"), Ok(Location::Inline));
+        let row = Row::new(puts(attributes.put_cells()));
+        assert_eq!(Attributes::from_row(&row), Ok(Some(attributes)));
+        assert_eq!(Attributes::from_row(&Row::default()), Ok(None));
+        assert!(Attributes::from_row(&Row::new(row.cells()[1..].to_vec())).is_err());
+        assert_eq!(ContentLocation::decode(b"\x01\x01"), Ok(ContentLocation::Large));
+        assert_eq!(ContentLocation::decode(b"\x01\x00"), Ok(ContentLocation::Inline));
         for damaged in [b"".as_slice(), b"\x00\x01", b"\x01", b"\x01\x02", b"\x01\x01\x00"] {
-            assert!(matches!(Location::decode(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+            assert!(matches!(ContentLocation::decode(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
         }
-        assert!(matches!(Location::decode(b"\x02\x01"), Err(ValueError::Newer { .. })));
+        assert!(matches!(ContentLocation::decode(b"\x02\x01"), Err(ValueError::Newer { .. })));
     }
 
     #[test]
     fn a_removal_names_every_cell_that_was_put() {
-        let standing = Standing {
+        let position = FilePosition {
             dir: DirId(Uuid::from_bytes([4; 16])),
             name: Name::parse("b.jpg").unwrap(),
-            place: Place::CREATED,
+            stay: StayId::CREATED,
         };
         let attributes = Attributes {
             size: 0,
@@ -262,35 +285,36 @@ mod tests {
             modified: Timestamp::from_ms(0),
             added: Timestamp::from_ms(0),
             digest: Digest([0; 32]),
-            location: Location::Inline,
+            location: ContentLocation::Inline,
         };
-        let mut put: Vec<_> = puts(row(&attributes, &standing)).into_iter().map(|(f, c)| (f, c.qualifier)).collect();
+        let mut put: Vec<_> =
+            puts(put_cells(&attributes, &position)).into_iter().map(|(f, c)| (f, c.qualifier)).collect();
         put.push((C, Bytes::from_static(DATA)));
         let removed = |location| -> Vec<_> {
             let column = |change| match change {
                 Change::Delete { family, qualifier } => (family, qualifier),
                 other => panic!("{other:?}"),
             };
-            removal(location).into_iter().map(column).collect()
+            delete_cells(location).into_iter().map(column).collect()
         };
-        assert_eq!(removed(Location::Inline), put);
+        assert_eq!(removed(ContentLocation::Inline), put);
         put.pop();
-        assert_eq!(removed(Location::Large), put);
+        assert_eq!(removed(ContentLocation::Large), put);
     }
 
     #[test]
     fn standing_is_three_cells() {
-        let standing = Standing {
+        let position = FilePosition {
             dir: DirId(Uuid::from_bytes([4; 16])),
             name: Name::parse("b.jpg").unwrap(),
-            place: Place::CREATED,
+            stay: StayId::CREATED,
         };
-        let cells = puts(standing.row());
+        let cells = puts(position.put_cells());
         let dir = [vec![1], vec![4; 16]].concat();
         let values: Vec<_> = cells.iter().map(|(_, c)| c.value.to_vec()).collect();
         assert_eq!(values, [dir, b"\x01\x05b.jpg".to_vec(), vec![1, 1, 0]]);
-        assert_eq!(Standing::of(&Row::new(cells.clone())), Ok(Some(standing)));
-        assert_eq!(Standing::of(&Row::default()), Ok(None));
-        assert!(Standing::of(&Row::new(cells[..2].to_vec())).is_err());
+        assert_eq!(FilePosition::from_row(&Row::new(cells.clone())), Ok(Some(position)));
+        assert_eq!(FilePosition::from_row(&Row::default()), Ok(None));
+        assert!(FilePosition::from_row(&Row::new(cells[..2].to_vec())).is_err());
     }
 }

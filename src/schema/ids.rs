@@ -1,4 +1,4 @@
-//! Identities: of files, of directories, and of the places where a file has stood.
+//! Ids of files, of directories, of operations, and of the stays of a file in one position.
 
 use std::fmt;
 
@@ -16,6 +16,7 @@ pub struct FileId(pub Uuid);
 pub struct DirId(pub Uuid);
 
 impl FileId {
+    /// Draws a new one.
     pub fn random() -> Self {
         Self(random())
     }
@@ -27,8 +28,10 @@ impl FileId {
 }
 
 impl DirId {
+    /// The id of the root.
     pub const ROOT: Self = Self(Uuid::nil());
 
+    /// Draws a new one.
     pub fn random() -> Self {
         Self(random())
     }
@@ -44,6 +47,7 @@ impl DirId {
 pub struct OpId(pub Uuid);
 
 impl OpId {
+    /// An id that is greater than those of earlier operations of this process.
     pub fn now() -> Self {
         let made = |(ms, bytes)| Builder::from_unix_timestamp_millis(ms, &bytes).into_uuid();
         Self(seeded::now().map_or_else(Uuid::now_v7, made))
@@ -78,20 +82,22 @@ impl fmt::Display for DirId {
     }
 }
 
-/// Where a file stands, as its hints name it: one zero byte where it was created, 8 random bytes drawn by
-/// every try of a move.
+/// One stay of a file in one position: one zero byte where it was created, 8 random bytes drawn by every attempt of a
+/// move.
 ///
-/// It is the qualifier of every hint, so that a hint is made once and removed once: neither a late clean-up
-/// nor a rival's can remove the hint of another place.
+/// It is the qualifier of the file's index entries, so that each of them is put once and deleted once: a late clean-up
+/// cannot delete the entries of a later stay in the same position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct StayId {
     bytes: [u8; 8],
     len: usize,
 }
 
-impl Place {
+impl StayId {
+    /// The stay of a file where it was created.
     pub const CREATED: Self = Self { bytes: [0; 8], len: 1 };
 
+    /// Draws a new one.
     pub fn random() -> Self {
         // Bytes 0 to 5 and 10 to 15 of a version 4 UUID are all random.
         let [a, b, c, d, e, f, .., g, h] = *random().as_bytes();
@@ -110,11 +116,12 @@ impl Place {
         Some(Self { bytes, len: from.len() })
     }
 
+    /// The bytes: 1 or 8.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 
-    /// The qualifier of the file's hints.
+    /// The qualifier of the file's index entries.
     pub fn qualifier(&self) -> Bytes {
         Bytes::copy_from_slice(self.as_bytes())
     }
@@ -146,6 +153,7 @@ mod seeded {
         Some(mixed ^ (mixed >> 31))
     }
 
+    /// The next 16 bytes, if there is a seed.
     pub fn bytes() -> Option<[u8; 16]> {
         let (high, low) = (u128::from(next()?), u128::from(next()?));
         Some((high << 64 | low).to_be_bytes())
@@ -167,7 +175,7 @@ mod tests {
     fn seeded_ids_are_the_same_again_and_later_operations_are_greater() {
         let make = || {
             seed(Some(7));
-            (FileId::random(), DirId::random(), Place::random(), OpId::now(), OpId::now())
+            (FileId::random(), DirId::random(), StayId::random(), OpId::now(), OpId::now())
         };
         let (first, again) = (make(), make());
         assert_eq!(first, again);
@@ -180,12 +188,12 @@ mod tests {
 
     #[test]
     fn places_differ_and_keep_their_bytes() {
-        assert_eq!(Place::CREATED.as_bytes(), [0]);
-        let (a, b) = (Place::random(), Place::random());
+        assert_eq!(StayId::CREATED.as_bytes(), [0]);
+        let (a, b) = (StayId::random(), StayId::random());
         assert_eq!(a.as_bytes().len(), 8);
         assert_ne!(a, b);
-        assert_eq!(Place::from_bytes(a.as_bytes()), Some(a));
-        assert_eq!(Place::from_bytes(&[0]), Some(Place::CREATED));
-        assert_eq!(Place::from_bytes(&[1, 2]), None);
+        assert_eq!(StayId::from_bytes(a.as_bytes()), Some(a));
+        assert_eq!(StayId::from_bytes(&[0]), Some(StayId::CREATED));
+        assert_eq!(StayId::from_bytes(&[1, 2]), None);
     }
 }

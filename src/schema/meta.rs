@@ -6,11 +6,14 @@ use super::CF;
 use super::value::{Reader, ValueError, Writer};
 use crate::table::Column;
 
+/// The name of the table.
 pub const TABLE: &str = "meta";
 /// The row that says which migrations have been applied.
 pub const SCHEMA: &[u8] = b"schema";
+/// The qualifier of the value.
 pub const VALUE: &[u8] = b"v";
 
+/// The only cell of a row.
 pub fn column() -> Column {
     Column::new(CF, VALUE)
 }
@@ -20,8 +23,9 @@ pub fn encode_version(version: u32) -> Bytes {
     Writer::new(1).number(version.into()).done()
 }
 
+/// Decodes the number of the last migration that is done.
 pub fn decode_version(value: &[u8]) -> Result<u32, ValueError> {
-    let (_, mut r) = Reader::new("schema version", 1, value)?;
+    let mut r = Reader::version_1("schema version", value)?;
     let version = u32::try_from(r.number()?).map_err(|_| r.damaged())?;
     r.end()?;
     Ok(version)

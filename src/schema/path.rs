@@ -18,6 +18,7 @@ pub const PATH_BYTES: usize = 4096;
 pub const LEVELS: usize = 128;
 
 /// Why a text is not a name or a path.
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("a name is empty: write one slash between names")]
@@ -54,6 +55,7 @@ pub fn fold(text: &str) -> String {
 pub struct Name(String);
 
 impl Name {
+    /// Normalises a text and checks it.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let name = nfc(text);
         match name.as_ref() {
@@ -65,6 +67,7 @@ impl Name {
         }
     }
 
+    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -87,6 +90,7 @@ impl fmt::Display for Name {
 pub struct DrivePath(String);
 
 impl DrivePath {
+    /// The path `/`.
     pub fn root() -> Self {
         Self("/".to_owned())
     }
@@ -118,10 +122,12 @@ impl DrivePath {
         }
     }
 
+    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
+    /// Whether this is `/`.
     pub fn is_root(&self) -> bool {
         self.0 == "/"
     }

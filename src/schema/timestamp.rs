@@ -13,17 +13,19 @@ pub struct Timestamp(i64);
 /// Why a text is not a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a time: write RFC 3339 with a zone, as 2026-01-02T03:04:05Z, in the years 1901 to 9999")]
-pub struct BadTime;
+pub struct InvalidTimestamp;
 
 /// 1901-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z, in milliseconds.
 const FIRST: i64 = -2_177_452_800_000;
 const LAST: i64 = 253_402_300_799_999;
 
 impl Timestamp {
+    /// The time so many milliseconds after 1970.
     pub const fn from_ms(ms: i64) -> Self {
         Self(ms)
     }
 
+    /// Milliseconds since 1970.
     pub const fn ms(self) -> i64 {
         self.0
     }
@@ -35,19 +37,19 @@ impl Timestamp {
     }
 
     /// RFC 3339 with any offset; finer than a millisecond is cut.
-    pub fn parse(text: &str) -> Result<Self, BadTime> {
-        Self::from_ns(parse_ns(text)?.div_euclid(1_000_000))
+    pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
+        Self::in_range(parse_ns(text)?.div_euclid(1_000_000))
     }
 
     /// As [`parse`](Self::parse), but finer than a millisecond is rounded up: so [from, to) is exact for
     /// times that were cut.
-    pub fn parse_bound(text: &str) -> Result<Self, BadTime> {
+    pub fn parse_bound(text: &str) -> Result<Self, InvalidTimestamp> {
         let ns = parse_ns(text)?;
-        Self::from_ns(-(-ns).div_euclid(1_000_000))
+        Self::in_range(-(-ns).div_euclid(1_000_000))
     }
 
     /// Unix seconds, an integer or a decimal fraction without exponent; finer than a millisecond is cut.
-    pub fn parse_unix(text: &str) -> Result<Self, BadTime> {
+    pub fn parse_unix(text: &str) -> Result<Self, InvalidTimestamp> {
         let (negative, digits) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -55,20 +57,21 @@ impl Timestamp {
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
         let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
         if !all_digits(whole) || !all_digits(fraction) || whole.len() > 12 {
-            return Err(BadTime);
+            return Err(InvalidTimestamp);
         }
-        let seconds: i128 = whole.parse().map_err(|_| BadTime)?;
+        let seconds: i128 = whole.parse().map_err(|_| InvalidTimestamp)?;
         let nine: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-        let ns = seconds * 1_000_000_000 + nine.parse::<i128>().map_err(|_| BadTime)?;
+        let ns = seconds * 1_000_000_000 + nine.parse::<i128>().map_err(|_| InvalidTimestamp)?;
         // Digits past the ninth matter only in that they make a negative time a little earlier.
         let beyond = fraction.bytes().skip(9).any(|b| b != b'0');
         let ns = if negative { -ns - i128::from(beyond) } else { ns };
-        Self::from_ns(ns.div_euclid(1_000_000))
+        Self::in_range(ns.div_euclid(1_000_000))
     }
 
-    fn from_ns(ms: i128) -> Result<Self, BadTime> {
-        let ms = i64::try_from(ms).map_err(|_| BadTime)?;
-        if (FIRST..=LAST).contains(&ms) { Ok(Self(ms)) } else { Err(BadTime) }
+    /// Errors if the time lies outside of the years that are accepted.
+    fn in_range(ms: i128) -> Result<Self, InvalidTimestamp> {
+        let ms = i64::try_from(ms).map_err(|_| InvalidTimestamp)?;
+        if (FIRST..=LAST).contains(&ms) { Ok(Self(ms)) } else { Err(InvalidTimestamp) }
     }
 
     /// RFC 3339 in UTC with milliseconds.
@@ -82,19 +85,13 @@ impl Timestamp {
         text.push('Z');
         text
     }
-
-    /// Whole seconds, floored, as HTTP dates have them; before 1970 none.
-    pub fn http_date(self) -> Option<SystemTime> {
-        let seconds = u64::try_from(self.0.div_euclid(1000)).ok()?;
-        UNIX_EPOCH.checked_add(std::time::Duration::from_secs(seconds))
-    }
 }
 
 /// The calendar is jiff's civil one: its `Timestamp` ends 26 hours before the year 9999 does.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Nanoseconds since 1970. RFC 3339 section 5.6: a date, `T`, a time, and a zone that is not left out.
-fn parse_ns(text: &str) -> Result<i128, BadTime> {
+fn parse_ns(text: &str) -> Result<i128, InvalidTimestamp> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let shape = [4, 7].iter().all(|&i| bytes.get(i) == Some(&b'-'))
@@ -102,32 +99,32 @@ fn parse_ns(text: &str) -> Result<i128, BadTime> {
         && [13, 16].iter().all(|&i| bytes.get(i) == Some(&b':'))
         && [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18].into_iter().all(digit);
     if !shape {
-        return Err(BadTime);
+        return Err(InvalidTimestamp);
     }
-    let zone = text.get(19..).ok_or(BadTime)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
-    let local = text.strip_suffix(zone).ok_or(BadTime)?;
-    let local: DateTime = local.parse().map_err(|_| BadTime)?;
+    let zone = text.get(19..).ok_or(InvalidTimestamp)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    let local = text.strip_suffix(zone).ok_or(InvalidTimestamp)?;
+    let local: DateTime = local.parse().map_err(|_| InvalidTimestamp)?;
     let since = local.duration_since(EPOCH).as_nanos();
     Ok(since - offset_seconds(zone)? * 1_000_000_000)
 }
 
 /// `Z`, `+hh:mm` or `-hh:mm`.
-fn offset_seconds(zone: &str) -> Result<i128, BadTime> {
+fn offset_seconds(zone: &str) -> Result<i128, InvalidTimestamp> {
     if zone.eq_ignore_ascii_case("z") {
         return Ok(0);
     }
     let sign = match zone.as_bytes().first() {
         Some(b'+') => 1,
         Some(b'-') => -1,
-        _ => return Err(BadTime),
+        _ => return Err(InvalidTimestamp),
     };
     let two = |text: &str, below: i128| match text.parse::<u8>() {
         Ok(n) if text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit()) && i128::from(n) < below => {
             Ok(i128::from(n))
         }
-        _ => Err(BadTime),
+        _ => Err(InvalidTimestamp),
     };
-    let (hours, minutes) = zone.get(1..).and_then(|z| z.split_once(':')).ok_or(BadTime)?;
+    let (hours, minutes) = zone.get(1..).and_then(|z| z.split_once(':')).ok_or(InvalidTimestamp)?;
     Ok(sign * (two(hours, 24)? * 3600 + two(minutes, 60)? * 60))
 }
 
@@ -167,7 +164,7 @@ mod tests {
             "2026-01-02T03:04Z",
             "2026-01-02T03:04:05Z[UTC]",
         ] {
-            assert_eq!(Timestamp::parse(text), Err(BadTime), "{text}");
+            assert_eq!(Timestamp::parse(text), Err(InvalidTimestamp), "{text}");
         }
     }
 
@@ -186,7 +183,7 @@ mod tests {
             assert_eq!(Timestamp::parse_unix(text), Ok(Timestamp(ms)), "{text}");
         }
         for text in ["", "1e3", "+1", ".5", "1.", "0x1", " 1", "99999999999999", "1.5.5", "-"] {
-            assert_eq!(Timestamp::parse_unix(text), Err(BadTime), "{text}");
+            assert_eq!(Timestamp::parse_unix(text), Err(InvalidTimestamp), "{text}");
         }
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! Numbers are LEB128, signed ones zigzag first (as Protocol Buffers encode them); byte strings carry their
 //! length before them. A value of a newer version than the code knows is an error that says so.
+//!
+//! To change the form of a value: keep the old type with its own [`StoredValue`], give the new one the next `VERSION`,
+//! and let its `upgrade` convert the old type. Each version knows only the one before, so a value of any age is read
+//! by going up the chain, and the callers of [`decode`] do not change.
 
 use uuid::Uuid;
 
-use super::ids::Place;
+use super::ids::StayId;
 use super::timestamp::Timestamp;
 
 /// A stored value that cannot be read.
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     #[error("a stored {what} has version {found}, this program knows up to {known}: use a newer rowdrive")]
@@ -17,24 +22,58 @@ pub enum ValueError {
     Damaged { what: &'static str },
 }
 
+/// A type that is stored behind a version byte.
+pub trait StoredValue: Sized {
+    /// The name of the value in errors.
+    const NAME: &'static str;
+    /// The version that is written.
+    const VERSION: u8 = 1;
+
+    /// Reads the fields of this version.
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError>;
+
+    /// Reads an older version and converts it. With `Old` as the type of the version before, this is
+    /// `Old::read_version(version, r).map(Self::from)`. Version 1 has no version before it.
+    fn upgrade(_version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        Err(r.damaged())
+    }
+
+    /// Reads the fields of this version or an older one.
+    fn read_version(version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+        if version == Self::VERSION { Self::read_fields(r) } else { Self::upgrade(version, r) }
+    }
+}
+
+/// Decodes a stored value of any known version.
+pub fn decode<T: StoredValue>(value: &[u8]) -> Result<T, ValueError> {
+    let (version, mut r) = Reader::new(T::NAME, T::VERSION, value)?;
+    let decoded = T::read_version(version, &mut r)?;
+    r.end()?;
+    Ok(decoded)
+}
+
 /// Writes a value field by field.
 pub struct Writer(Vec<u8>);
 
 impl Writer {
+    /// A value that starts with this version byte.
     pub fn new(version: u8) -> Self {
         Self(vec![version])
     }
 
+    /// Appends 16 bytes.
     pub fn uuid(mut self, uuid: Uuid) -> Self {
         self.0.extend_from_slice(uuid.as_bytes());
         self
     }
 
+    /// Appends bytes without their length.
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
+    /// Appends a number (LEB128).
     pub fn number(mut self, mut number: u64) -> Self {
         while number >= 0x80 {
             self.0.push((number & 0x7f) as u8 | 0x80);
@@ -44,19 +83,23 @@ impl Writer {
         self
     }
 
+    /// Appends milliseconds (zigzag, LEB128).
     pub fn time(self, time: Timestamp) -> Self {
         let ms = time.ms();
         self.number(((ms << 1) ^ (ms >> 63)) as u64)
     }
 
+    /// Appends the length and the bytes.
     pub fn bytes(self, bytes: &[u8]) -> Self {
         self.number(bytes.len() as u64).raw(bytes)
     }
 
-    pub fn place(self, place: &Place) -> Self {
-        self.bytes(place.as_bytes())
+    /// Appends the length and the bytes of a stay id.
+    pub fn stay_id(self, stay: &StayId) -> Self {
+        self.bytes(stay.as_bytes())
     }
 
+    /// The finished value.
     pub fn done(self) -> bytes::Bytes {
         self.0.into()
     }
@@ -78,21 +121,30 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads the version byte of a value that has had one version so far: a cell of a single field.
+    pub fn version_1(what: &'static str, value: &'a [u8]) -> Result<Self, ValueError> {
+        Self::new(what, 1, value).map(|(_, r)| r)
+    }
+
+    /// The error that says that this value is damaged.
     pub fn damaged(&self) -> ValueError {
         ValueError::Damaged { what: self.what }
     }
 
+    /// Reads so many bytes.
     pub fn raw(&mut self, len: usize) -> Result<&'a [u8], ValueError> {
         let (head, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.damaged())?;
         self.rest = rest;
         Ok(head)
     }
 
+    /// Reads 16 bytes.
     pub fn uuid(&mut self) -> Result<Uuid, ValueError> {
         let bytes = self.raw(16)?;
         Uuid::from_slice(bytes).map_err(|_| self.damaged())
     }
 
+    /// Reads a number (LEB128).
     pub fn number(&mut self) -> Result<u64, ValueError> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -111,26 +163,30 @@ impl<'a> Reader<'a> {
         Err(self.damaged())
     }
 
+    /// Reads milliseconds (zigzag, LEB128).
     pub fn time(&mut self) -> Result<Timestamp, ValueError> {
         let zigzag = self.number()?;
         let ms = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
         Ok(Timestamp::from_ms(ms))
     }
 
+    /// Reads a length and so many bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], ValueError> {
         let len = self.number()?;
         let len = usize::try_from(len).map_err(|_| self.damaged())?;
         self.raw(len)
     }
 
+    /// Reads a length and so many bytes of UTF-8.
     pub fn text(&mut self) -> Result<&'a str, ValueError> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.damaged())
     }
 
-    pub fn place(&mut self) -> Result<Place, ValueError> {
+    /// Reads a stay id.
+    pub fn stay_id(&mut self) -> Result<StayId, ValueError> {
         let bytes = self.bytes()?;
-        Place::from_bytes(bytes).ok_or_else(|| self.damaged())
+        StayId::from_bytes(bytes).ok_or_else(|| self.damaged())
     }
 
     /// Checks that nothing follows.
@@ -169,5 +225,49 @@ mod tests {
         assert!(r.number().is_err());
         let (_, r) = Reader::new("test", 1, &[1, 5]).unwrap();
         assert!(r.end().is_err());
+    }
+
+    /// A value whose second version has got a text, and its third has the number doubled.
+    #[test]
+    fn older_versions_are_upgraded_step_by_step() {
+        #[derive(Debug, PartialEq)]
+        struct First(u64);
+        #[derive(Debug, PartialEq)]
+        struct Second(u64, String);
+        #[derive(Debug, PartialEq)]
+        struct Third(u64, String);
+        impl StoredValue for First {
+            const NAME: &'static str = "test";
+            fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+                Ok(Self(r.number()?))
+            }
+        }
+        impl StoredValue for Second {
+            const NAME: &'static str = "test";
+            const VERSION: u8 = 2;
+            fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+                Ok(Self(r.number()?, r.text()?.to_owned()))
+            }
+            fn upgrade(version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+                First::read_version(version, r).map(|old| Self(old.0, "none".to_owned()))
+            }
+        }
+        impl StoredValue for Third {
+            const NAME: &'static str = "test";
+            const VERSION: u8 = 3;
+            fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+                Ok(Self(r.number()?, r.text()?.to_owned()))
+            }
+            fn upgrade(version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+                Second::read_version(version, r).map(|old| Self(2 * old.0, old.1))
+            }
+        }
+        assert_eq!(decode::<Third>(&[1, 5]), Ok(Third(10, "none".into())));
+        assert_eq!(decode::<Third>(&[2, 5, 1, b'a']), Ok(Third(10, "a".into())));
+        assert_eq!(decode::<Third>(&[3, 5, 1, b'a']), Ok(Third(5, "a".into())));
+        assert!(matches!(decode::<Third>(&[4, 5]), Err(ValueError::Newer { found: 4, known: 3, .. })));
+        for damaged in [&[][..], &[0, 5], &[1], &[1, 5, 0], &[2, 5], &[3, 5]] {
+            assert!(matches!(decode::<Third>(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+        }
     }
 }

@@ -1,17 +1,17 @@
-//! Cursors: what is too much for one answer, piece by piece. The place reached is kept here, none in an engine.
+//! Cursors: results larger than one page, page by page. The position is kept here, not in an engine.
 
 use std::ops::Bound;
 
-use super::row::{Ask, Cell, PageAsk, Row, RowKey, RowRange, ScanAsk};
+use super::row::{Cell, PageQuery, Row, RowKey, RowQuery, RowRange, ScanQuery};
 use super::store::{Result, Tables};
 
-/// Over the rows of a range, in key order.
-pub struct RowCursor(ScanAsk);
+/// A cursor over the rows of a range, in key order.
+pub struct RowCursor(ScanQuery);
 
 impl RowCursor {
     /// Up to `limit` rows at a time.
-    pub fn new(table: &'static str, range: RowRange, ask: Ask, limit: usize) -> Self {
-        Self(ScanAsk { table, range, ask, limit, reverse: false })
+    pub fn new(table: &'static str, range: RowRange, row_query: RowQuery, limit: usize) -> Self {
+        Self(ScanQuery { table, range, row_query, limit, reverse: false })
     }
 
     /// The next rows; none at the end.
@@ -22,7 +22,7 @@ impl RowCursor {
         Ok(Some(rows))
     }
 
-    /// All that are left: for tables that hold only what is still to be done.
+    /// All remaining rows: for tables that hold pending work only.
     pub async fn rest(mut self, tables: &Tables) -> Result<Vec<(RowKey, Row)>> {
         let mut found = Vec::new();
         while let Some(rows) = self.next(tables).await? {
@@ -32,21 +32,21 @@ impl RowCursor {
     }
 }
 
-/// Over the cells of one row's family, in qualifier order.
-pub struct CellCursor(Option<PageAsk>);
+/// A cursor over the cells of one row's family, in qualifier order.
+pub struct CellCursor(Option<PageQuery>);
 
 impl CellCursor {
-    /// The pages from this one on.
-    pub fn new(first: PageAsk) -> Self {
+    /// Starts with this page.
+    pub fn new(first: PageQuery) -> Self {
         Self(Some(first))
     }
 
-    /// The cells of the next page, none at first if there are none at all; nothing at the end.
+    /// The cells of the next page; none at the end. The first page of an empty range has no cells.
     pub async fn next(&mut self, tables: &Tables) -> Result<Option<Vec<Cell>>> {
-        let Some(ask) = &mut self.0 else { return Ok(None) };
-        let page = tables.page(ask).await?;
+        let Some(query) = &mut self.0 else { return Ok(None) };
+        let page = tables.page(query).await?;
         match page.cells.last() {
-            Some(last) if page.more => ask.from = Bound::Excluded(last.qualifier.clone()),
+            Some(last) if page.more => query.from = Bound::Excluded(last.qualifier.clone()),
             _ => self.0 = None,
         }
         Ok(Some(page.cells))

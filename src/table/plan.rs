@@ -1,4 +1,4 @@
-//! What is written: a plan, the one write there is.
+//! Writes: a plan, the only write of a store.
 
 use bytes::Bytes;
 
@@ -7,26 +7,48 @@ use super::row::{Column, RowKey};
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Put { family: &'static str, qualifier: Bytes, value: Bytes },
-    Delete { family: &'static str, qualifier: Bytes },
-    DeleteFamily { family: &'static str },
+    /// Creates or replaces a cell.
+    Put {
+        /// The column family.
+        family: &'static str,
+        /// The name of the cell within the family.
+        qualifier: Bytes,
+        /// Not empty.
+        value: Bytes,
+    },
+    /// Removes a cell, if it exists.
+    Delete {
+        /// The column family.
+        family: &'static str,
+        /// The name of the cell within the family.
+        qualifier: Bytes,
+    },
+    /// Removes all cells of a family.
+    DeleteFamily {
+        /// The column family.
+        family: &'static str,
+    },
 }
 
 impl Change {
+    /// A [`Change::Put`].
     pub fn put(family: &'static str, qualifier: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         Self::Put { family, qualifier: qualifier.into(), value: value.into() }
     }
 
+    /// A [`Change::Delete`].
     pub fn delete(family: &'static str, qualifier: impl Into<Bytes>) -> Self {
         Self::Delete { family, qualifier: qualifier.into() }
     }
 
+    /// The family it changes.
     pub fn family(&self) -> &'static str {
         match self {
             Self::Put { family, .. } | Self::Delete { family, .. } | Self::DeleteFamily { family } => family,
         }
     }
 
+    /// The cell it changes; none if that is the whole family.
     pub fn qualifier(&self) -> Option<&Bytes> {
         match self {
             Self::Put { qualifier, .. } | Self::Delete { qualifier, .. } => Some(qualifier),
@@ -34,50 +56,66 @@ impl Change {
         }
     }
 
+    /// Whether it stores something.
     pub fn is_put(&self) -> bool {
         matches!(self, Self::Put { .. })
     }
 }
 
-/// What must hold of a guarded row's own cells at the instant of the commit.
+/// A precondition on a conditional row's own cells, checked at the instant of the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
+    /// The cell does not exist.
     Absent(Column),
+    /// The cell has this value.
     Equals(Column, Bytes),
+    /// The family has no cells.
     FamilyEmpty(&'static str),
 }
 
-/// Changes of one row, in `prepare` or `finish`.
+/// Changes of one row without checks, in `prepare` or `finish`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowChange {
+    /// The table.
     pub table: &'static str,
+    /// The row.
     pub row: RowKey,
+    /// At least one.
     pub changes: Vec<Change>,
 }
 
-/// A row with its checks and changes. A row that is only checked has no changes.
+/// A row with its checks and changes, in `guarded`: HBase's `CheckAndMutate`. A row that is only checked has no
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guarded {
+pub struct ConditionalRow {
+    /// The table.
     pub table: &'static str,
+    /// The row.
     pub row: RowKey,
+    /// At least one.
     pub checks: Vec<Check>,
+    /// Applied if all checks of all conditional rows of the plan hold.
     pub changes: Vec<Change>,
 }
 
 /// The one write of a store.
 ///
 /// - `prepare`: rows that are harmless alone, since nothing links to them yet;
-/// - `guarded`: all checks hold and all changes happen **at one instant**, or none do: the commit point;
+/// - `guarded`: all checks hold and all changes happen **atomically**, or none do: the commit point;
 /// - `finish`: clean-up that may happen later, or twice.
 ///
 /// An engine writes `prepare` before the commit point and `finish` after it; an embedded engine writes all
-/// three at once. A plan names a row once over all three parts; of a write-once row, a cell once.
+/// three in one batch. A plan names each row once over all three parts; of an immutable row, each cell once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
+    /// Written before the commit point.
     pub prepare: Vec<RowChange>,
-    pub guarded: Vec<Guarded>,
+    /// The commit point.
+    pub guarded: Vec<ConditionalRow>,
+    /// Written after the commit point.
     pub finish: Vec<RowChange>,
-    /// Whether it may use the room that an engine keeps in reserve: for what makes room, or puts things right.
+    /// Whether it may use the disk space that an engine keeps in reserve: for plans that free space or repair
+    /// something.
     pub reserve: bool,
 }
 
@@ -105,37 +143,39 @@ impl Plan {
                 .sum::<usize>()
     }
 
-    /// Changes of all its rows.
+    /// Number of changes over all its rows.
     pub fn changes(&self) -> usize {
         let rows = self.prepare.iter().chain(&self.finish).map(|r| r.changes.len());
         rows.chain(self.guarded.iter().map(|g| g.changes.len())).sum()
     }
 
-    /// Whether a full disk must refuse it: it stores something new, and may not use the reserve for that. What
-    /// `finish` puts does not count: it records clean-up, and clean-up is how room is made.
+    /// Whether a full disk must refuse it: it stores something new, and may not use the reserve for that. Puts in
+    /// `finish` do not count: they record clean-up, and clean-up is how space is freed.
     pub fn needs_room(&self) -> bool {
         let prepared = self.prepare.iter().flat_map(|r| &r.changes);
         !self.reserve && prepared.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
     }
 }
 
-/// What became of a plan whose fate is known. A fate that is not known is
-/// [`StoreError::Unknown`](super::StoreError::Unknown).
+/// The outcome of a plan. One that is not known is [`StoreError::Unknown`](super::StoreError::Unknown).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every change happened and is durable.
     Committed,
-    /// A check did not hold: no guarded row changed. Rows of `prepare` may have been written: commit the
-    /// same ones again, byte for byte, or remove them by a plan of `finish` alone.
+    /// A check did not hold: no conditional row changed. Rows of `prepare` may have been written: commit the
+    /// same ones again, byte for byte, or remove them with a plan of `finish` alone.
     Refused(Refusal),
 }
 
 /// The first check that did not hold, in the order of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    /// The table.
     pub table: &'static str,
+    /// The conditional row.
     pub row: RowKey,
+    /// The check that did not hold.
     pub check: Check,
-    /// What the checked cell held instead (nothing for `FamilyEmpty`).
+    /// The value of the checked cell instead (none for `FamilyEmpty`).
     pub current: Option<Bytes>,
 }

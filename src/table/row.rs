@@ -1,20 +1,23 @@
-//! What is read: rows, cells and pages, and the questions that ask for them.
+//! Reads: rows, cells and pages, and the queries for them.
 
 use std::ops::Bound;
 
 use bytes::Bytes;
 
-/// The key of a row, as its table defines it; engines may escape or salt it, callers never see that.
+/// The key of a row, as its table defines it. Engines may escape or salt it; callers never see that.
 pub type RowKey = Bytes;
 
 /// The address of one cell within a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Column {
+    /// The column family.
     pub family: &'static str,
+    /// The name of the cell within the family.
     pub qualifier: Bytes,
 }
 
 impl Column {
+    /// The cell of this family and qualifier.
     pub fn new(family: &'static str, qualifier: impl Into<Bytes>) -> Self {
         Self { family, qualifier: qualifier.into() }
     }
@@ -23,24 +26,30 @@ impl Column {
 /// One cell of a family: its qualifier and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Its name within the family.
     pub qualifier: Bytes,
+    /// Never empty.
     pub value: Bytes,
 }
 
 /// What to read of a row: single cells, whole families, or both.
 ///
-/// A family read whole is capped at one page ([`rules::PAGE_CELLS`](super::rules::PAGE_CELLS)); more is an error.
+/// A family read whole is capped at one page ([`limits::PAGE_CELLS`](super::limits::PAGE_CELLS)); more is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
+pub struct RowQuery {
+    /// Single cells.
     pub cells: Vec<Column>,
+    /// Families read whole.
     pub families: Vec<&'static str>,
 }
 
-impl Ask {
+impl RowQuery {
+    /// Reads single cells.
     pub fn cells(cells: Vec<Column>) -> Self {
         Self { cells, families: Vec::new() }
     }
 
+    /// Reads whole families.
     pub fn families(families: &[&'static str]) -> Self {
         Self { cells: Vec::new(), families: families.to_vec() }
     }
@@ -53,13 +62,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// Builds a row from cells in any order. Of a cell named twice the first is kept.
+    /// Builds a row from cells in any order. Keeps the first of two cells of the same name.
     pub fn new(mut cells: Vec<(&'static str, Cell)>) -> Self {
         cells.sort_by(|a, b| (a.0, &a.1.qualifier).cmp(&(b.0, &b.1.qualifier)));
         cells.dedup_by(|a, b| a.0 == b.0 && a.1.qualifier == b.1.qualifier);
         Self { cells }
     }
 
+    /// Whether the row does not exist, or holds none of the cells read.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -69,6 +79,7 @@ impl Row {
         self.cells.len()
     }
 
+    /// The value of a cell.
     pub fn get(&self, family: &str, qualifier: &[u8]) -> Option<&Bytes> {
         let at = self.cells.binary_search_by(|(f, c)| (*f, c.qualifier.as_ref()).cmp(&(family, qualifier))).ok()?;
         self.cells.get(at).map(|(_, cell)| &cell.value)
@@ -85,40 +96,48 @@ impl Row {
     }
 }
 
-/// A question for a page of one row's family.
+/// A query for a page of one row's family.
 #[derive(Clone, Debug)]
-pub struct PageAsk {
+pub struct PageQuery {
+    /// The table.
     pub table: &'static str,
+    /// The row.
     pub row: RowKey,
+    /// The family.
     pub family: &'static str,
-    /// Bounds on the qualifier.
+    /// Lower bound of the qualifiers.
     pub from: Bound<Bytes>,
+    /// Upper bound of the qualifiers.
     pub to: Bound<Bytes>,
     /// At most this many cells.
     pub limit: usize,
-    /// Up to 4 cells of the same row whose values hold during the whole read of the page.
-    pub fence: Vec<Column>,
+    /// Up to 4 cells of the same row. The page returns their values, and guarantees that none of them changed while
+    /// it was read.
+    pub unchanged: Vec<Column>,
 }
 
-/// A page of one row's family, and what the fence cells held while it was read.
+/// A page of one row's family, and the values of the unchanged cells while it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// In qualifier order.
     pub cells: Vec<Cell>,
-    /// One value for each fence cell asked for, in that order.
-    pub fence: Vec<Option<Bytes>>,
-    /// Whether cells follow within the asked range.
+    /// One value for each of [`PageQuery::unchanged`], in that order.
+    pub unchanged: Vec<Option<Bytes>>,
+    /// Whether more cells follow within the bounds of the query.
     pub more: bool,
 }
 
 /// A range of row keys, in logical key order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowRange {
+    /// Lower bound.
     pub from: Bound<RowKey>,
+    /// Upper bound.
     pub to: Bound<RowKey>,
 }
 
 impl RowRange {
+    /// All keys.
     pub fn all() -> Self {
         Self { from: Bound::Unbounded, to: Bound::Unbounded }
     }
@@ -129,6 +148,7 @@ impl RowRange {
         Self { from: Bound::Included(Bytes::copy_from_slice(prefix)), to }
     }
 
+    /// Whether the key is within both bounds.
     pub fn contains(&self, key: &[u8]) -> bool {
         let after = match &self.from {
             Bound::Included(k) => key >= k.as_ref(),
@@ -156,14 +176,18 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
     None
 }
 
-/// A question for rows of a table, in key order or reversed.
+/// A query for rows of a table, in key order or reversed.
 #[derive(Clone, Debug)]
-pub struct ScanAsk {
+pub struct ScanQuery {
+    /// The table.
     pub table: &'static str,
+    /// The keys of the rows.
     pub range: RowRange,
-    pub ask: Ask,
+    /// What to read of each row. Rows that hold none of it are skipped.
+    pub row_query: RowQuery,
     /// At most this many rows.
     pub limit: usize,
+    /// Whether from the last key to the first.
     pub reverse: bool,
 }
 

@@ -6,98 +6,116 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::plan::{Outcome, Plan};
-use super::row::{Ask, Page, PageAsk, Row, RowKey, ScanAsk};
-use super::rules::{Broken, Catalog};
+use super::row::{Page, PageQuery, Row, RowKey, RowQuery, ScanQuery};
 use super::spec::TableSpec;
+use super::validate::{Catalog, RuleViolation};
 
-/// Why a store did not answer. Named by what the caller can do.
+/// Why a store did not answer. The variants differ in what the caller can do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The question or plan breaks a rule of [`super::rules`]: a fault of the caller, nothing was sent.
+    /// The query or plan is not valid ([`super::validate`]): an error of the caller, the engine did not see it.
     #[error("not allowed: {0}")]
-    Broken(#[from] Broken),
-    /// The table is there with other properties.
+    RuleViolation(#[from] RuleViolation),
+    /// The table (first) exists with other properties (second).
     #[error("table {0} is there with other properties than asked for: {1}")]
     OtherSpec(String, String),
     /// A family read whole holds more cells than a page.
     #[error("{table} row {row:?}: family {family} holds more than a page")]
-    TooWide { table: String, row: RowKey, family: String },
+    TooWide {
+        /// The table.
+        table: String,
+        /// The row.
+        row: RowKey,
+        /// The family.
+        family: String,
+    },
     /// The queue is full; nothing was written. Try again later.
     #[error("too many writes are waiting")]
     Busy,
-    /// No room on the disk; nothing was written.
+    /// Not enough disk space; nothing was written.
     #[error("the disk is full: {0}")]
     Full(String),
-    /// The plan may have happened, or may yet. `full`: the disk had no room, and once the store
-    /// [works](Store::works) again, reads tell whether it has happened: it will not happen any more.
+    /// The plan may have been committed, or may be yet.
     #[error("the outcome of a write is not known: {cause}")]
-    Unknown { cause: String, full: bool },
-    /// The store was opened for reads alone, and this would have changed it; nothing was written.
+    Unknown {
+        /// The error message of the engine.
+        cause: String,
+        /// Whether the disk was full. Once the store is [ready](Store::ready) again, a read decides whether the plan
+        /// was committed: it will not be committed any more.
+        full: bool,
+    },
+    /// The store was opened read-only, and this would have changed it; nothing was written.
     #[error("the store is open for reading only")]
     ReadOnly,
-    /// An earlier write failed in a way that this process cannot put right: no further one is tried until a restart;
-    /// nothing was written.
+    /// An earlier write failed in a way that this process cannot recover from: it accepts no write until a restart.
+    /// Nothing was written.
     #[error("a write failed earlier; restart: {0}")]
     Stopped(String),
-    /// What is stored cannot be read back.
+    /// Stored data cannot be read back.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
-    /// The engine cannot work; what it said.
+    /// Any other error of the engine; its message.
     #[error("the store failed: {0}")]
     Failed(String),
 }
 
+/// The result of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// What an engine promises. One contract suite (`tests/contract`) runs against every engine.
+/// What an engine promises. One contract suite (`tests/all/contract`) runs against every engine.
 ///
-/// Engines are called through [`Tables`], which has checked limits, table and family names, and the class
-/// rules; an engine need not check them again.
+/// Engines are called through [`Tables`], which has validated limits, table and family names, and key lifecycles; an
+/// engine need not check them again.
 pub trait Store: Send + Sync + 'static {
-    /// Makes the table, or checks that it is there with these properties ([`StoreError::OtherSpec`]).
+    /// Creates the table, or checks that it exists with these properties ([`StoreError::OtherSpec`]).
     fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>>;
 
-    /// One row at **one instant, over all its families**. A family asked for whole is capped at
-    /// [`PAGE_CELLS`](super::rules::PAGE_CELLS) cells; more is [`StoreError::TooWide`].
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>>;
+    /// One row at **one instant, over all its families**. A family read whole is capped at
+    /// [`PAGE_CELLS`](super::limits::PAGE_CELLS) cells; more is [`StoreError::TooWide`].
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Result<Row>>;
 
-    /// Cells of one family in qualifier order, and the values of the fence cells that held during the
-    /// whole read.
-    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>>;
+    /// Cells of one family in qualifier order, and the values of the [unchanged](PageQuery::unchanged) cells, which
+    /// did not change during the whole read.
+    fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, Result<Page>>;
 
-    /// A `get` for each row, in this order; no common instant.
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>>;
+    /// A [`get`](Self::get) for each row, in this order. Different rows may be read at different instants.
+    fn get_many<'a>(
+        &'a self,
+        table: &'static str,
+        queries: &'a [(RowKey, RowQuery)],
+    ) -> BoxFuture<'a, Result<Vec<Row>>>;
 
-    /// Rows that hold any of what was asked, in key order (or reversed), each at one instant; no common
-    /// instant. Resumed by key.
-    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
+    /// Rows that hold any cell of the query, in key order (or reversed). Each row is read at one instant; different
+    /// rows may be read at different instants. A caller resumes by key.
+    fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
 
-    /// Whether it takes plans at all: [`StoreError::ReadOnly`] or [`StoreError::Stopped`] for good.
+    /// Whether it accepts plans at all: [`StoreError::ReadOnly`] or [`StoreError::Stopped`] are permanent.
     fn writable(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether it would write a plan at this moment, as far as it can tell: as [`writable`](Self::writable), and
-    /// [`StoreError::Full`] or [`StoreError::Failed`] while something that passes keeps it from writing. For those who
-    /// watch; a plan is told so by [`commit`](Self::commit).
-    fn works(&self) -> Result<()> {
+    /// Whether it would write a plan at this moment, as far as it knows: as [`writable`](Self::writable), and
+    /// [`StoreError::Full`] or [`StoreError::Failed`] during a transient error. For health checks; the caller of a plan
+    /// gets the error from [`commit`](Self::commit).
+    fn ready(&self) -> Result<()> {
         self.writable()
     }
 
-    /// Whether there is room for a plan that needs some; looks for it as [`commit`](Self::commit) does.
+    /// Whether there is disk space for a plan that [needs it](Plan::needs_room); frees space as
+    /// [`commit`](Self::commit) does.
     ///
     /// Errors: [`StoreError::Full`] if such a plan would be refused now, and those of [`writable`](Self::writable).
-    fn room(&self) -> BoxFuture<'_, Result<()>> {
+    fn has_space(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// The one write. When it answers [`Outcome::Committed`], the whole plan's guarded part has happened
-    /// at one instant and survives any crash.
+    /// The one write. After [`Outcome::Committed`] the plan's conditional rows have changed atomically, and the changes
+    /// survive any crash.
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>>;
 }
 
-/// The handle through which a store is used: it checks every question and plan against the limits and the
-/// classes of the tables before an engine sees it. Cheap to clone.
+/// The handle of a store: validates every query and plan against the limits and the key lifecycles of the tables before
+/// an engine sees it. Cheap to clone.
 #[derive(Clone)]
 pub struct Tables {
     store: Arc<dyn Store>,
@@ -105,64 +123,70 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// A handle without tables: [`create`](Self::create) adds them.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, catalog: Arc::new(Catalog::default()) }
     }
 
-    /// Makes or checks a table; only created tables can be read or written through this handle.
+    /// Creates or checks a table. Only such tables can be read or written through this handle.
     pub async fn create(&self, spec: &TableSpec) -> Result<()> {
-        self.catalog.check_spec(spec)?;
+        self.catalog.validate_spec(spec)?;
         self.store.create(spec).await?;
         self.catalog.add(spec);
         Ok(())
     }
 
-    pub async fn get(&self, table: &'static str, row: &[u8], ask: &Ask) -> Result<Row> {
-        self.catalog.check_ask(table, row, ask)?;
-        self.store.get(table, row, ask).await
+    /// See [`Store::get`].
+    pub async fn get(&self, table: &'static str, row: &[u8], query: &RowQuery) -> Result<Row> {
+        self.catalog.validate_row_query(table, row, query)?;
+        self.store.get(table, row, query).await
     }
 
-    pub async fn page(&self, ask: &PageAsk) -> Result<Page> {
-        self.catalog.check_page(ask)?;
-        self.store.page(ask).await
+    /// See [`Store::page`].
+    pub async fn page(&self, query: &PageQuery) -> Result<Page> {
+        self.catalog.validate_page_query(query)?;
+        self.store.page(query).await
     }
 
-    pub async fn get_many(&self, table: &'static str, asks: &[(RowKey, Ask)]) -> Result<Vec<Row>> {
-        for (row, ask) in asks {
-            self.catalog.check_ask(table, row, ask)?;
+    /// See [`Store::get_many`].
+    pub async fn get_many(&self, table: &'static str, queries: &[(RowKey, RowQuery)]) -> Result<Vec<Row>> {
+        for (row, query) in queries {
+            self.catalog.validate_row_query(table, row, query)?;
         }
-        if asks.is_empty() {
+        if queries.is_empty() {
             return Ok(Vec::new());
         }
-        self.store.get_many(table, asks).await
+        self.store.get_many(table, queries).await
     }
 
-    pub async fn scan(&self, ask: &ScanAsk) -> Result<Vec<(RowKey, Row)>> {
-        self.catalog.check_scan(ask)?;
-        self.store.scan(ask).await
+    /// See [`Store::scan`].
+    pub async fn scan(&self, query: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
+        self.catalog.validate_scan_query(query)?;
+        self.store.scan(query).await
     }
 
-    /// Whether the store takes plans at all, as far as it knows.
+    /// See [`Store::writable`].
     pub fn writable(&self) -> Result<()> {
         self.store.writable()
     }
 
-    /// Whether the store would write a plan at this moment, as far as it knows.
-    pub fn works(&self) -> Result<()> {
-        self.store.works()
+    /// See [`Store::ready`].
+    pub fn ready(&self) -> Result<()> {
+        self.store.ready()
     }
 
-    /// Whether the store has room for a plan that needs some.
-    pub async fn room(&self) -> Result<()> {
-        self.store.room().await
+    /// See [`Store::has_space`].
+    pub async fn has_space(&self) -> Result<()> {
+        self.store.has_space().await
     }
 
+    /// See [`Store::commit`].
     pub async fn commit(&self, plan: Plan) -> Result<Outcome> {
-        self.catalog.check_plan(&plan)?;
+        self.catalog.validate_plan(&plan)?;
         self.store.commit(plan).await
     }
 
-    /// A single cell of a row, for callers that need just one.
+    /// A single cell of a row.
     pub async fn cell(
         &self,
         table: &'static str,
@@ -170,7 +194,7 @@ impl Tables {
         family: &'static str,
         qualifier: &'static [u8],
     ) -> Result<Option<Bytes>> {
-        let ask = Ask::cells(vec![super::Column::new(family, qualifier)]);
-        Ok(self.get(table, row, &ask).await?.get(family, qualifier).cloned())
+        let query = RowQuery::cells(vec![super::Column::new(family, qualifier)]);
+        Ok(self.get(table, row, &query).await?.get(family, qualifier).cloned())
     }
 }

@@ -9,8 +9,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Client;
 
-use crate::faults::site::{check_command, look, program, settles, sound};
-use crate::faults::writer::{Answers, Writer};
+use crate::faults::client::{check_command, finishes_clean_up, look, program, sound};
+use crate::faults::writer::{SharedAnswers, Writer};
 use crate::faults::{number, seed};
 use crate::server::Server;
 
@@ -18,7 +18,7 @@ const CLIENTS: usize = 8;
 const KILLS: u64 = 50;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_every_kill() {
+async fn acknowledged_writes_survive_every_kill() {
     let (kills, seed) = (number("ROWDRIVE_KILLS").unwrap_or(KILLS), seed());
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
@@ -30,9 +30,9 @@ async fn what_was_acknowledged_survives_every_kill() {
         let client = Client::new();
         let seen = look(&client, &server.address).await.unwrap_or_else(|wrong| panic!("kill {kill}: {wrong}"));
         for writer in &mut writers {
-            writer.settle(&seen).unwrap_or_else(|wrong| panic!("kill {kill}: {wrong}"));
+            writer.observe(&seen).unwrap_or_else(|wrong| panic!("kill {kill}: {wrong}"));
         }
-        let answers = Answers::default();
+        let answers = SharedAnswers::default();
         let work = |w: Writer| tokio::spawn(w.work(client.clone(), server.address.clone(), answers.clone()));
         let working: Vec<_> = writers.drain(..).map(work).collect();
         answers.reach(dice.random_range(1..60)).await;
@@ -48,12 +48,12 @@ async fn what_was_acknowledged_survives_every_kill() {
     let acknowledged: usize = writers.iter().map(|writer| writer.oracle.acknowledged).sum();
     println!(
         "{kills} kills, {acknowledged} acknowledged writes, {in_flight} in flight; lost 0, half there 0, wrong 0, \
-         stray 0; {unsettled} things left to settle"
+         stray 0; {unsettled} pieces of work left"
     );
     assert!(acknowledged as u64 > 10 * kills && in_flight > kills, "{acknowledged}, {in_flight}");
     let server = Server::start_on(&data, &[]);
     let seen = look(&Client::new(), &server.address).await.unwrap();
-    writers.iter_mut().for_each(|writer| writer.settle(&seen).unwrap());
+    writers.iter_mut().for_each(|writer| writer.observe(&seen).unwrap());
     assert_eq!(server.terminate_in_time(), Some(0));
-    settles(|| Server::start_on(&data, &[]), || check_command(program(), &data)).await.unwrap();
+    finishes_clean_up(|| Server::start_on(&data, &[]), || check_command(program(), &data)).await.unwrap();
 }

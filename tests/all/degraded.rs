@@ -9,8 +9,8 @@ use std::process::Command;
 use reqwest::{Client, StatusCode};
 
 use crate::cli::tree;
-use crate::refusing::{answered, put};
 use crate::server::Server;
+use crate::write_errors::{answered, put};
 
 fn content(n: usize) -> Vec<u8> {
     // Every tenth is a file of its own.
@@ -106,7 +106,7 @@ async fn whole_files(data: &Path, of: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flipped_bit_in_the_log_costs_what_it_touches_alone() {
+async fn a_flipped_bit_in_the_log_loses_only_the_writes_it_touches() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     killed(&data, 0..60).await;
@@ -119,7 +119,7 @@ async fn a_flipped_bit_in_the_log_costs_what_it_touches_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_manifest_costs_nothing_that_tables_and_logs_hold() {
+async fn a_damaged_manifest_loses_nothing_stored_in_tables_and_logs() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     killed(&data, 0..20).await;
@@ -136,7 +136,7 @@ async fn a_damaged_manifest_costs_nothing_that_tables_and_logs_hold() {
 
 /// It does not name the tables of what a log held that is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manifest_that_lost_its_end_costs_nothing_that_tables_and_logs_hold() {
+async fn a_truncated_manifest_loses_nothing_stored_in_tables_and_logs() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     killed(&data, 0..20).await;
@@ -160,7 +160,7 @@ async fn a_manifest_that_lost_its_end_costs_nothing_that_tables_and_logs_hold() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_young_store_is_read_from_its_logs_alone() {
+async fn a_store_without_table_files_is_read_from_its_logs() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     killed(&data, 0..20).await;
@@ -170,7 +170,7 @@ async fn a_young_store_is_read_from_its_logs_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_damage_of_the_folder_is_refused_and_read_around() {
+async fn other_damage_is_refused_by_a_normal_start_and_read_in_degraded_mode() {
     for (what, least) in [("CURRENT", 40), ("tables.json", 40), ("sst", 10)] {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
@@ -195,9 +195,9 @@ fn a_folder_without_a_store_is_not_served_degraded() {
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
 
-/// Compaction meets it sooner or later.
+/// Compaction reads it sooner or later.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotten_block_of_a_table_ends_writes_until_one_restart_at_most() {
+async fn a_damaged_table_block_stops_writes_until_one_restart_at_most() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let client = Client::new();
@@ -214,7 +214,7 @@ async fn a_rotten_block_of_a_table_ends_writes_until_one_restart_at_most() {
         refused
     };
     assert_eq!(fill(0).await, 0);
-    // A kill may leave a table that nobody knows.
+    // A kill may leave a table that the manifest does not list.
     assert_eq!(Server::start_on(&data, &[]).terminate(), Some(0));
     let table = largest(&data, |name| name.ends_with(".sst"));
     flip(&table, fs::metadata(&table).unwrap().len() as usize / 2);

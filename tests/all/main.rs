@@ -1,22 +1,22 @@
-//! The one integration binary: every test that goes through a front door.
+//! The one integration binary: every test that uses the program or its public API from outside.
 //!
-//! - [`check`]: damage that is planted, found and mended
+//! - [`check`]: damage that is injected, found and repaired
 //! - [`cli`]: the subcommands as people call them, and how the server is configured
 //! - [`contract`]: what every store promises, on every engine
-//! - [`stepwise`]: a store that does a plan step by step, and fails where a test says so
+//! - [`stepwise`]: a store that runs a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, held to a model
 //! - [`sim`]: the whole drive in a simulated world, by thousands of seeds
 //! - [`migrate`]: stores of older schemas brought up to date
 //! - [`http`]: the drive over HTTP, and the program that serves it
-//! - [`server`]: a real server process; [`readme`]: the sessions of the README and of the API's page
-//! - [`big_trees`]: the largest trees of the promises, moved, copied and deleted under the eyes of watchers
+//! - [`server`]: a real server process; [`docs`]: the commands of the README and of `docs/`, run as they are written
+//! - [`big_trees`]: the largest trees of the promises, moved, copied and deleted while watchers read them
 //! - [`crash`]: a server that is killed again and again
 //! - [`durability`]: a server's system calls; [`full_disk`]: a server without room
-//! - [`faults`]: a disk that fails below a running server: kills at any call, power cuts
-//! - [`needs`]: the check for what the build needs beside Rust
+//! - [`faults`]: a disk that fails under a running server: kills at any call, power cuts
+//! - [`needs`]: the check for the build's requirements other than Rust
 //! - [`mounts`]: a folder of which a part is not mounted
-//! - [`refusing`]: a server that takes no more writes; [`degraded`]: one that serves a damaged store
-//! - [`tidy`]: the rules of the house that no compiler knows
+//! - [`write_errors`]: a server that takes no more writes; [`degraded`]: one that serves a damaged store
+//! - [`tidy`]: rules of layout that the compiler does not check
 //! - [`torture`]: a server under sixteen clients and all faults at once
 
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
@@ -28,6 +28,7 @@ mod cli;
 mod contract;
 mod crash;
 mod degraded;
+mod docs;
 mod drive;
 mod durability;
 mod faults;
@@ -36,10 +37,9 @@ mod http;
 mod migrate;
 mod mounts;
 mod needs;
-mod readme;
-mod refusing;
 mod server;
 mod sim;
 mod stepwise;
 mod tidy;
 mod torture;
+mod write_errors;

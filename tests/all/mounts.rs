@@ -8,8 +8,8 @@ use std::process::Command;
 
 use reqwest::{Client, StatusCode};
 
-use crate::refusing::{answered, put};
 use crate::server::Server;
+use crate::write_errors::{answered, put};
 
 /// A stopped store with a large file, and one that was uploaded but never moved out of `new/`.
 async fn stored(data: &Path) {
@@ -77,7 +77,7 @@ async fn a_part_of_a_data_folder_is_not_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_is_not_mounted_is_told_from_an_empty_one() {
+async fn an_unmounted_part_is_distinguished_from_an_empty_one() {
     for part in ["content", "db"] {
         // An empty mount point, or none.
         for mount_point in [true, false] {
@@ -122,7 +122,7 @@ async fn an_older_copy_of_a_part_is_refused() {
 
 /// A folder that was named by mistake.
 #[test]
-fn no_drive_is_made_among_other_files() {
+fn no_drive_is_created_among_other_files() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("photos");
     fs::create_dir_all(data.join("2026")).unwrap();
@@ -149,7 +149,7 @@ fn no_drive_is_made_among_other_files() {
 
 /// The server goes on writing by the paths of its files, which lead to another drive by now.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_folder_was_moved_away_writes_nothing_more() {
+async fn a_server_stops_writing_after_its_folder_was_moved_away() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, aside, other) =
         (scratch.path().join("data"), scratch.path().join("aside"), scratch.path().join("other"));
@@ -192,7 +192,7 @@ async fn small_is_there(data: &Path, there: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_that_hold_all_there_is_are_missed_if_they_are_not_mounted() {
+async fn unmounted_tables_of_a_drive_without_content_files_are_missed() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, aside) = (scratch.path().join("data"), scratch.path().join("aside"));
     small_is_there(&data, false).await;
@@ -206,7 +206,7 @@ async fn tables_that_hold_all_there_is_are_missed_if_they_are_not_mounted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_start_that_was_broken_off_between_the_marks_goes_on() {
+async fn a_first_start_interrupted_between_the_two_id_files_continues() {
     let id = "8d1c5a0e-2f7b-4c55-9d0a-6f7f3a1b2c3d";
     for db_marked in [false, true] {
         let scratch = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn unmark(data: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_an_older_version_is_marked_if_its_parts_belong_together() {
+async fn a_folder_of_an_older_version_gets_ids_if_its_parts_belong_together() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     stored(&data).await;
@@ -261,7 +261,7 @@ async fn a_folder_of_an_older_version_is_marked_if_its_parts_belong_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_reads_a_store_in_a_folder_that_others_may_enter() {
+async fn no_other_user_can_read_a_store_in_a_shared_folder() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -273,7 +273,7 @@ async fn nobody_else_reads_a_store_in_a_folder_that_others_may_enter() {
     assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755);
 }
 
-/// Nothing of either side is there, nor what would tell one of them from a new one, but for the folder's own id.
+/// Neither side is there, nor anything that distinguishes it from a new one, except the folder's own id.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_parts_are_missed_if_neither_is_mounted() {
     for mount_point in [true, false] {
@@ -304,7 +304,7 @@ async fn both_parts_are_missed_if_neither_is_mounted() {
 
 /// Tables of which only their id is left are no new store, be there large files or not.
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_that_are_gone_but_for_their_id_are_missed() {
+async fn tables_of_which_only_the_id_is_left_are_missed() {
     for large in [true, false] {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
@@ -326,7 +326,7 @@ async fn tables_that_are_gone_but_for_their_id_are_missed() {
 /// A store that bears no id yet, as after a restore, does not take over content that bears one and that it does not
 /// know: what was staged there would be removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn content_of_another_store_is_not_taken_over_by_tables_without_an_id() {
+async fn tables_without_an_id_do_not_adopt_the_content_of_another_store() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, other) = (scratch.path().join("data"), scratch.path().join("other"));
     small_is_there(&data, false).await;
@@ -353,7 +353,7 @@ async fn content_of_another_store_is_not_taken_over_by_tables_without_an_id() {
 
 /// Put there by hand, out of a backup: the folder still has the id of what it had before.
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_without_an_id_are_served_again_and_again_in_a_folder_that_has_one() {
+async fn parts_without_an_id_are_served_repeatedly_in_a_folder_that_has_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, backups) = (scratch.path().join("data"), scratch.path().join("backups"));
     stored(&data).await;
@@ -371,11 +371,11 @@ async fn parts_without_an_id_are_served_again_and_again_in_a_folder_that_has_one
     }
     let id = fs::read_to_string(data.join("store-id")).unwrap();
     assert_eq!(id, fs::read_to_string(data.join("db/store-id")).unwrap());
-    assert_ne!(id, before, "parts of the two could not be told apart");
+    assert_ne!(id, before, "parts of the two could not be distinguished");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_has_rotted_is_named() {
+async fn a_damaged_id_is_named() {
     for part in ["store-id", "db/store-id"] {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");

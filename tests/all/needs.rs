@@ -60,7 +60,7 @@ fn other_libraries_of_clang_are_not_libclang() {
 }
 
 #[test]
-fn libclang_path_is_the_only_place_once_it_is_set() {
+fn libclang_path_is_the_only_place_searched_if_it_is_set() {
     let files = ["usr/lib/libclang.so", "mine/libclang-17.so.1", "mine/libother.so", "empty/readme"];
     for path in ["mine", "mine/libclang-17.so.1"] {
         assert!(is_found(&files, Some(path)), "{path}");

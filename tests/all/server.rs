@@ -19,14 +19,14 @@ pub struct Server {
 }
 
 /// A program that ended before it served.
-pub struct Refused {
+pub struct FailedStart {
     /// None if a signal ended it.
     pub code: Option<i32>,
     /// What it wrote to the standard error.
     pub said: String,
 }
 
-impl std::fmt::Debug for Refused {
+impl std::fmt::Debug for FailedStart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "exit code {:?}: {}", self.code, self.said)
     }
@@ -52,7 +52,7 @@ impl Server {
         Self::wait_for(command, data)
     }
 
-    /// Starts a command that ends up being a server, and waits for the line that tells its address.
+    /// Starts a command that ends up being a server, and waits for the line with its address.
     pub fn wait_for(command: Command, data: &Path) -> Self {
         Self::try_wait_for(command, data).unwrap_or_else(|refused| panic!("the server does not serve: {refused:?}"))
     }
@@ -69,14 +69,14 @@ impl Server {
     }
 
     /// Like [`wait_for`](Self::wait_for), of a command that may end instead.
-    pub fn try_wait_for(mut command: Command, data: &Path) -> Result<Self, Refused> {
+    pub fn try_wait_for(mut command: Command, data: &Path) -> Result<Self, FailedStart> {
         let said = tempfile::tempfile().unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(said.try_clone().unwrap()).spawn().unwrap();
         match address(&mut child) {
             Ok(address) => Ok(Self { child, address, data: data.to_owned(), _scratch: None }),
             Err(RecvTimeoutError::Disconnected) => {
                 let code = child.wait().unwrap().code();
-                Err(Refused { code, said: text(said) })
+                Err(FailedStart { code, said: text(said) })
             }
             Err(RecvTimeoutError::Timeout) => {
                 child.kill().unwrap();
@@ -144,15 +144,15 @@ impl Server {
 /// What the server says its address is; `Disconnected` if it ends before it says it.
 fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let (tell, address) = channel();
+    let (sender, address) = channel();
     std::thread::spawn(move || {
         let found = lines.by_ref().map_while(Result::ok).find_map(|line| {
             let at = line.find("http://")?;
             Some(line[at + 7..].trim_end_matches('/').to_owned())
         });
         // Without an address the channel is closed here.
-        let _told = found.map(|address| tell.send(address));
-        drop(tell);
+        let _sent = found.map(|address| sender.send(address));
+        drop(sender);
         // Whatever it still prints must not block it.
         lines.map_while(Result::ok).for_each(drop);
     });

@@ -1,4 +1,4 @@
-//! When writes end for good: what clients and load balancers are told, that reading goes on, that nothing of it
+//! When writes stop for good: what clients and load balancers see, that reads go on, that nothing of it
 //! passes with the fault, and that a restart puts it right.
 
 use std::io::{BufRead, BufReader};
@@ -154,7 +154,7 @@ fn serve_with_few_inodes(data: &Path) -> Server {
 
 /// RocksDB does not recover from a log that it could not make, and does not say so.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_cannot_be_made_ends_writes_and_says_so() {
+async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
     let scratch = tempfile::tempdir().unwrap();
     let (server, client) = (serve_with_few_inodes(&scratch.path().join("data")), Client::new());
     assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
@@ -189,7 +189,7 @@ async fn a_log_that_cannot_be_made_ends_writes_and_says_so() {
 
 /// Clients that take every connection there is leave the store the handles to write.
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_leave_handles_for_writes() {
+async fn idle_connections_leave_file_descriptors_for_writes() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let mut command = Command::new("sh");
@@ -204,7 +204,7 @@ async fn idle_connections_leave_handles_for_writes() {
     }
     // RocksDB makes new files meanwhile: logs, and tables.
     for n in 0..150 {
-        // While those connections still come in, one more may be told to come again.
+        // While those connections still come in, one more may be answered 503.
         for tries in 0.. {
             let stored = put(&client, &server, &format!("/v1/fs/d/f{n}"), vec![n as u8; 200_000]).await;
             if stored.0 == StatusCode::CREATED {

@@ -23,7 +23,7 @@ bugs! {
     CloseAgain,
     /// After an unknown fate, the record is written again under the same id.
     RecordAgain,
-    /// A row below the root that is not as it was is told as a refusal.
+    /// A changed row below the root is answered as a refusal.
     LostLeaseIsRefused,
 
     // Step 3: stage.
@@ -49,9 +49,9 @@ bugs! {
     TargetFileUnchecked,
     /// The row in `dirid` stays as it was.
     DirIdNotMoved,
-    /// An unknown fate of the commit is told as a refusal, and undone.
+    /// An unknown outcome of the commit is answered as a refusal, and undone.
     UnknownIsRefused,
-    /// A record that is missing after a commit of unknown fate is told as a refusal.
+    /// A record that is missing after a commit of unknown outcome is answered as a refusal.
     MissingIsRefused,
 
     // Step 5: finish.
@@ -111,9 +111,9 @@ bugs! {
     VisitorClearsStaged,
     /// A staged row that did come true is removed.
     VisitorRemovesStaged,
-    /// A visitor removes the record that it met.
+    /// Another actor removes the record that it found.
     VisitorRemovesRecord,
-    /// Who has a record waits for every other.
+    /// An actor with a record waits for every other.
     NeverYield,
 
     // Every plan.

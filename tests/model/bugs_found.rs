@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::bugs::{ALL, Bug};
-use crate::model::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, SETTLES, TREE};
 use crate::scenario::Scenario;
 use crate::scenarios::{
     crashed_move_and_same_again, crashed_move_and_target, crossing, delete_alone, delete_and_list, halves_and_rival,
@@ -15,6 +14,7 @@ use crate::scenarios::{
     move_into_deleted, move_into_moved, move_into_rmdir, move_large_and_writers, move_of_child_out,
     moves_to_and_fro_and_find, replaced_and_create, rmdir_and_create_in_it,
 };
+use crate::state_space::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, SETTLES, TREE};
 
 /// The scenario that finds a bug, and the property that it breaks there. None: nothing finds it, since other
 /// guards imply this one (not all of these at once: the entry and the removed directory vouch for each other).
@@ -34,7 +34,7 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         Bug::StageAgain => (lossy(move_and_rmdir_of_moved()), SETTLES),
 
         Bug::CommitWithoutRecord => (move_and_mkdir_at_target().cluster(), TREE),
-        // Whoever would hold the parent, or change its entry, has to hold the moved directory first.
+        // An operation that locks the parent, or changes its entry, has to lock the moved directory first.
         Bug::SourceNotLive | Bug::SourceEntryUnchecked => return None,
         Bug::TargetNotLive => (move_into_moved(), COMMIT),
         // A directory of the new name would have its row where the new row is staged.

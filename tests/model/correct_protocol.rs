@@ -60,7 +60,7 @@ hold! { embedded_full, |scene| scene.full(2).unknown(1).batch(1);
     crashed_move_and_same_again crashed_move_and_back crashed_delete_and_writers
 }
 
-// Nobody gives up waiting, and nobody waits for ever.
+// No actor gives up waiting, and no actor waits for ever.
 hold! { patient, |scene| scene.unknown(0).full(0).patient();
     move_and_create_below delete_and_create_below move_and_upload_at_old_path delete_and_upload_at_old_path
     halves_and_rival crossing crossing_other_way two_moves_of_one move_of_child_out move_of_child_out_first
@@ -122,7 +122,7 @@ fn large_with_a_late_write() {
 
 #[test]
 #[ignore = "minutes, for changes of the protocol: many processes"]
-fn large_with_leases() {
+fn large_with_many_processes() {
     let scenes = [delete_and_upload_at_old_path(), move_of_child_out_first(), move_and_back_and_find()];
     scenes.into_iter().for_each(|scene| holds(scene.cluster()));
 }

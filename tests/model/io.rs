@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bugs::Bug;
 use crate::scenario::{Form, Scenario};
-use crate::store::{Mark, OpId, Plan, Record, Refusal, Row, Standing, Store};
-use crate::tree::{Id, Path, Request, Sub, Tree};
+use crate::store::{Mark, OpId, Placement, Plan, Record, Refusal, Row, Store};
+use crate::tree::{Children, Id, Path, Request, Tree};
 
 /// The store, what it should mean, and what is on its way to it.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub struct World {
+pub struct System {
     pub store: Store,
     pub tree: Tree,
     /// Plans of unknown fate that may still be applied.
@@ -28,7 +28,7 @@ pub struct World {
     pub wrong_commit: bool,
 }
 
-impl World {
+impl System {
     pub fn commit(&mut self, plan: &Plan) -> Outcome {
         if let Err(refusal) = self.store.commit(plan) {
             return Outcome::Refused(refusal);
@@ -41,15 +41,15 @@ impl World {
     }
 }
 
-/// How an actor's request ends. Readers tell what they read.
+/// How an actor's request ends. Readers return what they read.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub enum Told {
+pub enum Reply {
     Done,
     /// 404 or 409: it was not possible, and nothing was done.
     Refused,
     /// 503 or 507: try again; perhaps it was done.
     Busy,
-    Read(Option<(Id, Sub)>),
+    Read(Option<(Id, Children)>),
     Found(Option<Path>),
 }
 
@@ -58,10 +58,10 @@ pub enum Stop {
     /// The actor's turn is over.
     Turn,
     /// The request ends; of an operation with a record, the attempt does.
-    End(Told),
+    End(Reply),
 }
 
-pub type Run<T> = Result<T, Stop>;
+pub type ActorResult<T> = Result<T, Stop>;
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Outcome {
@@ -74,44 +74,44 @@ pub enum Outcome {
     Failed,
 }
 
-/// A record, as one sees it who met its mark.
+/// A record, as an actor reads it after it found the mark.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenRecord {
     pub record: Record,
     /// Its lease is over.
     pub over: bool,
-    /// Who met it has waited for long enough.
+    /// The actor has waited for long enough.
     pub waited: bool,
 }
 
 /// How the steps 1 to 4 of an operation ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StepsOutcome {
     Committed,
     /// There is a record, and it is to be undone.
-    Undo(Told),
+    Undo(Reply),
     /// There never was a record.
-    Ended(Told),
+    Ended(Reply),
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub enum Answer {
+pub enum CallResult {
     Row(Option<Row>),
-    Seen(Seen),
+    Seen(SeenRecord),
     Records(BTreeMap<OpId, Record>),
-    Standing(Option<Standing>),
+    Placed(Option<Placement>),
     Paths(Vec<Path>),
     Outcome(Outcome),
-    Part(Verdict),
+    Part(StepsOutcome),
 }
 
 /// What is special about one call.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub enum Twist {
+pub enum CallFault {
     Plain,
     /// The lease of the record just read is over.
     LeaseOver,
-    /// Who waits for the record just read gives up.
+    /// The actor that waits for the record just read gives up.
     GiveUp,
     /// The write is done, its answer lost.
     LostAnswer,
@@ -124,33 +124,33 @@ pub enum Twist {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Turn {
     Over,
-    One(Twist),
+    One(CallFault),
     /// This many calls: to run alone to the end.
     Free(u32),
 }
 
 /// The call that an actor will make in its next turn.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub enum Due {
+pub enum NextCall {
     Read,
     ReadRecord,
     Commit,
 }
 
 pub struct Io<'a> {
-    pub world: &'a mut World,
+    pub system: &'a mut System,
     pub scene: &'a Scenario,
     pub actor: usize,
-    pub log: Vec<Answer>,
+    pub log: Vec<CallResult>,
     pub turn: Turn,
     /// The call that ended the turn.
-    pub due: Option<Due>,
+    pub due: Option<NextCall>,
     next: usize,
 }
 
 impl<'a> Io<'a> {
-    pub fn new(world: &'a mut World, scene: &'a Scenario, actor: usize, log: Vec<Answer>, turn: Turn) -> Self {
-        Self { world, scene, actor, log, turn, due: None, next: 0 }
+    pub fn new(system: &'a mut System, scene: &'a Scenario, actor: usize, log: Vec<CallResult>, turn: Turn) -> Self {
+        Self { system, scene, actor, log, turn, due: None, next: 0 }
     }
 
     pub fn bug(&self, bug: Bug) -> bool {
@@ -162,115 +162,125 @@ impl<'a> Io<'a> {
         self.scene.request(op)
     }
 
-    fn call(&mut self, due: Due, make: impl FnOnce(&mut World, &Scenario, Twist) -> Answer) -> Run<Answer> {
+    fn call(
+        &mut self,
+        due: NextCall,
+        make: impl FnOnce(&mut System, &Scenario, CallFault) -> CallResult,
+    ) -> ActorResult<CallResult> {
         if let Some(answer) = self.log.get(self.next) {
             self.next += 1;
             return Ok(answer.clone());
         }
-        let (twist, rest) = match self.turn {
+        let (fault, rest) = match self.turn {
             Turn::Over | Turn::Free(0) => {
                 self.due = Some(due);
                 return Err(Stop::Turn);
             }
-            Turn::One(twist) => (twist, Turn::Over),
-            Turn::Free(left) => (Twist::Plain, Turn::Free(left - 1)),
+            Turn::One(fault) => (fault, Turn::Over),
+            Turn::Free(left) => (CallFault::Plain, Turn::Free(left - 1)),
         };
         self.turn = rest;
-        let answer = make(self.world, self.scene, twist);
+        let answer = make(self.system, self.scene, fault);
         self.log.push(answer.clone());
         self.next += 1;
         Ok(answer)
     }
 
     /// A call that only reads, and that nothing special can happen to.
-    fn read(&mut self, make: impl FnOnce(&Store) -> Answer) -> Run<Answer> {
-        self.call(Due::Read, |world, _, _| make(&world.store))
+    fn read(&mut self, make: impl FnOnce(&Store) -> CallResult) -> ActorResult<CallResult> {
+        self.call(NextCall::Read, |system, _, _| make(&system.store))
     }
 
-    pub fn get(&mut self, at: Path) -> Run<Option<Row>> {
-        match self.read(|store| Answer::Row(store.dir.get(&at).cloned()))? {
-            Answer::Row(row) => Ok(row),
+    pub fn get(&mut self, at: Path) -> ActorResult<Option<Row>> {
+        match self.read(|store| CallResult::Row(store.dir.get(&at).cloned()))? {
+            CallResult::Row(row) => Ok(row),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn dirid(&mut self, id: Id) -> Run<Option<Standing>> {
-        match self.read(|store| Answer::Standing(store.dirid.get(&id).copied()))? {
-            Answer::Standing(standing) => Ok(standing),
+    pub fn dirid(&mut self, id: Id) -> ActorResult<Option<Placement>> {
+        match self.read(|store| CallResult::Placed(store.dirid.get(&id).copied()))? {
+            CallResult::Placed(placement) => Ok(placement),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn file(&mut self, id: Id) -> Run<Option<Standing>> {
-        match self.read(|store| Answer::Standing(store.file.get(&id).copied()))? {
-            Answer::Standing(standing) => Ok(standing),
+    pub fn file(&mut self, id: Id) -> ActorResult<Option<Placement>> {
+        match self.read(|store| CallResult::Placed(store.file.get(&id).copied()))? {
+            CallResult::Placed(placement) => Ok(placement),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn records(&mut self) -> Run<BTreeMap<OpId, Record>> {
-        match self.read(|store| Answer::Records(store.op.clone()))? {
-            Answer::Records(records) => Ok(records),
+    pub fn records(&mut self) -> ActorResult<BTreeMap<OpId, Record>> {
+        match self.read(|store| CallResult::Records(store.op.clone()))? {
+            CallResult::Records(records) => Ok(records),
             other => panic!("{other:?}"),
         }
     }
 
     /// A scan of keys: the first rows after `after` within these trees that carry one of these marks.
-    pub fn marked(&mut self, trees: &[Path], marks: &[Mark], after: Option<Path>, limit: usize) -> Run<Vec<Path>> {
+    pub fn marked(
+        &mut self,
+        trees: &[Path],
+        marks: &[Mark],
+        after: Option<Path>,
+        limit: usize,
+    ) -> ActorResult<Vec<Path>> {
         let is_next = |at: &Path| after.is_none_or(|after| *at > after) && trees.iter().any(|tree| at.is_within(*tree));
         let found = self.read(|store| {
             let rows = store.dir.iter().filter(|(at, row)| is_next(at) && marks.contains(&row.mark));
-            Answer::Paths(rows.map(|(at, _)| *at).take(limit).collect())
+            CallResult::Paths(rows.map(|(at, _)| *at).take(limit).collect())
         })?;
         match found {
-            Answer::Paths(paths) => Ok(paths),
+            CallResult::Paths(paths) => Ok(paths),
             other => panic!("{other:?}"),
         }
     }
 
     /// Reads a record. While a process lives, the leases of its records are in its memory and do not end.
-    pub fn seen(&mut self, op: OpId) -> Run<Seen> {
-        let answer = self.call(Due::ReadRecord, |world, scene, twist| {
-            let record = world.store.record(op);
-            let dead = scene.form == Form::Embedded && scene.life_of(op) < world.life;
+    pub fn seen(&mut self, op: OpId) -> ActorResult<SeenRecord> {
+        let answer = self.call(NextCall::ReadRecord, |system, scene, fault| {
+            let record = system.store.record(op);
+            let dead = scene.form == Form::Embedded && scene.life_of(op) < system.life;
             let alive = record == Record::Prepared && !dead;
-            let over = dead || (twist == Twist::LeaseOver && alive);
-            Answer::Seen(Seen { record, over, waited: twist == Twist::GiveUp && alive })
+            let over = dead || (fault == CallFault::LeaseOver && alive);
+            CallResult::Seen(SeenRecord { record, over, waited: fault == CallFault::GiveUp && alive })
         })?;
         match answer {
-            Answer::Seen(seen) => Ok(seen),
+            CallResult::Seen(seen) => Ok(seen),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn commit(&mut self, plan: Plan) -> Run<Outcome> {
-        let answer = self.call(Due::Commit, |world, scene, twist| {
-            if world.stopped {
-                return Answer::Outcome(Outcome::Failed);
+    pub fn commit(&mut self, plan: Plan) -> ActorResult<Outcome> {
+        let answer = self.call(NextCall::Commit, |system, scene, fault| {
+            if system.stopped {
+                return CallResult::Outcome(Outcome::Failed);
             }
-            let lost = matches!(twist, Twist::LostAnswer | Twist::LostWrite);
-            world.stopped = lost && scene.form == Form::Embedded;
-            Answer::Outcome(match twist {
-                Twist::LostAnswer => {
-                    world.commit(&plan);
+            let lost = matches!(fault, CallFault::LostAnswer | CallFault::LostWrite);
+            system.stopped = lost && scene.form == Form::Embedded;
+            CallResult::Outcome(match fault {
+                CallFault::LostAnswer => {
+                    system.commit(&plan);
                     Outcome::Unknown
                 }
-                Twist::LostWrite => {
-                    world.flight.push(plan);
+                CallFault::LostWrite => {
+                    system.flight.push(plan);
                     Outcome::Unknown
                 }
-                Twist::Full => Outcome::Full,
-                Twist::Plain | Twist::LeaseOver | Twist::GiveUp => world.commit(&plan),
+                CallFault::Full => Outcome::Full,
+                CallFault::Plain | CallFault::LeaseOver | CallFault::GiveUp => system.commit(&plan),
             })
         })?;
         match answer {
-            Answer::Outcome(outcome) => Ok(outcome),
+            CallResult::Outcome(outcome) => Ok(outcome),
             other => panic!("{other:?}"),
         }
     }
 
     /// Does `body` until it returns something; what it read in vain is forgotten.
-    pub fn until<T>(&mut self, mut body: impl FnMut(&mut Self) -> Run<Option<T>>) -> Run<T> {
+    pub fn until<T>(&mut self, mut body: impl FnMut(&mut Self) -> ActorResult<Option<T>>) -> ActorResult<T> {
         let start = self.next;
         loop {
             if let Some(found) = body(self)? {
@@ -282,15 +292,15 @@ impl<'a> Io<'a> {
     }
 
     /// Does `body`; of all that it read, its verdict alone is kept.
-    pub fn part(&mut self, body: impl FnOnce(&mut Self) -> Run<Verdict>) -> Run<Verdict> {
+    pub fn part(&mut self, body: impl FnOnce(&mut Self) -> ActorResult<StepsOutcome>) -> ActorResult<StepsOutcome> {
         let start = self.next;
-        if let Some(Answer::Part(verdict)) = self.log.get(start).cloned() {
+        if let Some(CallResult::Part(verdict)) = self.log.get(start).cloned() {
             self.next += 1;
             return Ok(verdict);
         }
         let verdict = body(self)?;
         self.log.truncate(start);
-        self.log.push(Answer::Part(verdict.clone()));
+        self.log.push(CallResult::Part(verdict.clone()));
         self.next = start + 1;
         Ok(verdict)
     }

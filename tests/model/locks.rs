@@ -1,13 +1,13 @@
-//! Held rows: what a reader makes of them, what a writer does there, and how records are settled.
+//! Locked rows: how a reader sees them, what a writer does there, and how records are resolved.
 
 use crate::bugs::Bug;
-use crate::io::{Io, Outcome, Run, Stop, Told};
+use crate::io::{ActorResult, Io, Outcome, Reply, Stop};
 use crate::scenario::Form;
 use crate::store::{Change, Check, Guarded, Key, Mark, OpId, Plan, Record, Row, guarded, plan};
 use crate::tree::{Kind, Path, Request};
 
 /// The table "reading a held row": the row at this path if it reads as live.
-pub fn read(io: &mut Io<'_>, at: Path) -> Run<Option<Row>> {
+pub fn read(io: &mut Io<'_>, at: Path) -> ActorResult<Option<Row>> {
     let early = if io.bug(Bug::RecordFromBefore) { Some(io.records()?) } else { None };
     io.until(|io| {
         let Some(row) = io.get(at)? else { return Ok(Some(None)) };
@@ -35,31 +35,31 @@ pub fn read(io: &mut Io<'_>, at: Path) -> Run<Option<Row>> {
     })
 }
 
-/// What became of a mark that a writer met.
+/// What became of a mark that a writer found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Held {
-    /// Look again: it is cleared, or somebody else's business.
+pub enum LockOutcome {
+    /// Read again: it is cleared, or another operation clears it.
     Again,
     /// The row reads as absent: its operation is committed.
     Gone,
 }
 
-/// The paragraph "writing at a held row". `own`: the operation of who comes here, once it has a record.
-pub fn meet(io: &mut Io<'_>, at: Path, mark: Mark, own: Option<OpId>) -> Run<Held> {
+/// The paragraph "writing at a held row". `own`: the caller's operation, once it has a record.
+pub fn visit_lock(io: &mut Io<'_>, at: Path, mark: Mark, own: Option<OpId>) -> ActorResult<LockOutcome> {
     let op = mark.op().expect("a held row");
     let seen = io.seen(op)?;
     match (seen.record, mark) {
-        (_, Mark::Closed(_)) if io.bug(Bug::ClosedIsGone) => return Ok(Held::Gone),
+        (_, Mark::Closed(_)) if io.bug(Bug::ClosedIsGone) => return Ok(LockOutcome::Gone),
         (Record::Prepared, _) if io.bug(Bug::ClearPrepared) => clear(io, at, mark)?,
         (Record::Prepared, _) if seen.over => abort(io, op)?,
-        (Record::Prepared, _) if seen.waited => return Err(Stop::End(Told::Busy)),
+        (Record::Prepared, _) if seen.waited => return Err(Stop::End(Reply::Busy)),
         (Record::Prepared, _) => {
             let yields = own.is_some_and(|own| op < own);
             if yields && !io.bug(Bug::NeverYield) {
-                return Err(Stop::End(Told::Busy));
+                return Err(Stop::End(Reply::Busy));
             }
         }
-        (Record::Committed, Mark::Closed(_)) => return Ok(Held::Gone),
+        (Record::Committed, Mark::Closed(_)) => return Ok(LockOutcome::Gone),
         (Record::Committed, _) if io.bug(Bug::VisitorRemovesStaged) => remove_staged(io, at, op)?,
         (Record::Committed, _) | (_, Mark::Closed(_)) => clear(io, at, mark)?,
         (_, _) if io.bug(Bug::VisitorClearsStaged) => clear(io, at, mark)?,
@@ -68,36 +68,36 @@ pub fn meet(io: &mut Io<'_>, at: Path, mark: Mark, own: Option<OpId>) -> Run<Hel
     if io.bug(Bug::VisitorRemovesRecord) && matches!(seen.record, Record::Aborted | Record::Committed) {
         insist(io, plan(vec![guarded(Key::Op(op), &[], &[Change::Remove])]))?;
     }
-    Ok(Held::Again)
+    Ok(LockOutcome::Again)
 }
 
 /// The row at this path if it reads as live and nothing holds it; `None` if it reads as absent.
-pub fn look(io: &mut Io<'_>, at: Path) -> Run<Option<Row>> {
+pub fn look(io: &mut Io<'_>, at: Path) -> ActorResult<Option<Row>> {
     io.until(|io| {
         let Some(row) = io.get(at)? else { return Ok(Some(None)) };
         if row.mark == Mark::Free {
             return Ok(Some(Some(row)));
         }
-        match meet(io, at, row.mark, None)? {
-            Held::Again => Ok(None),
-            Held::Gone => Ok(Some(None)),
+        match visit_lock(io, at, row.mark, None)? {
+            LockOutcome::Again => Ok(None),
+            LockOutcome::Gone => Ok(Some(None)),
         }
     })
 }
 
 /// Clean-up does not pass a write whose fate is unknown, and a full disk is waited for.
-fn insist(io: &mut Io<'_>, write: Plan) -> Run<Outcome> {
+fn insist(io: &mut Io<'_>, write: Plan) -> ActorResult<Outcome> {
     io.until(|io| match io.commit(write.clone())? {
         Outcome::Unknown if io.bug(Bug::PastUnknown) => Ok(Some(Outcome::Done)),
-        Outcome::Unknown | Outcome::Failed => Err(Stop::End(Told::Busy)),
+        Outcome::Unknown | Outcome::Failed => Err(Stop::End(Reply::Busy)),
         Outcome::Full if io.bug(Bug::PastFull) => Ok(Some(Outcome::Done)),
-        Outcome::Full if io.bug(Bug::FullGivesUp) => Err(Stop::End(Told::Busy)),
+        Outcome::Full if io.bug(Bug::FullGivesUp) => Err(Stop::End(Reply::Busy)),
         Outcome::Full => Ok(None),
         outcome => Ok(Some(outcome)),
     })
 }
 
-fn clear(io: &mut Io<'_>, at: Path, mark: Mark) -> Run<()> {
+fn clear(io: &mut Io<'_>, at: Path, mark: Mark) -> ActorResult<()> {
     insist(io, plan(vec![cleared(io, at, mark)])).map(drop)
 }
 
@@ -111,18 +111,18 @@ fn removed(io: &Io<'_>, at: Path, mark: Mark) -> Guarded {
     guarded(Key::Dir(at), check, &[Change::Remove])
 }
 
-fn remove_staged(io: &mut Io<'_>, at: Path, op: OpId) -> Run<()> {
+fn remove_staged(io: &mut Io<'_>, at: Path, op: OpId) -> ActorResult<()> {
     insist(io, plan(vec![removed(io, at, Mark::Staged(op))])).map(drop)
 }
 
-fn abort(io: &mut Io<'_>, op: OpId) -> Run<()> {
+fn abort(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     let check: &[Check] = if io.bug(Bug::AbortUnguarded) { &[] } else { &[Check::Record(Record::Prepared)] };
     insist(io, plan(vec![guarded(Key::Op(op), check, &[Change::Record(Record::Aborted)])])).map(drop)
 }
 
 /// Brings an operation to its end, whatever it got to: what its owner does, and start-up. Returns what its
 /// record said.
-pub fn settle(io: &mut Io<'_>, op: OpId) -> Run<Record> {
+pub fn resolve(io: &mut Io<'_>, op: OpId) -> ActorResult<Record> {
     io.until(|io| {
         let record = io.seen(op)?.record;
         match record {
@@ -138,7 +138,7 @@ pub fn settle(io: &mut Io<'_>, op: OpId) -> Run<Record> {
 }
 
 /// Takes back steps 2 and 3 of an operation that is not committed and never will be.
-fn undo(io: &mut Io<'_>, op: OpId) -> Run<()> {
+fn undo(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     let request = io.request(op);
     if io.bug(Bug::RecordFirstInUndo) {
         remove_record(io, op)?;
@@ -157,7 +157,7 @@ fn undo(io: &mut Io<'_>, op: OpId) -> Run<()> {
     remove_record(io, op)
 }
 
-fn next_in_undo(io: &mut Io<'_>, op: OpId, trees: &[Path], after: Option<Path>) -> Run<Option<Path>> {
+fn next_in_undo(io: &mut Io<'_>, op: OpId, trees: &[Path], after: Option<Path>) -> ActorResult<Option<Path>> {
     if !io.bug(Bug::UndoWalks) {
         let marks = [Mark::Closed(op), Mark::Staged(op)];
         return Ok(io.marked(trees, &marks, after, 1)?.first().copied());
@@ -170,12 +170,12 @@ fn next_in_undo(io: &mut Io<'_>, op: OpId, trees: &[Path], after: Option<Path>) 
     Ok(all.filter(|at| after.is_none_or(|after| *at > after)).min())
 }
 
-fn remove_record(io: &mut Io<'_>, op: OpId) -> Run<()> {
+fn remove_record(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     insist(io, plan(vec![guarded(Key::Op(op), &[], &[Change::Remove])])).map(drop)
 }
 
 /// Step 5: the keys of the old tree, some rows at a time.
-pub fn finish(io: &mut Io<'_>, op: OpId) -> Run<()> {
+pub fn finish(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     let from = io.request(op).at();
     let mut after = None;
     if io.bug(Bug::RecordFirst) {
@@ -185,13 +185,13 @@ pub fn finish(io: &mut Io<'_>, op: OpId) -> Run<()> {
         let rows = io.marked(&[from], &[Mark::Closed(op)], after, io.scene.batch)?;
         let Some(last) = rows.last() else { break };
         after = Some(*last);
-        settle_rows(io, op, &rows)?;
+        finish_rows(io, op, &rows)?;
     }
     remove_record(io, op)
 }
 
-/// Step 5 for these rows alone: also what a writer does who wants the path of a row that is gone.
-pub fn settle_rows(io: &mut Io<'_>, op: OpId, rows: &[Path]) -> Run<()> {
+/// Step 5 for these rows alone: also for a writer that wants the path of a removed row.
+pub fn finish_rows(io: &mut Io<'_>, op: OpId, rows: &[Path]) -> ActorResult<()> {
     let old: Vec<Guarded> = rows.iter().map(|at| removed(io, *at, Mark::Closed(op))).collect();
     let old_first = io.bug(Bug::OldBeforeNew);
     if old_first {
@@ -214,8 +214,8 @@ pub fn settle_rows(io: &mut Io<'_>, op: OpId, rows: &[Path]) -> Run<()> {
     if old_first { Ok(()) } else { together(io, &old) }
 }
 
-/// All in one plan. If it is refused, somebody has settled one of the rows already: then each alone.
-fn together(io: &mut Io<'_>, rows: &[Guarded]) -> Run<()> {
+/// All in one plan. If it is refused, another actor has finished one of the rows already: then each alone.
+fn together(io: &mut Io<'_>, rows: &[Guarded]) -> ActorResult<()> {
     let outcome = insist(io, plan(rows.to_vec()))?;
     if matches!(outcome, Outcome::Refused(_)) && rows.len() > 1 && !io.bug(Bug::BatchRefusedPassed) {
         for row in rows {
@@ -226,7 +226,7 @@ fn together(io: &mut Io<'_>, rows: &[Guarded]) -> Run<()> {
 }
 
 /// The files of a deleted directory, and its id.
-fn remove_behind(io: &mut Io<'_>, op: OpId, at: Path) -> Run<()> {
+fn remove_behind(io: &mut Io<'_>, op: OpId, at: Path) -> ActorResult<()> {
     let Some(row) = io.get(at)?.filter(|row| row.mark == Mark::Closed(op)) else { return Ok(()) };
     let files = row.sub.iter().filter(|((kind, _), _)| *kind == Kind::File && !io.bug(Bug::FilesLeft));
     let mut gone: Vec<Guarded> = files.map(|(_, id)| guarded(Key::File(*id), &[], &[Change::Remove])).collect();
@@ -236,12 +236,12 @@ fn remove_behind(io: &mut Io<'_>, op: OpId, at: Path) -> Run<()> {
     insist(io, plan(gone)).map(drop)
 }
 
-/// Start-up. Embedded: all records are of earlier processes. With leases: only what nobody may undo.
-pub fn start_up(io: &mut Io<'_>) -> Run<Told> {
+/// Start-up. Embedded: all records are of earlier processes. With leases: only what no other may undo.
+pub fn start_up(io: &mut Io<'_>) -> ActorResult<Reply> {
     let found = io.records()?;
     let all = io.scene.form == Form::Embedded || io.bug(Bug::StartUpTakesAll);
     for op in found.iter().filter(|(_, record)| all || **record == Record::Committed).map(|(op, _)| *op) {
-        settle(io, op)?;
+        resolve(io, op)?;
     }
-    Ok(Told::Done)
+    Ok(Reply::Done)
 }

@@ -1,14 +1,14 @@
-//! The outcomes of small scenarios: what two users may be told, and the tree they leave. The model asserts that it
+//! The outcomes of small scenarios: two users' answers, and the tree they leave. The model asserts that it
 //! reaches these and no others (`reached`); the tests of the drive, that the program reaches no others
-//! (`tests/all/drive/modelled.rs`). So a guard that the model has and the program lacks is found.
+//! (`tests/all/drive/protocol_model.rs`). So a guard that the model has and the program lacks is found.
 //!
 //! This file knows neither the model nor the program: both include it.
 
-use Asked::{Create, Delete, Mkdir, Move, MoveFile, Rmdir};
+use UserRequest::{Create, Delete, Mkdir, Move, MoveFile, Rmdir};
 
 /// What a user asks for. Names have one letter, as in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum UserRequest {
     /// A new file, whose parent is there.
     Create(&'static str),
     Mkdir(&'static str),
@@ -23,15 +23,15 @@ pub enum Asked {
 pub struct Case {
     pub dirs: &'static [&'static str],
     pub files: &'static [&'static str],
-    pub first: Asked,
-    pub second: Asked,
+    pub first: UserRequest,
+    pub second: UserRequest,
     /// The first one's process stops at any time, and the second one asks the next process while it starts.
     pub crash: bool,
     /// Both answers and the tree in the end, in the form of [`outcome`].
     pub outcomes: &'static [&'static str],
 }
 
-/// `busy` is told to who gave way or gave up; `lost` stands for the answer of a process that stopped. Directories end
+/// `busy` is the answer of an operation that gave up; `lost`: the process stopped first. Directories end
 /// in a slash.
 pub fn outcome(answers: [&str; 2], mut tree: Vec<String>) -> String {
     tree.sort_unstable();
@@ -49,16 +49,16 @@ const fn case(dirs: &'static [&'static str], files: &'static [&'static str]) -> 
     Case { dirs, files, first: Mkdir("/"), second: Mkdir("/"), crash: false, outcomes: &[] }
 }
 
-const fn two(tree: Case, first: Asked, second: Asked, outcomes: &'static [&'static str]) -> Case {
+const fn two(tree: Case, first: UserRequest, second: UserRequest, outcomes: &'static [&'static str]) -> Case {
     Case { first, second, outcomes, ..tree }
 }
 
-const fn crashed(tree: Case, first: Asked, second: Asked, outcomes: &'static [&'static str]) -> Case {
+const fn crashed(tree: Case, first: UserRequest, second: UserRequest, outcomes: &'static [&'static str]) -> Case {
     Case { crash: true, ..two(tree, first, second, outcomes) }
 }
 
-const MOVE: Asked = Move("/a", "/b");
-const DELETE: Asked = Delete("/a");
+const MOVE: UserRequest = Move("/a", "/b");
+const DELETE: UserRequest = Delete("/a");
 
 pub const CASES: &[Case] = &[
     two(

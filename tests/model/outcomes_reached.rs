@@ -4,28 +4,28 @@ use std::collections::{BTreeSet, HashSet};
 
 use stateright::Model;
 
-use crate::io::Told;
-use crate::model::State;
-use crate::outcomes::{Asked, CASES, Case, outcome};
+use crate::io::Reply;
+use crate::outcomes::{CASES, Case, UserRequest, outcome};
 use crate::scenario::Scenario;
 use crate::scenarios::FILE;
+use crate::state_space::State;
 use crate::store::OpId;
 use crate::tree::{Id, Path, Request, Tree, path};
 
-fn request(asked: Asked) -> Request {
+fn request(asked: UserRequest) -> Request {
     match asked {
-        Asked::Create(at) => Request::Create(path(at)),
-        Asked::Mkdir(at) => Request::Mkdir(path(at)),
-        Asked::Rmdir(at) => Request::Rmdir(path(at)),
-        Asked::MoveFile(from, to) => Request::MoveFile(path(from), path(to)),
-        Asked::Move(from, to) => Request::Move(path(from), path(to)),
-        Asked::Delete(at) => Request::Delete(path(at)),
+        UserRequest::Create(at) => Request::Create(path(at)),
+        UserRequest::Mkdir(at) => Request::Mkdir(path(at)),
+        UserRequest::Rmdir(at) => Request::Rmdir(path(at)),
+        UserRequest::MoveFile(from, to) => Request::MoveFile(path(from), path(to)),
+        UserRequest::Move(from, to) => Request::Move(path(from), path(to)),
+        UserRequest::Delete(at) => Request::Delete(path(at)),
     }
 }
 
-fn with(scene: Scenario, op: OpId, asked: Asked) -> Scenario {
+fn with(scene: Scenario, op: OpId, asked: UserRequest) -> Scenario {
     match asked {
-        Asked::Move(..) | Asked::Delete(_) => scene.op(op, request(asked)),
+        UserRequest::Move(..) | UserRequest::Delete(_) => scene.op(op, request(asked)),
         _ => scene.ask(request(asked)),
     }
 }
@@ -46,24 +46,24 @@ fn names(tree: &Tree) -> Vec<String> {
     dirs.chain(files).collect()
 }
 
-/// What came of it, once the second and all of its process have been told.
+/// The outcome, once the second actor and all of its process have a reply.
 fn ended(scene: &Scenario, state: &State) -> Option<String> {
-    let told = |actor: usize| {
-        state.told(actor).map(|told| match told {
-            Told::Done => "done",
-            Told::Refused => "refused",
-            Told::Busy => "busy",
-            told => panic!("{told:?}"),
+    let reply = |actor: usize| {
+        state.reply(actor).map(|reply| match reply {
+            Reply::Done => "done",
+            Reply::Refused => "refused",
+            Reply::Busy => "busy",
+            reply => panic!("{reply:?}"),
         })
     };
     let last = scene.actors.len() - 1;
-    let lives = |actor: &usize| scene.actors[*actor].life == state.world.life;
-    if state.world.life != scene.actors[last].life || (0..=last).filter(lives).any(|actor| told(actor).is_none()) {
+    let lives = |actor: &usize| scene.actors[*actor].life == state.system.life;
+    if state.system.life != scene.actors[last].life || (0..=last).filter(lives).any(|actor| reply(actor).is_none()) {
         return None;
     }
-    // What was told before the process stopped, busy, may have been heard or not.
-    let first = told(0).filter(|told| !scene.crash || *told != "busy").unwrap_or("lost");
-    Some(outcome([first, told(last)?], names(&state.world.tree)))
+    // A reply of busy before the process stopped may have arrived or not.
+    let first = reply(0).filter(|reply| !scene.crash || *reply != "busy").unwrap_or("lost");
+    Some(outcome([first, reply(last)?], names(&state.system.tree)))
 }
 
 fn reached(case: &Case) -> BTreeSet<String> {
@@ -71,21 +71,21 @@ fn reached(case: &Case) -> BTreeSet<String> {
     for ops in [[1, 2], [2, 1]] {
         let scene = scenario(case, ops);
         let mut next = scene.init_states();
-        let mut met: HashSet<State> = next.iter().cloned().collect();
+        let mut visited: HashSet<State> = next.iter().cloned().collect();
         while let Some(state) = next.pop() {
             found.extend(ended(&scene, &state));
             let mut actions = Vec::new();
             scene.actions(&state, &mut actions);
             let states = actions.into_iter().filter_map(|action| scene.next_state(&state, action));
-            next.extend(states.filter(|state| met.insert(state.clone())));
+            next.extend(states.filter(|state| visited.insert(state.clone())));
         }
-        println!("{} states", met.len());
+        println!("{} states", visited.len());
     }
     found
 }
 
 #[test]
-fn the_outcomes_are_those_of_the_table() {
+fn the_reached_outcomes_are_those_of_the_table() {
     let mut wrong = String::new();
     for case in CASES {
         let (found, table) = (reached(case), case.outcomes.iter().map(|text| (*text).to_owned()).collect());

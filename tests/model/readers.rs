@@ -1,39 +1,39 @@
-//! Readers: a listing, and a query that settles a hint.
+//! Readers: a listing, and a query that verifies an index row.
 
 use crate::bugs::Bug;
-use crate::held::read;
-use crate::io::{Io, Run, Told};
-use crate::store::Standing;
+use crate::io::{ActorResult, Io, Reply};
+use crate::locks::read;
+use crate::store::Placement;
 use crate::tree::{Id, Kind, Path, ROOT, path};
 
 /// A listing, or a stat: one row, by the reading table.
-pub fn list(io: &mut Io<'_>, at: Path) -> Run<Told> {
+pub fn list(io: &mut Io<'_>, at: Path) -> ActorResult<Reply> {
     let row = read(io, at)?;
-    Ok(Told::Read(row.map(|row| (row.id, row.sub))))
+    Ok(Reply::Read(row.map(|row| (row.id, row.sub))))
 }
 
 /// Where a file is, from a hint that says where it was.
-pub fn find(io: &mut Io<'_>, file: Id) -> Run<Told> {
+pub fn find(io: &mut Io<'_>, file: Id) -> ActorResult<Reply> {
     let (dir, name) = io.scene.tree().files[&file];
-    let mut at = Standing { dir, name, by: 0 };
+    let mut at = Placement { dir, name, by: 0 };
     let mut said = None;
     loop {
         if let Some(path) = look_for(io, at, file)? {
-            return Ok(Told::Found(Some(path)));
+            return Ok(Reply::Found(Some(path)));
         }
         match io.file(file)? {
             // Gone, or twice the same and not there in between.
-            None => return Ok(Told::Found(None)),
-            stands if stands == said => return Ok(Told::Found(None)),
-            stands => said = stands,
+            None => return Ok(Reply::Found(None)),
+            placed if placed == said => return Ok(Reply::Found(None)),
+            placed => said = placed,
         }
         at = said.unwrap_or(at);
     }
 }
 
-/// Whether the file stands at this name of this directory, wherever that is now.
-fn look_for(io: &mut Io<'_>, at: Standing, file: Id) -> Run<Option<Path>> {
-    let mut before: Option<Vec<Option<Standing>>> = None;
+/// Whether the file has this name in this directory, wherever that is now.
+fn look_for(io: &mut Io<'_>, at: Placement, file: Id) -> ActorResult<Option<Path>> {
+    let mut before: Option<Vec<Option<Placement>>> = None;
     loop {
         let (walk, dir) = walk(io, at.dir)?;
         if before.as_ref() == Some(&walk) {
@@ -53,17 +53,17 @@ fn look_for(io: &mut Io<'_>, at: Standing, file: Id) -> Run<Option<Path>> {
 }
 
 /// From a directory up to the root: what was read, and the path it makes.
-fn walk(io: &mut Io<'_>, mut dir: Id) -> Run<(Vec<Option<Standing>>, Option<Path>)> {
+fn walk(io: &mut Io<'_>, mut dir: Id) -> ActorResult<(Vec<Option<Placement>>, Option<Path>)> {
     let mut steps = Vec::new();
     while dir != ROOT {
-        let mut stands = io.dirid(dir)?;
+        let mut placed = io.dirid(dir)?;
         if io.bug(Bug::FindIgnoresOperations) {
-            stands = stands.map(|stands| Standing { by: 0, ..stands });
+            placed = placed.map(|placed| Placement { by: 0, ..placed });
         }
-        steps.push(stands);
-        let Some(stands) = stands else { return Ok((steps, None)) };
-        dir = stands.dir;
+        steps.push(placed);
+        let Some(placed) = placed else { return Ok((steps, None)) };
+        dir = placed.dir;
     }
-    let at = steps.iter().rev().flatten().fold(path("/"), |at, stands| at.join(stands.name));
+    let at = steps.iter().rev().flatten().fold(path("/"), |at, placed| at.join(placed.name));
     Ok((steps, Some(at)))
 }

@@ -1,8 +1,8 @@
-//! A scenario: a small tree, who does what to it, and what may go wrong.
+//! A scenario: a small tree, the actors and their requests, and what may go wrong.
 
 use crate::bugs::Bug;
-use crate::held::start_up;
-use crate::io::{Io, Run, Told};
+use crate::io::{ActorResult, Io, Reply};
+use crate::locks::start_up;
 use crate::readers::{find, list};
 use crate::store::OpId;
 use crate::subtree::operate;
@@ -42,14 +42,14 @@ pub struct Scenario {
     pub dirs: Vec<(Path, Id)>,
     pub files: Vec<(Path, Id)>,
     pub actors: Vec<Actor>,
-    /// So many writes may end with an unknown fate, so many meet a full disk.
+    /// So many writes may end with an unknown fate, so many find a full disk.
     pub unknown: u8,
     pub full: u8,
-    /// Rows that step 5 settles in one plan.
+    /// Rows that step 5 finishes in one plan.
     pub batch: usize,
     /// Step 3 writes a row of several children in two plans.
     pub halves: bool,
-    /// Nobody gives up waiting.
+    /// No actor gives up waiting.
     pub patient: bool,
     pub crash: bool,
     pub bug: Option<Bug>,
@@ -95,13 +95,13 @@ impl Scenario {
         self.with(Role::Find(file), None)
     }
 
-    /// Who was named last starts when the one before it has ended.
+    /// The actor added last starts when the one before it has ended.
     pub fn in_turn(mut self) -> Self {
         self.actors.iter_mut().last().expect("an actor").after = true;
         self
     }
 
-    /// The process may crash. Start-up settles what it left; who is named after this works meanwhile.
+    /// The process may crash. Start-up resolves its records; actors added after this run meanwhile.
     pub fn crash(mut self) -> Self {
         self.crash = true;
         self.with(Role::StartUp, None)
@@ -163,7 +163,7 @@ impl Scenario {
     }
 
     /// What an actor does, from its beginning to its answer.
-    pub fn run(&self, io: &mut Io<'_>) -> Run<Told> {
+    pub fn run(&self, io: &mut Io<'_>) -> ActorResult<Reply> {
         let Actor { role, op, .. } = self.actors[io.actor];
         match (role, op) {
             (Role::Ask(request), Some(op)) => operate(io, op, request),

@@ -1,4 +1,4 @@
-//! The small trees, and who meets whom in them.
+//! The small trees, and which operations conflict in them.
 
 use crate::scenario::Scenario;
 use crate::tree::Request::{Create, Delete, Mkdir, Move, MoveFile, Rmdir, Upload};

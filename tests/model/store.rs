@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree::{Found, Id, Kind, Name, Path, Request, Sub, Tree};
+use crate::tree::{Children, Id, Kind, Name, Path, Request, Resolved, Tree};
 
 /// The id of an operation on a subtree: of two, the smaller is older.
 pub type OpId = u8;
@@ -29,12 +29,12 @@ impl Mark {
 pub struct Row {
     pub id: Id,
     pub mark: Mark,
-    pub sub: Sub,
+    pub sub: Children,
 }
 
 /// A row of `dirid` or `file`: the directory it lies in, its name there, and which actor put it there.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub struct Standing {
+pub struct Placement {
     pub dir: Id,
     pub name: Name,
     pub by: u8,
@@ -65,7 +65,7 @@ pub enum Check {
     Free(Kind, Name),
     Entry(Kind, Name, Id),
     Empty,
-    Standing(Standing),
+    Placed(Placement),
     Record(Record),
 }
 
@@ -76,7 +76,7 @@ pub enum Change {
     Mark(Mark),
     Link(Kind, Name, Id),
     Unlink(Kind, Name),
-    Stand(Standing),
+    Place(Placement),
     Record(Record),
 }
 
@@ -95,8 +95,8 @@ pub fn guarded(key: Key, checks: &[Check], changes: &[Change]) -> Guarded {
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Plan {
     pub rows: Vec<Guarded>,
-    /// Set in the one plan of an operation that makes it true: who, what, and what it takes for granted.
-    pub means: Option<(usize, Request, Found)>,
+    /// Set in the one plan of an operation that makes it true: the actor, the request, and the assumptions.
+    pub means: Option<(usize, Request, Resolved)>,
 }
 
 pub fn plan(rows: Vec<Guarded>) -> Plan {
@@ -114,8 +114,8 @@ pub struct Refusal {
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
 pub struct Store {
     pub dir: BTreeMap<Path, Row>,
-    pub dirid: BTreeMap<Id, Standing>,
-    pub file: BTreeMap<Id, Standing>,
+    pub dirid: BTreeMap<Id, Placement>,
+    pub file: BTreeMap<Id, Placement>,
     pub op: BTreeMap<OpId, Record>,
 }
 
@@ -123,11 +123,11 @@ impl Store {
     /// The tables of this tree, nothing held.
     pub fn of(tree: &Tree) -> Self {
         let row = |(path, (id, sub))| (path, Row { id, mark: Mark::Free, sub });
-        let standing = |(id, (dir, name)): (&Id, &(Id, Name))| (*id, Standing { dir: *dir, name: *name, by: 0 });
+        let placement = |(id, (dir, name)): (&Id, &(Id, Name))| (*id, Placement { dir: *dir, name: *name, by: 0 });
         Self {
             dir: tree.rows().into_iter().map(row).collect(),
-            dirid: tree.dirs.iter().map(standing).collect(),
-            file: tree.files.iter().map(standing).collect(),
+            dirid: tree.dirs.iter().map(placement).collect(),
+            file: tree.files.iter().map(placement).collect(),
             op: BTreeMap::new(),
         }
     }
@@ -152,8 +152,8 @@ impl Store {
         }
     }
 
-    /// The tree as everybody would read it at this instant.
-    pub fn seen(&self) -> BTreeMap<Path, (Id, Sub)> {
+    /// The tree as any reader would read it at this instant.
+    pub fn seen(&self) -> BTreeMap<Path, (Id, Children)> {
         let live = self.dir.iter().filter(|(_, row)| self.is_live(row.mark));
         live.map(|(path, row)| (*path, (row.id, row.sub.clone()))).collect()
     }
@@ -166,8 +166,8 @@ impl Store {
         match (key, check) {
             (Key::Dir(path), Check::AbsentRow) => !self.dir.contains_key(&path),
             (Key::Op(op), Check::Record(record)) => self.record(op) == record,
-            (Key::DirId(id), Check::Standing(standing)) => self.dirid.get(&id) == Some(&standing),
-            (Key::File(id), Check::Standing(standing)) => self.file.get(&id) == Some(&standing),
+            (Key::DirId(id), Check::Placed(placement)) => self.dirid.get(&id) == Some(&placement),
+            (Key::File(id), Check::Placed(placement)) => self.file.get(&id) == Some(&placement),
             (_, Check::Id(id)) => row(&|row| row.id == id),
             (_, Check::Mark(mark)) => row(&|row| row.mark == mark),
             (_, Check::Free(kind, name)) => row(&|row| !row.sub.contains_key(&(kind, name))),
@@ -191,9 +191,9 @@ impl Store {
                     change => panic!("{change:?} of {key:?}"),
                 }
             }
-            (Key::DirId(id), Change::Stand(standing)) => _ = self.dirid.insert(id, standing),
+            (Key::DirId(id), Change::Place(placement)) => _ = self.dirid.insert(id, placement),
             (Key::DirId(id), Change::Remove) => _ = self.dirid.remove(&id),
-            (Key::File(id), Change::Stand(standing)) => _ = self.file.insert(id, standing),
+            (Key::File(id), Change::Place(placement)) => _ = self.file.insert(id, placement),
             (Key::File(id), Change::Remove) => _ = self.file.remove(&id),
             (Key::Op(op), Change::Record(record)) => _ = self.op.insert(op, record),
             (Key::Op(op), Change::Remove) => _ = self.op.remove(&op),

@@ -3,51 +3,51 @@
 use std::collections::VecDeque;
 
 use crate::bugs::Bug;
-use crate::held::{Held, finish, look, meet, settle, settle_rows};
-use crate::io::{Io, Outcome, Run, Stop, Told, Verdict};
-use crate::store::{Change, Check, Key, Mark, OpId, Plan, Record, Refusal, Row, Standing, guarded, plan};
-use crate::tree::{Found, Id, Kind, Path, ROOT, Request, Sub};
+use crate::io::{ActorResult, Io, Outcome, Reply, StepsOutcome, Stop};
+use crate::locks::{LockOutcome, finish, finish_rows, look, resolve, visit_lock};
+use crate::store::{Change, Check, Key, Mark, OpId, Placement, Plan, Record, Refusal, Row, guarded, plan};
+use crate::tree::{Children, Id, Kind, Path, ROOT, Request, Resolved};
 
 /// An operation that is under way.
 struct Attempt {
     op: OpId,
     request: Request,
-    found: Found,
+    found: Resolved,
     /// The root's row in `dirid`, as it was read.
-    stands: Standing,
+    placed: Placement,
 }
 
 /// A move or a delete, from its request to its answer.
-pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> Run<Told> {
+pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply> {
     let verdict = io.part(|io| {
         let attempt = match prepare(io, op, request) {
-            Err(Stop::End(told)) => return Ok(Verdict::Ended(told)),
+            Err(Stop::End(reply)) => return Ok(StepsOutcome::Ended(reply)),
             attempt => attempt?,
         };
         match attempt.carry_out(io) {
-            Ok(()) => Ok(Verdict::Committed),
-            Err(Stop::End(told)) => Ok(Verdict::Undo(told)),
+            Ok(()) => Ok(StepsOutcome::Committed),
+            Err(Stop::End(reply)) => Ok(StepsOutcome::Undo(reply)),
             Err(stop) => Err(stop),
         }
     })?;
     match verdict {
-        Verdict::Ended(told) => Ok(told),
-        Verdict::Committed => match finish(io, op) {
+        StepsOutcome::Ended(reply) => Ok(reply),
+        StepsOutcome::Committed => match finish(io, op) {
             // A write of unknown fate stops the clean-up: start-up goes on with it.
-            Ok(()) | Err(Stop::End(_)) => Ok(Told::Done),
+            Ok(()) | Err(Stop::End(_)) => Ok(Reply::Done),
             Err(stop) => Err(stop),
         },
-        Verdict::Undo(told) => match settle(io, op)? {
-            Record::Committed => Ok(Told::Done),
-            Record::Missing if !io.bug(Bug::MissingIsRefused) => Ok(Told::Busy),
-            _ => Ok(told),
+        StepsOutcome::Undo(reply) => match resolve(io, op)? {
+            Record::Committed => Ok(Reply::Done),
+            Record::Missing if !io.bug(Bug::MissingIsRefused) => Ok(Reply::Busy),
+            _ => Ok(reply),
         },
     }
 }
 
 /// What the operation starts from. There is no record yet, so it waits like any writer.
-fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> Run<Attempt> {
-    let refused = || Stop::End(Told::Refused);
+fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> {
+    let refused = || Stop::End(Reply::Refused);
     let at = request.at();
     let parent = look(io, at.parent())?.ok_or_else(refused)?;
     let id = *parent.sub.get(&(Kind::Dir, at.name())).ok_or_else(refused)?;
@@ -63,21 +63,21 @@ fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> Run<Attempt> {
             return Err(refused());
         }
     }
-    let stands = match request.to() {
-        Some(_) => io.dirid(id)?.ok_or(Stop::End(Told::Busy))?,
-        None => Standing { dir: ROOT, name: 0, by: 0 },
+    let placed = match request.to() {
+        Some(_) => io.dirid(id)?.ok_or(Stop::End(Reply::Busy))?,
+        None => Placement { dir: ROOT, name: 0, by: 0 },
     };
-    Ok(Attempt { op, request, found: Found { parent: parent.id, target: target.id, id }, stands })
+    Ok(Attempt { op, request, found: Resolved { parent: parent.id, target: target.id, id }, placed })
 }
 
-/// Live(D): the directory of this id, held by nobody.
+/// Live(D): the directory of this id, not locked.
 pub fn live(io: &Io<'_>, id: Id) -> Vec<Check> {
     if io.bug(Bug::NoIdCheck) { vec![Check::Mark(Mark::Free)] } else { vec![Check::Id(id), Check::Mark(Mark::Free)] }
 }
 
 impl Attempt {
-    /// The steps 1 to 4. Whatever ends them early, [`settle`] follows.
-    fn carry_out(&self, io: &mut Io<'_>) -> Run<()> {
+    /// The steps 1 to 4. Whatever ends them early, [`resolve`] follows.
+    fn carry_out(&self, io: &mut Io<'_>) -> ActorResult<()> {
         let record = guarded(Key::Op(self.op), &[Check::Record(Record::Missing)], &[Change::Record(Record::Prepared)]);
         if !io.bug(Bug::CloseBeforeRecord) {
             self.send(io, plan(vec![record.clone()]), io.bug(Bug::RecordAgain))?;
@@ -96,11 +96,11 @@ impl Attempt {
 
     /// Sends a write of the steps 1 to 3 until it is done. IMPORTANT: never again after an unknown fate, which
     /// ends the attempt. `again`: a seeded bug.
-    fn send(&self, io: &mut Io<'_>, write: Plan, again: bool) -> Run<()> {
+    fn send(&self, io: &mut Io<'_>, write: Plan, again: bool) -> ActorResult<()> {
         io.until(|io| match io.commit(write.clone())? {
             Outcome::Done => Ok(Some(())),
             Outcome::Unknown if again => Ok(None),
-            Outcome::Unknown | Outcome::Full | Outcome::Failed => Err(Stop::End(Told::Busy)),
+            Outcome::Unknown | Outcome::Full | Outcome::Failed => Err(Stop::End(Reply::Busy)),
             Outcome::Refused(refusal) if again && self.is_own(refusal) => Ok(Some(())),
             Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
         })
@@ -112,26 +112,26 @@ impl Attempt {
     }
 
     /// A row is not as it should be: `Ok` if it is worth another try.
-    fn held_up(&self, io: &mut Io<'_>, refusal: Refusal) -> Run<()> {
+    fn held_up(&self, io: &mut Io<'_>, refusal: Refusal) -> ActorResult<()> {
         let Key::Dir(at) = refusal.key else {
-            return Err(Stop::End(if io.bug(Bug::MissingIsRefused) { Told::Refused } else { Told::Busy }));
+            return Err(Stop::End(if io.bug(Bug::MissingIsRefused) { Reply::Refused } else { Reply::Busy }));
         };
         let root = self.request.at();
         // Rows that this operation holds have changed: its lease was over. That is no reason to refuse it.
         let held = (at != root && at.is_within(root)) || refusal.check == Check::Mark(Mark::Staged(self.op));
-        let told = if held && !io.bug(Bug::LostLeaseIsRefused) { Told::Busy } else { Told::Refused };
+        let reply = if held && !io.bug(Bug::LostLeaseIsRefused) { Reply::Busy } else { Reply::Refused };
         if refusal.mark == Mark::Free {
-            return Err(Stop::End(told));
+            return Err(Stop::End(reply));
         }
-        match (meet(io, at, refusal.mark, Some(self.op))?, refusal.mark) {
-            (Held::Again, _) => Ok(()),
-            (Held::Gone, Mark::Closed(op)) if refusal.check == Check::AbsentRow => settle_rows(io, op, &[at]),
-            (Held::Gone, _) => Err(Stop::End(told)),
+        match (visit_lock(io, at, refusal.mark, Some(self.op))?, refusal.mark) {
+            (LockOutcome::Again, _) => Ok(()),
+            (LockOutcome::Gone, Mark::Closed(op)) if refusal.check == Check::AbsentRow => finish_rows(io, op, &[at]),
+            (LockOutcome::Gone, _) => Err(Stop::End(reply)),
         }
     }
 
-    /// Step 2, top-down. Returns the rows as they are once nobody changes them.
-    fn close(&self, io: &mut Io<'_>) -> Run<Vec<(Path, Row)>> {
+    /// Step 2, top-down. Returns the rows as they are once no other actor changes them.
+    fn close(&self, io: &mut Io<'_>) -> ActorResult<Vec<(Path, Row)>> {
         let mut rows = Vec::new();
         let mut next = VecDeque::from([(self.request.at(), self.found.id)]);
         while let Some((at, id)) = next.pop_front() {
@@ -141,7 +141,7 @@ impl Attempt {
             self.send(io, plan(vec![close]), io.bug(Bug::CloseAgain))?;
             // IMPORTANT: closed before its children are listed.
             let row = if early.is_some() { early } else { io.get(at)? };
-            let row = row.ok_or(Stop::End(Told::Busy))?;
+            let row = row.ok_or(Stop::End(Reply::Busy))?;
             let dirs = row.sub.iter().filter(|((kind, _), _)| *kind == Kind::Dir);
             next.extend(dirs.map(|((_, name), id)| (at.join(*name), *id)));
             rows.push((at, row));
@@ -150,9 +150,9 @@ impl Attempt {
     }
 
     /// Step 3 for one row: whole, or in two batches.
-    fn stage(&self, io: &mut Io<'_>, at: Path, row: Row) -> Run<()> {
-        let later: Sub = row.sub.iter().skip(1).filter(|_| io.scene.halves).map(|(k, v)| (*k, *v)).collect();
-        let first: Sub = row.sub.into_iter().filter(|(key, _)| !later.contains_key(key)).collect();
+    fn stage(&self, io: &mut Io<'_>, at: Path, row: Row) -> ActorResult<()> {
+        let later: Children = row.sub.iter().skip(1).filter(|_| io.scene.halves).map(|(k, v)| (*k, *v)).collect();
+        let first: Children = row.sub.into_iter().filter(|(key, _)| !later.contains_key(key)).collect();
         let mark = Mark::Staged(self.op);
         let again = io.bug(Bug::StageAgain);
         let absent: &[Check] = if io.bug(Bug::StageUnguarded) { &[] } else { &[Check::AbsentRow] };
@@ -166,20 +166,20 @@ impl Attempt {
         Ok(())
     }
 
-    /// Step 4. After an unknown fate the same commit again: the record tells whether it was done.
-    fn instant(&self, io: &mut Io<'_>) -> Run<()> {
+    /// Step 4. After an unknown fate the same commit again: the record says whether it was done.
+    fn instant(&self, io: &mut Io<'_>) -> ActorResult<()> {
         let write = self.commit(io);
         io.until(|io| match io.commit(write.clone())? {
             Outcome::Done => Ok(Some(())),
-            Outcome::Unknown if io.bug(Bug::UnknownIsRefused) => Err(Stop::End(Told::Refused)),
+            Outcome::Unknown if io.bug(Bug::UnknownIsRefused) => Err(Stop::End(Reply::Refused)),
             Outcome::Unknown => Ok(None),
-            Outcome::Full | Outcome::Failed => Err(Stop::End(Told::Busy)),
+            Outcome::Full | Outcome::Failed => Err(Stop::End(Reply::Busy)),
             Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
         })
     }
 
     fn commit(&self, io: &Io<'_>) -> Plan {
-        let Self { op, request, found, stands } = self;
+        let Self { op, request, found, placed } = self;
         let at = request.at();
         let mut rows = Vec::new();
         let prepared: &[Check] =
@@ -199,9 +199,9 @@ impl Attempt {
                 target.push(Check::Free(Kind::File, to.name()));
             }
             rows.push(guarded(Key::Dir(to.parent()), &target, &[Change::Link(Kind::Dir, to.name(), found.id)]));
-            let stand = Standing { dir: found.target, name: to.name(), by: *op };
+            let placement = Placement { dir: found.target, name: to.name(), by: *op };
             if !io.bug(Bug::DirIdNotMoved) {
-                rows.push(guarded(Key::DirId(found.id), &[Check::Standing(*stands)], &[Change::Stand(stand)]));
+                rows.push(guarded(Key::DirId(found.id), &[Check::Placed(*placed)], &[Change::Place(placement)]));
             }
         }
         Plan { rows, means: Some((io.actor, *request, *found)) }

@@ -63,7 +63,7 @@ pub enum Kind {
 }
 
 /// The children of a directory.
-pub type Sub = BTreeMap<(Kind, Name), Id>;
+pub type Children = BTreeMap<(Kind, Name), Id>;
 
 /// What a user asks for. Paths are those of what is made, removed or moved.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Request {
 
 /// What was found on the way to a plan, and is taken for granted in it: the ids of the parents and of the thing.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub struct Found {
+pub struct Resolved {
     pub parent: Id,
     /// The new parent's; the same as `parent` if there is only one.
     pub target: Id,
@@ -128,13 +128,13 @@ impl Tree {
         Some(self.path(*parent)?.join(*name))
     }
 
-    pub fn sub(&self, dir: Id) -> Sub {
+    pub fn sub(&self, dir: Id) -> Children {
         let all = self.dirs.iter().map(|d| (Kind::Dir, d)).chain(self.files.iter().map(|f| (Kind::File, f)));
         all.filter(|(_, (_, entry))| entry.0 == dir).map(|(kind, (id, entry))| ((kind, entry.1), *id)).collect()
     }
 
     /// Every directory: its path, id and children.
-    pub fn rows(&self) -> BTreeMap<Path, (Id, Sub)> {
+    pub fn rows(&self) -> BTreeMap<Path, (Id, Children)> {
         let ids = self.dirs.keys().copied().chain([ROOT]);
         ids.filter_map(|id| Some((self.path(id)?, (id, self.sub(id))))).collect()
     }
@@ -171,8 +171,8 @@ impl Tree {
     }
 
     /// Does what the request means. False if it means nothing here, or something else than what was found.
-    pub fn apply(&mut self, request: Request, found: Found) -> bool {
-        let Found { parent, target, id } = found;
+    pub fn apply(&mut self, request: Request, found: Resolved) -> bool {
+        let Resolved { parent, target, id } = found;
         let same = |tree: &Self, at: Path, dir: Id| tree.path(dir) == Some(at.parent());
         let right = self.allows(request)
             && same(self, request.at(), parent)

@@ -1,26 +1,26 @@
 //! Writers whose change is one plan: create, mkdir, rmdir, an upload with its parents, a file's move.
 
 use crate::bugs::Bug;
-use crate::held::{Held, look, meet, settle_rows};
-use crate::io::{Io, Outcome, Run, Told};
-use crate::store::{Change, Check, Guarded, Key, Mark, Plan, Refusal, Row, Standing, guarded};
+use crate::io::{ActorResult, Io, Outcome, Reply};
+use crate::locks::{LockOutcome, finish_rows, look, visit_lock};
+use crate::store::{Change, Check, Guarded, Key, Mark, Placement, Plan, Refusal, Row, guarded};
 use crate::subtree::live;
-use crate::tree::{Found, Id, Kind, Path, Request, Sub, file_in};
+use crate::tree::{Children, Id, Kind, Path, Request, Resolved, file_in};
 
 /// One request, from its first read to its answer.
-pub fn write(io: &mut Io<'_>, request: Request, new: Id) -> Run<Told> {
+pub fn write(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Reply> {
     io.until(|io| {
-        let Some(found) = find(io, request, new)? else { return Ok(Some(Told::Refused)) };
+        let Some(found) = find(io, request, new)? else { return Ok(Some(Reply::Refused)) };
         let rows = Rows { io, found, by: new }.of(request);
         let write = Plan { rows, means: Some((io.actor, request, found)) };
         match io.commit(write)? {
-            Outcome::Done => Ok(Some(Told::Done)),
-            Outcome::Unknown | Outcome::Full | Outcome::Failed => Ok(Some(Told::Busy)),
-            Outcome::Refused(Refusal { check: Check::Empty, .. }) => Ok(Some(Told::Refused)),
+            Outcome::Done => Ok(Some(Reply::Done)),
+            Outcome::Unknown | Outcome::Full | Outcome::Failed => Ok(Some(Reply::Busy)),
+            Outcome::Refused(Refusal { check: Check::Empty, .. }) => Ok(Some(Reply::Refused)),
             Outcome::Refused(Refusal { key: Key::Dir(at), mark, .. }) if mark != Mark::Free => {
-                match (meet(io, at, mark, None)?, mark) {
-                    // This path is wanted again: that row alone is settled.
-                    (Held::Gone, Mark::Closed(op)) if wants(request, at) => settle_rows(io, op, &[at])?,
+                match (visit_lock(io, at, mark, None)?, mark) {
+                    // This path is wanted again: that row alone is finished.
+                    (LockOutcome::Gone, Mark::Closed(op)) if wants(request, at) => finish_rows(io, op, &[at])?,
                     _ => {}
                 }
                 Ok(None)
@@ -35,12 +35,12 @@ fn wants(request: Request, at: Path) -> bool {
 }
 
 /// Where the plan is to be made, or nothing if it cannot be.
-fn find(io: &mut Io<'_>, request: Request, new: Id) -> Run<Option<Found>> {
+fn find(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Option<Resolved>> {
     let at = request.at();
     let Some(parent) = look(io, at.parent())? else { return Ok(None) };
     let entry = |row: &Row, kind, name| row.sub.get(&(kind, name)).copied();
     let taken = |row: &Row, name| entry(row, Kind::Dir, name).is_some() || entry(row, Kind::File, name).is_some();
-    let mut found = Found { parent: parent.id, target: parent.id, id: new };
+    let mut found = Resolved { parent: parent.id, target: parent.id, id: new };
     match request {
         Request::Rmdir(_) => match entry(&parent, Kind::Dir, at.name()) {
             Some(id) => found.id = id,
@@ -49,7 +49,7 @@ fn find(io: &mut Io<'_>, request: Request, new: Id) -> Run<Option<Found>> {
         Request::MoveFile(_, to) => {
             let Some(id) = entry(&parent, Kind::File, at.name()) else { return Ok(None) };
             let Some(target) = look(io, to.parent())?.filter(|row| !taken(row, to.name())) else { return Ok(None) };
-            found = Found { target: target.id, id, ..found };
+            found = Resolved { target: target.id, id, ..found };
         }
         _ if taken(&parent, at.name()) => return Ok(None),
         _ => {}
@@ -60,27 +60,27 @@ fn find(io: &mut Io<'_>, request: Request, new: Id) -> Run<Option<Found>> {
 /// The guarded rows of a request's plan.
 struct Rows<'a, 'b> {
     io: &'a Io<'b>,
-    found: Found,
+    found: Resolved,
     by: u8,
 }
 
 impl Rows<'_, '_> {
     fn of(&self, request: Request) -> Vec<Guarded> {
-        let Found { parent, target, id } = self.found;
+        let Resolved { parent, target, id } = self.found;
         let at = request.at();
-        let stand = |dir, name| Change::Stand(Standing { dir, name, by: self.by });
+        let placement = |dir, name| Change::Place(Placement { dir, name, by: self.by });
         match request {
             Request::Create(_) => {
-                let file = guarded(Key::File(id), &[], &[stand(parent, at.name())]);
+                let file = guarded(Key::File(id), &[], &[placement(parent, at.name())]);
                 vec![self.link(at, parent, Kind::File), file]
             }
             Request::Mkdir(_) | Request::Upload(_) => {
-                let mut sub = Sub::new();
+                let mut sub = Children::new();
                 let mut rows = vec![self.link(at, parent, Kind::Dir)];
-                rows.push(guarded(Key::DirId(id), &[], &[stand(parent, at.name())]));
+                rows.push(guarded(Key::DirId(id), &[], &[placement(parent, at.name())]));
                 if let Request::Upload(file) = request {
                     sub.insert((Kind::File, file.name()), file_in(id));
-                    rows.push(guarded(Key::File(file_in(id)), &[], &[stand(id, file.name())]));
+                    rows.push(guarded(Key::File(file_in(id)), &[], &[placement(id, file.name())]));
                 }
                 let absent: &[Check] = if self.bug(Bug::MkdirChildUnchecked) { &[] } else { &[Check::AbsentRow] };
                 rows.push(guarded(Key::Dir(at), absent, &[Change::Put(Row { id, mark: Mark::Free, sub })]));
@@ -91,8 +91,8 @@ impl Rows<'_, '_> {
                 let mut source = if self.bug(Bug::MoveFileNotLive) { vec![] } else { live(self.io, parent) };
                 source.push(Check::Entry(Kind::File, at.name(), id));
                 // No file moves twice here, so its place is the first one.
-                let stands = Standing { dir: parent, name: at.name(), by: 0 };
-                let file = guarded(Key::File(id), &[Check::Standing(stands)], &[stand(target, to.name())]);
+                let placed = Placement { dir: parent, name: at.name(), by: 0 };
+                let file = guarded(Key::File(id), &[Check::Placed(placed)], &[placement(target, to.name())]);
                 let unlink = guarded(Key::Dir(at.parent()), &source, &[Change::Unlink(Kind::File, at.name())]);
                 vec![unlink, self.link(to, target, Kind::File), file]
             }
@@ -117,7 +117,7 @@ impl Rows<'_, '_> {
     }
 
     fn rmdir(&self, at: Path) -> Vec<Guarded> {
-        let Found { parent, id, .. } = self.found;
+        let Resolved { parent, id, .. } = self.found;
         let mut child = if self.bug(Bug::RmdirChildNotLive) { vec![Check::Id(id)] } else { live(self.io, id) };
         if !self.bug(Bug::RmdirNotEmpty) {
             child.push(Check::Empty);

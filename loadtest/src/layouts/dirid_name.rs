@@ -8,7 +8,7 @@ use ::uuid::Uuid;
 use anyhow::Result;
 use rowdrive::schema::DirId;
 use rowdrive::schema::file::Attributes;
-use rowdrive::table::{Guarded, Row, RowKey, RowRange, Tables};
+use rowdrive::table::{ConditionalRow, Row, RowKey, RowRange, Tables};
 
 use super::full_path::FullPath;
 use super::newest::Newest;
@@ -70,7 +70,7 @@ impl DirIdName {
     }
 
     /// What a new file's place is guarded by: its directory, and no directory of its name.
-    async fn ground(&self, path: &str) -> Result<Option<(Vec<u8>, Vec<Guarded>)>> {
+    async fn ground(&self, path: &str) -> Result<Option<(Vec<u8>, Vec<ConditionalRow>)>> {
         let (Some(key), Some(mut guarded)) = (self.key(path).await?, self.directories.parent(path).await?) else {
             return Ok(None);
         };
@@ -79,7 +79,7 @@ impl DirIdName {
     }
 
     /// No file of this name, where a directory is to stand.
-    async fn no_file(&self, path: &str) -> Result<Option<Vec<Guarded>>> {
+    async fn no_file(&self, path: &str) -> Result<Option<Vec<ConditionalRow>>> {
         Ok(self.key(path).await?.map(|key| vec![self.files.absent(key)]))
     }
 

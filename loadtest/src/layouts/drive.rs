@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use rowdrive::drive::{
-    Condition, Drive, DriveError, FilesAsk, FindAsk, Kind, ListAsk, Listing, Made, Node as Found, PutOptions, Versions,
+    Condition, Drive, DriveError, ListQuery, Listing, NameQuery, Node as Found, NodeKind, PutOptions, TimeQuery,
+    Versions, Written,
 };
 use rowdrive::migrate;
 use rowdrive::schema::dir;
 use rowdrive::schema::file::Attributes;
-use rowdrive::schema::time::Clock;
+use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{Name, Timestamp};
 use rowdrive::table::Tables;
 
@@ -30,7 +31,12 @@ impl Whole {
         Ok(Self(Drive::open(tables, &content).await?))
     }
 
-    async fn put(&self, path: &str, attributes: &Attributes, condition: Condition) -> Result<Result<Made, DriveError>> {
+    async fn put(
+        &self,
+        path: &str,
+        attributes: &Attributes,
+        condition: Condition,
+    ) -> Result<Result<Written, DriveError>> {
         let staged = self.0.upload().finish().await?;
         let options = PutOptions {
             mime: attributes.mime.clone(),
@@ -42,7 +48,7 @@ impl Whole {
         Ok(self.0.put(&at(path)?, staged, options).await)
     }
 
-    async fn some(&self, path: &str, ask: &ListAsk) -> Result<Option<Listing>> {
+    async fn some(&self, path: &str, ask: &ListQuery) -> Result<Option<Listing>> {
         match self.0.list(&at(path)?, ask).await {
             Ok(listing) => Ok(Some(listing)),
             Err(error) => absent(error),
@@ -50,7 +56,7 @@ impl Whole {
     }
 
     async fn children<T>(&self, path: &str, child: impl Fn(Found) -> T) -> Result<Option<Vec<T>>> {
-        let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: LIST };
+        let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: LIST };
         let mut children = Vec::new();
         loop {
             let Some(page) = self.some(path, &ask).await? else { return Ok(None) };
@@ -133,7 +139,7 @@ impl Layout for Whole {
 
     async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
         let after = if after.is_empty() { None } else { Some(dir::file_qualifier(&Name::parse(after)?)) };
-        let ask = ListAsk { kind: Some(Kind::File), prefix: String::new(), after, limit };
+        let ask = ListQuery { kind: Some(NodeKind::File), prefix: String::new(), after, limit };
         let page = self.some(path, &ask).await?;
         Ok(page.map(|page| page.nodes.into_iter().map(child).collect()))
     }
@@ -151,10 +157,10 @@ impl Layout for Whole {
     }
 
     async fn find(&self, name: &str) -> Result<Vec<String>> {
-        let mut ask = FindAsk { name: name.to_owned(), prefix: false, under: None, after: None, limit: LIST };
+        let mut ask = NameQuery { name: name.to_owned(), prefix: false, under: None, after: None, limit: LIST };
         let mut paths = Vec::new();
         loop {
-            let page = self.0.find(&ask).await?;
+            let page = self.0.files_by_name(&ask).await?;
             // Upper and lower case are one to the drive.
             let same = page.nodes.iter().map(|found| found.path()).filter(|path| path.last() == name);
             paths.extend(same.map(|path| path.as_str().to_owned()));
@@ -166,7 +172,7 @@ impl Layout for Whole {
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let mut ask = FilesAsk {
+        let mut ask = TimeQuery {
             clock: Clock::Modified,
             from: Some(Timestamp::from_ms(period.from)),
             to: Some(Timestamp::from_ms(period.to)),
@@ -179,7 +185,7 @@ impl Layout for Whole {
         };
         let mut files = Vec::new();
         loop {
-            let page = self.0.files(&ask).await?;
+            let page = self.0.files_by_time(&ask).await?;
             for found in page.nodes {
                 if let Found::File { path, entry } = found {
                     files.push((entry.attributes.modified.ms(), path.as_str().to_owned()));

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use anyhow::Result;
 use rowdrive::schema::DirId;
 use rowdrive::schema::file::Attributes;
-use rowdrive::table::{Guarded, Row, RowKey, RowRange, Tables};
+use rowdrive::table::{ConditionalRow, Row, RowKey, RowRange, Tables};
 
 use super::newest::Newest;
 use super::rows::{self, Rows, Stored, is_directory, modified};
@@ -33,7 +33,7 @@ impl FullPath {
     }
 
     /// The parent's row, which must stay as it is; nothing for the root, which has none.
-    pub async fn parent(&self, path: &str) -> Result<Option<Vec<Guarded>>> {
+    pub async fn parent(&self, path: &str) -> Result<Option<Vec<ConditionalRow>>> {
         let (parent, _) = split(path);
         if parent.is_empty() {
             return Ok(Some(Vec::new()));
@@ -58,12 +58,12 @@ impl FullPath {
     }
 
     /// A row that must not be there.
-    pub fn absent(&self, path: &str) -> Guarded {
+    pub fn absent(&self, path: &str) -> ConditionalRow {
         self.0.absent(path.to_owned())
     }
 
     /// Adds a node, while rows of other tables are so.
-    pub async fn add(&self, path: &str, stored: &Stored, others: Vec<Guarded>) -> Result<Verdict> {
+    pub async fn add(&self, path: &str, stored: &Stored, others: Vec<ConditionalRow>) -> Result<Verdict> {
         let Some(mut guarded) = self.parent(path).await? else { return Ok(Verdict::Missing) };
         guarded.extend(others);
         guarded.push(self.0.added(path.to_owned(), stored, Vec::new()));
@@ -71,7 +71,7 @@ impl FullPath {
     }
 
     /// Renames a directory, while rows of other tables are so: its own row first, then what lies below.
-    pub async fn rename(&self, from: &str, to: &str, others: Vec<Guarded>) -> Result<Verdict> {
+    pub async fn rename(&self, from: &str, to: &str, others: Vec<ConditionalRow>) -> Result<Verdict> {
         let Some(root @ Stored::Directory(_)) = self.stored(from).await? else {
             return Ok(Verdict::Missing);
         };

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use rowdrive::schema::file::Attributes;
 use rowdrive::schema::{CF, DirId};
-use rowdrive::table::{Change, Check, Column, Guarded, Row, RowKey, RowRange, Tables};
+use rowdrive::table::{Change, Check, Column, ConditionalRow, Row, RowKey, RowRange, Tables};
 
 use super::newest::Newest;
 use super::rows::{self, Rows, Stored, is_directory, modified};
@@ -51,7 +51,7 @@ impl Name {
     }
 
     /// A path's parent, which must stay where it is; nothing for the root, which has no row.
-    async fn ground(&self, path: &str) -> Result<Option<Vec<Guarded>>> {
+    async fn ground(&self, path: &str) -> Result<Option<Vec<ConditionalRow>>> {
         let (directory, _) = split(path);
         if directory.is_empty() {
             return Ok(Some(Vec::new()));
@@ -64,7 +64,7 @@ impl Name {
     }
 
     /// A row that must stay what it is and where it is.
-    fn standing(&self, key: impl Into<RowKey>, parent: &str, stored: &Stored) -> Guarded {
+    fn standing(&self, key: impl Into<RowKey>, parent: &str, stored: &Stored) -> ConditionalRow {
         let mut kept = self.0.kept(key, stored);
         kept.checks.push(Check::Equals(Column::new(CF, PARENT), cell(parent).into()));
         kept

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use rowdrive::schema::Timestamp;
-use rowdrive::schema::file::{Attributes, Digest, Location};
+use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
@@ -185,7 +185,7 @@ fn child(row: &Row) -> Result<Child> {
         modified: Timestamp::from_ms(row.try_get(4)?),
         added: Timestamp::from_ms(row.try_get(5)?),
         digest: Digest(digest.try_into().ok().context("a digest has another length")?),
-        location: Location::Inline,
+        location: ContentLocation::Inline,
     };
     Ok(Child { name, node: Node::File(attributes) })
 }

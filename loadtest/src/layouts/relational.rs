@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use rowdrive::schema::Timestamp;
-use rowdrive::schema::file::{Attributes, Digest, Location};
+use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::{Child, Layout, Node, Period, Verdict, split};
@@ -177,7 +177,7 @@ fn child(row: &Row<'_>) -> rusqlite::Result<Child> {
         modified: Timestamp::from_ms(row.get(4)?),
         added: Timestamp::from_ms(row.get(5)?),
         digest: Digest(row.get(6)?),
-        location: Location::Inline,
+        location: ContentLocation::Inline,
     };
     Ok(Child { name, node: Node::File(attributes) })
 }

@@ -6,13 +6,13 @@ use anyhow::Result;
 use bytes::Bytes;
 use futures_util::future::ready;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rowdrive::schema::dir::{DirEntry, Entry};
+use rowdrive::schema::dir::{DirEntry, FileEntry};
 use rowdrive::schema::file::Attributes;
-use rowdrive::schema::{CF, DirId, FileId, Place, Timestamp};
+use rowdrive::schema::{CF, DirId, FileId, StayId, Timestamp};
 use rowdrive::table::spec::CellSize;
 use rowdrive::table::{
-    Ask, Change, Check, Class, Column, FamilySpec, Guarded, Outcome, Plan, Row, RowCursor, RowKey, RowRange, ScanAsk,
-    TableSpec, Tables,
+    Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, Row, RowCursor, RowKey, RowQuery,
+    RowRange, ScanQuery, TableSpec, Tables,
 };
 
 use super::{Child, Node, Verdict};
@@ -29,7 +29,7 @@ const AT_A_TIME: usize = 16;
 #[derive(Clone, Debug)]
 pub enum Stored {
     Directory(DirEntry),
-    File(Entry),
+    File(FileEntry),
 }
 
 impl Stored {
@@ -38,14 +38,14 @@ impl Stored {
     }
 
     pub fn file(attributes: &Attributes) -> Self {
-        Self::File(Entry { id: FileId::random(), place: Place::CREATED, attributes: attributes.clone() })
+        Self::File(FileEntry { id: FileId::random(), stay: StayId::CREATED, attributes: attributes.clone() })
     }
 
     /// None if the row holds none.
     pub fn of(row: &Row) -> Result<Option<Self>> {
         Ok(match (row.get(CF, DIRECTORY), row.get(CF, FILE)) {
             (Some(value), _) => Some(Self::Directory(DirEntry::decode(value)?)),
-            (None, Some(value)) => Some(Self::File(Entry::decode(value)?)),
+            (None, Some(value)) => Some(Self::File(FileEntry::decode(value)?)),
             (None, None) => None,
         })
     }
@@ -88,7 +88,7 @@ pub fn file(name: &str, row: &Row) -> Result<Option<Child>> {
 /// When the file of a row was modified, in milliseconds; none for a directory.
 pub fn modified(row: &Row) -> Result<Option<i64>> {
     let Some(value) = row.get(CF, FILE) else { return Ok(None) };
-    Ok(Some(Entry::decode(value)?.attributes.modified.ms()))
+    Ok(Some(FileEntry::decode(value)?.attributes.modified.ms()))
 }
 
 #[derive(Clone)]
@@ -100,12 +100,12 @@ pub struct Rows {
 impl Rows {
     pub async fn create(tables: Tables, table: &'static str) -> Result<Self> {
         let cf = FamilySpec { name: CF.into(), bloom: true, cells: CellSize::Small, compression: Default::default() };
-        tables.create(&TableSpec { name: table.into(), class: Class::RowsReturn, families: vec![cf] }).await?;
+        tables.create(&TableSpec { name: table.into(), lifecycle: KeyLifecycle::Reusable, families: vec![cf] }).await?;
         Ok(Self { tables, table })
     }
 
     pub async fn get(&self, key: &[u8]) -> Result<Row> {
-        Ok(self.tables.get(self.table, key, &Ask::families(&[CF])).await?)
+        Ok(self.tables.get(self.table, key, &RowQuery::families(&[CF])).await?)
     }
 
     pub async fn stored(&self, key: &[u8]) -> Result<Option<Stored>> {
@@ -114,19 +114,19 @@ impl Rows {
 
     /// The first rows of a range.
     pub async fn some(&self, range: &RowRange, limit: usize) -> Result<Vec<(RowKey, Row)>> {
-        let (table, range, ask) = (self.table, range.clone(), Ask::families(&[CF]));
-        Ok(self.tables.scan(&ScanAsk { table, range, ask, limit, reverse: false }).await?)
+        let (table, range, ask) = (self.table, range.clone(), RowQuery::families(&[CF]));
+        Ok(self.tables.scan(&ScanQuery { table, range, row_query: ask, limit, reverse: false }).await?)
     }
 
     pub async fn last_key(&self) -> Result<Option<RowKey>> {
-        let ask = Ask::families(&[CF]);
-        let last = ScanAsk { table: self.table, range: RowRange::all(), ask, limit: 1, reverse: true };
+        let ask = RowQuery::families(&[CF]);
+        let last = ScanQuery { table: self.table, range: RowRange::all(), row_query: ask, limit: 1, reverse: true };
         Ok(self.tables.scan(&last).await?.into_iter().next().map(|(key, _)| key))
     }
 
     /// Shows all rows of a range, in the order of their keys.
     pub async fn scan(&self, range: RowRange, mut see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
-        let mut cursor = RowCursor::new(self.table, range, Ask::families(&[CF]), SCAN);
+        let mut cursor = RowCursor::new(self.table, range, RowQuery::families(&[CF]), SCAN);
         while let Some(rows) = cursor.next(&self.tables).await? {
             rows.iter().try_for_each(|(key, row)| see(key, row))?;
         }
@@ -150,13 +150,13 @@ impl Rows {
     }
 
     /// A row that must not be there.
-    pub fn absent(&self, key: impl Into<Bytes>) -> Guarded {
+    pub fn absent(&self, key: impl Into<Bytes>) -> ConditionalRow {
         let checks = [FILE, DIRECTORY].map(|q| Check::Absent(Column::new(CF, q))).to_vec();
-        Guarded { table: self.table, row: key.into(), checks, changes: vec![] }
+        ConditionalRow { table: self.table, row: key.into(), checks, changes: vec![] }
     }
 
     /// A new row.
-    pub fn added(&self, key: impl Into<Bytes>, stored: &Stored, cells: Vec<Change>) -> Guarded {
+    pub fn added(&self, key: impl Into<Bytes>, stored: &Stored, cells: Vec<Change>) -> ConditionalRow {
         let (Column { family, qualifier }, value) = stored.cell();
         let mut absent = self.absent(key);
         absent.changes = cells;
@@ -165,13 +165,18 @@ impl Rows {
     }
 
     /// A row that must be there as it was read.
-    pub fn kept(&self, key: impl Into<Bytes>, stored: &Stored) -> Guarded {
+    pub fn kept(&self, key: impl Into<Bytes>, stored: &Stored) -> ConditionalRow {
         let (column, value) = stored.cell();
-        Guarded { table: self.table, row: key.into(), checks: vec![Check::Equals(column, value)], changes: vec![] }
+        ConditionalRow {
+            table: self.table,
+            row: key.into(),
+            checks: vec![Check::Equals(column, value)],
+            changes: vec![],
+        }
     }
 
     /// A row that goes, with these cells beside its node's.
-    pub fn removed(&self, key: impl Into<Bytes>, stored: &Stored, cells: &[&'static [u8]]) -> Guarded {
+    pub fn removed(&self, key: impl Into<Bytes>, stored: &Stored, cells: &[&'static [u8]]) -> ConditionalRow {
         let mut kept = self.kept(key, stored);
         kept.changes.push(Change::delete(CF, stored.cell().0.qualifier));
         kept.changes.extend(cells.iter().map(|qualifier| Change::delete(CF, *qualifier)));
@@ -179,7 +184,7 @@ impl Rows {
     }
 
     /// A row whose node changes, or cells beside it.
-    pub fn changed(&self, key: impl Into<Bytes>, old: &Stored, new: &Stored, cells: Vec<Change>) -> Guarded {
+    pub fn changed(&self, key: impl Into<Bytes>, old: &Stored, new: &Stored, cells: Vec<Change>) -> ConditionalRow {
         let (Column { family, qualifier }, value) = new.cell();
         let mut kept = self.kept(key, old);
         kept.changes.extend(cells);
@@ -188,12 +193,12 @@ impl Rows {
     }
 
     /// As [`commit`].
-    pub async fn commit(&self, guarded: Vec<Guarded>) -> Result<Verdict> {
+    pub async fn commit(&self, guarded: Vec<ConditionalRow>) -> Result<Verdict> {
         commit(&self.tables, Plan { guarded, ..Plan::default() }).await
     }
 
     /// As [`commit_groups`].
-    pub async fn commit_groups(&self, groups: Vec<Vec<Guarded>>) -> Result<Verdict> {
+    pub async fn commit_groups(&self, groups: Vec<Vec<ConditionalRow>>) -> Result<Verdict> {
         commit_groups(&self.tables, groups).await
     }
 }
@@ -209,11 +214,12 @@ pub async fn commit(tables: &Tables, plan: Plan) -> Result<Verdict> {
 
 /// Each group at one instant, several groups at a time: what is too much for one commit. There is an instant at which
 /// some have happened and others have not.
-pub async fn commit_groups(tables: &Tables, groups: Vec<Vec<Guarded>>) -> Result<Verdict> {
-    let mut batches: Vec<Vec<Guarded>> = Vec::new();
+pub async fn commit_groups(tables: &Tables, groups: Vec<Vec<ConditionalRow>>) -> Result<Verdict> {
+    let mut batches: Vec<Vec<ConditionalRow>> = Vec::new();
     // A plan names a row once.
-    let apart =
-        |batch: &[Guarded], group: &[Guarded]| !batch.iter().any(|old| group.iter().any(|new| old.row == new.row));
+    let apart = |batch: &[ConditionalRow], group: &[ConditionalRow]| {
+        !batch.iter().any(|old| group.iter().any(|new| old.row == new.row))
+    };
     for group in groups {
         match batches.last_mut() {
             Some(batch) if batch.len() + group.len() <= BATCH && apart(batch, &group) => batch.extend(group),

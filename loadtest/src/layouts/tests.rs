@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::schema::Timestamp;
-use rowdrive::schema::file::{Attributes, Digest, Location};
+use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use rowdrive::table::Tables;
 use tempfile::TempDir;
 
@@ -90,7 +90,7 @@ fn attributes(modified: i64) -> Attributes {
         modified: Timestamp::from_ms(modified),
         added: Timestamp::from_ms(0),
         digest: Digest([7; 32]),
-        location: Location::Inline,
+        location: ContentLocation::Inline,
     }
 }
 

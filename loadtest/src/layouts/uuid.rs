@@ -9,14 +9,16 @@ use std::ops::Bound;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use rowdrive::migrate;
-use rowdrive::schema::dir::{self, DirEntry, Entry};
-use rowdrive::schema::dirid::{self, DirLink};
-use rowdrive::schema::file::{self, Attributes, Standing};
-use rowdrive::schema::index::Indexed;
-use rowdrive::schema::name::{self, NameHint};
-use rowdrive::schema::time::{self, Clock, TimeHint};
-use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, Place, Timestamp};
-use rowdrive::table::{Ask, CellCursor, Change, Check, Column, Guarded, PageAsk, Plan, RowChange, RowCursor, Tables};
+use rowdrive::schema::dir::{self, DirEntry, FileEntry};
+use rowdrive::schema::dir_parent::{self, DirParent};
+use rowdrive::schema::file::{self, Attributes, FilePosition};
+use rowdrive::schema::index::IndexRows;
+use rowdrive::schema::index::by_name::{self, NameIndexEntry};
+use rowdrive::schema::index::by_time::{self, Clock, TimeIndexEntry};
+use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, StayId, Timestamp};
+use rowdrive::table::{
+    CellCursor, Change, Check, Column, ConditionalRow, PageQuery, Plan, RowChange, RowCursor, RowQuery, Tables,
+};
 
 use super::rows::{commit, commit_groups};
 use super::{Child, Layout, Node, Period, Verdict, at, is_within};
@@ -34,7 +36,7 @@ struct Spot {
     id: DirId,
     name: Name,
     directory: Option<DirEntry>,
-    file: Option<Entry>,
+    file: Option<FileEntry>,
 }
 
 impl Spot {
@@ -42,18 +44,18 @@ impl Spot {
         self.directory.is_some() || self.file.is_some()
     }
 
-    fn standing(&self, place: Place) -> Standing {
-        Standing { dir: self.id, name: self.name.clone(), place }
+    fn position(&self, stay: StayId) -> FilePosition {
+        FilePosition { dir: self.id, name: self.name.clone(), stay }
     }
 
-    fn link(&self) -> DirLink {
-        DirLink { parent: self.id, name: self.name.clone(), operation: dir::NO_OPERATION }
+    fn link(&self) -> DirParent {
+        DirParent { parent: self.id, name: self.name.clone(), operation: dir::NO_OPERATION }
     }
 
     /// Changes of the directory's row, if it is still the same directory and these hold.
-    fn row(&self, mut checks: Vec<Check>, changes: Vec<Change>) -> Guarded {
+    fn row(&self, mut checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
         checks.push(Check::Equals(dir::id_column(), dir::encode_id(self.id)));
-        Guarded { table: dir::TABLE, row: self.parent.key(), checks, changes }
+        ConditionalRow { table: dir::TABLE, row: self.parent.key(), checks, changes }
     }
 
     fn no_directory(&self) -> Check {
@@ -61,52 +63,52 @@ impl Spot {
     }
 
     /// Nothing stands here, or just this file.
-    fn file_is(&self, file: Option<&Entry>) -> Check {
+    fn file_is(&self, file: Option<&FileEntry>) -> Check {
         let column = Column::new(dir::SUB, dir::file_qualifier(&self.name));
         file.map_or(Check::Absent(column.clone()), |file| Check::Equals(column, file.encode()))
     }
 
-    fn put_file(&self, file: &Entry) -> Guarded {
+    fn put_file(&self, file: &FileEntry) -> ConditionalRow {
         let put = Change::put(dir::SUB, dir::file_qualifier(&self.name), file.encode());
         self.row(vec![self.no_directory(), self.file_is(self.file.as_ref())], vec![put])
     }
 
-    fn take_file(&self, file: &Entry) -> Guarded {
+    fn take_file(&self, file: &FileEntry) -> ConditionalRow {
         let take = Change::delete(dir::SUB, dir::file_qualifier(&self.name));
         self.row(vec![self.file_is(Some(file))], vec![take])
     }
 
-    fn put_directory(&self, directory: &DirEntry) -> Guarded {
+    fn put_directory(&self, directory: &DirEntry) -> ConditionalRow {
         let put = Change::put(dir::SUB, dir::directory_qualifier(&self.name), directory.encode());
         self.row(vec![self.no_directory(), self.file_is(None)], vec![put])
     }
 
-    fn take_directory(&self, directory: &DirEntry) -> Guarded {
+    fn take_directory(&self, directory: &DirEntry) -> ConditionalRow {
         let column = Column::new(dir::SUB, dir::directory_qualifier(&self.name));
         let take = Change::delete(dir::SUB, column.qualifier.clone());
         self.row(vec![Check::Equals(column, directory.encode())], vec![take])
     }
 
     /// The rows of a file that stands here no more.
-    fn dropped(&self, file: &Entry) -> Vec<RowChange> {
-        let mut rows = indexed(file, &self.standing(file.place)).remove();
-        let changes = file::removal(file.attributes.location);
+    fn dropped(&self, file: &FileEntry) -> Vec<RowChange> {
+        let mut rows = indexed(file, &self.position(file.stay)).delete();
+        let changes = file::delete_cells(file.attributes.location);
         rows.push(RowChange { table: file::TABLE, row: file.id.key(), changes });
         rows
     }
 }
 
-fn indexed<'a>(file: &'a Entry, standing: &'a Standing) -> Indexed<'a> {
-    Indexed { id: file.id, attributes: &file.attributes, standing }
+fn indexed<'a>(file: &'a FileEntry, position: &'a FilePosition) -> IndexRows<'a> {
+    IndexRows { id: file.id, attributes: &file.attributes, position }
 }
 
 /// A plan names a row once.
-fn both(one: Guarded, other: Guarded) -> Vec<Guarded> {
+fn both(one: ConditionalRow, other: ConditionalRow) -> Vec<ConditionalRow> {
     if one.row != other.row {
         return vec![one, other];
     }
     let (checks, changes) = ([one.checks, other.checks].concat(), [one.changes, other.changes].concat());
-    vec![Guarded { table: one.table, row: one.row, checks, changes }]
+    vec![ConditionalRow { table: one.table, row: one.row, checks, changes }]
 }
 
 impl Uuid {
@@ -120,12 +122,12 @@ impl Uuid {
         let Some((parent, name)) = at(path)?.split() else { return Ok(None) };
         let [file, directory] = [dir::file_qualifier(&name), dir::directory_qualifier(&name)];
         let asked = [file.clone(), directory.clone()].map(|qualifier| Column::new(dir::SUB, qualifier));
-        let ask = Ask::cells(asked.into_iter().chain([dir::id_column()]).collect());
+        let ask = RowQuery::cells(asked.into_iter().chain([dir::id_column()]).collect());
         let row = self.0.get(dir::TABLE, &parent.key(), &ask).await?;
         let Some(id) = row.get(CF, dir::ID) else { return Ok(None) };
         Ok(Some(Spot {
             id: dir::decode_id(id)?,
-            file: row.get(dir::SUB, &file).map(|value| Entry::decode(value)).transpose()?,
+            file: row.get(dir::SUB, &file).map(|value| FileEntry::decode(value)).transpose()?,
             directory: row.get(dir::SUB, &directory).map(|value| DirEntry::decode(value)).transpose()?,
             parent,
             name,
@@ -134,10 +136,10 @@ impl Uuid {
 
     /// Stores a file where there is none, or over the one that is there.
     async fn put(&self, spot: &Spot, attributes: &Attributes) -> Result<Verdict> {
-        let file = Entry { id: FileId::random(), place: Place::CREATED, attributes: attributes.clone() };
-        let standing = spot.standing(file.place);
-        let mut prepare = indexed(&file, &standing).put();
-        let changes = file::row(attributes, &standing);
+        let file = FileEntry { id: FileId::random(), stay: StayId::CREATED, attributes: attributes.clone() };
+        let position = spot.position(file.stay);
+        let mut prepare = indexed(&file, &position).put();
+        let changes = file::put_cells(attributes, &position);
         prepare.push(RowChange { table: file::TABLE, row: file.id.key(), changes });
         let finish = spot.file.as_ref().map(|old| spot.dropped(old)).unwrap_or_default();
         commit(&self.0, Plan { prepare, guarded: vec![spot.put_file(&file)], finish, ..Plan::default() }).await
@@ -151,12 +153,12 @@ impl Uuid {
         limit: usize,
         child: impl Fn(&[u8], Name, &[u8]) -> Result<T>,
     ) -> Result<Option<Vec<T>>> {
-        let (table, family, fence) = (dir::TABLE, dir::SUB, vec![dir::id_column()]);
-        let mut ask = PageAsk { table, row: at(path)?.key(), family, from, to, limit: limit.min(PAGE), fence };
+        let (table, family, unchanged) = (dir::TABLE, dir::SUB, vec![dir::id_column()]);
+        let mut ask = PageQuery { table, row: at(path)?.key(), family, from, to, limit: limit.min(PAGE), unchanged };
         let mut children = Vec::new();
         loop {
             let page = self.0.page(&ask).await?;
-            if page.fence.iter().any(Option::is_none) {
+            if page.unchanged.iter().any(Option::is_none) {
                 return Ok(None);
             }
             for cell in &page.cells {
@@ -173,14 +175,14 @@ impl Uuid {
     }
 
     /// The path of a directory, by the links from it up to the root.
-    async fn path(&self, id: DirId, known: &mut HashMap<DirId, DirLink>) -> Result<String> {
+    async fn path(&self, id: DirId, known: &mut HashMap<DirId, DirParent>) -> Result<String> {
         let (mut names, mut at) = (Vec::new(), id);
         while at != DirId::ROOT {
             let link = match known.entry(at) {
                 Slot::Occupied(known) => known.into_mut(),
                 Slot::Vacant(new) => {
-                    let link = self.0.cell(dirid::TABLE, &at.key(), CF, dirid::LINK).await?;
-                    new.insert(DirLink::decode(&link.context("a directory has no link")?)?)
+                    let link = self.0.cell(dir_parent::TABLE, &at.key(), CF, dir_parent::PARENT).await?;
+                    new.insert(DirParent::decode(&link.context("a directory has no link")?)?)
                 }
             };
             names.push(link.name.clone());
@@ -193,7 +195,7 @@ impl Uuid {
     async fn carry(&self, from: &DrivePath, to: &DrivePath) -> Result<Verdict> {
         let mut groups = Vec::new();
         self.carry_row(from, to, Vec::new(), &mut groups).await?;
-        let mut rows = RowCursor::new(dir::TABLE, from.below(), Ask::families(&[CF]), PAGE);
+        let mut rows = RowCursor::new(dir::TABLE, from.below(), RowQuery::families(&[CF]), PAGE);
         while let Some(some) = rows.next(&self.0).await? {
             for (key, row) in some {
                 let old = DrivePath::from_key(&key)?;
@@ -212,14 +214,15 @@ impl Uuid {
         old: &DrivePath,
         new: &DrivePath,
         own: Vec<Change>,
-        groups: &mut Vec<Vec<Guarded>>,
+        groups: &mut Vec<Vec<ConditionalRow>>,
     ) -> Result<()> {
         // There is no condition that a row of this layout does not meet.
-        let any = || vec![Check::Absent(dir::state_column())];
-        let row = |path: &DrivePath, changes| Guarded { table: dir::TABLE, row: path.key(), checks: any(), changes };
-        let (mut puts, mut takes) = (own, dir::removal());
+        let any = || vec![Check::Absent(dir::lock_column())];
+        let row =
+            |path: &DrivePath, changes| ConditionalRow { table: dir::TABLE, row: path.key(), checks: any(), changes };
+        let (mut puts, mut takes) = (own, dir::delete_cells());
         let (table, family, from, to) = (dir::TABLE, dir::SUB, Bound::Unbounded, Bound::Unbounded);
-        let ask = PageAsk { table, row: old.key(), family, from, to, limit: PAGE, fence: vec![] };
+        let ask = PageQuery { table, row: old.key(), family, from, to, limit: PAGE, unchanged: vec![] };
         let mut pages = CellCursor::new(ask);
         while let Some(cells) = pages.next(&self.0).await? {
             for cell in cells {
@@ -234,7 +237,7 @@ impl Uuid {
 }
 
 fn child(kind: &[u8], name: Name, value: &[u8]) -> Result<Child> {
-    let node = if kind == dir::FILE { Node::File(Entry::decode(value)?.attributes) } else { Node::Directory };
+    let node = if kind == dir::FILE { Node::File(FileEntry::decode(value)?.attributes) } else { Node::Directory };
     Ok(Child { name: name.as_str().to_owned(), node })
 }
 
@@ -245,9 +248,9 @@ impl Layout for Uuid {
         let Some(spot) = self.spot(path).await? else { return Ok(Verdict::Missing) };
         let entry = DirEntry { id: DirId::random(), creator: CREATOR.into(), created: Timestamp::from_ms(0) };
         let link = spot.link();
-        let prepare = vec![RowChange { table: dirid::TABLE, row: entry.id.key(), changes: link.row() }];
+        let prepare = vec![RowChange { table: dir_parent::TABLE, row: entry.id.key(), changes: link.put_cells() }];
         let checks = vec![Check::Absent(dir::id_column())];
-        let row = Guarded { table: dir::TABLE, row: at(path)?.key(), checks, changes: entry.row() };
+        let row = ConditionalRow { table: dir::TABLE, row: at(path)?.key(), checks, changes: entry.put_cells() };
         commit(&self.0, Plan { prepare, guarded: vec![spot.put_directory(&entry), row], ..Plan::default() }).await
     }
 
@@ -295,10 +298,15 @@ impl Layout for Uuid {
         let (from, to) = (at(from)?, at(to)?);
         let mut guarded = both(source.take_directory(entry), target.put_directory(entry));
         let checks = vec![Check::Absent(dir::id_column())];
-        guarded.push(Guarded { table: dir::TABLE, row: to.key(), checks, changes: entry.row() });
+        guarded.push(ConditionalRow { table: dir::TABLE, row: to.key(), checks, changes: entry.put_cells() });
         let [old, new] = [source.link(), target.link()];
-        let checks = vec![Check::Equals(dirid::column(), old.encode())];
-        guarded.push(Guarded { table: dirid::TABLE, row: entry.id.key(), checks, changes: new.row() });
+        let checks = vec![Check::Equals(dir_parent::column(), old.encode())];
+        guarded.push(ConditionalRow {
+            table: dir_parent::TABLE,
+            row: entry.id.key(),
+            checks,
+            changes: new.put_cells(),
+        });
         match commit(&self.0, Plan { guarded, ..Plan::default() }).await? {
             Verdict::Done => self.carry(&from, &to).await,
             refused => Ok(refused),
@@ -313,12 +321,17 @@ impl Layout for Uuid {
         if target.is_taken() {
             return Ok(Verdict::Exists);
         }
-        let moved = Entry { place: Place::random(), ..file.clone() };
-        let (old, new) = (source.standing(file.place), target.standing(moved.place));
+        let moved = FileEntry { stay: StayId::random(), ..file.clone() };
+        let (old, new) = (source.position(file.stay), target.position(moved.stay));
         let mut guarded = both(source.take_file(file), target.put_file(&moved));
-        let place = Check::Equals(Column::new(CF, file::PLACE), file::encode_place(&old.place));
-        guarded.push(Guarded { table: file::TABLE, row: file.id.key(), checks: vec![place], changes: new.row() });
-        let (prepare, finish) = (indexed(file, &new).put(), indexed(file, &old).remove());
+        let place = Check::Equals(Column::new(CF, file::STAY), file::encode_stay(&old.stay));
+        guarded.push(ConditionalRow {
+            table: file::TABLE,
+            row: file.id.key(),
+            checks: vec![place],
+            changes: new.put_cells(),
+        });
+        let (prepare, finish) = (indexed(file, &new).put(), indexed(file, &old).delete());
         commit(&self.0, Plan { prepare, guarded, finish, ..Plan::default() }).await
     }
 
@@ -331,11 +344,11 @@ impl Layout for Uuid {
 
     async fn find(&self, wanted: &str) -> Result<Vec<String>> {
         let (mut found, mut known) = (Vec::new(), HashMap::new());
-        let range = name::exact(&Name::parse(wanted)?.folded());
-        let mut rows = RowCursor::new(name::TABLE, range, Ask::families(&[CF]), PAGE);
+        let range = by_name::exact(&Name::parse(wanted)?.folded());
+        let mut rows = RowCursor::new(by_name::TABLE, range, RowQuery::families(&[CF]), PAGE);
         while let Some(some) = rows.next(&self.0).await? {
             for hint in some.iter().flat_map(|(_, row)| row.family(CF)) {
-                let hint = NameHint::decode(&hint.value)?;
+                let hint = NameIndexEntry::decode(&hint.value)?;
                 if hint.name.as_str() == wanted {
                     found.push(format!("{}/{wanted}", self.path(hint.dir, &mut known).await?));
                 }
@@ -347,13 +360,13 @@ impl Layout for Uuid {
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let (mut found, mut known) = (Vec::new(), HashMap::new());
         let [from, to] = [period.from, period.to].map(Timestamp::from_ms);
-        let range = time::range(Clock::Modified, Some(from), Some(to));
-        let mut rows = RowCursor::new(time::TABLE, range, Ask::families(&[CF]), period.limit);
+        let range = by_time::range(Clock::Modified, Some(from), Some(to));
+        let mut rows = RowCursor::new(by_time::TABLE, range, RowQuery::families(&[CF]), period.limit);
         while let Some(some) = rows.next(&self.0).await? {
             for (key, row) in &some {
-                let (modified, _) = time::decode_key(key)?;
+                let (modified, _) = by_time::decode_key(key)?;
                 for hint in row.family(CF) {
-                    let hint = TimeHint::decode(&hint.value)?;
+                    let hint = TimeIndexEntry::decode(&hint.value)?;
                     let directory = self.path(hint.dir, &mut known).await?;
                     if found.len() < period.limit && is_within(&directory, &period.under) {
                         found.push((modified.ms(), format!("{directory}/{}", hint.name)));

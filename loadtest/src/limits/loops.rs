@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use hdrhistogram::Histogram;
-use rowdrive::drive::{Condition, Drive, FilesAsk, Kind, ListAsk, PutOptions};
-use rowdrive::schema::time::Clock;
+use rowdrive::drive::{Condition, Drive, ListQuery, NodeKind, PutOptions, TimeQuery};
+use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{DrivePath, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
@@ -132,11 +132,11 @@ async fn call(drive: &Drive, which: Loop, n: u64) -> Result<()> {
             }
         }
         Loop::List => {
-            let ask = ListAsk { kind: Some(Kind::File), prefix: String::new(), after: None, limit: PAGE };
+            let ask = ListQuery { kind: Some(NodeKind::File), prefix: String::new(), after: None, limit: PAGE };
             std::hint::black_box(drive.list(&DrivePath::parse(CAMERA)?, &ask).await?);
         }
         _ => {
-            std::hint::black_box(drive.files(&period(n)).await?);
+            std::hint::black_box(drive.files_by_time(&period(n)).await?);
         }
     }
     Ok(())
@@ -158,9 +158,9 @@ pub async fn put(drive: &Drive, path: &str, n: u64) -> Result<()> {
 }
 
 /// The newest files of a month; another month each time.
-fn period(n: u64) -> FilesAsk {
+fn period(n: u64) -> TimeQuery {
     let from = FIRST_DAY + (n % 1_000) as i64 * DAY;
-    FilesAsk {
+    TimeQuery {
         clock: Clock::Modified,
         from: Some(Timestamp::from_ms(from)),
         to: Some(Timestamp::from_ms(from + 30 * DAY)),

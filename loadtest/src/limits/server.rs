@@ -110,7 +110,7 @@ async fn discard(body: Body) -> Result<StatusCode, StatusCode> {
 }
 
 async fn commits(State(bare): State<Bare>) -> Json<Commits> {
-    let all = bare.rocks.commits();
+    let all = bare.rocks.commit_stats();
     Json(Commits { plans: all.plans, syncs: all.syncs })
 }
 

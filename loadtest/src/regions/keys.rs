@@ -2,9 +2,9 @@
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::path::fold;
-use rowdrive::schema::time::Clock;
-use rowdrive::schema::{FileId, Timestamp, dir, file, name, owner, time};
+use rowdrive::schema::{FileId, Timestamp, dir, file, index::by_name, index::by_owner, index::by_time};
 use uuid::Builder;
 
 /// A layout whose rows lie in regions. The relational one has none.
@@ -47,9 +47,9 @@ pub enum Shape {
     RandomAndName,
     Path,
     Name,
-    /// As [`time::key`] makes it: a byte, 8 bytes of inverted milliseconds, 16 random bytes.
+    /// As [`by_time::key`] makes it: a byte, 8 bytes of inverted milliseconds, 16 random bytes.
     Time,
-    /// As [`owner::key`] makes it: a name reversed, a zero byte, and a time's key.
+    /// As [`by_owner::key`] makes it: a name reversed, a zero byte, and a time's key.
     Owner,
 }
 
@@ -154,9 +154,9 @@ impl Table {
             Self::Rows => "rows",
             Self::Dir => dir::TABLE,
             Self::File => file::TABLE,
-            Self::Time => time::TABLE,
-            Self::Owner => owner::TABLE,
-            Self::Name => name::TABLE,
+            Self::Time => by_time::TABLE,
+            Self::Owner => by_owner::TABLE,
+            Self::Name => by_name::TABLE,
         }
     }
 }
@@ -220,10 +220,10 @@ impl Keys {
         touched(Access::Write, Table::File, id.0.as_bytes());
         for (clock, ms) in [(Clock::Modified, file.modified), (Clock::Added, file.added)] {
             let at = Timestamp::from_ms(ms);
-            touched(Access::Write, Table::Time, &time::key(clock, at, id));
-            touched(Access::Write, Table::Owner, &owner::key(file.creator, clock, at, id));
+            touched(Access::Write, Table::Time, &by_time::key(clock, at, id));
+            touched(Access::Write, Table::Owner, &by_owner::key(file.creator, clock, at, id));
         }
-        touched(Access::Write, Table::Name, &name::key(&fold(file.name), id));
+        touched(Access::Write, Table::Name, &by_name::key(&fold(file.name), id));
     }
 
     fn read(&self, dirs: &[&Dir], file: u64, name: &str, touched: &mut Touched<'_>) {
@@ -303,8 +303,8 @@ mod tests {
         assert_eq!(rows[0].2, b"/home/a");
         let (owner, name) = (&rows[3].2, &rows[6].2);
         assert!(owner.starts_with(b"ave\0") && name.starts_with(b"b.jpg\0f") && name.ends_with(&rows[1].2));
-        assert_eq!(time::decode_key(&rows[2].2).unwrap().0.ms(), 5);
-        assert_eq!(time::decode_key(&rows[4].2).unwrap().0.ms(), 6);
+        assert_eq!(by_time::decode_key(&rows[2].2).unwrap().0.ms(), 5);
+        assert_eq!(by_time::decode_key(&rows[4].2).unwrap().0.ms(), 6);
     }
 
     #[test]

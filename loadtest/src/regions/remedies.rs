@@ -145,8 +145,8 @@ fn time_at(shape: Shape, key: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use rowdrive::schema::time::{self, Clock};
-    use rowdrive::schema::{FileId, Timestamp, owner};
+    use rowdrive::schema::index::by_time::{self, Clock};
+    use rowdrive::schema::{FileId, Timestamp, index::by_owner};
     use uuid::Uuid;
 
     use super::*;
@@ -202,11 +202,11 @@ mod tests {
             let plain = [of(1), of(2)].map(|key| applied(Remedy::Ascending, shape, &key));
             (of(1) < of(2), plain[0] < plain[1])
         };
-        assert_eq!(later(Shape::Time, &|ms| time::key(Clock::Added, at(ms), id).to_vec()), (false, true));
-        let owned = |ms| owner::key("eva", Clock::Added, at(ms), id).to_vec();
+        assert_eq!(later(Shape::Time, &|ms| by_time::key(Clock::Added, at(ms), id).to_vec()), (false, true));
+        let owned = |ms| by_owner::key("eva", Clock::Added, at(ms), id).to_vec();
         assert_eq!(later(Shape::Owner, &owned), (false, true));
         let forward = applied(Remedy::CreatorForward, Shape::Owner, &owned(1));
-        assert_eq!(forward, [b"eva\0", &time::key(Clock::Added, at(1), id)[..]].concat());
+        assert_eq!(forward, [b"eva\0", &by_time::key(Clock::Added, at(1), id)[..]].concat());
     }
 
     #[test]

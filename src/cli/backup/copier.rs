@@ -1,40 +1,45 @@
-//! Files that are brought into a backup: linked where they can be, else copied.
+//! Copies files into a backup: as hard links where possible.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{BackupFailed, Result, digest, of};
+use sha2::{Digest, Sha256};
 
-/// Copies that share one sync, before they get their names.
+use super::{BackupFailed, Result, of};
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Limits of the copies that are synced together, before they get their names.
 const FILES: usize = 1_000;
 const BYTES: u64 = 256 << 20;
 
-/// Brings files into the folder of an unfinished backup.
+/// Copies files into the folder of an unfinished backup.
 #[derive(Default)]
-pub struct Bring {
+pub struct Copier {
     pub to: PathBuf,
-    /// Copied under a temporary name, and not synced.
+    /// Temporary names of copies that are not synced yet.
     copied: HashSet<PathBuf>,
     copied_bytes: u64,
-    /// Files and bytes.
+    /// Files and bytes that no earlier backup had.
     new: (u64, u64),
-    /// Whether some are the very files of the drive.
+    /// Whether some are hard links to the drive's own files.
     pub linked: bool,
-    /// Tables of an earlier backup that are no longer as the drive has them.
+    /// Tables of an earlier backup that differ from the drive's.
     pub differing: Vec<PathBuf>,
-    /// Content files, by name, of which the drive's own is not known to be the right one.
-    pub doubts: BTreeMap<PathBuf, Doubt>,
-    /// Folders of content, by name, that cannot be listed on the drive.
+    /// Content files, by path, that must be compared with the digests in their rows.
+    pub suspicions: BTreeMap<PathBuf, Suspicion>,
+    /// Folders of content, by path, that cannot be listed on the drive.
     pub unlisted: BTreeMap<PathBuf, BackupFailed>,
 }
 
-/// Why a content file has to be held to its row.
-pub enum Doubt {
-    /// This one of an earlier backup has other bytes.
+/// Why a content file must be compared with the digest in its row.
+pub enum Suspicion {
+    /// The file of an earlier backup, at this path, has other bytes.
     Differs(PathBuf),
     /// The drive's own cannot be read.
     Unreadable(io::Error),
@@ -43,23 +48,23 @@ pub enum Doubt {
 /// The ending of a temporary name.
 const TEMPORARY: &str = "new";
 
-impl Bring {
+impl Copier {
     pub fn new(to: &Path) -> Self {
         Self { to: to.to_owned(), ..Self::default() }
     }
 
-    /// Brings one file that never changes, to `name` below the backup: that of an earlier backup if it is given and
-    /// there, else the first of `from` that is. None may be there. One that cannot be read is noted, and left out.
-    pub fn one(&mut self, earlier: Option<&Path>, from: &[PathBuf], name: &Path, size: u64) -> Result<()> {
+    /// Copies one file that never changes to the path `name` in the backup: from `earlier` if that is the same file, else
+    /// from the first of `from` that exists; from none if none does. A file that cannot be read is noted and left out.
+    pub fn copy_immutable(&mut self, earlier: Option<&Path>, from: &[PathBuf], name: &Path, size: u64) -> Result<()> {
         let to = self.to.join(name);
-        // A file bears its name only once it is whole and durable.
+        // A file has its final name only once it is complete and durable: one of an earlier run is used as it is.
         if self.copied.contains(&temporary(&to)) || is_as(&to, from, size) {
             return Ok(());
         }
         super::remove(&to)?;
         if let Some(earlier) = earlier
             && self.is_same(earlier, from, name, size)
-            // Where links are not known, it is copied once more.
+            // A file system without hard links: copy it below.
             && fs::hard_link(earlier, &to).is_ok()
         {
             return Ok(());
@@ -67,10 +72,10 @@ impl Bring {
         for from in from {
             match self.link_or_copy(from, &to) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // What can be read was not written: the fault is the backup's.
+                // If the source can be read, writing failed: an error of the backup.
                 Err(error) if !is_readable(from) => {
                     super::remove(&temporary(&to))?;
-                    self.doubts.insert(name.to_owned(), Doubt::Unreadable(error));
+                    self.suspicions.insert(name.to_owned(), Suspicion::Unreadable(error));
                     return Ok(());
                 }
                 brought => {
@@ -89,7 +94,7 @@ impl Bring {
     fn is_same(&mut self, earlier: &Path, from: &[PathBuf], name: &Path, size: u64) -> bool {
         let is_same = is_as(earlier, from, size);
         if !is_same && is_there(earlier, size) {
-            self.doubts.insert(name.to_owned(), Doubt::Differs(earlier.to_owned()));
+            self.suspicions.insert(name.to_owned(), Suspicion::Differs(earlier.to_owned()));
         }
         is_same
     }
@@ -101,29 +106,29 @@ impl Bring {
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
-            // On another file system, or one that knows no links.
+            // On another file system, or on one without hard links.
             Err(_) => {}
         }
         let temporary = temporary(to);
         self.copied_bytes += fs::copy(from, &temporary)?;
-        // By this the next backup knows it. A file system that keeps no times has it read again.
+        // The next backup compares times. On a file system that keeps none it compares the bytes.
         let _ = keep_time(from, &temporary);
         self.copied.insert(temporary);
         Ok(())
     }
 
-    /// Brings one file that may change later: always copied.
-    pub fn copy(&mut self, from: &Path, name: &Path) -> Result<()> {
+    /// Copies one file that may change later: never a link.
+    pub fn copy_mutable(&mut self, from: &Path, name: &Path) -> Result<()> {
         let to = self.to.join(name);
         of(from, fs::copy(from, &to)).map(drop)
     }
 
-    /// Makes what was copied durable, and gives it its names.
+    /// Syncs the copies, then renames them to their final names.
     pub fn finish(&mut self) -> Result<()> {
         if self.copied.is_empty() {
             return Ok(());
         }
-        sync_all(&self.to)?;
+        sync_file_system(&self.to)?;
         for temporary in self.copied.drain() {
             let name = temporary.with_extension("");
             of(&name, fs::rename(&temporary, &name))?;
@@ -145,7 +150,8 @@ fn temporary(to: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether the same file is there. One of another time is read: whoever changed it by mistake kept its size, perhaps.
+/// Whether `path` is the same file as the first of `from`. Compares bytes if the times differ: a mistaken change may have
+/// kept the size.
 fn is_as(path: &Path, from: &[PathBuf], size: u64) -> bool {
     if !is_there(path, size) {
         return false;
@@ -153,12 +159,12 @@ fn is_as(path: &Path, from: &[PathBuf], size: u64) -> bool {
     let Some(from) = from.iter().find(|from| from.is_file()) else { return true };
     match has_time(path, from) {
         Ok(true) => return true,
-        // It was just removed from the drive: the rows will not name it.
+        // It was just removed from the drive: no row will name it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-        // What cannot be looked at is read, and that tells.
+        // Without the times, compare the bytes.
         Ok(false) | Err(_) => {}
     }
-    // What cannot be read is not the same.
+    // A file that cannot be read counts as different.
     let is_same = matches!((digest(path), digest(from)), (Ok(one), Ok(other)) if one == other);
     if is_same {
         let _ = keep_time(from, path);
@@ -166,13 +172,13 @@ fn is_as(path: &Path, from: &[PathBuf], size: u64) -> bool {
     is_same
 }
 
-/// Whether all of it can be read, or it is gone.
+/// Whether every byte can be read; true if the file is gone.
 pub fn is_readable(path: &Path) -> bool {
     let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
     read.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| true)
 }
 
-/// As exactly as file systems keep times: some to 2 s.
+/// Whether the times are equal, as exactly as file systems keep them: some to 2 s.
 fn has_time(path: &Path, from: &Path) -> io::Result<bool> {
     let (one, other) = (fs::metadata(path)?.modified()?, fs::metadata(from)?.modified()?);
     let apart = one.duration_since(other).unwrap_or_else(|error| error.duration());
@@ -180,23 +186,38 @@ fn has_time(path: &Path, from: &Path) -> io::Result<bool> {
     Ok(apart < Duration::from_nanos(100) || (nanos % 10_000_000 == 0 && apart <= Duration::from_secs(2)))
 }
 
-/// Gives a file the time of another.
+/// Sets the modification time of `to` to that of `from`.
 pub fn keep_time(from: &Path, to: &Path) -> io::Result<()> {
     let modified = fs::metadata(from)?.modified()?;
     File::options().write(true).open(to)?.set_modified(modified)
 }
 
-/// Whether a file of this size is there. One that cannot be looked at is not: it is brought anew.
+/// Whether a file of this size exists. One whose metadata cannot be read counts as missing and is copied again.
 fn is_there(path: &Path, size: u64) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == size)
 }
 
-/// Makes a folder that only this user can look into; one that is there is fine.
-pub fn make(path: &Path) -> Result<()> {
+/// Creates a folder that only this user can read, unless it exists.
+pub fn create_folder(path: &Path) -> Result<()> {
     of(path, DirBuilder::new().recursive(true).mode(0o700).create(path))
 }
 
-/// Makes all that was written to the file system of this folder durable.
-pub fn sync_all(path: &Path) -> Result<()> {
+/// Syncs the whole file system that this folder is on.
+pub fn sync_file_system(path: &Path) -> Result<()> {
     of(path, File::open(path).and_then(|folder| Ok(rustix::fs::syncfs(folder)?)))
+}
+
+/// SHA-256 in hexadecimal digits.
+pub fn digest(path: &Path) -> Result<String> {
+    let read = || -> io::Result<String> {
+        let (mut file, mut sha, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE]);
+        loop {
+            match file.read(&mut piece)? {
+                0 => break,
+                len => sha.update(piece.get(..len).unwrap_or_default()),
+            }
+        }
+        Ok(sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    };
+    of(path, read())
 }

@@ -1,43 +1,37 @@
-//! The copied store of a backup, file by file.
+//! Copies the checkpoint of the store into a backup, file by file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
-use super::bring::{Bring, make};
-use super::generations::{Entry, Generation};
-use super::tables::{link_or_copy, sound_ones};
+use super::copier::{Copier, create_folder, digest};
+use super::generations::{Generation, ManifestFile};
+use super::repair_tables::{link_or_copy, sound_ones};
 use super::{Progress, Result, of};
 
-/// Bytes read at a time.
-const PIECE: usize = 1 << 20;
-
-/// Brings the files of a store that nobody changes meanwhile; gives what each is. `last`: one of `complete`, of which
-/// files are linked. Any of them may have a table that cannot be read on the drive: that is named, and counted.
-pub fn bring(
+/// Copies the files of a checkpoint; returns their sizes and digests for the manifest, and how many tables could only be
+/// read in an earlier backup. `last` is the one of `complete` whose files are linked.
+pub fn copy(
     from: &Path,
     (complete, last): (&[Generation], Option<&Generation>),
-    bring: &mut Bring,
+    copier: &mut Copier,
     progress: &mut Progress,
-) -> Result<(BTreeMap<String, Entry>, usize)> {
-    let db = bring.to.join("db");
-    // What a run that was broken off has left of an older instant.
+) -> Result<(BTreeMap<String, ManifestFile>, usize)> {
+    let db = copier.to.join("db");
+    // An interrupted run may have left files of an older instant.
     if db.exists() {
         of(&db, fs::remove_dir_all(&db))?;
     }
-    make(&db)?;
+    create_folder(&db)?;
     let (mut entries, mut damaged) = (BTreeMap::new(), 0);
     for file in of(from, fs::read_dir(from))? {
         let file = of(from, file)?;
         let (path, name) = (file.path(), file.file_name().to_string_lossy().into_owned());
         let size = of(&path, file.metadata())?.len();
         let earlier = last.and_then(|last| Some((last.path.join("db").join(&name), last.manifest.db.get(&name)?)));
-        // The same file of the disk has the same bytes. A number that was given twice, by two lives of a store that was
-        // restored, is told by the digest.
+        // The same inode has the same bytes. After a restore RocksDB may give a file number twice: digests tell such files
+        // apart.
         let same = earlier.as_ref().filter(|(earlier, _)| is_same_file(earlier, &path));
         let digested = match same {
             Some((_, entry)) => Ok(entry.sha256.clone()),
@@ -51,7 +45,7 @@ pub fn bring(
                 let sound = if table { sound_ones(complete, &name).next() } else { None };
                 let Some((path, entry)) = sound else { return Err(error) };
                 progress.print(&format!("{error}: {} is sound and was taken", path.display()));
-                link_or_copy(&path, &bring.to.join(&below))?;
+                link_or_copy(&path, &copier.to.join(&below))?;
                 entries.insert(name, entry);
                 damaged += 1;
                 continue;
@@ -60,21 +54,21 @@ pub fn bring(
         if table {
             let earlier = earlier.filter(|(_, entry)| entry.sha256 == sha256 && entry.size == size);
             let earlier = earlier.map(|(path, _)| path).filter(|earlier| {
-                // It is linked only as it was written.
+                // A damaged file is not linked.
                 let is_sound = is_same_file(earlier, &path) || digest(earlier).is_ok_and(|found| found == sha256);
                 if !is_sound {
-                    bring.differing.push(earlier.clone());
+                    copier.differing.push(earlier.clone());
                 }
                 is_sound
             });
-            bring.one(earlier.as_deref(), &[path], &below, size)?;
+            copier.copy_immutable(earlier.as_deref(), &[path], &below, size)?;
         } else {
-            bring.copy(&path, &below)?;
+            copier.copy_mutable(&path, &below)?;
         }
         progress.add(size);
-        entries.insert(name, Entry { size, sha256 });
+        entries.insert(name, ManifestFile { size, sha256 });
     }
-    bring.finish()?;
+    copier.finish()?;
     Ok((entries, damaged))
 }
 
@@ -83,19 +77,4 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
         _ => false,
     }
-}
-
-/// SHA-256 in hexadecimal digits.
-pub fn digest(path: &Path) -> Result<String> {
-    let read = || -> io::Result<String> {
-        let (mut file, mut sha, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE]);
-        loop {
-            match file.read(&mut piece)? {
-                0 => break,
-                len => sha.update(piece.get(..len).unwrap_or_default()),
-            }
-        }
-        Ok(sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-    };
-    of(path, read())
 }

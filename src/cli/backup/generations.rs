@@ -1,7 +1,7 @@
 //! The backups in a folder: each a data folder, numbered, with a manifest that is written last.
 //!
-//! A backup is made in `partial` and renamed once it is complete and durable; one that is to go is renamed before it is
-//! removed. So whatever bears a number is whole.
+//! A backup is made in `partial` and renamed once it is complete and durable. An old one is renamed before it is removed.
+//! So each folder with a number is complete.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -10,15 +10,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::bring::{make, sync_all};
+use super::copier::{create_folder, sync_file_system};
 use super::{BackupFailed, Result, of};
+use crate::data_folder::names::{LOCK, MANIFEST};
 
-const MANIFEST: &str = "backup.json";
 const PARTIAL: &str = "partial";
 const GOING: &str = "going";
-const LOCK: &str = "in-use";
 
-/// Whether a folder is a backup, and no drive of its own: the manifest names each file of it.
+/// Whether a folder is a backup. Nothing may change in one: its manifest has the digest of each file of `db`.
 pub fn is_backup(dir: &Path) -> bool {
     dir.join(MANIFEST).exists()
 }
@@ -41,11 +40,11 @@ pub struct Manifest {
     /// Whether the drive was damaged.
     pub damaged: bool,
     /// The files of `db`.
-    pub db: BTreeMap<String, Entry>,
+    pub db: BTreeMap<String, ManifestFile>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ManifestFile {
     pub size: u64,
     pub sha256: String,
 }
@@ -58,23 +57,23 @@ pub struct Generation {
 }
 
 /// The backups of a folder, in the order they were made in.
-pub struct Complete {
-    pub sound: Vec<Generation>,
-    /// Those whose manifest cannot be read, by number, and why: nobody knows what they are.
-    pub unread: Vec<(u64, BackupFailed)>,
+pub struct BackupList {
+    pub readable: Vec<Generation>,
+    /// Numbers of those whose manifest cannot be read, and why.
+    pub unreadable: Vec<(u64, BackupFailed)>,
 }
 
-impl Complete {
+impl BackupList {
     /// The newest backup of a drive with an id, if that is another one.
     pub fn of_another(&self, drive: Option<&str>) -> Option<&Generation> {
-        let newest = self.sound.iter().rev().find(|one| one.manifest.drive.is_some())?;
+        let newest = self.readable.iter().rev().find(|one| one.manifest.drive.is_some())?;
         // A folder that has no id yet was never served by this version: no empty one is made without.
         (drive.is_some() && newest.manifest.drive.as_deref() != drive).then_some(newest)
     }
 
     fn last_number(&self) -> u64 {
-        let unread = self.unread.iter().map(|(number, _)| *number);
-        self.sound.iter().map(|one| one.number).chain(unread).max().unwrap_or_default()
+        let unread = self.unreadable.iter().map(|(number, _)| *number);
+        self.readable.iter().map(|one| one.number).chain(unread).max().unwrap_or_default()
     }
 }
 
@@ -86,7 +85,7 @@ pub struct Generations {
 impl Generations {
     /// Takes the folder for this process alone, made if it is missing.
     pub fn open(dir: &Path, data: &Path) -> Result<Self> {
-        make(dir)?;
+        create_folder(dir)?;
         let dir = of(dir, fs::canonicalize(dir))?;
         if dir.starts_with(data) || data.starts_with(&dir) {
             return Err(BackupFailed::Inside);
@@ -103,38 +102,40 @@ impl Generations {
         Ok(generations)
     }
 
-    /// Where the next is made. What is there already was brought by a run that was broken off.
+    /// Where the next one is made. It may hold what an interrupted run has copied.
     pub fn partial(&self) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
-        make(&partial)?;
+        create_folder(&partial)?;
         Ok(partial)
     }
 
-    pub fn complete(&self) -> Result<Complete> {
+    pub fn complete(&self) -> Result<BackupList> {
         complete(&self.dir)
     }
 
-    /// Gives the one in `partial` its manifest and its place.
+    /// Writes the manifest of the backup in `partial` and renames it to its place.
     pub fn add(&self, manifest: &Manifest) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
         let path = partial.join(MANIFEST);
         let text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
         of(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
-        // IMPORTANT: all of it is durable before it has its name.
-        sync_all(&partial)?;
+        // IMPORTANT: sync before the rename: a folder with a number is complete.
+        sync_file_system(&partial)?;
         let number = self.complete()?.last_number() + 1;
         let time: String = manifest.made.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
         let to = self.dir.join(format!("{number:04}_{time}"));
         of(&to, fs::rename(&partial, &to))?;
-        sync_all(&self.dir)?;
+        sync_file_system(&self.dir)?;
         Ok(to)
     }
 
-    /// Removes what is older than the last so many of this drive, undamaged. Those of other drives stay, and count for
-    /// none; those without an id may be of this one. Those of a damaged one may lack what it had
-    /// lost: they stay, and go, with the ones beside them, and count for none. One whose manifest cannot be read stays.
-    pub fn keep(&self, many: usize, drive: Option<&str>) -> Result<()> {
-        let mut complete = self.complete()?.sound;
+    /// Removes backups older than the last `many` undamaged ones of this drive.
+    ///
+    /// Backups of other drives, and those whose manifest cannot be read, are neither counted nor removed. A backup
+    /// without a drive id counts as one of this drive. A backup of a damaged drive may lack files: it is not counted, and
+    /// removed once it is older than those that are kept.
+    pub fn remove_old(&self, many: usize, drive: Option<&str>) -> Result<()> {
+        let mut complete = self.complete()?.readable;
         complete.retain(|one| one.manifest.drive.is_none() || one.manifest.drive.as_deref() == drive);
         let mut undamaged = complete.iter().rev().filter(|one| !one.manifest.damaged);
         let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
@@ -151,30 +152,30 @@ impl Generations {
     }
 }
 
-fn complete(dir: &Path) -> Result<Complete> {
-    let mut found = Complete { sound: Vec::new(), unread: Vec::new() };
+fn complete(dir: &Path) -> Result<BackupList> {
+    let mut found = BackupList { readable: Vec::new(), unreadable: Vec::new() };
     for entry in of(dir, fs::read_dir(dir))? {
         let entry = of(dir, entry)?;
         let number = entry.file_name().to_str().and_then(|name| name.split_once('_')?.0.parse().ok());
         let Some(number) = number else { continue };
         match read(&entry.path()) {
-            Ok(Some(manifest)) => found.sound.push(Generation { number, path: entry.path(), manifest }),
+            Ok(Some(manifest)) => found.readable.push(Generation { number, path: entry.path(), manifest }),
             Ok(None) => {}
-            Err(error) => found.unread.push((number, error)),
+            Err(error) => found.unreadable.push((number, error)),
         }
     }
-    found.sound.sort_by_key(|generation| generation.number);
-    found.unread.sort_by_key(|(number, _)| *number);
+    found.readable.sort_by_key(|generation| generation.number);
+    found.unreadable.sort_by_key(|(number, _)| *number);
     Ok(found)
 }
 
-/// The backup that stands here, or else the last of those that this folder holds; with why newer ones are passed over.
+/// The backup at this path, or else the newest readable one in this folder; and why newer ones are passed over.
 pub fn find(path: &Path) -> Result<(PathBuf, Manifest, Vec<BackupFailed>)> {
     let path = of(path, fs::canonicalize(path))?;
     if let Some(manifest) = read(&path)? {
         return Ok((path, manifest, Vec::new()));
     }
-    let Complete { mut sound, unread } = complete(&path)?;
+    let BackupList { readable: mut sound, unreadable: unread } = complete(&path)?;
     let Some(last) = sound.pop() else { return Err(BackupFailed::NoBackup(path)) };
     let newer = unread.into_iter().filter(|(number, _)| *number > last.number).map(|(_, error)| error);
     Ok((last.path, last.manifest, newer.collect()))

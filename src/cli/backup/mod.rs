@@ -1,24 +1,26 @@
-//! `rowdrive backup`: a copy of a drive as it is at one instant, made while it is served.
+//! `rowdrive backup`: a copy of a drive at one instant, made while the drive is served or stopped.
 //!
-//! 1. Content files are brought, most of them while nothing else is asked for: they never change.
-//! 2. The [source] makes a copy of its store as of one instant, and keeps every content file from then on.
-//! 3. That copy, then the content files that it names and that are not there yet, are brought; the source is let go.
-//! 4. The whole is checked as any data folder is, gets its manifest, and takes its place among the [generations].
+//! 1. Copy the content files. They never change, so the server need not take part yet.
+//! 2. The [source] makes a checkpoint of its store, of one instant, and from then on removes no content file.
+//! 3. Copy the checkpoint, then the content files that it names and that are still missing. Release the source.
+//! 4. Check the copy as any data folder, write its manifest, and rename it to its place among the [generations].
 //!
-//! What an earlier generation has is linked, not copied. Whoever breaks it off loses nothing: what was brought is found
-//! by the next run.
+//! Files that an earlier backup has are hard links to it. An interrupted run loses nothing: the next one uses what was
+//! copied.
 
-mod alive;
-mod bring;
-mod content;
+mod content_files;
+mod content_path;
+mod copier;
+mod copy_store;
 mod generations;
-mod heal;
 mod progress;
+mod repair_content;
+mod repair_tables;
+mod sample;
 mod server;
 mod source;
-mod store;
-mod tables;
 mod verify;
+mod watchdog;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,26 +28,26 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use rowdrive::check::{CheckError, Kind, Summary};
+use rowdrive::check::{CheckError, CheckSummary, FindingKind};
 use rowdrive::content::ContentError;
 use rowdrive::migrate::{LATEST, MigrateError};
 use rowdrive::schema::{FileId, Timestamp};
 use rowdrive::table::StoreError;
 
-use super::local::{Folder, Part};
-use super::store_id::{self, Apart, Sides};
-use super::{Ended, size};
-use bring::{Bring, Doubt};
-pub use bring::{is_readable, keep_time, make, sync_all};
-use content::Contents;
-use generations::{Complete, Generations};
+use super::{Ended, signals, size_arg};
+use crate::data_folder::part::{self, DrivePart};
+use crate::data_folder::{self, DataFolderError, FolderState};
+use content_files::ContentCopy;
+use copier::{Copier, Suspicion};
+pub use copier::{create_folder, digest, is_readable, keep_time, sync_file_system};
+use generations::{BackupList, Generations};
 pub use generations::{Manifest, find, is_backup};
-use heal::{Heal, Sample, State};
 pub use progress::Progress;
+use repair_content::{ContentRepair, ContentState};
+use repair_tables::CopiedStore;
+use sample::Sample;
 pub use server::{Backups, remove, remove_checkpoints};
 use source::Source;
-pub use store::digest;
-use tables::CopiedStore;
 use verify::inspect;
 pub use verify::{OpenCopy, verify};
 
@@ -73,7 +75,7 @@ pub struct Backup {
     #[arg(long)]
     verify: bool,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse, default_value = "256MiB")]
     memory: u64,
 }
 
@@ -93,7 +95,7 @@ pub enum BackupFailed {
     )]
     Owner(PathBuf, u32),
     #[error("{0} lies in {1}: name a folder outside of it")]
-    Within(PathBuf, Part),
+    Within(PathBuf, DrivePart),
     #[error("the backup cannot be in the data folder, nor the data folder in the backup")]
     Inside,
     #[error("{0}: another backup is running")]
@@ -105,10 +107,10 @@ pub enum BackupFailed {
     OtherDrive(PathBuf, PathBuf),
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
-    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::hint(.1))]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::recovery_hint(.1))]
     Store(PathBuf, StoreError),
     #[error("the data folder {0} cannot be opened: {1}")]
-    Apart(PathBuf, Apart),
+    DataFolder(PathBuf, DataFolderError),
     #[error("the server cannot give a copy of its store: {0}")]
     Refused(String),
     #[error("the server has ended, and with it the copy of its store: run the backup again to go on")]
@@ -117,7 +119,7 @@ pub enum BackupFailed {
     Copy(StoreError),
     #[error("the tables cannot be opened: {0}")]
     Schema(#[from] MigrateError),
-    #[error("the check of the copy broke off: {0}")]
+    #[error("the check of the copy failed: {0}")]
     Check(#[from] CheckError),
     #[error("content cannot be listed: {0}")]
     Content(#[from] ContentError),
@@ -143,22 +145,15 @@ pub enum BackupFailed {
 
 pub type Result<T> = std::result::Result<T, BackupFailed>;
 
-/// Errors: what is made there would lie in a folder of a drive, or in a backup, and would go with it.
-pub fn outside(path: &Path) -> Result<()> {
-    let absolute = of(path, std::path::absolute(path))?;
-    for above in absolute.ancestors() {
-        match Folder::open(above) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => {
-                let part = of(above, opened.and_then(|folder| folder.within_drive()))?;
-                return part.map_or(Ok(()), |part| Err(BackupFailed::Within(path.to_owned(), part)));
-            }
-        }
+/// Errors: the path is inside a part of a drive, or a backup: what is created there would be lost with it.
+pub fn check_outside_drives(path: &Path) -> Result<()> {
+    match of(path, part::enclosing_path(path))? {
+        Some(part) => Err(BackupFailed::Within(path.to_owned(), part)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// Names the file of an error.
+/// Adds the path to an IO error.
 pub fn of<T>(path: &Path, done: io::Result<T>) -> Result<T> {
     done.map_err(|error| BackupFailed::File(path.to_owned(), error))
 }
@@ -169,87 +164,88 @@ impl Backup {
     }
 
     async fn backup(self) -> Result<Ended> {
+        signals::explain_interruption()?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
-        let sides = store_id::compare(&self.data).map_err(|e| BackupFailed::Apart(self.data.clone(), e))?;
-        if sides == Sides::New {
+        let state = data_folder::compare(&self.data).map_err(|e| BackupFailed::DataFolder(self.data.clone(), e))?;
+        if state == FolderState::New {
             return Err(BackupFailed::NoStore(self.data));
         }
         if is_backup(&self.data) {
             return Err(BackupFailed::OfBackup(self.data));
         }
         let data = of(&self.data, std::fs::canonicalize(&self.data))?;
-        outside(&self.to)?;
+        check_outside_drives(&self.to)?;
         let generations = Generations::open(&self.to, &data)?;
         let found = generations.complete()?;
         let mut progress = Progress::new();
-        let drive = of(&data, store_id::drive(&data))?;
-        self.look_at(&found, &data, drive.as_deref(), &progress)?;
-        let Complete { sound: complete, unread: passed_over } = found;
+        let drive = of(&data, data_folder::drive_id(&data))?;
+        self.check_existing(&found, &data, drive.as_deref(), &progress)?;
+        let BackupList { readable: complete, unreadable: passed_over } = found;
         let partial = generations.partial()?;
-        // What may be damaged is not linked.
+        // A damaged backup may hold damaged files: none of it is linked.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
-        let mut bring = Bring::new(&partial);
+        let mut copier = Copier::new(&partial);
         let earlier = last.map(|last| last.path.as_path());
 
         source::idle(&data).await?;
         progress.stage("content files");
-        Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress }.ahead()?;
+        ContentCopy { data: &data, last: earlier, copier: &mut copier, progress: &mut progress }.copy_all()?;
         let source = Source::open(&data, memory).await?;
         progress.stage("the store");
-        let (db, unread) = store::bring(source.store(), (&complete, last), &mut bring, &mut progress)?;
+        let (db, unread) = copy_store::copy(source.store(), (&complete, last), &mut copier, &mut progress)?;
         let mut store = CopiedStore::new(source.store(), &partial, &complete, db);
         let (copy, rotten) = store.open(memory, &mut progress).await?;
         let db = store.entries;
         progress.stage("the last content files");
-        let mut contents = Contents { data: &data, last: earlier, bring: &mut bring, progress: &mut progress };
-        let sample = contents.named(&copy.tables).await?;
-        bring.finish()?;
-        // From here on the drive may be started, and remove what it wants to.
+        let mut contents = ContentCopy { data: &data, last: earlier, copier: &mut copier, progress: &mut progress };
+        let sample = contents.copy_named(&copy.tables).await?;
+        copier.finish()?;
+        // From here on the drive may remove content files again, and a stopped one may be started.
         source.end().await?;
 
-        for path in &bring.differing {
+        for path in &copier.differing {
             progress.print(&format!(
                 "{}, of an earlier backup, differs from what the drive has: it was brought anew",
                 path.display()
             ));
         }
-        let heal = Heal { data: &data, partial: &partial, complete: &complete, tables: &copy.tables };
-        let (summary, damaged) = self.check(&copy, &heal, (&sample, &bring.doubts), &mut progress).await?;
-        for (folder, error) in &bring.unlisted {
+        let repair = ContentRepair { data: &data, partial: &partial, complete: &complete, tables: &copy.tables };
+        let (summary, damaged) = self.check(&copy, &repair, (&sample, &copier.suspicions), &mut progress).await?;
+        for (folder, error) in &copier.unlisted {
             progress.print(&format!("{} cannot be listed on the drive: {error}", folder.display()));
         }
-        if bring.linked {
+        if copier.linked {
             progress.print(&format!(
                 "{} is on the disk of the drive: its files are links, which do not help if the disk breaks",
                 self.to.display()
             ));
         }
-        let damaged = damaged || unread + rotten + bring.unlisted.len() > 0;
+        let damaged = damaged || unread + rotten + copier.unlisted.len() > 0;
         copy.close().await;
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();
-        let Summary { files, bytes, .. } = summary;
+        let CheckSummary { files, bytes, .. } = summary;
         let manifest = Manifest { format: 1, program, schema: LATEST, made, drive, files, damaged, db };
         let path = generations.add(&manifest)?;
         if !damaged {
-            generations.keep(self.keep, manifest.drive.as_deref())?;
+            generations.remove_old(self.keep, manifest.drive.as_deref())?;
         }
         let unread = if self.verify { "" } else { "; content was read in part: --verify reads all of it" };
-        progress.print(&format!("{}: {files} files, {bytes} bytes; {}{unread}", path.display(), bring.in_words()));
-        progress.ended()?;
+        progress.print(&format!("{}: {files} files, {bytes} bytes; {}{unread}", path.display(), copier.in_words()));
+        progress.finish()?;
         Ok(if damaged || !passed_over.is_empty() { Ended::WithFailures } else { Ended::Done })
     }
 
-    /// Tells what is not expected of the folder of backups.
+    /// Prints what is unexpected in the folder of backups.
     ///
     /// Errors: its newest backup is of another drive.
-    fn look_at(&self, found: &Complete, data: &Path, drive: Option<&str>, progress: &Progress) -> Result<()> {
-        for (_, error) in &found.unread {
+    fn check_existing(&self, found: &BackupList, data: &Path, drive: Option<&str>, progress: &Progress) -> Result<()> {
+        for (_, error) in &found.unreadable {
             progress.print(&format!(
                 "{error}: it is passed over, and never removed; remove it by hand once it is not needed"
             ));
         }
-        if found.sound.is_empty() && found.unread.is_empty() {
+        if found.readable.is_empty() && found.unreadable.is_empty() {
             progress.print(&format!("{}: begins a new folder of backups", self.to.display()));
         }
         match found.of_another(drive) {
@@ -260,33 +256,34 @@ impl Backup {
         }
     }
 
-    /// Whether it is damaged, after what can be brought anew was. Some of its content is read in any case.
+    /// Checks the copy, repairs content files that another source has sound, and returns whether damage remains. Reads a
+    /// sample of the content also without `--verify`.
     async fn check(
         &self,
         copy: &OpenCopy,
-        heal: &Heal<'_>,
-        (sample, doubts): (&Sample, &BTreeMap<PathBuf, Doubt>),
+        repair: &ContentRepair<'_>,
+        (sample, suspicions): (&Sample, &BTreeMap<PathBuf, Suspicion>),
         progress: &mut Progress,
-    ) -> Result<(Summary, bool)> {
-        let mut damaged = heal.doubts(doubts, progress).await?;
-        let (mut summary, rotten) = inspect(copy, heal.partial, self.verify, progress).await?;
+    ) -> Result<(CheckSummary, bool)> {
+        let mut damaged = repair.check_suspicions(suspicions, progress).await?;
+        let (mut summary, rotten) = inspect(copy, repair.partial, self.verify, progress).await?;
         for finding in rotten {
-            let missing = finding.kind == Kind::ContentMissing;
+            let missing = finding.kind == FindingKind::ContentMissing;
             let id = uuid::Uuid::parse_str(&finding.row).ok().map(FileId);
             let state = match id {
-                Some(id) if missing => heal.missing(id, finding.path.as_deref(), progress).await?,
-                Some(id) => heal.one(id, progress).await?,
-                None => State::Damaged,
+                Some(id) if missing => repair.restore_missing(id, finding.path.as_deref(), progress).await?,
+                Some(id) => repair.check_file(id, progress).await?,
+                None => ContentState::Damaged,
             };
             damaged += usize::from(state.is_damage());
-            let healed = matches!(state, State::Mended | State::Saved);
+            let healed = matches!(state, ContentState::Repaired | ContentState::Salvaged);
             summary.repaired += u64::from(healed);
             if !healed {
                 progress.print(&finding.to_string());
             }
         }
         if !self.verify {
-            damaged += heal.some(sample, progress).await?;
+            damaged += repair.check_sample(sample, progress).await?;
         }
         let damaged = damaged > 0 || !summary.is_right();
         Ok((summary, damaged))

@@ -1,4 +1,4 @@
-//! How far a backup is: a line that changes on a terminal, a line now and then elsewhere, on the standard error.
+//! The progress of a backup or restore on standard error: a spinner on a terminal, elsewhere a line every 10 seconds.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
-/// How often something is said without a terminal.
+/// Time between two lines, without a terminal.
 const PAUSE: Duration = Duration::from_secs(10);
 
 pub struct Progress {
@@ -32,7 +32,7 @@ impl Progress {
         (self.stage, self.files, self.bytes) = (stage, 0, 0);
     }
 
-    /// A file is done.
+    /// Counts a file that is done.
     pub fn add(&mut self, bytes: u64) {
         self.rows(1);
         self.bytes += bytes;
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// Says something that stays. If that cannot be, the work goes on, and [`ended`](Self::ended) tells.
+    /// Prints a line on standard output. If that fails the work goes on, and [`finish`](Self::finish) returns the error.
     pub fn print(&self, line: &str) {
         let printed = self.bar.suspend(|| writeln!(io::stdout(), "{line}"));
         if let Err(error) = printed {
@@ -59,7 +59,7 @@ impl Progress {
     }
 
     /// Errors: something could not be printed.
-    pub fn ended(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         self.bar.finish_and_clear();
         io::stdout().flush()?;
         self.failed.into_inner().map_or(Ok(()), Err)

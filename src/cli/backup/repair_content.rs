@@ -1,6 +1,7 @@
-//! Content of a backup held to the digests in its rows. What has rotted in an earlier backup was linked into this one:
-//! it is brought anew from the drive, if the drive's own is sound, else from any earlier backup that has a sound one. So
-//! is what is missing.
+//! Compares content files of a backup with the digests in their rows, and replaces damaged and missing ones.
+//!
+//! A file that was damaged in an earlier backup was linked into this one. It is copied again: from the drive if the
+//! drive's own is sound, else from any earlier backup with a sound one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,94 +12,75 @@ use std::path::{Path, PathBuf};
 use rowdrive::content::{Body, Content, ContentError};
 use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, FileId};
-use rowdrive::table::{Ask, StoreError, Tables};
+use rowdrive::table::{RowQuery, StoreError, Tables};
 
-use super::bring::Doubt;
-use super::content::{id as id_of, place};
+use super::content_path::{id_in_name, path_of};
+use super::copier::Suspicion;
 use super::generations::Generation;
-use super::{BackupFailed, Progress, Result, keep_time, make, of};
+use super::sample::Sample;
+use super::{BackupFailed, Progress, Result, create_folder, keep_time, of};
 
-/// Files that a run reads again without being told to, and bytes of them.
-const FILES: usize = 64;
+/// Bytes of a sample that are read.
 const BYTES: u64 = 256 << 20;
 
-/// Some of many, each with the same chance.
-#[derive(Default)]
-pub struct Sample {
-    of: usize,
-    ids: Vec<FileId>,
-}
-
-impl Sample {
-    pub fn add(&mut self, id: FileId) {
-        self.of += 1;
-        if self.ids.len() < FILES {
-            self.ids.push(id);
-        } else if let Some(other) = self.ids.get_mut(random(self.of)) {
-            *other = id;
-        }
-    }
-}
-
-fn random(below: usize) -> usize {
-    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
-    usize::try_from((high ^ low) % (below.max(1) as u64)).unwrap_or_default()
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ContentState {
     Sound,
     /// The drive's own is sound.
-    Mended,
+    Repaired,
     /// Only an earlier backup has a sound one.
-    Saved,
+    Salvaged,
     /// There is no sound one.
     Damaged,
 }
 
-impl State {
+impl ContentState {
     /// Whether something is wrong with the drive.
     pub fn is_damage(self) -> bool {
-        matches!(self, Self::Saved | Self::Damaged)
+        matches!(self, Self::Salvaged | Self::Damaged)
     }
 }
 
-pub struct Heal<'a> {
+pub struct ContentRepair<'a> {
     pub data: &'a Path,
     pub partial: &'a Path,
     pub complete: &'a [Generation],
     pub tables: &'a Tables,
 }
 
-impl Heal<'_> {
-    /// Reads some of the files; tells how many are damaged, on the drive too.
-    pub async fn some(&self, sample: &Sample, progress: &mut Progress) -> Result<usize> {
+impl ContentRepair<'_> {
+    /// Reads a sample of the files; returns how many are damaged on the drive too.
+    pub async fn check_sample(&self, sample: &Sample, progress: &mut Progress) -> Result<usize> {
         progress.stage("a sample of the content files");
         let (mut damaged, mut read) = (0, 0);
-        for id in &sample.ids {
-            let size = fs::metadata(self.partial.join(place(*id))).map_or(0, |found| found.len());
-            // A file that is larger than all that may be read is left to `--verify`.
+        for id in sample.ids() {
+            let size = fs::metadata(self.partial.join(path_of(*id))).map_or(0, |found| found.len());
+            // Larger files are left to `--verify`.
             if read + size > BYTES {
                 continue;
             }
             read += size;
-            damaged += usize::from(self.one(*id, progress).await?.is_damage());
+            damaged += usize::from(self.check_file(*id, progress).await?.is_damage());
             progress.add(size);
         }
         Ok(damaged)
     }
 
-    /// Reads those that the drive has, but not as an earlier backup, or that cannot be read there; tells how many are
-    /// damaged on the drive.
-    pub async fn doubts(&self, doubts: &BTreeMap<PathBuf, Doubt>, progress: &Progress) -> Result<usize> {
+    /// Checks the files that differ between the drive and an earlier backup, or cannot be read on the drive; returns how
+    /// many are damaged on the drive.
+    pub async fn check_suspicions(
+        &self,
+        suspicions: &BTreeMap<PathBuf, Suspicion>,
+        progress: &Progress,
+    ) -> Result<usize> {
         let mut damaged = 0;
-        for (name, doubt) in doubts {
-            let Some(id) = name.file_name().and_then(id_of) else { continue };
-            // Deleted meanwhile, or told by the check.
+        for (name, suspicion) in suspicions {
+            let Some(id) = name.file_name().and_then(id_in_name) else { continue };
+            // Deleted meanwhile, or reported by the check.
             let Some(attributes) = self.attributes(id).await? else { continue };
-            match doubt {
-                Doubt::Differs(earlier) => {
-                    let state = self.one(id, progress).await?;
+            match suspicion {
+                Suspicion::Differs(earlier) => {
+                    let state = self.check_file(id, progress).await?;
                     damaged += usize::from(state.is_damage());
                     if !state.is_damage() {
                         progress.print(&format!(
@@ -107,9 +89,9 @@ impl Heal<'_> {
                         ));
                     }
                 }
-                Doubt::Unreadable(error) => {
+                Suspicion::Unreadable(error) => {
                     progress.print(&format!("{} cannot be read on the drive: {error}", name.display()));
-                    self.renew(id, &attributes, progress).await?;
+                    self.replace(id, &attributes, progress).await?;
                     damaged += 1;
                 }
             }
@@ -117,84 +99,85 @@ impl Heal<'_> {
         Ok(damaged)
     }
 
-    /// None if there is no such row, or it cannot be read.
+    /// The row's attributes; none if there is no such row, or it cannot be read.
     async fn attributes(&self, id: FileId) -> Result<Option<Attributes>> {
-        let row = self.tables.get_many(file::TABLE, &[(id.key(), Ask::families(&[CF]))]).await;
+        let row = self.tables.get_many(file::TABLE, &[(id.key(), RowQuery::families(&[CF]))]).await;
         let row = match row {
             Err(StoreError::Damaged(_)) => return Ok(None),
             row => row.map_err(BackupFailed::Copy)?.into_iter().next(),
         };
-        Ok(row.and_then(|row| Attributes::of(&row).ok().flatten()))
+        Ok(row.and_then(|row| Attributes::from_row(&row).ok().flatten()))
     }
 
-    /// Reads one file of the backup, and brings it anew if it is not as its row says.
-    pub async fn one(&self, id: FileId, progress: &Progress) -> Result<State> {
-        // A row that cannot be read is told by the check.
-        let Some(attributes) = self.attributes(id).await? else { return Ok(State::Sound) };
-        // One that is missing is told by the check.
-        if self.is_sound(self.partial, id, &attributes).await? || !self.partial.join(place(id)).exists() {
-            return Ok(State::Sound);
+    /// Reads one file of the backup, and replaces it if its digest is not that of its row.
+    pub async fn check_file(&self, id: FileId, progress: &Progress) -> Result<ContentState> {
+        // The check reports a row that cannot be read.
+        let Some(attributes) = self.attributes(id).await? else { return Ok(ContentState::Sound) };
+        // The check reports a missing file.
+        if self.is_sound(self.partial, id, &attributes).await? || !self.partial.join(path_of(id)).exists() {
+            return Ok(ContentState::Sound);
         }
-        self.renew(id, &attributes, progress).await
+        self.replace(id, &attributes, progress).await
     }
 
-    /// Brings one that the backup lacks, of the file at `path`. Whoever asks names it if nobody has a sound one.
-    pub async fn missing(&self, id: FileId, path: Option<&str>, progress: &Progress) -> Result<State> {
-        let Some(attributes) = self.attributes(id).await? else { return Ok(State::Damaged) };
-        if let Some(folder) = self.partial.join(place(id)).parent() {
-            make(folder)?;
+    /// Copies a content file that the backup lacks, of the drive's file at `path`. The caller reports it if there is no
+    /// sound one.
+    pub async fn restore_missing(&self, id: FileId, path: Option<&str>, progress: &Progress) -> Result<ContentState> {
+        let Some(attributes) = self.attributes(id).await? else { return Ok(ContentState::Damaged) };
+        if let Some(folder) = self.partial.join(path_of(id)).parent() {
+            create_folder(folder)?;
         }
-        // It may be there, in a folder that cannot be listed.
-        if self.bring(self.data, id, &attributes).await? {
-            return Ok(State::Mended);
+        // It may exist on the drive, in a folder that cannot be listed.
+        if self.copy_from(self.data, id, &attributes).await? {
+            return Ok(ContentState::Repaired);
         }
         for one in self.complete.iter().rev() {
-            if self.bring(&one.path, id, &attributes).await? {
+            if self.copy_from(&one.path, id, &attributes).await? {
                 progress.print(&format!(
                     "{}: its content file, {}, is missing on the drive, or cannot be read there: {} has a sound one, \
                      which was taken",
                     path.unwrap_or_default().escape_debug(),
-                    place(id).display(),
+                    path_of(id).display(),
                     one.path.display()
                 ));
-                return Ok(State::Saved);
+                return Ok(ContentState::Salvaged);
             }
         }
-        Ok(State::Damaged)
+        Ok(ContentState::Damaged)
     }
 
-    /// Brings one anew that is not as its row says.
-    async fn renew(&self, id: FileId, attributes: &Attributes, progress: &Progress) -> Result<State> {
-        let here = self.partial.join(place(id));
+    /// Replaces a file whose digest is not that of its row.
+    async fn replace(&self, id: FileId, attributes: &Attributes, progress: &Progress) -> Result<ContentState> {
+        let here = self.partial.join(path_of(id));
         let earlier = self.sharing(&here);
         let earlier = if earlier.is_empty() { String::new() } else { format!(" (shared with {})", earlier.join(", ")) };
-        let name = place(id);
-        if self.bring(self.data, id, attributes).await? {
+        let name = path_of(id);
+        if self.copy_from(self.data, id, attributes).await? {
             progress.print(&format!(
                 "the earlier backup is damaged: {}{earlier} is not as it was stored; it was brought anew from the drive",
                 name.display()
             ));
-            return Ok(State::Mended);
+            return Ok(ContentState::Repaired);
         }
         for one in self.complete.iter().rev() {
-            if self.bring(&one.path, id, attributes).await? {
+            if self.copy_from(&one.path, id, attributes).await? {
                 progress.print(&format!(
                     "{}{earlier} is damaged, and the drive has no sound one, or it was just deleted: {} has a sound one, \
                      which was taken",
                     name.display(),
                     one.path.display()
                 ));
-                return Ok(State::Saved);
+                return Ok(ContentState::Salvaged);
             }
         }
         progress.print(&format!(
             "{}{earlier} is damaged, and the drive has no sound one: it is damaged there too, or was just deleted",
             name.display()
         ));
-        Ok(State::Damaged)
+        Ok(ContentState::Damaged)
     }
 
-    /// The earlier backups that have the very same file of the disk.
+    /// The earlier backups that share this inode.
     fn sharing(&self, here: &Path) -> Vec<String> {
         let (Some(this), Ok(name)) = (inode(here), here.strip_prefix(self.partial)) else { return Vec::new() };
         let same = self.complete.iter().filter(|one| inode(&one.path.join(name)) == Some(this));
@@ -203,25 +186,25 @@ impl Heal<'_> {
 
     /// `data`: a data folder, or a backup.
     async fn is_sound(&self, data: &Path, id: FileId, of: &Attributes) -> Result<bool> {
-        // For reading: opening it as a server does would sync its folders for every file.
-        let content = Content::as_it_is(&data.join("content"))?;
-        let large = match content.open_large(id, of.size).await {
+        // Opened for reading: as a server opens it, each call would sync its folders.
+        let content = Content::open_read_only(&data.join("content"))?;
+        let large = match content.open_file(id, of.size).await {
             Ok(large) => large,
             Err(ContentError::Gone(_) | ContentError::Damaged { .. } | ContentError::Io(_)) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         match Body::Large(large).verify(id, of.size, &of.digest).await {
             Ok(()) => Ok(true),
-            // A disk that cannot read it any more, too.
+            // An IO error counts as damage: the disk cannot read it any more.
             Err(ContentError::Gone(_) | ContentError::Damaged { .. } | ContentError::Io(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Copies what this folder has over what has rotted; false if it has no sound one.
-    async fn bring(&self, data: &Path, id: FileId, of_row: &Attributes) -> Result<bool> {
-        let (from, here) = (data.join(place(id)), self.partial.join(place(id)));
-        // The very same file of the disk: there is only one.
+    /// Replaces the backup's file by the one of this data folder or backup; false if that is not sound.
+    async fn copy_from(&self, data: &Path, id: FileId, of_row: &Attributes) -> Result<bool> {
+        let (from, here) = (data.join(path_of(id)), self.partial.join(path_of(id)));
+        // The same inode is the same damaged file.
         if inode(&from).is_none() || inode(&from) == inode(&here) || !self.is_sound(data, id, of_row).await? {
             return Ok(false);
         }
@@ -235,7 +218,7 @@ impl Heal<'_> {
         }
         let _ = keep_time(&from, &new);
         of(&new, File::open(&new).and_then(|file| file.sync_all()))?;
-        // A name of its own: the earlier backups keep the file that they have.
+        // Renamed over the old name: earlier backups keep their inode.
         of(&new, fs::rename(&new, &here))?;
         self.is_sound(self.partial, id, of_row).await
     }

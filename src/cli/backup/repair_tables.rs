@@ -1,38 +1,43 @@
-//! Tables of the copied store that have rotted on the drive: what an earlier backup has of the same name takes their
-//! place, if the store can be read with it.
+//! Replaces damaged tables of the copied store by tables of the same name in an earlier backup, if the store can be read
+//! with them.
 //!
-//! RocksDB knows each table by an id that its `MANIFEST` has too: one of another life of the store does not open.
+//! RocksDB's `MANIFEST` has the unique id of each table: it opens no table of the same name from another history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::generations::{Entry, Generation};
+use super::generations::{Generation, ManifestFile};
 use super::{OpenCopy, Progress, Result, digest, of, remove};
 
-/// The store of an unfinished backup, which is read once before it is relied on.
+/// The store of an unfinished backup, which is read once as a whole.
 pub struct CopiedStore<'a> {
-    /// What it was brought from.
+    /// The checkpoint.
     from: &'a Path,
     /// The unfinished backup.
     to: &'a Path,
     complete: &'a [Generation],
-    pub entries: BTreeMap<String, Entry>,
-    /// Of each table that is damaged, those of earlier backups that were not tried yet.
-    others: BTreeMap<String, Vec<(PathBuf, Entry)>>,
-    /// Those that were taken from an earlier backup, and what the drive's own is.
-    taken: BTreeMap<String, (PathBuf, Entry)>,
+    pub entries: BTreeMap<String, ManifestFile>,
+    /// For each damaged table, those of earlier backups that were not tried yet.
+    others: BTreeMap<String, Vec<(PathBuf, ManifestFile)>>,
+    /// For each replaced table, the path of its replacement, and the drive's own entry.
+    taken: BTreeMap<String, (PathBuf, ManifestFile)>,
 }
 
 impl<'a> CopiedStore<'a> {
-    pub fn new(from: &'a Path, to: &'a Path, complete: &'a [Generation], entries: BTreeMap<String, Entry>) -> Self {
+    pub fn new(
+        from: &'a Path,
+        to: &'a Path,
+        complete: &'a [Generation],
+        entries: BTreeMap<String, ManifestFile>,
+    ) -> Self {
         Self { from, to, complete, entries, others: BTreeMap::new(), taken: BTreeMap::new() }
     }
 
-    /// Opens it, and reads all of its tables. Names what is damaged on the drive, and tells how much that is.
+    /// Opens the store and reads all of its tables. Prints what is damaged on the drive, and returns how much.
     ///
-    /// Errors: it cannot be opened, whatever earlier backups have.
+    /// Errors: it cannot be opened, with no table of an earlier backup either.
     pub async fn open(&mut self, memory: usize, progress: &mut Progress) -> Result<(OpenCopy, usize)> {
         progress.stage("the tables");
         loop {
@@ -47,21 +52,21 @@ impl<'a> CopiedStore<'a> {
                 Err(_) if changed => {}
                 opened => {
                     let copy = opened?;
-                    self.tell(&damage, progress);
+                    self.report(&damage, progress);
                     return Ok((copy, self.taken.len() + damage.len()));
                 }
             }
         }
     }
 
-    /// The tables that are named in what could not be read.
+    /// The tables whose names are in these error messages.
     fn named(&self, damage: &[String]) -> Vec<String> {
         let is_named = |name: &str| name.ends_with(".sst") && damage.iter().any(|text| text.contains(name));
         self.entries.keys().filter(|name| is_named(name)).cloned().collect()
     }
 
-    /// Puts the next ones in the place of those that are damaged, or at last the drive's own. False if nothing is left
-    /// to be tried.
+    /// Replaces each damaged table by the next candidate, or, after the last, by the drive's own again. False if no
+    /// candidate is left.
     fn take_others(&mut self, damage: &[String]) -> Result<bool> {
         let mut changed = false;
         for name in self.named(damage) {
@@ -83,7 +88,7 @@ impl<'a> CopiedStore<'a> {
         Ok(changed)
     }
 
-    /// Takes all of the drive's own again, since it is not known which of the others does not belong there.
+    /// Puts all of the drive's own tables back, since it is unknown which of the others does not belong.
     fn put_back(&mut self) -> Result<bool> {
         let taken = std::mem::take(&mut self.taken);
         let changed = !taken.is_empty();
@@ -100,8 +105,8 @@ impl<'a> CopiedStore<'a> {
         link_or_copy(from, &to)
     }
 
-    /// Of other bytes than the drive's own, the newest last.
-    fn sound_others(&self, name: &str) -> Vec<(PathBuf, Entry)> {
+    /// Sound tables of earlier backups that differ from the drive's own, the newest last.
+    fn sound_others(&self, name: &str) -> Vec<(PathBuf, ManifestFile)> {
         let mut known: BTreeSet<_> = self.entries.get(name).map(|entry| entry.sha256.clone()).into_iter().collect();
         let mut found: Vec<_> =
             sound_ones(self.complete, name).filter(|(_, entry)| known.insert(entry.sha256.clone())).collect();
@@ -109,8 +114,8 @@ impl<'a> CopiedStore<'a> {
         found
     }
 
-    /// What stays as it is gets its digest anew: the file may be the very same as the one of an earlier backup.
-    fn tell(&mut self, damage: &[String], progress: &Progress) {
+    /// Prints what is damaged. A damaged table that stays gets the digest of its present bytes, for the manifest.
+    fn report(&mut self, damage: &[String], progress: &Progress) {
         for (name, (path, _)) in &self.taken {
             progress.print(&format!("db/{name} is damaged on the drive: {} is sound and was taken", path.display()));
         }
@@ -125,15 +130,15 @@ impl<'a> CopiedStore<'a> {
     }
 }
 
-/// The files of `db` that earlier backups have under this name, each as it was written; the newest first.
-pub fn sound_ones(complete: &[Generation], name: &str) -> impl Iterator<Item = (PathBuf, Entry)> {
+/// The undamaged files of this name in `db` of earlier backups, the newest first.
+pub fn sound_ones(complete: &[Generation], name: &str) -> impl Iterator<Item = (PathBuf, ManifestFile)> {
     complete.iter().rev().filter_map(move |one| {
         let (path, entry) = (one.path.join("db").join(name), one.manifest.db.get(name)?);
         digest(&path).is_ok_and(|found| found == entry.sha256).then(|| (path, entry.clone()))
     })
 }
 
-/// Brings a file to a name that is free.
+/// Links or copies a file to a path that does not exist.
 pub fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     match fs::hard_link(from, to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => of(from, fs::copy(from, to).map(drop)),

@@ -1,9 +1,13 @@
-//! The server's part in a backup, on a socket in the data folder: who may open that folder may ask for a backup.
+//! The server's part in a backup, on a Unix socket in the data folder: a user who can open that folder can make a backup.
 //!
-//! On `checkpoint` it keeps every content file from then on, makes a copy of the store as of one instant in the data
-//! folder, and says when it is there. On `end` it says that it still keeps them, and lets go. A connection that ends
-//! lets go too, and so does one that says nothing: nothing outlives a backup that is killed, stopped or hung. `alive`
-//! shows life. One backup at a time; `idle` asks whether there is none.
+//! The protocol is lines of text; each answer is a line of JSON.
+//!
+//! - `checkpoint`: from now on the server removes no content file. It makes a checkpoint of the store, then answers.
+//! - `alive`: renews the lease. Without it for a minute, the server removes content files again.
+//! - `end`: the server confirms that the lease held until now, and ends it.
+//! - `idle`: asks whether no other backup is running.
+//!
+//! The lease ends with its connection: nothing outlives a backup that is killed, stopped or hung.
 
 use std::fs;
 use std::io;
@@ -32,10 +36,10 @@ pub const SOCKET: &str = "backup.sock";
 pub const CHECKPOINT: &str = "db/checkpoint";
 /// Where servers of an earlier version have it.
 pub const OLD_CHECKPOINT: &str = "checkpoint";
-/// Added by RocksDB until it is whole.
+/// RocksDB's suffix of a checkpoint that is not complete.
 const UNFINISHED: &str = ".tmp";
 
-/// After a backup that broke off.
+/// Pause after an error of `accept`.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub const ASK: &str = "checkpoint";
@@ -43,12 +47,12 @@ pub const END: &str = "end";
 pub const ALIVE: &str = "alive";
 pub const IDLE: &str = "idle";
 
-/// How often a backup shows life, and how long it may show none.
+/// How often a backup renews its lease, and how long the lease lasts without that.
 pub const BEAT: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(60);
-/// For the first line.
+/// For the first line, and for writing an answer.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often the log tells that content is kept.
+/// How often the log says that content files are kept.
 const TELL: Duration = Duration::from_mins(10);
 /// Bytes of a line.
 const LINE: u64 = 64;
@@ -69,17 +73,17 @@ pub struct Backups {
     running: Gauge,
 }
 
-/// The socket's name, which goes when nobody listens any more.
+/// The socket file; removed on drop.
 struct Listening(PathBuf);
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // What is left is removed by the next start.
+        // If this fails, the next start removes it.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// What each connection is served with.
+/// What each connection needs.
 #[derive(Clone)]
 struct Server {
     data: Arc<Path>,
@@ -91,7 +95,7 @@ struct Server {
 }
 
 impl Backups {
-    /// Takes the place of what an earlier process has left.
+    /// Binds the socket, after removing what an earlier process has left.
     pub fn listen(data: &Path, running: Gauge) -> Result<Self> {
         let path = data.join(SOCKET);
         remove_checkpoints(data)?;
@@ -106,7 +110,7 @@ impl Backups {
         let Self { data, listener, running } = self;
         let _listening = Listening(data.join(SOCKET));
         let server = Server { data: data.into(), drive, rocks, running, turn: Arc::default() };
-        // Dropped with this, and all connections with it.
+        // Dropping the set ends all connections.
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
@@ -122,7 +126,7 @@ impl Backups {
                 Ok(_) => tracing::warn!("too many connections for backups: one was closed"),
                 Err(error) => {
                     tracing::warn!(%error, "no connection for a backup could be taken");
-                    // Should none be taken at all, that is not said all the time.
+                    // Limits the log lines if every call fails.
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -137,7 +141,7 @@ impl Server {
         if asked != ASK && asked != IDLE {
             return answer(&mut stream, Some("it was not asked for a checkpoint".to_owned())).await;
         }
-        // One that was just killed may have it for a moment.
+        // A backup that was just killed may hold the turn for a moment.
         let Ok(_turn) = timeout(HANDSHAKE, self.turn.lock()).await else {
             return answer(&mut stream, Some("another backup of this drive is running".to_owned())).await;
         };
@@ -153,7 +157,8 @@ impl Server {
     }
 
     async fn backup(&self, stream: &mut BufReader<UnixStream>) -> io::Result<()> {
-        // IMPORTANT: first this, then the copy: whatever its rows name is there until the backup has it.
+        // IMPORTANT: keep content first, then make the checkpoint: so each file that its rows name stays until the backup
+        // has copied it.
         let kept = self.drive.keep_content().await;
         tracing::info!("a backup begins: content files are kept meanwhile");
         let made = self.rocks.checkpoint(&self.data.join(CHECKPOINT)).await;
@@ -165,7 +170,7 @@ impl Server {
         Ok(())
     }
 
-    /// A store whose writes have ended cannot write what is in memory to tables either.
+    /// A checkpoint flushes memory to tables, which a store that refuses writes cannot do either.
     fn refused(&self, error: &StoreError) -> String {
         match self.rocks.writable() {
             Ok(()) => error.to_string(),
@@ -174,7 +179,7 @@ impl Server {
     }
 }
 
-/// Counts a backup as long as it is there.
+/// Counts a running backup in the metrics.
 struct Running(Gauge);
 
 impl Running {
@@ -190,7 +195,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns once the backup has what it needs. Errors: it is gone, or has shown no life for so long.
+/// Returns once the backup has what it needs. Errors: its connection ended, or it did not renew the lease in time.
 async fn lease(stream: &mut BufReader<UnixStream>, silence: Duration) -> io::Result<()> {
     let (began, mut told) = (Instant::now(), Instant::now());
     loop {
@@ -206,7 +211,7 @@ async fn lease(stream: &mut BufReader<UnixStream>, silence: Duration) -> io::Res
     }
 }
 
-/// A line without its end; what is longer than any is cut, and is none that is known.
+/// Reads a line. One that is too long is cut, and then matches no command.
 async fn line(stream: &mut BufReader<UnixStream>, patience: Duration) -> io::Result<String> {
     let mut line = String::new();
     let silent = || io::Error::new(io::ErrorKind::TimedOut, format!("nothing was heard of it for {patience:?}"));
@@ -226,14 +231,14 @@ pub fn socket(data: &Path) -> Result<PathBuf> {
     if cfg!(target_os = "linux") && path.as_os_str().len() > 100 {
         let folder = of(data, fs::File::open(data))?;
         let short = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()));
-        // The number has to stay open: a few of them are little beside a backup.
+        // The descriptor must stay open as long as the path is used; a process opens few of them.
         std::mem::forget(folder);
         return Ok(short);
     }
     Ok(path)
 }
 
-/// Removes the copies of the store that backups have left, and frees the room of the tables that only they hold.
+/// Removes checkpoints that backups have left, which frees the tables that only they hold.
 pub fn remove_checkpoints(data: &Path) -> Result<()> {
     for name in [CHECKPOINT, OLD_CHECKPOINT] {
         remove(&data.join(name))?;
@@ -242,7 +247,7 @@ pub fn remove_checkpoints(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file or folder of an earlier backup, if it is there.
+/// Removes a file or folder, if it exists.
 pub fn remove(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),

@@ -1,4 +1,4 @@
-//! The drive that is backed up: one that is served, or one that is stopped and opened here.
+//! The drive that is backed up: served by another process, or stopped and opened by this one.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,39 +13,39 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinHandle;
 
-use super::alive::Work;
 use super::server::{ALIVE, ASK, Answer, BEAT, CHECKPOINT, END, IDLE, OLD_CHECKPOINT, socket};
+use super::watchdog::Watchdog;
 use super::{BackupFailed, Result, of};
-use crate::cli::store_id::{self, Sides};
+use crate::data_folder::{self, FolderState};
 
-/// Has made a copy of its store, and keeps every content file until it is let go.
+/// A drive that has made a checkpoint, and removes no content file until [`end`](Source::end).
 pub struct Source {
     store: PathBuf,
-    how: How,
+    kind: SourceKind,
 }
 
-enum How {
-    /// The connection is the lease: the server keeps content as long as it lasts and shows life.
+enum SourceKind {
+    /// The connection is the lease on the content files.
     Served(Served),
-    /// Nobody else can open the store.
+    /// This process has the store's lock.
     Stopped(Arc<Rocks>),
 }
 
 struct Served {
     from: BufReader<OwnedReadHalf>,
-    /// Shows life until it is told to end; gives the half that it writes to.
+    /// Renews the lease until `stop` is dropped; returns the half that it writes to.
     beating: JoinHandle<OwnedWriteHalf>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
-/// Errors if another backup of this drive runs: told before anything is copied.
+/// Errors: another backup of this drive is running. Called before anything is copied.
 pub async fn idle(data: &Path) -> Result<()> {
     match UnixStream::connect(socket(data)?).await {
         Ok(stream) => {
             let (from, mut to) = stream.into_split();
             ask(&mut BufReader::new(from), &mut to, IDLE).await
         }
-        // Asked again, and told, once it is needed.
+        // `Source::open` connects again and reports the error.
         Err(_) => Ok(()),
     }
 }
@@ -53,7 +53,7 @@ pub async fn idle(data: &Path) -> Result<()> {
 impl Source {
     pub async fn open(data: &Path, memory: usize) -> Result<Self> {
         let store = data.join(CHECKPOINT);
-        // Only a server of an earlier version has one there while it runs.
+        // Only servers of an earlier version put the checkpoint there.
         let old = data.join(OLD_CHECKPOINT);
         match UnixStream::connect(socket(data)?).await {
             Ok(stream) => {
@@ -61,17 +61,17 @@ impl Source {
                 let mut from = BufReader::new(from);
                 ask(&mut from, &mut to, ASK).await?;
                 let (stop, stopped) = tokio::sync::oneshot::channel();
-                // On a thread of its own accord: the backup itself waits for the disk.
-                let beating = tokio::spawn(beat(to, stopped, Work::new()));
+                // A task of its own: the backup itself blocks its thread while it waits for the disk.
+                let beating = tokio::spawn(beat(to, stopped, Watchdog::new()));
                 let store = if old.exists() { old } else { store };
-                Ok(Self { store, how: How::Served(Served { from, beating, stop: Some(stop) }) })
+                Ok(Self { store, kind: SourceKind::Served(Served { from, beating, stop: Some(stop) }) })
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 let rocks = stopped(data, memory).await?;
                 super::server::remove_checkpoints(data)?;
                 let failed = |error| BackupFailed::Store(data.to_owned(), error);
                 rocks.checkpoint(&store).await.map_err(failed)?;
-                Ok(Self { store, how: How::Stopped(rocks) })
+                Ok(Self { store, kind: SourceKind::Stopped(rocks) })
             }
             Err(error) => of(&data.join(super::server::SOCKET), Err(error)),
         }
@@ -82,17 +82,17 @@ impl Source {
         &self.store
     }
 
-    /// Lets go of the drive.
+    /// Releases the drive.
     ///
     /// Errors: [`Gone`](BackupFailed::Gone) if content may have been removed before this.
     pub async fn end(self) -> Result<()> {
-        match self.how {
-            How::Served(mut served) => {
+        match self.kind {
+            SourceKind::Served(mut served) => {
                 drop(served.stop.take());
                 let mut to = served.beating.await.map_err(|_| BackupFailed::Gone)?;
                 ask(&mut served.from, &mut to, END).await
             }
-            How::Stopped(rocks) => {
+            SourceKind::Stopped(rocks) => {
                 super::server::remove(&self.store)?;
                 rocks.close().await;
                 Ok(())
@@ -103,32 +103,32 @@ impl Source {
 
 /// The store of a drive that is not served.
 async fn stopped(data: &Path, memory: usize) -> Result<Arc<Rocks>> {
-    let apart = |error| BackupFailed::Apart(data.to_owned(), error);
+    let folder_error = |error| BackupFailed::DataFolder(data.to_owned(), error);
     let owner = of(data, std::fs::metadata(data.join("db")))?.uid();
     if rustix::process::geteuid().as_raw() != owner {
         return Err(BackupFailed::Owner(data.to_owned(), owner));
     }
-    // Again: what is not mounted any more would be made anew.
-    let sides = store_id::compare(data).map_err(apart)?;
+    // Compare again: opening creates what is missing, also in place of a part that was unmounted since.
+    let state = data_folder::compare(data).map_err(folder_error)?;
     let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
     let rocks = Arc::new(rocks.map_err(|error| BackupFailed::Store(data.to_owned(), error))?);
-    if sides == Sides::Unmarked {
+    if state == FolderState::Unmarked {
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await?;
-        store_id::belong_together(data, &tables).await.map_err(apart)?;
+        data_folder::check_content(data, &tables).await.map_err(folder_error)?;
     }
     Ok(rocks)
 }
 
-/// Shows life as long as there is some: on a disk that hangs the work stands still, and this task does not.
+/// Renews the lease while the backup makes progress: on a disk that hangs, this task still runs.
 async fn beat(
     mut to: OwnedWriteHalf,
     mut stopped: tokio::sync::oneshot::Receiver<()>,
-    mut work: Work,
+    mut watchdog: Watchdog,
 ) -> OwnedWriteHalf {
     while tokio::time::timeout(BEAT, &mut stopped).await.is_err() {
-        // A server that is gone is met at the end.
-        if work.goes_on() && to.write_all(format!("{ALIVE}\n").as_bytes()).await.is_err() {
+        // `Source::end` reports a server that is gone.
+        if watchdog.is_progressing() && to.write_all(format!("{ALIVE}\n").as_bytes()).await.is_err() {
             break;
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rowdrive::check::{Finding, Kind, Options, Summary, Told, check};
+use rowdrive::check::{CheckEvent, CheckSummary, Finding, FindingKind, Options, check};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
@@ -27,7 +27,7 @@ impl OpenCopy {
 
     /// What cannot be read of its tables, each of which is read once.
     pub async fn damage(&self) -> Result<Vec<String>> {
-        self.rocks.read_all().await.map_err(BackupFailed::Copy)
+        self.rocks.scrub().await.map_err(BackupFailed::Copy)
     }
 
     pub async fn close(self) {
@@ -36,7 +36,7 @@ impl OpenCopy {
 }
 
 /// Names what is wrong, and counts all. `content`: every byte of every file too.
-pub async fn verify(copy: &OpenCopy, data: &Path, content: bool, progress: &mut Progress) -> Result<Summary> {
+pub async fn verify(copy: &OpenCopy, data: &Path, content: bool, progress: &mut Progress) -> Result<CheckSummary> {
     let (summary, rotten) = inspect(copy, data, content, progress).await?;
     for finding in rotten {
         progress.print(&finding.to_string());
@@ -50,18 +50,19 @@ pub async fn inspect(
     data: &Path,
     content: bool,
     progress: &mut Progress,
-) -> Result<(Summary, Vec<Finding>)> {
+) -> Result<(CheckSummary, Vec<Finding>)> {
     let mut rotten = Vec::new();
     let options = Options { content, repair: false };
-    let mut tell = |told: Told<'_>| match told {
-        Told::Stage(stage) => progress.stage(stage),
-        Told::Rows(rows) => progress.rows(rows as u64),
-        Told::Finding(finding)
-            if matches!(finding.kind, Kind::ContentDamaged | Kind::ContentMissing) && finding.table == "content" =>
+    let mut tell = |told: CheckEvent<'_>| match told {
+        CheckEvent::Stage(stage) => progress.stage(stage),
+        CheckEvent::Rows(rows) => progress.rows(rows as u64),
+        CheckEvent::Finding(finding)
+            if matches!(finding.kind, FindingKind::ContentDamaged | FindingKind::ContentMissing)
+                && finding.table == "content" =>
         {
             rotten.push(finding.clone());
         }
-        Told::Finding(finding) => progress.print(&finding.to_string()),
+        CheckEvent::Finding(finding) => progress.print(&finding.to_string()),
     };
     let summary = check(&copy.tables, data, &options, &mut tell).await?;
     Ok((summary, rotten))

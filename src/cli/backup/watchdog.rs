@@ -1,21 +1,21 @@
-//! Whether the work of a backup goes on, or hangs on a disk that does not answer.
+//! Whether a backup still makes progress, or hangs on a disk that does not answer.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Work that goes on takes as much of the processor at least, in as long a time: a slow disk gives more to do.
-const LITTLE: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_mins(30);
+/// A backup that makes progress uses this much processor time within `TIMEOUT`, also on a slow disk.
+const LEAST_USED: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_mins(30);
 
-/// The work of this process, by the time that it has had of the processor.
-pub struct Work {
+/// Measures the progress of this process by the processor time that it has used.
+pub struct Watchdog {
     used: fn() -> Duration,
     last: (Instant, Duration),
 }
 
-impl Work {
+impl Watchdog {
     pub fn new() -> Self {
         Self::measured(processor_time)
     }
@@ -24,13 +24,13 @@ impl Work {
         Self { used, last: (Instant::now(), used()) }
     }
 
-    /// False once it has stood still for too long.
-    pub fn goes_on(&mut self) -> bool {
+    /// False once there was no progress for too long.
+    pub fn is_progressing(&mut self) -> bool {
         let used = (self.used)();
-        if used.saturating_sub(self.last.1) >= LITTLE {
+        if used.saturating_sub(self.last.1) >= LEAST_USED {
             self.last = (Instant::now(), used);
         }
-        self.last.0.elapsed() < PATIENCE
+        self.last.0.elapsed() < TIMEOUT
     }
 }
 
@@ -50,9 +50,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_that_stands_still_for_half_an_hour_hangs() {
-        let mut work = Work::measured(|| Duration::from_millis(USED.load(Ordering::Relaxed)));
+        let mut watchdog = Watchdog::measured(|| Duration::from_millis(USED.load(Ordering::Relaxed)));
         for minute in 0..120 {
-            assert!(work.goes_on(), "minute {minute}");
+            assert!(watchdog.is_progressing(), "minute {minute}");
             // Of two hours, a little in each half hour.
             if minute % 20 == 0 {
                 USED.fetch_add(60, Ordering::Relaxed);
@@ -60,7 +60,7 @@ mod tests {
             tokio::time::advance(Duration::from_mins(1)).await;
         }
         tokio::time::advance(Duration::from_mins(30)).await;
-        assert!(!work.goes_on());
+        assert!(!watchdog.is_progressing());
     }
 
     #[test]

@@ -10,16 +10,16 @@ use toml::{Spanned, Value};
 
 use super::{ConfigError, is_list, name};
 
-/// What a file says, each value as a flag would say it.
-pub struct File {
+/// The values in a configuration file, each as the text that its flag takes.
+pub struct ConfigFile {
     pub path: PathBuf,
     /// By the names of the flags.
     values: BTreeMap<String, Vec<String>>,
 }
 
-impl File {
-    /// Reads a file in which these options may stand, and holds every value to what its option takes, also one that a
-    /// flag wins over: a file is right or wrong whoever reads it.
+impl ConfigFile {
+    /// Reads a file that can hold these options. Checks every value, also one that a flag overrides: whether a file is
+    /// valid does not depend on the command line.
     pub fn read(path: PathBuf, options: &[Arg]) -> Result<Self, ConfigError> {
         let bytes = fs::read(&path).map_err(|error| ConfigError::Unreadable(path.clone(), error))?;
         let wrong = |at: Option<usize>, cause: String| {
@@ -34,13 +34,14 @@ impl File {
         })?;
         let mut values = BTreeMap::new();
         for (key, value) in table {
-            let said = said(key.get_ref(), &value, options).map_err(|cause| wrong(Some(key.span().start), cause))?;
-            values.insert(key.into_inner(), said);
+            let parsed =
+                parse_values(key.get_ref(), &value, options).map_err(|cause| wrong(Some(key.span().start), cause))?;
+            values.insert(key.into_inner(), parsed);
         }
         Ok(Self { path, values })
     }
 
-    /// The option, with what the file says of it as its default.
+    /// The option, with the value in the file as its default.
     pub fn as_default(&self, arg: Arg) -> Arg {
         match self.values.get(name(&arg)) {
             Some(values) => with_default(arg, values),
@@ -61,8 +62,8 @@ fn with_default(arg: Arg, values: &[String]) -> Arg {
     arg.required(false).default_values(values.to_vec())
 }
 
-/// The values of an option, as a flag would say them; or what is wrong with them.
-fn said(key: &str, value: &Value, options: &[Arg]) -> Result<Vec<String>, String> {
+/// The values of an option, as the texts that its flag takes; or what is wrong with them.
+fn parse_values(key: &str, value: &Value, options: &[Arg]) -> Result<Vec<String>, String> {
     let Some(option) = options.iter().find(|option| name(option) == key) else {
         let known: Vec<_> = options.iter().map(name).collect();
         return Err(format!("there is no option {key:?} that may stand in a file; there are {}", known.join(", ")));
@@ -79,7 +80,7 @@ fn said(key: &str, value: &Value, options: &[Arg]) -> Result<Vec<String>, String
     Ok(words)
 }
 
-/// The value as a flag would say it; or the one that has no such form.
+/// The value as text; or, as an error, a value that no flag takes.
 fn word(value: &Value) -> Result<String, &Value> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -89,7 +90,7 @@ fn word(value: &Value) -> Result<String, &Value> {
     }
 }
 
-/// Has clap parse the values of this option alone: what it says of a command line would not tell of the file.
+/// Has clap parse the values of this option alone, so that its message is about the value and not a command line.
 fn check(option: &Arg, words: &[String]) -> Result<(), String> {
     let alone = with_default(option.clone().env(None::<&'static str>), words);
     let parsed = Command::new("file").no_binary_name(true).arg(alone).try_get_matches_from([""; 0]);

@@ -1,8 +1,8 @@
-//! What `serve` is told, by flags, else by the environment, else by a file, else by nobody.
+//! The options of `serve`: from flags, else the environment, else a configuration file, else their defaults.
 //!
-//! The options are defined once, for clap: what a [file] says becomes their default values, so that clap itself
-//! decides what wins and what a value may be. An option that has an environment variable may stand in the file, under
-//! the name of its flag. [settings] are what came of it.
+//! The options are defined once, for clap. The values of a [file] become their default values, so that clap itself applies
+//! precedence and checks values. An option that has an environment variable can be in the file, under the name of its
+//! flag. [settings] are the effective values and where each comes from.
 
 mod file;
 mod settings;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use file::File;
+use file::ConfigFile;
 pub use settings::Settings;
 
 /// The subcommand that is configured.
 const SERVE: &str = "serve";
 
-/// The option that says where the others may stand; so it cannot stand there.
+/// The option that names the file; so it cannot be in the file.
 const CONFIG: &str = "config";
 
 // How the other options are given. No doc comment: clap would take it for what the subcommand is about.
@@ -32,7 +32,7 @@ pub struct Configuration {
     print_config: bool,
 }
 
-/// Why it is not clear what to do.
+/// What is wrong with the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("the configuration file {0} cannot be read: {1}")]
@@ -41,26 +41,27 @@ pub enum ConfigError {
     Wrong { path: PathBuf, line: Option<usize>, cause: String },
 }
 
-/// What there is to do.
-pub enum Told {
+/// What the command line asks for.
+pub enum Invocation {
     Run(ArgMatches, Settings),
     Print(Settings),
 }
 
-/// Reads the command line and all that it leads to. Ends the process where clap does: on a wrong option, and for help.
-pub fn read(command: Command) -> Result<Told, ConfigError> {
-    // What is required may stand in the file, which is not known yet.
+/// Reads the command line, the environment and the configuration file. Ends the process where clap does: for a wrong
+/// option, and for help.
+pub fn read(command: Command) -> Result<Invocation, ConfigError> {
+    // Required options may be in the file, which is not known yet.
     let lenient = command.clone().mut_subcommand(SERVE, |serve| serve.mut_args(|arg| arg.required(false)));
     let first = lenient.clone().try_get_matches();
     let Some(serve) = first.as_ref().ok().and_then(|matches| matches.subcommand_matches(SERVE)) else {
-        return Ok(Told::Run(command.get_matches(), Settings::default()));
+        return Ok(Invocation::Run(command.get_matches(), Settings::default()));
     };
     let Configuration { config, print_config } =
         Configuration::from_arg_matches(serve).unwrap_or_else(|error| error.exit());
-    // To see what is missing, too, one asks for it to be printed.
+    // A configuration with missing options can be printed too.
     let mut command = if print_config { lenient } else { command };
     let options: Vec<Arg> = command.find_subcommand(SERVE).into_iter().flat_map(options).cloned().collect();
-    let file = config.map(|path| File::read(path, &options)).transpose()?;
+    let file = config.map(|path| ConfigFile::read(path, &options)).transpose()?;
     if let Some(file) = &file {
         command = command.mut_subcommand(SERVE, |serve| serve.mut_args(|arg| file.as_default(arg)));
     }
@@ -69,10 +70,10 @@ pub fn read(command: Command) -> Result<Told, ConfigError> {
         Some(serve) => Settings::new(&options, serve, file.as_ref()),
         None => Settings::default(),
     };
-    Ok(if print_config { Told::Print(settings) } else { Told::Run(matches, settings) })
+    Ok(if print_config { Invocation::Print(settings) } else { Invocation::Run(matches, settings) })
 }
 
-/// The options of a subcommand that may stand in a file, in the order of its help.
+/// The options of a subcommand that can be in a file, in the order of its help.
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| arg.get_env().is_some() && arg.get_id() != CONFIG)
 }
@@ -82,7 +83,7 @@ fn name(arg: &Arg) -> &str {
     arg.get_long().unwrap_or_default()
 }
 
-/// Whether it may be given several times.
+/// Whether the option can be given several times.
 fn is_list(arg: &Arg) -> bool {
     matches!(arg.get_action(), clap::ArgAction::Append)
 }

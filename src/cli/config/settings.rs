@@ -1,4 +1,4 @@
-//! The values that are in force, and where each comes from.
+//! The effective values, and where each comes from.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Display, Formatter};
@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 use toml::Value;
 
-use super::file::File;
+use super::file::ConfigFile;
 use super::{is_list, name};
 
 #[derive(Default)]
@@ -15,14 +15,14 @@ pub struct Settings(Vec<Setting>);
 
 struct Setting {
     name: String,
-    /// Without the full stop.
+    /// Without a full stop at its end.
     help: String,
-    /// What stands for a value in the help.
-    sort: String,
+    /// The placeholder of a value in the help, as `DIR`.
+    placeholder: String,
     list: bool,
     values: Vec<OsString>,
     source: Source,
-    /// What it would be if nobody said anything.
+    /// The value if no source gives one.
     default: Vec<OsString>,
 }
 
@@ -42,17 +42,17 @@ pub struct NotText {
 }
 
 impl Settings {
-    /// `options` as they are defined, `matches` as they were given, with the defaults of `file`.
-    pub fn new(options: &[Arg], matches: &ArgMatches, file: Option<&File>) -> Self {
+    /// From the `options` as defined, and the `matches` that clap has made with the values of `file` as defaults.
+    pub fn new(options: &[Arg], matches: &ArgMatches, file: Option<&ConfigFile>) -> Self {
         Self(options.iter().map(|option| Setting::new(option, matches, file)).collect())
     }
 
-    /// A file that says the same.
+    /// A configuration file with these values.
     pub fn file(&self) -> Result<String, NotText> {
         let mut text = HEAD.to_owned();
         for setting in &self.0 {
             text.push('\n');
-            text.push_str(&setting.stands()?);
+            text.push_str(&setting.to_toml()?);
         }
         Ok(text)
     }
@@ -64,7 +64,7 @@ const HEAD: &str = "\
 ";
 
 impl Setting {
-    fn new(option: &Arg, matches: &ArgMatches, file: Option<&File>) -> Self {
+    fn new(option: &Arg, matches: &ArgMatches, file: Option<&ConfigFile>) -> Self {
         let name = name(option).to_owned();
         let id = option.get_id().as_str();
         let source = match (matches.value_source(id), file) {
@@ -77,7 +77,7 @@ impl Setting {
         };
         Self {
             help: option.get_help().map(ToString::to_string).unwrap_or_default(),
-            sort: option.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default(),
+            placeholder: option.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default(),
             list: is_list(option),
             values: matches.get_raw(id).into_iter().flatten().map(OsStr::to_owned).collect(),
             default: option.get_default_values().iter().map(|value| value.as_os_str().to_owned()).collect(),
@@ -86,14 +86,14 @@ impl Setting {
         }
     }
 
-    /// Its lines in a file.
-    fn stands(&self) -> Result<String, NotText> {
-        let Self { name, help, sort, .. } = self;
+    /// Its lines in a configuration file.
+    fn to_toml(&self) -> Result<String, NotText> {
+        let Self { name, help, placeholder, .. } = self;
         let not_text = |value: &OsString| NotText { name: name.clone(), value: value.clone() };
         let texts = self.values.iter().map(|value| value.to_str().map(str::to_owned).ok_or_else(|| not_text(value)));
         let texts = texts.collect::<Result<Vec<_>, _>>()?;
         let Some(value) = self.toml(texts) else {
-            return Ok(format!("# {help}.\n# Not set.\n#{name} = {}\n", Value::String(sort.clone())));
+            return Ok(format!("# {help}.\n# Not set.\n#{name} = {}\n", Value::String(placeholder.clone())));
         };
         let from = match (&self.source, self.toml(lossy(&self.default))) {
             (Source::Default, _) => "The default".to_owned(),
@@ -112,7 +112,7 @@ impl Setting {
     }
 }
 
-/// A number if it is written as TOML would write it.
+/// A number if the text is a number in TOML's form.
 fn scalar(text: String) -> Value {
     match text.parse::<i64>() {
         Ok(number) if number.to_string() == text => Value::Integer(number),

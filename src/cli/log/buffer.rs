@@ -1,80 +1,30 @@
-//! The log: lines of JSON on standard error, so that nothing a client names can look like a line of its own.
-//!
-//! A request never waits for whoever reads standard error. Lines go into a bounded buffer; one thread writes them out.
-//! When the buffer is full, lines are dropped and counted, and the log says how many as soon as it goes on.
+//! The bounded buffer between the program and a standard error that may be slow or stalled.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::registry::Registry;
-use tracing_subscriber::EnvFilter;
+use rowdrive::schema::Timestamp;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// Bytes of lines that wait to be written: some thousand lines of requests.
-const BUFFER: usize = 1 << 20;
-/// How long the last lines may take at the end.
-const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long to wait for a standard error that takes nothing now, where it does not block.
+/// How long to pause where standard error does not block and takes nothing now.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The target of the line about dropped lines.
+const TARGET: &str = "rowdrive::cli::log";
 
-static LOG: Log = Log::new(BUFFER);
-
-/// Starts the log; `RUST_LOG` says how much of it there is.
-pub fn start() -> io::Result<()> {
-    std::thread::Builder::new().name("log".into()).spawn(|| LOG.write_to(io::stderr()))?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().json().with_writer(&LOG).with_env_filter(filter).init();
-    // The hook of the standard library writes to standard error itself, and would wait for its reader.
-    std::panic::set_hook(Box::new(|panic| {
-        let backtrace = std::backtrace::Backtrace::capture();
-        tracing::error!(%backtrace, "{panic}");
-        // The process ends with this thread, without coming to `end`.
-        if std::thread::current().name() == Some("main") {
-            LOG.flush(LAST_LINES);
-        }
-    }));
-    Ok(())
-}
-
-/// Writes a last line for people, and waits a moment until it and the lines before it are written.
-pub fn end(last: Option<String>) {
-    if let Some(mut last) = last {
-        last.push('\n');
-        LOG.add(last.as_bytes());
-    }
-    LOG.flush(LAST_LINES);
-}
-
-/// Adds what operators see of the log.
-pub fn register(registry: &mut Registry) {
-    registry.register_collector(Box::new(Dropped));
-}
-
-#[derive(Debug)]
-struct Dropped;
-
-impl prometheus_client::collector::Collector for Dropped {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        let dropped = ConstCounter::new(LOG.dropped.load(Relaxed));
-        let help = "Lines of the log that were dropped since standard error did not take them";
-        let kind = dropped.metric_type();
-        dropped.encode(encoder.encode_descriptor("rowdrive_log_lines_dropped", help, None, kind)?)
-    }
-}
-
-struct Log {
+/// Lines on their way to standard error.
+pub struct LogBuffer {
     limit: usize,
     waiting: Mutex<Waiting>,
     /// There are lines to write, or all are written.
     changed: Condvar,
     /// Since the start.
     dropped: AtomicU64,
+    /// How the line about dropped ones is written.
+    gap: OnceLock<fn(u64) -> String>,
 }
 
 struct Waiting {
@@ -86,24 +36,36 @@ struct Waiting {
     writing: bool,
 }
 
-impl Log {
-    const fn new(limit: usize) -> Self {
+impl LogBuffer {
+    pub const fn new(limit: usize) -> Self {
         Self {
             limit,
             waiting: Mutex::new(Waiting { lines: Vec::new(), dropped: 0, writing: false }),
             changed: Condvar::new(),
             dropped: AtomicU64::new(0),
+            gap: OnceLock::new(),
         }
+    }
+
+    /// Has dropped lines reported as text, not as JSON. To be called before lines are added.
+    pub fn report_gaps_as_text(&self) {
+        let _ = self.gap.set(text_gap);
+    }
+
+    /// Lines that were dropped since the start.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Never waits for a reader.
-    fn add(&self, line: &[u8]) {
+    /// Adds a whole line. Never waits for the reader of standard error.
+    pub fn add(&self, line: &[u8]) {
         let mut waiting = self.lock();
-        // Once a line is dropped, all are until the writer comes: the count then stands where the gap is.
+        // After one dropped line all are dropped until the writer takes the rest: so the count is written where they are
+        // missing.
         if waiting.dropped > 0 || waiting.lines.len() + line.len() > self.limit {
             waiting.dropped += 1;
             self.dropped.fetch_add(1, Relaxed);
@@ -113,23 +75,24 @@ impl Log {
         self.changed.notify_all();
     }
 
-    /// Writes lines out, for ever.
-    fn write_to(&self, mut out: impl Write) {
+    /// Writes lines out. Never returns.
+    pub fn write_to(&self, mut out: impl Write) {
         let mut batch = Vec::new();
         loop {
             let dropped = self.take(&mut batch);
             if dropped > 0 {
+                let gap = self.gap.get_or_init(|| json_gap);
                 batch.extend_from_slice(gap(dropped).as_bytes());
             }
             if let Err(lost) = write_all(&mut out, &batch) {
-                // Nobody can be told now; the count may be read.
+                // The count is in the metrics: no log line can say so now.
                 let lines = lost.iter().filter(|byte| **byte == b'\n').count();
                 self.dropped.fetch_add(lines as u64, Relaxed);
             }
         }
     }
 
-    /// Waits for lines, takes them into `batch`, and gives how many were dropped after them.
+    /// Waits for lines and moves them into `batch`; returns how many were dropped after them.
     fn take(&self, batch: &mut Vec<u8>) -> u64 {
         batch.clear();
         let mut waiting = self.lock();
@@ -143,9 +106,9 @@ impl Log {
         std::mem::take(&mut waiting.dropped)
     }
 
-    /// Waits until all lines are written, at most so long.
-    fn flush(&self, patience: Duration) {
-        let end = Instant::now() + patience;
+    /// Waits until all lines are written, for `limit` at most.
+    pub fn flush(&self, limit: Duration) {
+        let end = Instant::now() + limit;
         let mut waiting = self.lock();
         while waiting.writing || !waiting.lines.is_empty() || waiting.dropped > 0 {
             let Some(left) = end.checked_duration_since(Instant::now()) else { return };
@@ -161,7 +124,7 @@ fn write_all<'a>(out: &mut impl Write, mut lines: &'a [u8]) -> Result<(), &'a [u
             Ok(0) => return Err(lines),
             Ok(written) => lines = lines.get(written..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Another process may have made the pipe that both write to one that does not block.
+            // Another process may have set the pipe that both write to as non-blocking.
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
             Err(_) => return Err(lines),
         }
@@ -169,19 +132,25 @@ fn write_all<'a>(out: &mut impl Write, mut lines: &'a [u8]) -> Result<(), &'a [u
     Ok(())
 }
 
-/// The line that stands where others were dropped. It is written whatever `RUST_LOG` leaves away.
-fn gap(dropped: u64) -> String {
+/// Reports dropped lines at the place where they are missing, also where `RUST_LOG` filters warnings.
+fn json_gap(dropped: u64) -> String {
     let mut timestamp = String::new();
-    // It writes to a string, which does not fail.
+    // Writing to a string does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
-    let fields = serde_json::json!({ "message": format!("{dropped} lines were dropped"), "dropped": dropped });
-    let line = serde_json::json!({
-        "timestamp": timestamp, "level": "WARN", "fields": fields, "target": module_path!(),
-    });
+    let fields = serde_json::json!({ "message": gap_message(dropped), "dropped": dropped });
+    let line = serde_json::json!({ "timestamp": timestamp, "level": "WARN", "fields": fields, "target": TARGET });
     format!("{line}\n")
 }
 
-impl<'a> MakeWriter<'a> for &'static Log {
+fn text_gap(dropped: u64) -> String {
+    format!("{} WARN {}\n", Timestamp::now().rfc3339(), gap_message(dropped))
+}
+
+fn gap_message(dropped: u64) -> String {
+    format!("{dropped} lines were dropped")
+}
+
+impl<'a> MakeWriter<'a> for &'static LogBuffer {
     type Writer = Line;
 
     fn make_writer(&'a self) -> Line {
@@ -189,8 +158,8 @@ impl<'a> MakeWriter<'a> for &'static Log {
     }
 }
 
-/// The writer of one line: the subscriber formats it and writes it in one piece.
-struct Line(&'static Log);
+/// The writer of one line. The subscriber writes each line in one call.
+pub struct Line(&'static LogBuffer);
 
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
@@ -234,8 +203,8 @@ mod tests {
         }
     }
 
-    fn log(limit: usize) -> (&'static Log, Sender<bool>, Receiver<Vec<u8>>) {
-        let log: &'static Log = Box::leak(Box::new(Log::new(limit)));
+    fn log(limit: usize) -> (&'static LogBuffer, Sender<bool>, Receiver<Vec<u8>>) {
+        let log: &'static LogBuffer = Box::leak(Box::new(LogBuffer::new(limit)));
         let ((open, gate), (to, written)) = (channel(), channel());
         std::thread::spawn(move || log.write_to(Gate(gate, to)));
         (log, open, written)

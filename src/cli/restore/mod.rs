@@ -1,43 +1,43 @@
 //! `rowdrive restore`: a data folder out of a backup.
 //!
-//! Everything is copied, never linked, so that the drive and the backup do not share a byte. `db/` gets its name last:
-//! without it the folder is no drive, and a mark beside it keeps a server from making an empty one.
+//! Files are copied, never linked: the drive and the backup share no inode. `db/` gets its final name last. Until then the
+//! folder is no drive, and the file `restoring` in it keeps a server from creating an empty one.
 
-mod folder;
+mod target;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rowdrive::check::Summary;
+use rowdrive::check::CheckSummary;
 
 use super::backup::{
-    BackupFailed, Manifest, OpenCopy, Progress, Result, digest, find, is_readable, keep_time, make, of, outside,
-    remove, verify,
+    BackupFailed, Manifest, OpenCopy, Progress, Result, check_outside_drives, create_folder, digest, find, is_readable,
+    keep_time, of, remove, verify,
 };
-use super::{Ended, size, store_id};
-use folder::Folder;
-pub use folder::MARK;
+use super::{Ended, signals, size_arg};
+use crate::data_folder;
+use target::RestoreTarget;
 
 /// Make a data folder out of a backup; every byte of it is compared with its digest.
 ///
-/// The folder must be empty or missing. One whose restoring was broken off is begun anew by the same command. Exit code
-/// 1 if the backup holds damage of the drive: what is wrong is named, and the rest is there. The same with --damaged
-/// for a backup that has rotted itself, which is refused without; and if the manifest of a newer backup cannot be read.
+/// The folder must be empty or missing. After an interruption the same command begins anew. Exit code 1 if the backup
+/// holds damage of the drive: the damage is named, and the rest is restored. The same with --damaged for a backup that
+/// is damaged itself, which is refused without; and if the manifest of a newer backup cannot be read.
 #[derive(Args)]
 pub struct Restore {
-    /// The folder with the backups, of which the last is taken, or one of them.
+    /// The folder with the backups, of which the newest is restored, or one of them.
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
-    /// The data folder to make.
+    /// The data folder to create.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
-    /// Go to the end also if the backup is not as it was written; each file that is not is named.
+    /// Go on if files of the backup are damaged; each of them is named.
     #[arg(long)]
     damaged: bool,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "256MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse, default_value = "256MiB")]
     memory: u64,
 }
 
@@ -47,15 +47,16 @@ impl Restore {
     }
 
     async fn restore(self) -> Result<Ended> {
+        signals::explain_interruption()?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let (from, manifest, newer) = find(&self.from)?;
-        named_inside(&from, &manifest)?;
+        check_names(&from, &manifest)?;
         if let Some(above) = of(&self.data, std::path::absolute(&self.data))?.parent() {
-            outside(above)?;
+            check_outside_drives(above)?;
         }
-        let folder = Folder::take(&self.data, &from)?;
+        let folder = RestoreTarget::take(&self.data, &from)?;
         let data = folder.path.clone();
-        let mut copied = Copied { damaged: self.damaged, wrong: 0, progress: Progress::new() };
+        let mut copied = Copying { damaged: self.damaged, wrong: 0, progress: Progress::new() };
         for error in &newer {
             copied.progress.print(&format!("{error}: it is passed over, and an older one is restored"));
         }
@@ -64,17 +65,17 @@ impl Restore {
         copied.progress.stage("the store");
         copied.store(&from.join("db"), &folder.store(), &manifest)?;
         if let Some(drive) = &manifest.drive {
-            of(&folder.store(), store_id::restored(&folder.store(), drive))?;
+            of(&folder.store(), data_folder::write_drive_id(&folder.store(), drive))?;
         }
         folder.name_store()?;
 
-        let Copied { wrong, mut progress, .. } = copied;
-        let summary = match inspected(&data, memory, &mut progress).await {
+        let Copying { wrong, mut progress, .. } = copied;
+        let summary = match check_restored(&data, memory, &mut progress).await {
             Err(error) if self.damaged => {
                 progress.print(&format!("{error}"));
                 progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
-                whole(folder)?;
-                progress.ended()?;
+                complete(folder)?;
+                progress.finish()?;
                 return Ok(Ended::WithFailures);
             }
             summary => summary?,
@@ -83,72 +84,71 @@ impl Restore {
         if !is_right && !manifest.damaged && !self.damaged {
             return Err(BackupFailed::Damaged(from));
         }
-        whole(folder)?;
+        complete(folder)?;
         let (files, bytes) = (summary.files, summary.bytes);
         progress.print(&format!("{}: {files} files, {bytes} bytes, from {}", data.display(), from.display()));
-        progress.ended()?;
+        progress.finish()?;
         Ok(if is_right && newer.is_empty() { Ended::Done } else { Ended::WithFailures })
     }
 }
 
-/// Makes it a drive with an id of its own: both sides were compared here, and no start needs to judge by a sample
-/// whether they belong together.
-fn whole(folder: Folder) -> Result<()> {
+/// Gives the folder a store id of its own: both parts come from one backup, so no start has to compare a sample of them.
+fn complete(folder: RestoreTarget) -> Result<()> {
     let data = folder.path.clone();
-    let apart = |error| BackupFailed::Apart(data.clone(), error);
-    store_id::begin(&data).map_err(apart)?;
-    folder.whole()?;
-    // Last: until then a start ends what was begun.
-    store_id::finish(&data).map_err(apart)
+    let folder_error = |error| BackupFailed::DataFolder(data.clone(), error);
+    data_folder::mark_parts(&data).map_err(folder_error)?;
+    folder.complete()?;
+    // Last. Until then a start completes the marks.
+    data_folder::mark_complete(&data).map_err(folder_error)
 }
 
-/// Names what is wrong with what was restored.
-async fn inspected(data: &Path, memory: usize, progress: &mut Progress) -> Result<Summary> {
+/// Checks the restored folder and prints what is wrong.
+async fn check_restored(data: &Path, memory: usize, progress: &mut Progress) -> Result<CheckSummary> {
     let copy = OpenCopy::open(data, memory).await?;
     let summary = verify(&copy, data, true, progress).await;
     copy.close().await;
     summary
 }
 
-/// Errors: a name that leads out of `db`, or to a folder below it. No backup writes one.
-fn named_inside(from: &Path, manifest: &Manifest) -> Result<()> {
+/// Errors: a name in the manifest is a path, which could lead out of `db`. No backup writes one.
+fn check_names(from: &Path, manifest: &Manifest) -> Result<()> {
     match manifest.db.keys().find(|name| Path::new(name).file_name() != Some(OsStr::new(name.as_str()))) {
         Some(name) => Err(BackupFailed::Name(from.to_owned(), name.clone())),
         None => Ok(()),
     }
 }
 
-/// What is copied out of a backup.
-struct Copied {
-    /// Whether what is not as it was written is named and passed over.
+/// The copying of a backup's files.
+struct Copying {
+    /// Whether damaged files are named and passed over, not refused.
     damaged: bool,
-    /// Files that were.
+    /// Files that were passed over.
     wrong: u64,
     progress: Progress,
 }
 
-impl Copied {
+impl Copying {
     fn content(&mut self, from: &Path, to: &Path) -> Result<()> {
-        make(to)?;
+        create_folder(to)?;
         for entry in of(from, fs::read_dir(from))? {
             let entry = of(from, entry)?;
             let (path, to) = (entry.path(), to.join(entry.file_name()));
             if of(&path, entry.file_type())?.is_dir() {
                 self.content(&path, &to)?;
-            } else if let Some(size) = self.one(&path, &to)? {
+            } else if let Some(size) = self.copy(&path, &to)? {
                 self.progress.add(size);
-                // By this the next backup knows it as the one it has.
+                // The next backup compares times to find unchanged files.
                 let _ = keep_time(&path, &to);
             }
         }
         Ok(())
     }
 
-    /// Only what the manifest names, and each only as it is named there.
+    /// Copies the files that the manifest names, and compares each with its size and digest there.
     fn store(&mut self, from: &Path, to: &Path, manifest: &Manifest) -> Result<()> {
         for (name, entry) in &manifest.db {
             let (path, to) = (from.join(name), to.join(name));
-            let Some(size) = self.one(&path, &to)? else { continue };
+            let Some(size) = self.copy(&path, &to)? else { continue };
             if size != entry.size || digest(&to)? != entry.sha256 {
                 self.pass_over(BackupFailed::Damaged(path))?;
             }
@@ -157,8 +157,8 @@ impl Copied {
         Ok(())
     }
 
-    /// Tells its size; none if it cannot be read and was passed over.
-    fn one(&mut self, from: &Path, to: &Path) -> Result<Option<u64>> {
+    /// Copies a file and returns its size; none if it cannot be read and was passed over.
+    fn copy(&mut self, from: &Path, to: &Path) -> Result<Option<u64>> {
         match fs::copy(from, to) {
             Err(error) if !from.is_file() || !is_readable(from) => {
                 remove(to)?;

@@ -1,8 +1,8 @@
-//! The folder that a restore fills: its mark, its lock, and what a restore that was broken off has left in it.
+//! The folder that a restore fills: its mark, its lock, and what an interrupted restore has left in it.
 //!
-//! 1. A mark is believed by its first line only: a file of that name may be anybody's.
-//! 2. Whoever fills the folder has the mark locked; a server on it has `db/in-use` locked.
-//! 3. Only what a restore makes is removed; anything else is named and refused. `db/` is known by a mark of its own.
+//! 1. The mark is the file `restoring`. Only its first line makes it one: other programs may use that name too.
+//! 2. The restore locks the mark; a server on the folder locks `db/in-use`.
+//! 3. Only what a restore has created is removed. Anything else is named and refused; `db/` has a mark of its own.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -10,40 +10,33 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::cli::backup::{BackupFailed, Result, make, of, remove, sync_all};
-use crate::cli::store_id;
+use crate::cli::backup::{BackupFailed, Result, create_folder, of, remove, sync_file_system};
+use crate::data_folder::names::{CONTENT, DB, LOCK, RESTORED_DB, RESTORING};
 
-/// In a data folder that is not whole yet, and in its store.
-pub const MARK: &str = store_id::RESTORING;
-/// What the store is called until it is whole.
-const NEW_DB: &str = "db.restoring";
-const DB: &str = "db";
 /// The first line of a mark.
 const MAGIC: &str = "rowdrive restore, format 1\n";
-/// Whose lock a server has.
-const IN_USE: &str = "in-use";
-/// A mark is no longer than this.
+/// Bytes of a mark that are read.
 const LONG: u64 = 64 << 10;
 
-/// This process alone fills it.
-pub struct Folder {
+/// A data folder that this process alone fills.
+pub struct RestoreTarget {
     pub path: PathBuf,
     _lock: File,
 }
 
-impl Folder {
-    /// Makes the folder if it is missing, and empties it of what a restore has left that was broken off.
+impl RestoreTarget {
+    /// Creates the folder if it is missing, locks it, and removes what an interrupted restore has left.
     pub fn take(path: &Path, from: &Path) -> Result<Self> {
-        make(path)?;
+        create_folder(path)?;
         let path = of(path, fs::canonicalize(path))?;
-        let mark = path.join(MARK);
+        let mark = path.join(RESTORING);
         let is_marked = of(&mark, mark.try_exists())?;
         if !is_marked && !entries(&path)?.is_empty() {
             return Err(BackupFailed::NotEmpty(path));
         }
         let mut lock = of(&mark, File::options().create(true).truncate(false).read(true).write(true).open(&mark))?;
         take(&lock, &path)?;
-        // The restore that had it may have come to its end meanwhile, and its mark is gone.
+        // The restore that had the lock may have completed meanwhile and removed its mark.
         if !is_same(&lock, &mark) {
             return Err(BackupFailed::Restoring(path));
         }
@@ -57,53 +50,54 @@ impl Folder {
         if text.is_empty() {
             of(&mark, lock.write_all(format!("{MAGIC}{}\n", from.display()).as_bytes()))?;
         }
-        // The store's mark is there before anything of it.
-        make(&path.join(NEW_DB))?;
-        let inner = path.join(NEW_DB).join(MARK);
+        // `db` gets its mark before anything else.
+        create_folder(&path.join(RESTORED_DB))?;
+        let inner = path.join(RESTORED_DB).join(RESTORING);
         of(&inner, fs::write(&inner, MAGIC))?;
-        sync_all(&path)?;
+        sync_file_system(&path)?;
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where the store is put together.
+    /// The folder that the store is copied to.
     pub fn store(&self) -> PathBuf {
-        self.path.join(NEW_DB)
+        self.path.join(RESTORED_DB)
     }
 
-    /// Gives the store its name, once all is there and durable. What got that name meanwhile is never replaced.
+    /// Renames the store to `db` once all of it is durable. Never replaces an entry of that name.
     pub fn name_store(&self) -> Result<()> {
-        sync_all(&self.path)?;
+        sync_file_system(&self.path)?;
         let to = self.path.join(DB);
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         let named = rustix::fs::renameat_with(rustix::fs::CWD, self.store(), rustix::fs::CWD, &to, flags);
         of(&to, named.map_err(io::Error::from))
     }
 
-    /// Makes it a data folder that a server takes.
-    pub fn whole(self) -> Result<()> {
-        sync_all(&self.path)?;
-        // IMPORTANT: that of the folder first: a `db` without a mark of its own is never removed.
-        for mark in [self.path.join(MARK), self.path.join(DB).join(MARK)] {
+    /// Removes the marks: from now on a server opens the folder.
+    pub fn complete(self) -> Result<()> {
+        sync_file_system(&self.path)?;
+        // IMPORTANT: the folder's mark first. After an interruption in between, a server opens the folder and a restore
+        // refuses it; in the other order both would refuse it.
+        for mark in [self.path.join(RESTORING), self.path.join(DB).join(RESTORING)] {
             of(&mark, fs::remove_file(&mark))?;
-            sync_all(&self.path)?;
+            sync_file_system(&self.path)?;
         }
         Ok(())
     }
 }
 
-/// What is in it, but for its mark and what an ext4 file system has at its top.
+/// The entries of the folder, without its mark and what an ext4 file system has at its top.
 fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in of(path, fs::read_dir(path))? {
         let entry = of(path, entry)?;
-        if entry.file_name() != MARK && entry.file_name() != "lost+found" {
+        if entry.file_name() != RESTORING && entry.file_name() != "lost+found" {
             found.push(entry.path());
         }
     }
     Ok(found)
 }
 
-/// Removes what a restore has left that was broken off: all of it or, if there is anything else, nothing.
+/// Removes what an interrupted restore has left; nothing if there is anything else.
 fn clear(path: &Path) -> Result<()> {
     let entries = entries(path)?;
     let mut locked = None;
@@ -111,11 +105,11 @@ fn clear(path: &Path) -> Result<()> {
         let name = entry.file_name();
         if name == Some(OsStr::new(DB)) {
             locked = lock_store(entry, path)?;
-            let inner = entry.join(MARK);
+            let inner = entry.join(RESTORING);
             if !fs::read(&inner).is_ok_and(|text| text == MAGIC.as_bytes()) {
                 return Err(BackupFailed::Foreign(entry.clone()));
             }
-        } else if name != Some(OsStr::new("content")) && name != Some(OsStr::new(NEW_DB)) {
+        } else if name != Some(OsStr::new(CONTENT)) && name != Some(OsStr::new(RESTORED_DB)) {
             return Err(BackupFailed::Foreign(entry.clone()));
         }
     }
@@ -126,9 +120,9 @@ fn clear(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Nothing if no process has had the store yet.
+/// Locks the store as a server does; none if no process has opened it yet.
 fn lock_store(db: &Path, folder: &Path) -> Result<Option<File>> {
-    let path = db.join(IN_USE);
+    let path = db.join(LOCK);
     match File::open(&path) {
         Ok(file) => {
             take(&file, folder)?;

@@ -1,13 +1,12 @@
-//! File handles: how many the system allows, and how they are shared out, so that no client can take those that the
-//! store needs to write.
+//! File descriptors: raises their limit, and reserves those that the store needs from clients.
 
 use rowdrive::http::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// For what is neither a connection nor a table: logs, folders, the runtime.
+/// Descriptors for what is neither a connection nor a table: logs, folders, the runtime.
 const OTHERS: usize = 64;
 
-/// Raises the limit of this process as far as it may, and answers it.
+/// Raises the limit of this process as far as the system allows, and returns it.
 pub fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -18,12 +17,12 @@ pub fn raise() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Connections for which there are handles: each may have a file open too. A third of all handles is the store's.
+/// Connections for which there are descriptors: each may have a file open too. A third of all is for the store.
 pub fn connections(limit: usize) -> usize {
     (limit.saturating_sub(limit / 3 + OTHERS) / 2).max(1)
 }
 
-/// The limits of connections, lowered to what there are handles for.
+/// The limits of connections, lowered to the descriptors that there are.
 pub fn bound(limits: Limits, limit: usize) -> Limits {
     let most = connections(limit);
     if limits.connections > most {

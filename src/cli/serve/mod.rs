@@ -1,4 +1,4 @@
-//! `rowdrive serve`: serves a data folder until it is told to stop.
+//! `rowdrive serve`: serves a data folder until SIGTERM or SIGINT.
 
 use std::fs::{DirBuilder, canonicalize};
 use std::io::{self, Write};
@@ -12,45 +12,47 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use rowdrive::drive::{Drive, DriveError, StoreError};
+use rowdrive::drive::{Drive, DriveError};
 use rowdrive::engines::rocks::Rocks;
 use rowdrive::http::{self, Limits, Options};
 use rowdrive::migrate::MigrateError;
+use rowdrive::table::StoreError;
 use tokio::net::{TcpListener, TcpSocket};
 
 use self::open::Opened;
 use super::backup::{self, Backups};
 use super::config::{Configuration, Settings};
-use super::period::Period;
-use super::stop::{Stop, outlive_limits_of_file_size};
-use super::store_id::Apart;
-use super::{Ended, log, process, restore, size};
+use super::duration_arg::DurationArg;
+use super::log::LogFormat;
+use super::signals::{StopSignals, survive_file_size_limit};
+use super::{Ended, log, process_metrics, size_arg};
+use crate::data_folder::{self, DataFolderError};
 
-mod handles;
+mod fd_limit;
 mod open;
 
 /// Serve a data folder over HTTP.
 ///
-/// Every option but --degraded may also be an environment variable, or stand in the file that --config names. A flag
-/// wins over a variable, and a variable over the file.
+/// Every option but --degraded can also be an environment variable, or a key of the file that --config names. A flag
+/// overrides a variable, and a variable overrides the file.
 #[derive(Args)]
 pub struct Serve {
-    /// The folder that holds everything; made if it is missing.
+    /// The data folder; created if it is missing.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
-    /// The address to listen on; only loopback ones, since everyone who reaches it may do everything.
+    /// The address to listen on: a loopback one, since everyone who reaches it can read and change every file.
     #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size::parse, default_value = "1GiB")]
+    #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size_arg::parse, default_value = "1GiB")]
     memory: u64,
-    /// A further name by which this server is called; may be given several times, or several with commas.
+    /// Another host name of this server; may be given several times, or several with commas.
     #[arg(long = "host", value_name = "NAME", env = "ROWDRIVE_HOST", value_delimiter = ',', value_parser = host)]
     hosts: Vec<String>,
-    /// The largest body that is taken, as in 10GiB; without it, as much as the disk holds.
-    #[arg(long, value_name = "SIZE", env = "ROWDRIVE_MAX_BODY", value_parser = size::parse)]
+    /// The largest request body, as in 10GiB; without it, as much as the disk holds.
+    #[arg(long, value_name = "SIZE", env = "ROWDRIVE_MAX_BODY", value_parser = size_arg::parse)]
     max_body: Option<u64>,
-    /// Connections at a time; when there are more, the one that has been idle longest is closed.
+    /// Connections at a time; beyond that, the one that has been idle longest is closed.
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
@@ -59,12 +61,16 @@ pub struct Serve {
     #[arg(default_value_t = Limits::default().connections_of_address)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections_per_address: usize,
-    /// Serve what is left of a damaged folder, for reading only: writes are answered 503. Chosen each time anew.
+    /// Serve what is left of a damaged folder, read-only: writes get status 503. Only a flag, never a setting.
     #[arg(long)]
     degraded: bool,
     #[command(flatten)]
     times: Times,
-    /// Read before all others.
+    /// The log on standard error: text for people, json for programs, or auto: text on a terminal, else json.
+    #[arg(long, value_name = "FORMAT", env = "ROWDRIVE_LOG_FORMAT", value_enum, hide_possible_values = true)]
+    #[arg(default_value_t)]
+    log_format: LogFormat,
+    /// Parsed before all others, by `config::read`.
     #[command(flatten)]
     _configuration: Configuration,
 }
@@ -73,19 +79,19 @@ pub struct Serve {
 #[derive(Args)]
 struct Times {
     /// How long the head of a request may take, and a connection be idle before it, as in 500ms, 30s or 2m.
-    #[arg(long, value_name = "TIME", env = "ROWDRIVE_HEAD_TIMEOUT", default_value_t = Period(Limits::default().head))]
-    head_timeout: Period,
-    /// How long a body may bring nothing.
+    #[arg(long, value_name = "TIME", env = "ROWDRIVE_HEAD_TIMEOUT", default_value_t = DurationArg(Limits::default().head))]
+    head_timeout: DurationArg,
+    /// How long a request's body may pause.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_IDLE_TIMEOUT")]
-    #[arg(default_value_t = Period(Limits::default().body_idle))]
-    body_idle_timeout: Period,
-    /// How long a body may take before it must have brought 1 KiB a second on average.
-    #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_GRACE", default_value_t = Period(Limits::default().body_grace))]
-    body_grace: Period,
-    /// How long a client may take nothing of an answer.
+    #[arg(default_value_t = DurationArg(Limits::default().body_idle))]
+    body_idle_timeout: DurationArg,
+    /// How long a body may take before it must average 1 KiB a second.
+    #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_GRACE", default_value_t = DurationArg(Limits::default().body_grace))]
+    body_grace: DurationArg,
+    /// How long a client may pause reading a response.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_WRITE_IDLE_TIMEOUT")]
-    #[arg(default_value_t = Period(Limits::default().write_idle))]
-    write_idle_timeout: Period,
+    #[arg(default_value_t = DurationArg(Limits::default().write_idle))]
+    write_idle_timeout: DurationArg,
 }
 
 /// A name that the `Host` of a request can match, which is compared without its port.
@@ -105,18 +111,16 @@ pub enum ServeError {
     Foreign(SocketAddr),
     #[error("the data folder {0} cannot be made or used: {1}")]
     Folder(PathBuf, io::Error),
-    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::hint(.1))]
+    #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::recovery_hint(.1))]
     Store(PathBuf, StoreError),
     #[error("{0} holds no store, damaged or not: there is no {0}/db")]
     NoStore(PathBuf),
     #[error("the data folder {0} cannot be opened: {1}")]
-    Apart(PathBuf, Apart),
+    DataFolder(PathBuf, DataFolderError),
     #[error("the data folder {0} cannot be brought up to date: {1}")]
     Migrate(PathBuf, MigrateError),
     #[error("the data folder {0} cannot be opened: {1}")]
     Drive(PathBuf, DriveError),
-    #[error("the data folder {0} is not whole: a restore into it has not come to its end; run it again")]
-    Restoring(PathBuf),
     #[error(
         "{0} is a backup: what is served is changed, and it could not be restored any more. Restore it into a folder of \
          its own: rowdrive restore {0} --data NEW"
@@ -137,18 +141,17 @@ impl Serve {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let ended = runtime.block_on(self.serve(settings));
-        // Dropping it would wait for whatever still runs on its threads.
+        // Dropping the runtime would wait for jobs that still run on its threads.
         runtime.shutdown_background();
         ended
     }
 
     async fn serve(self, settings: &Settings) -> Result<Ended> {
-        let files = handles::raise();
-        outlive_limits_of_file_size()?;
+        let files = fd_limit::raise();
+        survive_file_size_limit()?;
         let data = folder(&self.data)?;
-        if data.join(restore::MARK).exists() {
-            return Err(ServeError::Restoring(data));
-        }
+        // Also with --degraded, which does not refuse what `compare` finds.
+        data_folder::check_restored(&data).map_err(|error| ServeError::DataFolder(data.clone(), error))?;
         if !self.degraded && backup::is_backup(&data) {
             return Err(ServeError::Backup(data));
         }
@@ -157,9 +160,9 @@ impl Serve {
         tracing::info!(configuration = %settings, "starting");
         let Opened { rocks, drive } =
             if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
-        // Before the address is printed: whoever reads it may send a signal at once.
-        let signals = Stop::new()?.count();
-        // Nothing is changed in a damaged folder: what is left of it is exported.
+        // Before the address is printed: its reader may send a signal at once.
+        let signals = StopSignals::new()?.count();
+        // A degraded server changes nothing in the folder, so it makes no checkpoint.
         let running = Gauge::<i64>::default();
         let listening = (!self.degraded).then(|| Backups::listen(&data, running.clone()));
         let backups = match listening.transpose() {
@@ -171,10 +174,10 @@ impl Serve {
             }
         };
         announce(&listener)?;
-        let limits = handles::bound(self.limits(), files);
+        let limits = fd_limit::bound(self.limits(), files);
         let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
         let again = signals.clone().reached(2);
-        #[expect(clippy::async_yields_async, reason = "being asked again is a matter of its own")]
+        #[expect(clippy::async_yields_async, reason = "the second signal is another future")]
         let shutdown = async {
             signals.clone().reached(1).await;
             tracing::info!("finishing the requests in flight");
@@ -183,20 +186,20 @@ impl Serve {
         let mut registry = Registry::default();
         rocks.register(&mut registry);
         drive.register(&mut registry);
-        process::register(&mut registry);
+        process_metrics::register(&mut registry);
         registry.register("rowdrive_backup_running", "Whether deleted content is kept for a backup", running);
         log::register(&mut registry);
         http::serve(listener, drive.clone(), options, registry, shutdown).await?;
         if let Some(backups) = backups {
-            // A backup that is under way keeps content files, which closing would wait for.
+            // Closing would wait for the lease of a running backup.
             backups.abort();
             let _ = backups.await;
         }
-        // A task of its own: were it dropped half-way, this thread would wait for the database after all.
+        // A task of its own: dropping the future half-way would block this thread until the database is closed.
         let closed = tokio::spawn(close(drive, rocks));
         tokio::select! {
             _ = closed => tracing::info!("stopped"),
-            // A process that ends beside a database at work may end badly: most close in a moment.
+            // Exiting while the database works may crash; it mostly closes within this time.
             () = async { again.await; tokio::time::sleep(AGAIN).await } => tracing::warn!("told again to stop: the store is left as it is; nothing acknowledged is lost"),
             () = tokio::time::sleep(CLOSE) => tracing::warn!(
                 "the store is not closed after {} s and is left as it is; nothing acknowledged is lost", CLOSE.as_secs()
@@ -207,6 +210,10 @@ impl Serve {
 }
 
 impl Serve {
+    pub fn log_format(&self) -> LogFormat {
+        self.log_format
+    }
+
     fn limits(&self) -> Limits {
         let times = &self.times;
         Limits {
@@ -220,10 +227,10 @@ impl Serve {
     }
 }
 
-/// How long closing may take. What is acknowledged is synced: leaving the store open costs only what a crash does,
-/// the replay of its log and of unfinished clean-up by the next start.
+/// How long closing may take. Acknowledged writes are synced: exiting with an open store costs what a crash costs, the
+/// replay of the log and of unfinished clean-up at the next start.
 const CLOSE: Duration = Duration::from_secs(20);
-/// How long it may still take after a second signal.
+/// How long closing may still take after a second signal.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Waits for changes that are under way, then closes the store.
@@ -231,25 +238,25 @@ async fn close(drive: Drive, rocks: Arc<Rocks>) {
     drive.close().await;
     rocks.close().await;
     drop(drive);
-    // The last handle closes the database, which blocks.
+    // Dropping the last handle closes the database, which blocks.
     if let Err(error) = tokio::task::spawn_blocking(move || drop(rocks)).await {
         tracing::error!(%error, "the store was not closed");
     }
 }
 
-/// The folder, made for this user alone if it is missing. One that is there keeps its mode.
+/// The data folder, created for this user alone if it is missing. An existing one keeps its mode.
 fn folder(data: &Path) -> Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
     made.and_then(|()| canonicalize(data)).map_err(|e| ServeError::Folder(data.to_owned(), e))
 }
 
-/// Connections that may wait to be taken, as far as the system lets them (`net.core.somaxconn`). When they come all
-/// at once, each that finds no room is tried again by its client's system after a second.
+/// Length of the listen queue, as far as the system allows (`net.core.somaxconn`). In a burst, the system of a client
+/// that finds the queue full tries again after a second.
 const BACKLOG: u32 = 4_096;
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait until connections of the process before it are forgotten.
+    // A restart must not wait for the closed connections of the process before it (TIME_WAIT).
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

@@ -1,24 +1,24 @@
-//! Opens a data folder: as a whole, or what is left of a damaged one.
+//! Opens a data folder: for writing, or what is left of a damaged one for reading.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rowdrive::drive::{Drive, Settings};
-use rowdrive::engines::rocks::{Folder, Rocks, RocksOptions};
+use rowdrive::engines::rocks::{FolderLock, Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
 use super::{Result, ServeError};
 use crate::cli::backup;
-use crate::cli::store_id::{self, Sides};
+use crate::data_folder::{self, FolderState};
 
 /// The copy that a degraded start makes if it must; in `db/` if that is on another file system.
 const COPY: &str = "degraded";
 
-/// How long a folder is waited for that another process has: a backup of a stopped drive, or a check, ends. SIGTERM ends
-/// the wait, since nothing else is done about it yet.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for another process that has the folder: a check, or a backup of a stopped drive, ends. SIGTERM ends
+/// the wait, since no handler is installed yet.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Opened {
     pub rocks: Arc<Rocks>,
@@ -28,55 +28,55 @@ pub struct Opened {
 /// The shares of the memory: a quarter for the buffers of requests, a little for what queries keep, and the rest for
 /// the engine.
 fn shares(memory: usize) -> (Settings, RocksOptions) {
-    let settings = Settings { memory: memory / 4, paths: memory / 32, ..Settings::default() };
-    let options = RocksOptions { memory: memory - settings.memory - settings.paths };
-    (Settings { reserve: options.reserve(), ..settings }, options)
+    let settings = Settings { memory: memory / 4, path_cache: memory / 32, ..Settings::default() };
+    let options = RocksOptions { memory: memory - settings.memory - settings.path_cache };
+    (Settings { reserve: options.min_free_space(), ..settings }, options)
 }
 
-/// For reading and writing, brought up to date.
+/// Opens a data folder for reading and writing, and applies pending migrations.
 pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     let (settings, options) = shares(memory);
-    let apart = |error| ServeError::Apart(data.to_owned(), error);
+    let folder_error = |error| ServeError::DataFolder(data.to_owned(), error);
     let folder = take(data)?;
-    // IMPORTANT: not before the folder is this process's own: another one that starts would give it another id.
-    let sides = store_id::compare(data).map_err(apart)?;
-    if sides == Sides::New {
-        // Whoever mistyped the folder, or forgot to mount it, should read this.
+    // IMPORTANT: compare only after the lock is taken: another process that starts would give the folder another id.
+    let state = data_folder::compare(data).map_err(folder_error)?;
+    if state == FolderState::New {
+        // The user may have mistyped the folder, or forgotten to mount it.
         tracing::warn!(folder = %data.display(), "there is no drive here: a new, empty one is made");
-        store_id::begin(data).map_err(apart)?;
+        data_folder::mark_parts(data).map_err(folder_error)?;
     }
-    free(data);
-    let rocks = Rocks::open_in(folder, options);
+    remove_copies(data);
+    let rocks = Rocks::open_locked(folder, options);
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
     // Before anything in `content/` is touched.
-    if sides == Sides::Unmarked {
-        store_id::belong_together(data, &tables).await.map_err(apart)?;
-        store_id::begin(data).map_err(apart)?;
+    if state == FolderState::Unmarked {
+        data_folder::check_content(data, &tables).await.map_err(folder_error)?;
+        data_folder::mark_parts(data).map_err(folder_error)?;
     }
-    store_id::finish(data).map_err(apart)?;
+    data_folder::mark_complete(data).map_err(folder_error)?;
     let drive = Drive::open_with(tables, &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     Ok(Opened { rocks, drive })
 }
 
-/// Takes the folder of the tables; makes it if there is none, but nothing in a mount point where a part is missed.
-fn take(data: &Path) -> Result<Folder> {
+/// Locks the folder of the tables; creates it if there is none, but not where a part seems not to be mounted.
+fn take(data: &Path) -> Result<FolderLock> {
     let (db, failed) = (data.join("db"), |error| ServeError::Store(data.to_owned(), error));
-    if let Some(folder) = Folder::take_as_it_is(&db, PATIENCE).map_err(failed)? {
+    if let Some(folder) = FolderLock::lock_existing(&db, LOCK_TIMEOUT).map_err(failed)? {
         return Ok(folder);
     }
-    let apart = |error| ServeError::Apart(data.to_owned(), error);
-    if store_id::compare(data).map_err(apart)? == Sides::New {
-        store_id::check_free(data).map_err(apart)?;
+    let folder_error = |error| ServeError::DataFolder(data.to_owned(), error);
+    if data_folder::compare(data).map_err(folder_error)? == FolderState::New {
+        data_folder::check_vacant(data).map_err(folder_error)?;
     }
-    Folder::take(&db, PATIENCE).map_err(failed)
+    FolderLock::lock(&db, LOCK_TIMEOUT).map_err(failed)
 }
 
-/// Removes the copies of the store that a backup or a degraded start has left that was killed: they hold links to
-/// tables, and so the room that a start on a full disk lacks. The folder is this process's own.
-fn free(data: &Path) {
+/// Removes copies of the store that a killed backup or degraded start has left. Their links to tables use space that a
+/// start on a full disk lacks. The caller has the lock.
+fn remove_copies(data: &Path) {
     if let Err(error) = backup::remove_checkpoints(data) {
         tracing::warn!(%error, "the checkpoint of a backup could not be removed");
     }
@@ -87,7 +87,7 @@ fn free(data: &Path) {
     }
 }
 
-/// For reading only. No file in `db/` or `content/` is changed.
+/// Opens what is left, for reading only. Changes no file in `db/` or `content/`.
 pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let (settings, options) = shares(memory);
     let db = data.join("db");
@@ -96,7 +96,7 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     }
     let opened = Rocks::open_degraded(&db, &data.join(COPY), options);
     let (rocks, damage) = opened.map_err(|e| ServeError::Store(data.to_owned(), e))?;
-    if let Err(error) = store_id::compare(data) {
+    if let Err(error) = data_folder::compare(data) {
         tracing::error!(%error, "content and tables are served as far as they go together");
     }
     match damage {
@@ -106,6 +106,6 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let rocks = Arc::new(rocks);
     let tables = Tables::new(rocks.clone());
     migrate::open_degraded(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
-    let drive = Drive::open_as_it_is(tables, &data.join("content"), settings);
+    let drive = Drive::open_read_only(tables, &data.join("content"), settings);
     Ok(Opened { rocks, drive: drive.map_err(|e| ServeError::Drive(data.to_owned(), e))? })
 }

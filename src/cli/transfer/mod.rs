@@ -1,20 +1,19 @@
-//! What import and export share: how they are counted, shown, stopped and summed up.
+//! What `import` and `export` share: options, progress, interruption, and the summary.
 
 mod progress;
-mod tally;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use super::Ended;
-use super::remote::patience::Patience;
-use super::stop::Stop;
+use super::signals::StopSignals;
+use crate::client::retry::RetryPolicy;
+use crate::client::stats::TransferStats;
 use clap::Args;
-use progress::Progress;
-pub use tally::{Note, Tally, Total, UnderWay};
+use progress::TransferProgress;
 
 #[derive(Args)]
-pub struct Pace {
+pub struct TransferArgs {
     /// How many files are under way at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "16")]
     jobs: u16,
@@ -23,53 +22,52 @@ pub struct Pace {
     patience: u32,
 }
 
-impl Pace {
+impl TransferArgs {
     pub fn jobs(&self) -> usize {
         self.jobs.into()
     }
 
-    pub fn patience(&self) -> Patience {
-        Patience(Duration::from_secs(self.patience.into()))
+    pub fn patience(&self) -> RetryPolicy {
+        RetryPolicy(Duration::from_secs(self.patience.into()))
     }
 }
 
-/// How a transfer came to its end.
-enum End {
+/// How a transfer ended.
+enum TransferEnd {
     All,
     Interrupted,
     GivenUp,
 }
 
-/// The exit code of who is interrupted twice.
+/// The exit code after a second interruption.
 const KILLED: i32 = 130;
 
-/// Does the work until it is done, somebody asks for an end, or there is no sense in going on; then sums it up.
+/// Runs a transfer until it is done, interrupted or given up, then prints the summary.
 ///
-/// `done` says what was done to a file, as `sent`. The exit code of a transfer that was interrupted is that of one
-/// with failures.
-pub async fn run(tally: &Tally, done: &str, work: impl Future<Output = ()>) -> io::Result<Ended> {
-    let mut stop = Stop::new()?;
-    let mut progress = Progress::new(done);
+/// `done` is the verb of the summary, such as `sent`. An interrupted transfer has the exit code of one with failures.
+pub async fn run(stats: &TransferStats, done: &str, work: impl Future<Output = ()>) -> io::Result<Ended> {
+    let mut stop = StopSignals::new()?;
+    let mut progress = TransferProgress::new(done);
     let end = tokio::select! {
-        () = work => End::All,
-        () = stop.asked() => End::Interrupted,
-        () = tally.hopeless() => End::GivenUp,
-        never = progress.tell(tally) => match never {},
+        () = work => TransferEnd::All,
+        _ = stop.recv() => TransferEnd::Interrupted,
+        () = stats.given_up() => TransferEnd::GivenUp,
+        never = progress.show(stats) => match never {},
     };
-    // Whoever asks again does not want to wait for what is written to the disk just now.
+    // A second signal ends the process at once, without waiting for writes to the local disk.
     tokio::spawn(async move {
-        stop.asked().await;
+        stop.recv().await;
         std::process::exit(KILLED);
     });
     progress.clear();
     let mut out = io::stdout().lock();
-    tally.print(&mut out)?;
+    stats.print(&mut out)?;
     let left = match &end {
-        End::All => "",
-        End::Interrupted => "; interrupted: run it again to go on",
-        End::GivenUp => "; given up, since one after the other fails: run it again to go on",
+        TransferEnd::All => "",
+        TransferEnd::Interrupted => "; interrupted: run it again to go on",
+        TransferEnd::GivenUp => "; given up, since one after the other fails: run it again to go on",
     };
-    writeln!(out, "{}{left}", tally.in_words(done))?;
+    writeln!(out, "{}{left}", stats.summary(done))?;
     out.flush()?;
-    Ok(if matches!(end, End::All) && tally.failed() == 0 { Ended::Done } else { Ended::WithFailures })
+    Ok(if matches!(end, TransferEnd::All) && stats.failed() == 0 { Ended::Done } else { Ended::WithFailures })
 }

@@ -1,4 +1,4 @@
-//! How far a transfer is: a bar on a terminal, a line now and then elsewhere, on the standard error.
+//! TransferProgress of a transfer on standard error: a bar on a terminal, else a line every 10 seconds.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -7,25 +7,25 @@ use std::time::Duration;
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use tokio::time::{Instant, interval};
 
-use super::tally::{Tally, Total};
+use crate::client::stats::{TransferStats, TransferTotal};
 
-/// How often the bar moves, and how often something is said without a terminal.
+/// How often the bar is drawn, and how often a line is printed without a terminal.
 const TICK: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(10);
-/// For how long back the rate is taken.
+/// The ticks over which the rate is taken.
 const WINDOW: usize = 80;
 /// What a file costs beside its bytes, in bytes: small files are not free.
 const FILE: u64 = 32 << 10;
 
-pub struct Progress {
+pub struct TransferProgress {
     bar: ProgressBar,
     done: String,
-    /// Once a tick: when, and how far it was.
-    samples: VecDeque<(Instant, Total)>,
+    /// One for each tick.
+    samples: VecDeque<(Instant, TransferTotal)>,
     said: Instant,
 }
 
-impl Progress {
+impl TransferProgress {
     pub fn new(done: &str) -> Self {
         let bar = ProgressBar::no_length();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
@@ -35,21 +35,21 @@ impl Progress {
     }
 
     /// Never ends.
-    pub async fn tell(&mut self, tally: &Tally) -> Infallible {
+    pub async fn show(&mut self, stats: &TransferStats) -> Infallible {
         let mut ticks = interval(TICK);
         loop {
             let now = ticks.tick().await;
-            let done = tally.done();
+            let done = stats.done();
             self.samples.push_back((now, done));
             if self.samples.len() > WINDOW {
                 self.samples.pop_front();
             }
             if !self.bar.is_hidden() {
-                self.bar.set_message(self.line(now, done, tally));
+                self.bar.set_message(self.line(now, done, stats));
                 self.bar.tick();
             } else if self.said.elapsed() >= PAUSE {
                 self.said = now;
-                crate::cli::say(&self.line(now, done, tally));
+                crate::cli::say(&self.line(now, done, stats));
             }
         }
     }
@@ -58,11 +58,11 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn line(&self, now: Instant, done: Total, tally: &Tally) -> String {
+    fn line(&self, now: Instant, done: TransferTotal, stats: &TransferStats) -> String {
         let (since, before) = self.samples.front().copied().unwrap_or((now, done));
         let seconds = (now - since).as_secs_f64();
         let of = |total: Option<String>| total.map(|total| format!(" of {total}")).unwrap_or_default();
-        let total = tally.total.get();
+        let total = stats.total.get();
         let mut line = format!(
             "{}{} files, {}{} {}",
             HumanCount(done.files),
@@ -87,6 +87,6 @@ impl Progress {
     }
 }
 
-fn weight(total: Total) -> u64 {
+fn weight(total: TransferTotal) -> u64 {
     total.bytes.saturating_add(total.files.saturating_mul(FILE))
 }

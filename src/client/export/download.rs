@@ -1,4 +1,4 @@
-//! One file from the drive.
+//! Downloads one file.
 
 use std::io;
 use std::sync::Arc;
@@ -6,38 +6,42 @@ use std::time::Duration;
 
 use reqwest::header::IF_MATCH;
 use reqwest::{Method, Response};
+use rowdrive::api::entry::EntryJson;
+use rowdrive::api::header::REPR_DIGEST;
+use rowdrive::api::path;
+use rowdrive::api::problem::ProblemKind;
 use rowdrive::schema::Timestamp;
 
-use super::plan::{FileJob, TAKEN};
+use super::plan::{FileDownload, TAKEN};
 use super::target::Claim;
-use crate::cli::local::{self, Found, Hasher, Temporary, Version, blocking};
-use crate::cli::remote::patience::{Passing, Patience};
-use crate::cli::remote::{Entry, Outlook, Remote, RemoteError};
-use crate::cli::transfer::{Tally, UnderWay};
+use crate::client::retry::{RetryPolicy, Retryable};
+use crate::client::stats::{BytesInFlight, TransferStats};
+use crate::client::{ClientError, DriveClient, FailureScope};
+use crate::local_fs::{self, FileStamp, FsEntry, Hasher, TemporaryFile, run_blocking};
 
 /// Bytes written at a time.
 const PIECE: usize = 512 << 10;
-/// How often a file is fetched anew that is replaced meanwhile, or does not match its digest.
+/// How often a file is tried that is replaced meanwhile, or does not match its digest.
 const TRIES: usize = 3;
 /// How often a connection may break in the middle of one file: a server whose content is damaged breaks it each time.
 const CUTS: usize = 3;
 
-pub struct Fetcher {
-    pub remote: Remote,
-    pub patience: Patience,
-    pub tally: Arc<Tally>,
+pub struct Downloader {
+    pub client: DriveClient,
+    pub retry: RetryPolicy,
+    pub stats: Arc<TransferStats>,
 }
 
-/// Why a file is not here.
+/// Why a file was not downloaded.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error(transparent)]
-    Remote(RemoteError),
+    Client(ClientError),
     #[error(
         "the connection breaks in the middle of it, again and again. If it does so for this file alone, the file is \
          damaged on the drive: the server's log and `rowdrive check --content` tell. {0}"
     )]
-    Broken(RemoteError),
+    Broken(ClientError),
     #[error("it is gone from the drive")]
     Gone,
     #[error("it is replaced on the drive all the time")]
@@ -54,26 +58,26 @@ enum FetchError {
     Local(#[from] io::Error),
 }
 
-impl From<RemoteError> for FetchError {
-    fn from(error: RemoteError) -> Self {
+impl From<ClientError> for FetchError {
+    fn from(error: ClientError) -> Self {
         match error {
-            RemoteError::Refused(refusal) if refusal.kind == "precondition-failed" => Self::Replaced,
-            RemoteError::Refused(refusal) if refusal.kind == "not-found" => Self::Gone,
-            other => Self::Remote(other),
+            ClientError::Problem(problem) if problem.is(ProblemKind::Precondition) => Self::Replaced,
+            ClientError::Problem(problem) if problem.is(ProblemKind::NotFound) => Self::Gone,
+            other => Self::Client(other),
         }
     }
 }
 
 impl FetchError {
-    /// What it says of the next file.
-    fn outlook(&self) -> Outlook {
+    /// Whether the next files are likely to fail too.
+    fn scope(&self) -> FailureScope {
         match self {
-            Self::Remote(error) => error.outlook(),
+            Self::Client(error) => error.scope(),
             Self::Local(error) => match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => {
-                    Outlook::Poor
+                    FailureScope::Shared
                 }
-                _ => Outlook::Open,
+                _ => FailureScope::Item,
             },
             Self::Broken(_)
             | Self::Gone
@@ -81,125 +85,129 @@ impl FetchError {
             | Self::Mismatch
             | Self::Differs
             | Self::InTheWay(_)
-            | Self::Taken => Outlook::Open,
+            | Self::Taken => FailureScope::Item,
         }
     }
 }
 
-impl Passing for FetchError {
-    fn passes(&self) -> Option<Duration> {
+impl Retryable for FetchError {
+    fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Remote(error) => error.passes(),
+            Self::Client(error) => error.retry_after(),
             _ => None,
         }
     }
 }
 
-impl Fetcher {
-    pub async fn job(&self, job: FileJob) {
+impl Downloader {
+    pub async fn job(&self, job: FileDownload) {
         if let Err(error) = self.file(&job).await {
-            self.tally.fail(format!("{}: {error}", job.shown), error.outlook());
+            self.stats.fail(format!("{}: {error}", job.shown), error.scope());
         }
     }
 
-    async fn file(&self, job: &FileJob) -> Result<(), FetchError> {
+    async fn file(&self, job: &FileDownload) -> Result<(), FetchError> {
         let mut entry = job.entry.clone();
         for _ in 1..TRIES {
             match self.once(job, &entry).await {
                 Err(FetchError::Replaced | FetchError::Mismatch) => {}
                 done => return done,
             }
-            let now = self.patience.with(async || self.remote.stat(&job.path).await).await?;
+            let now = self.retry.run(async || self.client.stat(&job.path).await).await?;
             entry = now.filter(|entry| !entry.is_directory()).ok_or(FetchError::Gone)?;
         }
         self.once(job, &entry).await
     }
 
-    async fn once(&self, job: &FileJob, entry: &Entry) -> Result<(), FetchError> {
+    async fn once(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
         if self.is_here(job, entry).await? {
-            self.tally.kept(entry.size);
+            self.stats.kept(entry.bytes());
             return Ok(());
         }
         let mut cuts = 0;
-        let fetched = self.patience.with(async || {
+        let fetched = self.retry.run(async || {
             let fetched = self.fetch(job, entry).await;
-            cuts += usize::from(matches!(fetched, Err(FetchError::Remote(RemoteError::Cut(..)))));
+            cuts += usize::from(matches!(fetched, Err(FetchError::Client(ClientError::ConnectionLost(..)))));
             match fetched {
-                Err(FetchError::Remote(error)) if cuts == CUTS => Err(FetchError::Broken(error)),
+                Err(FetchError::Client(error)) if cuts == CUTS => Err(FetchError::Broken(error)),
                 fetched => fetched,
             }
         });
         fetched.await?;
-        self.tally.moved(entry.size);
+        self.stats.moved(entry.bytes());
         Ok(())
     }
 
-    /// Whether the very file is there: size and time are compared first, so that only then it is read.
-    async fn is_here(&self, job: &FileJob, entry: &Entry) -> Result<bool, FetchError> {
+    /// Whether the same file is already there. It is read for its digest only if size and time are equal.
+    async fn is_here(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<bool, FetchError> {
         let (folder, name) = (job.target.folder.clone(), job.local.clone());
-        let same = |version: &Version| version.size == entry.size && Some(version.modified()) == entry.modified();
-        match blocking(move || folder.find(&name)).await? {
+        let same =
+            |version: &FileStamp| version.size == entry.bytes() && Some(version.modified()) == entry.modified_time();
+        match run_blocking(move || folder.lookup(&name)).await? {
             None => Ok(false),
-            Some(Found::Folder) => Err(FetchError::InTheWay("a folder")),
-            Some(Found::Other(what)) => Err(FetchError::InTheWay(what)),
-            // Even one with the same content: it has come there under another name, which has to stay.
-            Some(Found::File(_)) if job.claim == Claim::New => Err(FetchError::Taken),
-            Some(Found::File(version)) if same(&version) => {
+            Some(FsEntry::Folder) => Err(FetchError::InTheWay("a folder")),
+            Some(FsEntry::Other(what)) => Err(FetchError::InTheWay(what)),
+            // Even with equal content: it is there under another name of the drive, and must stay.
+            Some(FsEntry::File(_)) if job.claim == Claim::New => Err(FetchError::Taken),
+            Some(FsEntry::File(version)) if same(&version) => {
                 let (folder, name) = (job.target.folder.clone(), job.local.clone());
-                let file = Arc::new(blocking(move || folder.file(&name)).await?);
-                match local::digest(file, entry.size).await {
-                    Ok(digest) => Ok(digest == entry.digest),
-                    // It has become shorter: it is another one now.
+                let file = Arc::new(run_blocking(move || folder.open_file(&name)).await?);
+                match local_fs::file_digest(file, entry.bytes()).await {
+                    Ok(digest) => Ok(Some(digest) == entry.digest),
+                    // It was truncated meanwhile, so it is not the same.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
                     Err(error) => Err(error.into()),
                 }
             }
-            Some(Found::File(_)) => Ok(false),
+            Some(FsEntry::File(_)) => Ok(false),
         }
     }
 
-    async fn fetch(&self, job: &FileJob, entry: &Entry) -> Result<(), FetchError> {
-        let modified = entry.modified().ok_or_else(|| self.foreign("a time cannot be read"))?;
-        let asked = self.remote.about(Method::GET, "fs", (&job.path, false), &[]);
-        let response = self.remote.in_time(self.remote.send(asked.header(IF_MATCH, &entry.etag))).await?;
-        let digest = response.headers().get("Repr-Digest").and_then(|value| value.to_str().ok());
+    async fn fetch(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
+        let modified = entry.modified_time().ok_or_else(|| self.foreign("a time cannot be read"))?;
+        let asked = self.client.path_request(Method::GET, path::FS, (&job.path, false), &[]);
+        let response = self
+            .client
+            .with_timeout(self.client.send(asked.header(IF_MATCH, entry.etag.as_deref().unwrap_or_default())))
+            .await?;
+        let digest = response.headers().get(REPR_DIGEST).and_then(|value| value.to_str().ok());
         match digest {
             None => Err(self.foreign("a file has no digest").into()),
-            Some(digest) if digest != entry.digest => Err(FetchError::Differs),
+            Some(digest) if Some(digest) != entry.digest.as_deref() => Err(FetchError::Differs),
             Some(_) => self.receive(job, entry, modified, response).await,
         }
     }
 
-    /// The content, under its name once it is whole and right.
+    /// Writes the content to a temporary file, and gives it its name once its digest is verified.
     async fn receive(
         &self,
-        job: &FileJob,
-        entry: &Entry,
+        job: &FileDownload,
+        entry: &EntryJson<'static>,
         modified: Timestamp,
         mut response: Response,
     ) -> Result<(), FetchError> {
-        let coming = UnderWay::new(self.tally.clone());
-        let mut file: Option<Writing> = None;
+        let coming = BytesInFlight::new(self.stats.clone());
+        let mut file: Option<PartialFile> = None;
         let mut buffer = Vec::new();
         loop {
-            let piece = async { response.chunk().await.map_err(|error| self.remote.failed(&error)) };
-            let piece = self.remote.in_time(piece).await?;
+            let piece = async { response.chunk().await.map_err(|error| self.client.transport_error(&error)) };
+            let piece = self.client.with_timeout(piece).await?;
             if let Some(piece) = &piece {
                 buffer.extend_from_slice(piece);
                 coming.add(piece.len() as u64);
             }
-            if coming.bytes() > entry.size {
+            if coming.bytes() > entry.bytes() {
                 return Err(FetchError::Mismatch);
             }
             if piece.is_some() && buffer.len() < PIECE {
                 continue;
             }
-            let (bytes, folder, size) = (std::mem::take(&mut buffer), job.target.folder.clone(), entry.size);
+            let (bytes, folder, size) = (std::mem::take(&mut buffer), job.target.folder.clone(), entry.bytes());
             let (name, claim, digest) = (job.local.clone(), job.claim, entry.digest.clone());
-            let written = blocking(move || {
+            let written = run_blocking(move || {
                 let mut writing = match file {
                     Some(writing) => writing,
-                    None => (Temporary::create(folder, size)?, Hasher::default()),
+                    None => (TemporaryFile::create(folder, size)?, Hasher::default()),
                 };
                 writing.0.write(&bytes)?;
                 writing.1.update(&bytes);
@@ -207,7 +215,7 @@ impl Fetcher {
                     return Ok(Some(writing));
                 }
                 let (temporary, hasher) = writing;
-                if hasher.digest() != digest {
+                if Some(hasher.digest()) != digest {
                     return Err(FetchError::Mismatch);
                 }
                 match (temporary.place(&name, modified, claim == Claim::Replace), claim) {
@@ -222,9 +230,9 @@ impl Fetcher {
         }
     }
 
-    fn foreign(&self, what: &str) -> RemoteError {
-        RemoteError::Foreign(self.remote.shown().to_owned(), what.to_owned())
+    fn foreign(&self, what: &str) -> ClientError {
+        ClientError::UnexpectedAnswer(self.client.display_url().to_owned(), what.to_owned())
     }
 }
 
-type Writing = (Temporary, Hasher);
+type PartialFile = (TemporaryFile, Hasher);

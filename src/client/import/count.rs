@@ -1,4 +1,4 @@
-//! How much there is to upload: counted beside the upload, so that the time left can be told.
+//! Counts the files and bytes to upload, in parallel with the upload, for the estimate of the time left.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,47 +7,49 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::FileType;
 
-use crate::cli::local::{Folder, Found};
-use crate::cli::transfer::{Tally, Total};
+use crate::client::stats::{TransferStats, TransferTotal};
+use crate::data_folder::part;
+use crate::local_fs::{FsEntry, OpenFolder};
 
-/// Dropping it ends the count.
-pub struct Counting(Arc<AtomicBool>);
+/// Stops the count when it is dropped.
+pub struct CountGuard(Arc<AtomicBool>);
 
-impl Drop for Counting {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
-pub fn start(top: Arc<Folder>, tally: Arc<Tally>) -> Counting {
+pub fn start(top: Arc<OpenFolder>, stats: Arc<TransferStats>) -> CountGuard {
     let stop = Arc::new(AtomicBool::new(false));
-    let counting = Counting(stop.clone());
+    let counting = CountGuard(stop.clone());
     tokio::task::spawn_blocking(move || {
-        let mut total = Total::default();
-        let mut ahead: Vec<(Arc<Folder>, OsString)> = Vec::new();
-        // What cannot be read is told where it is to be uploaded.
+        let mut total = TransferTotal::default();
+        let mut ahead: Vec<(Arc<OpenFolder>, OsString)> = Vec::new();
+        // The planner reports what cannot be read.
         let _ = count(&top, &mut total, &mut ahead, &stop);
         while let Some((parent, name)) = ahead.pop() {
             if stop.load(Relaxed) {
                 return;
             }
-            let _ = parent.folder(&name).and_then(|folder| count(&Arc::new(folder), &mut total, &mut ahead, &stop));
+            let _ =
+                parent.open_folder(&name).and_then(|folder| count(&Arc::new(folder), &mut total, &mut ahead, &stop));
         }
-        let _ = tally.total.set(total);
+        let _ = stats.total.set(total);
     });
     counting
 }
 
 fn count(
-    folder: &Arc<Folder>,
-    total: &mut Total,
-    ahead: &mut Vec<(Arc<Folder>, OsString)>,
+    folder: &Arc<OpenFolder>,
+    total: &mut TransferTotal,
+    ahead: &mut Vec<(Arc<OpenFolder>, OsString)>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    if folder.of_drive()?.is_some() {
+    if part::identify(folder)?.is_some() {
         return Ok(()); // nothing of it is uploaded
     }
-    for entry in folder.names()? {
+    for entry in folder.entries()? {
         let (name, kind) = entry?;
         if stop.load(Relaxed) {
             break;
@@ -55,13 +57,13 @@ fn count(
         if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown) {
             continue;
         }
-        match folder.find(&name)? {
-            Some(Found::Folder) => ahead.push((folder.clone(), name)),
-            Some(Found::File(version)) => {
+        match folder.lookup(&name)? {
+            Some(FsEntry::Folder) => ahead.push((folder.clone(), name)),
+            Some(FsEntry::File(version)) => {
                 total.files += 1;
                 total.bytes += version.size;
             }
-            Some(Found::Other(_)) | None => {}
+            Some(FsEntry::Other(_)) | None => {}
         }
     }
     Ok(())
@@ -83,11 +85,11 @@ mod tests {
             fs::write(path, "content").unwrap();
         }
         std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
-        let tally = Arc::new(Tally::new(1));
-        let _counting = start(Arc::new(Folder::open(dir.path()).unwrap()), tally.clone());
-        while tally.total.get().is_none() {
+        let stats = Arc::new(TransferStats::new(1));
+        let _counting = start(Arc::new(OpenFolder::open(dir.path()).unwrap()), stats.clone());
+        while stats.total.get().is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert_eq!(tally.total.get(), Some(&Total { files: 2, bytes: 14 }));
+        assert_eq!(stats.total.get(), Some(&TransferTotal { files: 2, bytes: 14 }));
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be done: one folder after the other, depth first, each listed once here and once on the drive.
+//! Compares one folder after the other, depth first, with its directory on the drive, and queues what is to be done.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -6,86 +6,88 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rowdrive::api::entry::EntryJson;
 use rowdrive::schema::{DrivePath, Name, Timestamp};
 use tokio::sync::mpsc;
 
-use super::names::{Verdict, judge};
-use crate::cli::local::{Folder, Kind, Part, blocking, shown};
-use crate::cli::remote::patience::Patience;
-use crate::cli::remote::{Entry, Outlook, Remote, Result};
-use crate::cli::transfer::{Note, Tally};
+use super::names::{NameMapping, map_names};
+use crate::client::retry::RetryPolicy;
+use crate::client::stats::{TransferNote, TransferStats};
+use crate::client::{DriveClient, FailureScope, Result};
+use crate::data_folder::part::{self, DrivePart};
+use crate::local_fs::{FsKind, OpenFolder, printable, run_blocking};
 
-/// One thing to do on the drive.
-pub enum Job {
-    /// A folder that is not there.
+/// A task for a worker.
+pub enum ImportTask {
+    /// Create a directory.
     Make(DrivePath),
-    File(FileJob),
+    File(FileUpload),
 }
 
-pub struct FileJob {
-    pub folder: Arc<Folder>,
+pub struct FileUpload {
+    pub folder: Arc<OpenFolder>,
     pub local: OsString,
-    /// For people.
+    /// The local path, for messages.
     pub shown: String,
     pub path: DrivePath,
-    /// The file that the drive has there.
-    pub there: Option<There>,
+    /// The file at this path of the drive.
+    pub there: Option<RemoteFile>,
 }
 
-/// What the drive has.
-pub struct There {
+/// An entry of the drive, as far as it is compared.
+pub struct RemoteFile {
     directory: bool,
     pub size: u64,
     pub modified: Option<Timestamp>,
     pub digest: String,
 }
 
-impl From<Entry> for There {
-    fn from(entry: Entry) -> Self {
-        let (directory, modified) = (entry.is_directory(), entry.modified());
-        Self { directory, size: entry.size, modified, digest: entry.digest }
+impl From<EntryJson<'static>> for RemoteFile {
+    fn from(entry: EntryJson<'static>) -> Self {
+        let (directory, modified) = (entry.is_directory(), entry.modified_time());
+        Self { directory, size: entry.bytes(), modified, digest: entry.digest.unwrap_or_default() }
     }
 }
 
-pub struct Planner {
-    pub remote: Remote,
-    pub patience: Patience,
-    pub tally: Arc<Tally>,
-    pub jobs: mpsc::Sender<Job>,
+pub struct ImportPlanner {
+    pub client: DriveClient,
+    pub retry: RetryPolicy,
+    pub stats: Arc<TransferStats>,
+    pub jobs: mpsc::Sender<ImportTask>,
 }
 
-/// A folder that is still to be gone through. It is opened when its turn comes, so that no more folders are open at
-/// once than the tree has levels.
-struct Ahead {
-    parent: Arc<Folder>,
-    /// None for the topmost, which is `parent` itself.
+/// A folder in the queue. It is opened when its turn comes, so that at most one folder for each level of the tree is
+/// open.
+struct PendingFolder {
+    parent: Arc<OpenFolder>,
+    /// None for the top, which is `parent` itself.
     local: Option<OsString>,
     shown: PathBuf,
     path: DrivePath,
-    /// The drive has it.
+    /// Whether the drive has it.
     there: bool,
 }
 
-impl Planner {
-    pub async fn walk(self, top: Arc<Folder>, shown: PathBuf, path: DrivePath) {
-        let mut ahead = vec![Ahead { parent: top, local: None, shown, path, there: true }];
+impl ImportPlanner {
+    pub async fn walk(self, top: Arc<OpenFolder>, shown: PathBuf, path: DrivePath) {
+        let mut ahead = vec![PendingFolder { parent: top, local: None, shown, path, there: true }];
         while let Some(next) = ahead.pop() {
             self.folder(next, &mut ahead).await;
         }
     }
 
-    async fn folder(&self, this: Ahead, ahead: &mut Vec<Ahead>) {
-        let Ahead { parent, local, shown: place, path, there } = this;
-        let (folder, names) = match blocking(move || read(parent, local)).await {
+    async fn folder(&self, this: PendingFolder, ahead: &mut Vec<PendingFolder>) {
+        let PendingFolder { parent, local, shown: place, path, there } = this;
+        let (folder, names) = match run_blocking(move || read(parent, local)).await {
             Ok(Read::Folder(folder, names)) => (folder, names),
             Ok(Read::OfDrive(part)) => return self.skip(&place, &part.to_string()),
             Err(error) => return self.fail(&place, &format!("the folder cannot be read: {error}")),
         };
         let mut on_drive = HashMap::new();
         if !there {
-            self.give(Job::Make(path.clone())).await;
+            self.give(ImportTask::Make(path.clone())).await;
         } else if let Err(error) = self.list(&path, &mut on_drive).await {
-            return self.tally.fail(format!("{}: {error}", shown(&place)), error.outlook());
+            return self.stats.fail(format!("{}: {error}", printable(&place)), error.scope());
         }
         for (local, found, name) in self.named(&place, names) {
             let below = place.join(&local);
@@ -97,43 +99,44 @@ impl Planner {
                 }
             };
             let there = on_drive.remove(name.as_str());
-            let is_folder = matches!(found, Kind::Folder);
+            let is_folder = matches!(found, FsKind::Folder);
             match there {
-                Some(There { directory: true, .. }) if !is_folder => {
+                Some(RemoteFile { directory: true, .. }) if !is_folder => {
                     self.fail(&below, "the drive has a folder of this name");
                 }
-                Some(There { directory: false, .. }) if is_folder => {
+                Some(RemoteFile { directory: false, .. }) if is_folder => {
                     self.fail(&below, "the drive has a file of this name, so nothing below it was sent");
                 }
                 there if is_folder => {
                     let (parent, local, there) = (folder.clone(), Some(local), there.is_some());
-                    ahead.push(Ahead { parent, local, shown: below, path, there });
+                    ahead.push(PendingFolder { parent, local, shown: below, path, there });
                 }
                 there => {
-                    let (folder, shown) = (folder.clone(), shown(&below));
-                    self.give(Job::File(FileJob { folder, local, shown, path, there })).await;
+                    let (folder, shown) = (folder.clone(), printable(&below));
+                    self.give(ImportTask::File(FileUpload { folder, local, shown, path, there })).await;
                 }
             }
         }
     }
 
-    /// The files and folders, by the names that they get; the others are told.
-    fn named(&self, place: &Path, names: Vec<(OsString, Kind)>) -> Vec<(OsString, Kind, Name)> {
+    /// The files and folders with their names on the drive. Notes those that have none.
+    fn named(&self, place: &Path, names: Vec<(OsString, FsKind)>) -> Vec<(OsString, FsKind, Name)> {
         let mut wanted = Vec::new();
         for (local, found) in names {
             match found {
-                Kind::Other(what) => self.skip(&place.join(&local), what),
-                Kind::File | Kind::Folder => wanted.push((local, found)),
+                FsKind::Other(what) => self.skip(&place.join(&local), what),
+                FsKind::File | FsKind::Folder => wanted.push((local, found)),
             }
         }
         let mut named = Vec::new();
-        for (local, found, verdict) in judge(wanted) {
+        for (local, found, verdict) in map_names(wanted) {
             match verdict {
-                Verdict::Refused(why) => self.fail(&place.join(&local), &why),
-                Verdict::Same(name) => named.push((local, found, name)),
-                Verdict::Composed(name) => {
-                    let what = format!("{}: it is {name}, composed (NFC), on the drive", shown(&place.join(&local)));
-                    self.tally.note(Note::Renamed, what);
+                NameMapping::Refused(why) => self.fail(&place.join(&local), &why),
+                NameMapping::Same(name) => named.push((local, found, name)),
+                NameMapping::Composed(name) => {
+                    let what =
+                        format!("{}: it is {name}, composed (NFC), on the drive", printable(&place.join(&local)));
+                    self.stats.note(TransferNote::Renamed, what);
                     named.push((local, found, name));
                 }
             }
@@ -141,15 +144,15 @@ impl Planner {
         named
     }
 
-    /// All that a directory of the drive holds. One that is gone since holds nothing.
-    async fn list(&self, path: &DrivePath, found: &mut HashMap<String, There>) -> Result<()> {
+    /// All entries of a directory of the drive; none if it was deleted meanwhile.
+    async fn list(&self, path: &DrivePath, found: &mut HashMap<String, RemoteFile>) -> Result<()> {
         let mut cursor: Option<String> = None;
         loop {
-            let page = self.patience.with(async || self.remote.page(path, cursor.as_deref()).await).await?;
+            let page = self.retry.run(async || self.client.list_page(path, cursor.as_deref()).await).await?;
             let Some(page) = page else {
                 return Ok(());
             };
-            found.extend(page.entries.into_iter().map(|entry| (entry.name.clone(), entry.into())));
+            found.extend(page.entries.into_iter().map(|entry| (entry.name.to_string(), entry.into())));
             match page.next {
                 Some(next) => cursor = Some(next),
                 None => return Ok(()),
@@ -157,38 +160,38 @@ impl Planner {
         }
     }
 
-    async fn give(&self, job: Job) {
-        // Whoever takes the jobs is there until they end.
+    async fn give(&self, job: ImportTask) {
+        // The workers receive until the planner is dropped, so sending cannot fail.
         let _ = self.jobs.send(job).await;
     }
 
     fn skip(&self, place: &Path, what: &str) {
-        self.tally.note(Note::Skipped, format!("{}: it is {what}", shown(place)));
+        self.stats.note(TransferNote::Skipped, format!("{}: it is {what}", printable(place)));
     }
 
     fn fail(&self, place: &Path, why: &str) {
-        self.tally.fail(format!("{}: {why}", shown(place)), Outlook::Open);
+        self.stats.fail(format!("{}: {why}", printable(place)), FailureScope::Item);
     }
 }
 
-/// What a folder turns out to be.
+/// A local folder that was read.
 enum Read {
-    /// Any other, with what it holds.
-    Folder(Arc<Folder>, Vec<(OsString, Kind)>),
-    OfDrive(Part),
+    /// A folder and its entries.
+    Folder(Arc<OpenFolder>, Vec<(OsString, FsKind)>),
+    OfDrive(DrivePart),
 }
 
-/// What a folder holds; what vanishes while it is read was not there.
-fn read(parent: Arc<Folder>, local: Option<OsString>) -> io::Result<Read> {
+/// Reads a folder. Entries that are removed meanwhile are left out.
+fn read(parent: Arc<OpenFolder>, local: Option<OsString>) -> io::Result<Read> {
     let folder = match local {
-        Some(local) => Arc::new(parent.folder(&local)?),
+        Some(local) => Arc::new(parent.open_folder(&local)?),
         None => parent,
     };
-    if let Some(part) = folder.of_drive()? {
+    if let Some(part) = part::identify(&folder)? {
         return Ok(Read::OfDrive(part));
     }
     let mut names = Vec::new();
-    for entry in folder.names()? {
+    for entry in folder.entries()? {
         let (name, kind) = entry?;
         if let Some(found) = folder.kind(&name, kind)? {
             names.push((name, found));

@@ -1,8 +1,8 @@
-//! One file to the drive.
+//! Uploads one file.
 //!
-//! A file is read twice, or once if it is small: first its SHA-256 is taken, then it is sent with it. So the server
-//! refuses what was changed in between before any of it is visible, and the version that the drive had stays; a
-//! digest that is compared only with the answer would find a wrong version in place.
+//! A file is read twice, or once if it is small: first for its SHA-256, then to send it with that digest. So the server
+//! refuses a file that changed in between before it is visible, and the old version stays. Comparing the digest of the
+//! response alone would find the wrong version already in place.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,29 +14,33 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Method};
+use rowdrive::api::entry::EntryJson;
+use rowdrive::api::header::REPR_DIGEST;
+use rowdrive::api::path;
+use rowdrive::api::problem::ProblemKind;
 
-use super::plan::{FileJob, Job};
-use crate::cli::local::{self, Folder, Hasher, Version, blocking};
-use crate::cli::remote::patience::{Passing, Patience};
-use crate::cli::remote::{Entry, Outlook, Remote, RemoteError, SILENCE};
-use crate::cli::transfer::{Tally, UnderWay};
+use super::plan::{FileUpload, ImportTask};
+use crate::client::retry::{RetryPolicy, Retryable};
+use crate::client::stats::{BytesInFlight, TransferStats};
+use crate::client::{ClientError, DriveClient, FailureScope, RESPONSE_TIMEOUT};
+use crate::local_fs::{self, FileStamp, Hasher, OpenFolder, run_blocking};
 
-/// Up to so many bytes, a file is sent from memory.
+/// Bytes of the largest file that is sent from memory.
 const SMALL: u64 = 256 << 10;
-/// How often a file is read anew that changes while it is read.
+/// How often a file is read that changes meanwhile.
 const READINGS: usize = 2;
 
-pub struct Sender {
-    pub remote: Remote,
-    pub patience: Patience,
-    pub tally: Arc<Tally>,
+pub struct Uploader {
+    pub client: DriveClient,
+    pub retry: RetryPolicy,
+    pub stats: Arc<TransferStats>,
 }
 
-/// Why a file is not on the drive.
+/// Why a file was not uploaded.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error(transparent)]
-    Remote(#[from] RemoteError),
+    Client(#[from] ClientError),
     #[error("it cannot be read: {0}")]
     Local(io::Error),
     #[error("it changes while it is read")]
@@ -47,24 +51,24 @@ enum SendError {
 
 impl From<io::Error> for SendError {
     fn from(error: io::Error) -> Self {
-        // It is shorter than it was.
+        // It was truncated meanwhile.
         if error.kind() == io::ErrorKind::UnexpectedEof { Self::Changed } else { Self::Local(error) }
     }
 }
 
-impl Passing for SendError {
-    fn passes(&self) -> Option<Duration> {
+impl Retryable for SendError {
+    fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Remote(error) => error.passes(),
+            Self::Client(error) => error.retry_after(),
             Self::Local(_) | Self::Changed | Self::Other => None,
         }
     }
 }
 
-/// A file that was read, and what was read.
-struct Reading {
+/// A local file with its digest.
+struct ReadFile {
     content: Content,
-    version: Version,
+    version: FileStamp,
     digest: String,
 }
 
@@ -73,33 +77,33 @@ enum Content {
     Large(Arc<File>),
 }
 
-impl Sender {
-    pub async fn job(&self, job: Job) {
+impl Uploader {
+    pub async fn job(&self, job: ImportTask) {
         match job {
-            Job::Make(path) => {
-                let made = self.patience.with(async || {
-                    let asked = self.remote.about(Method::PUT, "fs", (&path, true), &[]);
-                    self.remote.in_time(self.remote.send(asked)).await
+            ImportTask::Make(path) => {
+                let made = self.retry.run(async || {
+                    let asked = self.client.path_request(Method::PUT, path::FS, (&path, true), &[]);
+                    self.client.with_timeout(self.client.send(asked)).await
                 });
                 match made.await {
-                    Ok(_) => self.tally.made_folder(),
-                    Err(error) => self.tally.fail(format!("the folder {path}: {error}"), error.outlook()),
+                    Ok(_) => self.stats.made_folder(),
+                    Err(error) => self.stats.fail(format!("the folder {path}: {error}"), error.scope()),
                 }
             }
-            Job::File(job) => match self.file(&job).await {
+            ImportTask::File(job) => match self.file(&job).await {
                 Ok(()) => {}
                 Err(error) => {
-                    let outlook = match &error {
-                        SendError::Remote(error) => error.outlook(),
-                        SendError::Local(_) | SendError::Changed | SendError::Other => Outlook::Open,
+                    let scope = match &error {
+                        SendError::Client(error) => error.scope(),
+                        SendError::Local(_) | SendError::Changed | SendError::Other => FailureScope::Item,
                     };
-                    self.tally.fail(format!("{}: {error}", job.shown), outlook);
+                    self.stats.fail(format!("{}: {error}", job.shown), scope);
                 }
             },
         }
     }
 
-    async fn file(&self, job: &FileJob) -> Result<(), SendError> {
+    async fn file(&self, job: &FileUpload) -> Result<(), SendError> {
         let mut readings = 0;
         loop {
             readings += 1;
@@ -110,50 +114,50 @@ impl Sender {
         }
     }
 
-    async fn once(&self, job: &FileJob) -> Result<(), SendError> {
+    async fn once(&self, job: &FileUpload) -> Result<(), SendError> {
         let reading = self.read(job).await?;
-        let Reading { version, digest, .. } = &reading;
+        let ReadFile { version, digest, .. } = &reading;
         let is_there = job.there.as_ref().is_some_and(|there| {
             (there.size, there.modified, &there.digest) == (version.size, Some(version.modified()), digest)
         });
         if is_there {
-            self.tally.kept(version.size);
+            self.stats.kept(version.size);
             return Ok(());
         }
-        let stored = self.patience.with(async || self.put(job, &reading).await).await?;
-        if stored.digest != *digest || stored.size != version.size {
+        let stored = self.retry.run(async || self.put(job, &reading).await).await?;
+        if stored.digest.as_ref() != Some(digest) || stored.bytes() != version.size {
             return Err(SendError::Other);
         }
-        self.tally.moved(version.size);
+        self.stats.moved(version.size);
         Ok(())
     }
 
-    async fn read(&self, job: &FileJob) -> Result<Reading, SendError> {
+    async fn read(&self, job: &FileUpload) -> Result<ReadFile, SendError> {
         let (folder, name) = (job.folder.clone(), job.local.clone());
-        let (file, version, small) = blocking(move || open(&folder, &name)).await?;
+        let (file, version, small) = run_blocking(move || open(&folder, &name)).await?;
         if let Some((bytes, digest)) = small {
-            return Ok(Reading { content: Content::Small(bytes), version, digest });
+            return Ok(ReadFile { content: Content::Small(bytes), version, digest });
         }
-        let digest = local::digest(file.clone(), version.size).await?;
-        if local::version(&file)? != version {
+        let digest = local_fs::file_digest(file.clone(), version.size).await?;
+        if local_fs::file_stamp(&file)? != version {
             return Err(SendError::Changed);
         }
-        Ok(Reading { content: Content::Large(file), version, digest })
+        Ok(ReadFile { content: Content::Large(file), version, digest })
     }
 
-    async fn put(&self, job: &FileJob, reading: &Reading) -> Result<Entry, SendError> {
-        let Reading { content, version, digest } = reading;
+    async fn put(&self, job: &FileUpload, reading: &ReadFile) -> Result<EntryJson<'static>, SendError> {
+        let ReadFile { content, version, digest } = reading;
         let modified = version.modified().rfc3339();
-        let asked = self.remote.about(Method::PUT, "fs", (&job.path, false), &[("modified", &modified)]);
-        let asked = asked.header("Repr-Digest", digest);
+        let asked = self.client.path_request(Method::PUT, path::FS, (&job.path, false), &[("modified", &modified)]);
+        let asked = asked.header(REPR_DIGEST, digest);
         let stored = match content {
-            Content::Small(bytes) => self.remote.in_time(self.remote.json(asked.body(bytes.clone()))).await,
+            Content::Small(bytes) => self.client.with_timeout(self.client.json(asked.body(bytes.clone()))).await,
             Content::Large(file) => {
-                let under_way = UnderWay::new(self.tally.clone());
-                let sending = Arc::new(Sending { under_way, failed: OnceLock::new() });
+                let under_way = BytesInFlight::new(self.stats.clone());
+                let sending = Arc::new(BodyProgress { under_way, failed: OnceLock::new() });
                 let body = Body::wrap_stream(pieces(file.clone(), version.size, sending.clone()));
                 let asked = asked.header(CONTENT_LENGTH, version.size).body(body);
-                let stored = self.while_sending(&sending, self.remote.json(asked)).await;
+                let stored = self.while_sending(&sending, self.client.json(asked)).await;
                 if let Some(error) = sending.failed.get() {
                     return Err(io::Error::new(error.kind(), error.to_string()).into());
                 }
@@ -161,66 +165,71 @@ impl Sender {
             }
         };
         match stored {
-            Err(RemoteError::Refused(refusal)) if refusal.kind == "digest-mismatch" => Err(SendError::Changed),
+            Err(ClientError::Problem(problem)) if problem.is(ProblemKind::DigestMismatch) => Err(SendError::Changed),
             stored => Ok(stored?),
         }
     }
 
-    /// Gives up when neither the body nor the answer moves.
+    /// Gives up when no byte of the body is sent and no response arrives for a while.
     async fn while_sending<T>(
         &self,
-        sending: &Sending,
-        answer: impl Future<Output = Result<T, RemoteError>>,
-    ) -> Result<T, RemoteError> {
+        sending: &BodyProgress,
+        answer: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
         let mut answer = std::pin::pin!(answer);
         loop {
             let before = sending.under_way.bytes();
-            match tokio::time::timeout(SILENCE, &mut answer).await {
+            match tokio::time::timeout(RESPONSE_TIMEOUT, &mut answer).await {
                 Ok(answer) => return answer,
-                Err(_) if sending.under_way.bytes() == before => return Err(self.remote.silent()),
+                Err(_) if sending.under_way.bytes() == before => return Err(self.client.timeout_error()),
                 Err(_) => {}
             }
         }
     }
 }
 
-type Small = Option<(Bytes, String)>;
+type SmallContent = Option<(Bytes, String)>;
 
 /// Opens a file, and reads it if it is small.
-fn open(folder: &Folder, name: &OsStr) -> Result<(Arc<File>, Version, Small), SendError> {
-    let mut file = folder.file(name)?;
-    let version = local::version(&file)?;
+fn open(folder: &OpenFolder, name: &OsStr) -> Result<(Arc<File>, FileStamp, SmallContent), SendError> {
+    let mut file = folder.open_file(name)?;
+    let version = local_fs::file_stamp(&file)?;
     if version.size > SMALL {
         return Ok((Arc::new(file), version, None));
     }
     let mut bytes = Vec::with_capacity(version.size as usize + 1);
     Read::by_ref(&mut file).take(SMALL + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 != version.size || local::version(&file)? != version {
+    if bytes.len() as u64 != version.size || local_fs::file_stamp(&file)? != version {
         return Err(SendError::Changed);
     }
-    let digest = Hasher::of(&bytes);
+    let digest = Hasher::digest_of(&bytes);
     Ok((Arc::new(file), version, Some((bytes.into(), digest))))
 }
 
-/// An upload, as its body is polled elsewhere.
-struct Sending {
-    under_way: UnderWay,
+/// The state of an upload, shared with its body, which the HTTP library polls.
+struct BodyProgress {
+    under_way: BytesInFlight,
     /// Why the body could not be read to its end.
     failed: OnceLock<io::Error>,
 }
 
-fn pieces(file: Arc<File>, size: u64, sending: Arc<Sending>) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+fn pieces(
+    file: Arc<File>,
+    size: u64,
+    sending: Arc<BodyProgress>,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(0, move |at| {
         let (file, sending) = (file.clone(), sending.clone());
         async move {
             if at == size {
                 return Ok(None);
             }
-            let bytes = blocking(move || local::piece(&file, at, size)).await.map_err(|error: io::Error| {
-                let same = io::Error::new(error.kind(), error.to_string());
-                let _ = sending.failed.set(error);
-                same
-            })?;
+            let bytes =
+                run_blocking(move || local_fs::read_chunk(&file, at, size)).await.map_err(|error: io::Error| {
+                    let same = io::Error::new(error.kind(), error.to_string());
+                    let _ = sending.failed.set(error);
+                    same
+                })?;
             sending.under_way.add(bytes.len() as u64);
             let next = at + bytes.len() as u64;
             Ok(Some((bytes, next)))

@@ -10,41 +10,41 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, StatVfs, fcntl_getfl, fcntl_setfl, statvfs};
 use rustix::io::Errno;
 
-use super::{Call, Disk, DiskFile, Inodes, Listed, Space};
+use super::{Disk, DiskFile, DiskFuture, FileSystemSpace, FolderEntry, Inodes};
 
 /// Every call is done, and has blocked, when its future is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Local;
+pub struct LocalDisk;
 
-fn done<'a, T: Send + 'a>(result: io::Result<T>) -> Call<'a, T> {
+fn done<'a, T: Send + 'a>(result: io::Result<T>) -> DiskFuture<'a, T> {
     Box::pin(ready(result))
 }
 
-impl Disk for Local {
-    fn blocks(&self) -> bool {
+impl Disk for LocalDisk {
+    fn is_blocking(&self) -> bool {
         true
     }
 
-    fn make_folder<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+    fn make_folder<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         done(match DirBuilder::new().mode(0o700).create(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
             made => made,
         })
     }
 
-    fn list<'a>(&'a self, folder: &'a Path) -> Call<'a, Vec<Listed>> {
+    fn list<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, Vec<FolderEntry>> {
         let listed = |entry: io::Result<fs::DirEntry>| {
             let entry = entry?;
-            Ok(Listed { name: entry.file_name(), is_file: entry.file_type()?.is_file() })
+            Ok(FolderEntry { name: entry.file_name(), is_file: entry.file_type()?.is_file() })
         };
         done(fs::read_dir(folder).and_then(|entries| entries.map(listed).collect()))
     }
 
-    fn sync_folder<'a>(&'a self, folder: &'a Path) -> Call<'a, ()> {
+    fn sync_folder<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, ()> {
         done(File::open(folder).and_then(|folder| folder.sync_all()))
     }
 
-    fn create<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+    fn create<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         let create = || {
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
             set_direct(&file)?;
@@ -53,38 +53,38 @@ impl Disk for Local {
         done(create())
     }
 
-    fn open<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+    fn open<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         done(File::open(path).map(|file| Arc::new(file) as Arc<dyn DiskFile>))
     }
 
-    fn exists<'a>(&'a self, path: &'a Path) -> Call<'a, bool> {
+    fn exists<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, bool> {
         done(fs::exists(path))
     }
 
-    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> Call<'a, ()> {
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> DiskFuture<'a, ()> {
         done(fs::rename(from, to))
     }
 
-    fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+    fn remove<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         done(fs::remove_file(path))
     }
 
-    fn space<'a>(&'a self, folder: &'a Path) -> Call<'a, Space> {
+    fn space<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, FileSystemSpace> {
         let space = |stat: StatVfs| {
             let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
             let inodes = (stat.f_files > 0).then_some(Inodes { free: stat.f_favail, total: stat.f_files });
-            Space { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes }
+            FileSystemSpace { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes }
         };
         done(statvfs(folder).map(space).map_err(io::Error::from))
     }
 }
 
 impl DiskFile for File {
-    fn size(&self) -> Call<'_, u64> {
+    fn size(&self) -> DiskFuture<'_, u64> {
         done(self.metadata().map(|metadata| metadata.len()))
     }
 
-    fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> Call<'a, usize> {
+    fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> DiskFuture<'a, usize> {
         loop {
             match FileExt::read_at(self, buffer, at) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -93,7 +93,7 @@ impl DiskFile for File {
         }
     }
 
-    fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> Call<'a, ()> {
+    fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> DiskFuture<'a, ()> {
         done(match self.write_all_at(data, at) {
             // The file system wants other alignment, or the rest of a write that was cut short has none. Another
             // piece may have found out first, so the flag may be cleared already.
@@ -102,11 +102,11 @@ impl DiskFile for File {
         })
     }
 
-    fn write<'a>(&'a self, data: &'a [u8], at: u64) -> Call<'a, ()> {
+    fn write<'a>(&'a self, data: &'a [u8], at: u64) -> DiskFuture<'a, ()> {
         done(write_plainly(self, data, at))
     }
 
-    fn sync(&self) -> Call<'_, ()> {
+    fn sync(&self) -> DiskFuture<'_, ()> {
         done(self.sync_data())
     }
 }

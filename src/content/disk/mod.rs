@@ -1,6 +1,6 @@
 //! The file system below a content folder: every call that content makes of it, and nothing more.
 //!
-//! A job is a few calls in a row ([`Disk::blocks`] says how it runs). [`Local`] makes them on this machine's file
+//! A job is a few calls in a row ([`Disk::is_blocking`] says how it runs). [`LocalDisk`] makes them on this machine's file
 //! system. Another implementation may delay, refuse and lose them.
 
 mod local;
@@ -15,57 +15,61 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-pub use local::Local;
+pub use local::LocalDisk;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking, unconstrained};
 
-pub use super::room::{Inodes, Space};
+pub use super::free_space::{FileSystemSpace, Inodes};
 
 /// Jobs of the process that block a thread each: a quarter of the threads that may block. A disk that hangs takes these
 /// and no more, so that what does not need it goes on.
 static THREADS: Semaphore = Semaphore::const_new(128);
 
 /// A call on its way.
-pub type Call<'a, T> = BoxFuture<'a, io::Result<T>>;
+pub type DiskFuture<'a, T> = BoxFuture<'a, io::Result<T>>;
 
 /// A name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct FolderEntry {
+    /// The name, without the folder.
     pub name: OsString,
+    /// Whether it is a regular file.
     pub is_file: bool,
 }
 
+/// The calls that the content module makes of a file system.
 pub trait Disk: Debug + Send + Sync + 'static {
     /// Whether a call blocks its thread and is done when its future is first polled. Then a whole job runs on one
     /// thread of the blocking pool; else it is a task like any other.
-    fn blocks(&self) -> bool;
+    fn is_blocking(&self) -> bool;
 
     /// Makes a folder (mode 0700), not durably; one that is there is fine. Its parent must be there.
-    fn make_folder<'a>(&'a self, path: &'a Path) -> Call<'a, ()>;
+    fn make_folder<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
 
     /// The names in a folder, in any order.
-    fn list<'a>(&'a self, folder: &'a Path) -> Call<'a, Vec<Listed>>;
+    fn list<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, Vec<FolderEntry>>;
 
     /// Makes names in this folder, and removals from it, durable.
-    fn sync_folder<'a>(&'a self, folder: &'a Path) -> Call<'a, ()>;
+    fn sync_folder<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, ()>;
 
     /// Makes a file (mode 0600) that is not there yet, and opens it for writing.
-    fn create<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>>;
+    fn create<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>>;
 
     /// Opens a file for reading.
-    fn open<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>>;
+    fn open<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>>;
 
-    fn exists<'a>(&'a self, path: &'a Path) -> Call<'a, bool>;
+    /// Whether anything has this name.
+    fn exists<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, bool>;
 
     /// Not durable before both folders are synced.
-    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> Call<'a, ()>;
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> DiskFuture<'a, ()>;
 
     /// Removes a file. Who has it open reads on.
-    fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()>;
+    fn remove<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
 
     /// What is free on the file system of a folder. It takes no time to speak of, and need not be part of a job.
-    fn space<'a>(&'a self, folder: &'a Path) -> Call<'a, Space> {
+    fn space<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, FileSystemSpace> {
         let _ = folder;
         Box::pin(ready(Err(io::ErrorKind::Unsupported.into())))
     }
@@ -74,26 +78,26 @@ pub trait Disk: Debug + Send + Sync + 'static {
 /// A file that is open.
 pub trait DiskFile: Debug + Send + Sync + 'static {
     /// Bytes.
-    fn size(&self) -> Call<'_, u64>;
+    fn size(&self) -> DiskFuture<'_, u64>;
 
     /// How many bytes were read; 0 at the end only.
-    fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> Call<'a, usize>;
+    fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> DiskFuture<'a, usize>;
 
     /// Writes a piece that is aligned and large: past the page cache, where the file system knows how to.
-    fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> Call<'a, ()>;
+    fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> DiskFuture<'a, ()>;
 
     /// Writes what is neither. No direct write may come after it.
-    fn write<'a>(&'a self, data: &'a [u8], at: u64) -> Call<'a, ()>;
+    fn write<'a>(&'a self, data: &'a [u8], at: u64) -> DiskFuture<'a, ()>;
 
     /// Makes data and size durable. The name is the folder's.
-    fn sync(&self) -> Call<'_, ()>;
+    fn sync(&self) -> DiskFuture<'_, ()>;
 }
 
 impl dyn Disk {
     /// Starts a job. Like one on the blocking pool it runs to its end, whether or not anybody waits for it. It may wait
     /// for jobs that were started before it, and for no others: threads are given to jobs in the order of their start.
     pub fn start<T: Send + 'static>(&self, job: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        if self.blocks() { start_within(&THREADS, job) } else { tokio::spawn(job) }
+        if self.is_blocking() { start_within(&THREADS, job) } else { tokio::spawn(job) }
     }
 }
 
@@ -154,7 +158,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_disk_that_hangs_leaves_threads_for_what_does_not_need_it() {
         let hang = Arc::new((Mutex::new(true), Condvar::new()));
-        let disk: Arc<dyn Disk> = Arc::new(Local);
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let job = |hang: Arc<(Mutex<bool>, Condvar)>| async move {
             let (hangs, over) = &*hang;
             drop(over.wait_while(hangs.lock().unwrap(), |hangs| *hangs).unwrap());

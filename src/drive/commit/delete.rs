@@ -1,107 +1,113 @@
 //! Deleting a file, and removing an empty directory.
 
-use super::ask::Condition;
-use super::put::drop_version;
-use super::spot::{Live, Stored};
-use super::{Drive, DriveError, Result};
-use crate::schema::dir::{self, DirEntry};
-use crate::schema::{DrivePath, Name, dirid};
-use crate::table::{Ask, Change, Check, Column, Guarded, Outcome, Plan, RowChange};
+use super::{Committer, Decision};
+use crate::drive::attempts::Caller;
+use crate::drive::error::{DriveError, Result};
+use crate::drive::file_rows::drop_version;
+use crate::drive::model::Condition;
+use crate::drive::namespace::lookup::{LiveDir, Versioned, lookup};
+use crate::drive::namespace::resolve::no_parent;
+use crate::drive::namespace::visibility;
+use crate::schema::dir::{self, DirEntry, FileEntry};
+use crate::schema::{DrivePath, Name, dir_parent};
+use crate::table::{Change, Check, Column, ConditionalRow, Plan, RowChange, RowQuery};
 
-impl Drive {
-    /// Deletes a file.
-    pub async fn delete(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
-        let (path, condition) = (path.clone(), condition.clone());
-        self.to_the_end(|drive| async move { drive.delete_file(&path, &condition).await }).await
-    }
-
-    async fn delete_file(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
-        let (parent, name) = path.split().ok_or(DriveError::Root)?;
-        let mut patience = self.patience();
-        loop {
-            patience.again().await?;
-            let spot = self.spot(&parent, &name).await?;
-            let Some(live) = &spot.parent else {
-                return Err(match self.no_parent(&parent).await {
-                    DriveError::ParentMissing if condition.holds(None) => DriveError::NotFound,
-                    DriveError::ParentMissing => DriveError::Precondition,
-                    error => error,
-                });
-            };
-            if spot.directory.is_some() {
-                return Err(DriveError::IsDirectory);
-            }
-            if !condition.holds(spot.file.as_ref().map(|file| file.value.id)) {
-                return Err(DriveError::Precondition);
-            }
-            let Some(file) = &spot.file else {
-                return Err(DriveError::NotFound);
-            };
-            let mut checks = live.checks();
-            checks.push(spot.file_check(&name));
-            let changes = vec![Change::delete(dir::SUB, dir::file_qualifier(&name))];
-            let plan = Plan {
-                guarded: vec![Guarded { table: dir::TABLE, row: parent.key(), checks, changes }],
-                finish: drop_version(&file.value, live.id, &name),
-                ..Plan::default()
-            };
-            match self.inner.tables.commit(plan).await? {
-                Outcome::Committed => {
-                    self.dropped(spot.file.as_ref());
-                    return Ok(());
-                }
-                Outcome::Refused(refusal) => self.make_way_for(&refusal, &mut patience).await?,
-            }
-        }
-    }
-
-    /// Removes a directory that is empty.
-    pub async fn rmdir(&self, path: &DrivePath) -> Result<()> {
-        let path = path.clone();
-        self.to_the_end(|drive| async move { drive.remove_directory(&path).await }).await
-    }
-
-    async fn remove_directory(&self, path: &DrivePath) -> Result<()> {
-        let (parent, name) = path.split().ok_or(DriveError::Root)?;
-        let mut patience = self.patience();
-        loop {
-            patience.again().await?;
-            let spot = self.spot(&parent, &name).await?;
-            let Some(live) = &spot.parent else {
-                return Err(match self.no_parent(&parent).await {
-                    DriveError::ParentMissing => DriveError::NotFound,
-                    error => error,
-                });
-            };
-            let Some(directory) = &spot.directory else {
-                return Err(DriveError::NotFound);
-            };
-            let ask = Ask::cells(vec![dir::id_column(), dir::state_column()]);
-            // None: removed between the two reads.
-            let Some(child) = Live::of(&self.row(path, &ask).await?)? else { continue };
-            if child.id != directory.value.id {
-                continue;
-            }
-            let plan = rmdir(&parent, live, &name, directory, path, &child);
-            match self.inner.tables.commit(plan).await? {
-                Outcome::Committed => return Ok(()),
-                Outcome::Refused(refusal) if matches!(refusal.check, Check::FamilyEmpty(_)) => {
-                    return Err(DriveError::NotEmpty);
-                }
-                Outcome::Refused(refusal) => self.make_way_for(&refusal, &mut patience).await?,
-            }
-        }
-    }
+/// Deletes a file.
+pub async fn delete(committer: &Committer, path: &DrivePath, condition: &Condition) -> Result<()> {
+    let (this, path, condition) = (committer.clone(), path.clone(), condition.clone());
+    let delete = |caller| async move { delete_file(&this, &path, &condition, &caller).await };
+    committer.gate.run_to_end(delete).await
 }
 
-/// rmdir: the directory's row goes with its name, at one instant; its id's row after it.
-fn rmdir(
+async fn delete_file(committer: &Committer, path: &DrivePath, condition: &Condition, caller: &Caller) -> Result<()> {
+    let (parent, name) = path.split().ok_or(DriveError::Root)?;
+    let decide = || decide_delete(committer, &parent, &name, condition);
+    let deleted = committer.until_committed(caller, decide).await?;
+    committer.unlink_dropped(Some(&deleted));
+    Ok(())
+}
+
+/// The plan, and the version that it deletes.
+async fn decide_delete(
+    committer: &Committer,
     parent: &DrivePath,
-    live: &Live,
     name: &Name,
-    directory: &Stored<DirEntry>,
+    condition: &Condition,
+) -> Result<Decision<Versioned<FileEntry>>> {
+    let found = lookup(&committer.namespace, parent, name).await?;
+    let Some(live) = &found.parent else {
+        return Err(match no_parent(&committer.namespace, parent).await {
+            DriveError::ParentMissing if condition.holds(None) => DriveError::NotFound,
+            DriveError::ParentMissing => DriveError::Precondition,
+            error => error,
+        });
+    };
+    if found.directory.is_some() {
+        return Err(DriveError::IsDirectory);
+    }
+    if !condition.holds(found.file.as_ref().map(|file| file.value.id)) {
+        return Err(DriveError::Precondition);
+    }
+    let Some(file) = &found.file else {
+        return Err(DriveError::NotFound);
+    };
+    let mut checks = live.checks();
+    checks.push(found.file_check(name));
+    let changes = vec![Change::delete(dir::SUB, dir::file_qualifier(name))];
+    let plan = Plan {
+        guarded: vec![ConditionalRow { table: dir::TABLE, row: parent.key(), checks, changes }],
+        finish: drop_version(&file.value, live.id, name),
+        ..Plan::default()
+    };
+    Ok(Decision::Commit { plan, moved: None, answer: file.clone() })
+}
+
+/// Removes a directory that is empty.
+pub async fn rmdir(committer: &Committer, path: &DrivePath) -> Result<()> {
+    let (this, path) = (committer.clone(), path.clone());
+    let remove = |caller| async move { remove_directory(&this, &path, &caller).await };
+    committer.gate.run_to_end(remove).await
+}
+
+async fn remove_directory(committer: &Committer, path: &DrivePath, caller: &Caller) -> Result<()> {
+    let (parent, name) = path.split().ok_or(DriveError::Root)?;
+    committer.until_committed(caller, || decide_rmdir(committer, path, &parent, &name)).await
+}
+
+async fn decide_rmdir(
+    committer: &Committer,
     path: &DrivePath,
-    child: &Live,
+    parent: &DrivePath,
+    name: &Name,
+) -> Result<Decision<()>> {
+    let found = lookup(&committer.namespace, parent, name).await?;
+    let Some(live) = &found.parent else {
+        return Err(match no_parent(&committer.namespace, parent).await {
+            DriveError::ParentMissing => DriveError::NotFound,
+            error => error,
+        });
+    };
+    let Some(directory) = &found.directory else {
+        return Err(DriveError::NotFound);
+    };
+    let query = RowQuery::cells(vec![dir::id_column(), dir::lock_column()]);
+    let row = visibility::row(&committer.namespace, path, &query).await?;
+    // Removed, or replaced by another directory, between the two reads.
+    let Some(child) = LiveDir::from_row(&row)?.filter(|child| child.id == directory.value.id) else {
+        return Ok(Decision::Again);
+    };
+    let plan = rmdir_plan(parent, live, name, directory, path, &child);
+    Ok(Decision::Commit { plan, moved: None, answer: () })
+}
+
+/// The row of the directory is deleted with its name, at one instant; the row of its id after that.
+fn rmdir_plan(
+    parent: &DrivePath,
+    live: &LiveDir,
+    name: &Name,
+    directory: &Versioned<DirEntry>,
+    path: &DrivePath,
+    child: &LiveDir,
 ) -> Plan {
     let mut empty = child.checks();
     empty.push(Check::FamilyEmpty(dir::SUB));
@@ -111,10 +117,10 @@ fn rmdir(
     let unlink = vec![Change::delete(dir::SUB, qualifier)];
     Plan {
         guarded: vec![
-            Guarded { table: dir::TABLE, row: path.key(), checks: empty, changes: dir::removal() },
-            Guarded { table: dir::TABLE, row: parent.key(), checks: named, changes: unlink },
+            ConditionalRow { table: dir::TABLE, row: path.key(), checks: empty, changes: dir::delete_cells() },
+            ConditionalRow { table: dir::TABLE, row: parent.key(), checks: named, changes: unlink },
         ],
-        finish: vec![RowChange { table: dirid::TABLE, row: child.id.key(), changes: dirid::removal() }],
+        finish: vec![RowChange { table: dir_parent::TABLE, row: child.id.key(), changes: dir_parent::delete_cells() }],
         ..Plan::default()
     }
 }

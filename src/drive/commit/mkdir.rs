@@ -1,45 +1,46 @@
 //! Making a directory.
 
-use super::ask::{Made, Node};
-use super::{Drive, DriveError, Result};
+use super::{Committer, Decision};
+use crate::drive::attempts::Caller;
+use crate::drive::error::{DriveError, Result};
+use crate::drive::model::{Node, Written};
+use crate::drive::namespace::lookup::stat;
+use crate::drive::namespace::resolve::resolve_parent;
 use crate::schema::DrivePath;
-use crate::table::{Outcome, Plan};
+use crate::table::Plan;
 
-impl Drive {
-    /// Makes a directory, and its parents if `parents`. One that is there is a success that made nothing.
-    pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
-        let (path, creator) = (path.clone(), creator.to_owned());
-        self.to_the_end(|drive| async move { drive.make_directory(&path, &creator, parents).await }).await
-    }
+/// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.
+pub async fn mkdir(committer: &Committer, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
+    let (this, path, creator) = (committer.clone(), path.clone(), creator.to_owned());
+    let make = |caller| async move { make_directory(&this, &path, &creator, parents, &caller).await };
+    committer.gate.run_to_end(make).await
+}
 
-    async fn make_directory(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Made> {
-        let mut patience = self.patience();
-        loop {
-            patience.again().await?;
-            match self.stat(path).await {
-                Ok(Node::File { .. }) => return Err(DriveError::IsFile),
-                Ok(node) => return Ok(Made { node, new: false }),
-                Err(DriveError::NotFound) => {}
-                Err(error) => return Err(error),
-            }
-            let ground = self.ground(path, creator).await?;
-            // Nothing is missing: just made by another.
-            let Some(new) = ground.missing.last().cloned() else { continue };
-            if ground.missing.len() > 1 && !parents {
-                return Err(DriveError::ParentMissing);
-            }
-            let mut plan = Plan::default();
-            ground.build(&mut plan, Vec::new(), Vec::new());
-            let prepared = plan.prepare.clone();
-            match self.inner.tables.commit(plan).await? {
-                Outcome::Committed => {
-                    return Ok(Made { node: Node::Directory { path: new.path, entry: new.entry }, new: true });
-                }
-                Outcome::Refused(refusal) => {
-                    self.undo(prepared).await;
-                    self.make_way_for(&refusal, &mut patience).await?;
-                }
-            }
-        }
+async fn make_directory(
+    committer: &Committer,
+    path: &DrivePath,
+    creator: &str,
+    parents: bool,
+    caller: &Caller,
+) -> Result<Written> {
+    committer.until_committed(caller, || decide(committer, path, creator, parents)).await
+}
+
+async fn decide(committer: &Committer, path: &DrivePath, creator: &str, parents: bool) -> Result<Decision<Written>> {
+    match stat(&committer.namespace, path).await {
+        Ok(Node::File { .. }) => return Err(DriveError::IsFile),
+        Ok(node) => return Ok(Decision::Answer(Written { node, new: false })),
+        Err(DriveError::NotFound) => {}
+        Err(error) => return Err(error),
     }
+    let resolved = resolve_parent(&committer.namespace, path, creator, committer.clock).await?;
+    // Nothing is missing: another has just made it.
+    let Some(new) = resolved.missing.last().cloned() else { return Ok(Decision::Again) };
+    if resolved.missing.len() > 1 && !parents {
+        return Err(DriveError::ParentMissing);
+    }
+    let mut plan = Plan::default();
+    resolved.add_to(&mut plan, Vec::new(), Vec::new());
+    let node = Node::Directory { path: new.path, entry: new.entry };
+    Ok(Decision::Commit { plan, moved: None, answer: Written { node, new: true } })
 }

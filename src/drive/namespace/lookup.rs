@@ -1,65 +1,67 @@
-//! What a directory's row says of one name in it: one `get`.
+//! What a directory's row says of one name in it, read by one `get`.
 
 use bytes::Bytes;
 
-use super::ask::Node;
-use super::{Drive, DriveError, Result};
-use crate::schema::dir::{self, DirEntry, Entry};
+use super::{Namespace, visibility};
+use crate::drive::error::{DriveError, Result};
+use crate::drive::model::Node;
+use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::schema::{CF, DirId, DrivePath, Name};
-use crate::table::{Ask, Check, Row};
+use crate::table::{Check, Row, RowQuery};
 
 /// A directory that reads as live: its id, and the stored bytes that a plan is guarded by.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
+pub struct LiveDir {
     pub id: DirId,
     stored: Bytes,
 }
 
-impl Live {
-    /// Reads it from a row as readers take it; an operation may hold it all the same.
-    pub fn of(row: &Row) -> Result<Option<Self>> {
+impl LiveDir {
+    /// From a row as readers see it; an operation may have locked it all the same.
+    pub fn from_row(row: &Row) -> Result<Option<Self>> {
         let Some(id) = row.get(CF, dir::ID) else { return Ok(None) };
         Ok(Some(Self { id: dir::decode_id(id)?, stored: id.clone() }))
     }
 
-    /// Live(D): still this directory, and held by no operation. The id matters: the directory at this path may
-    /// be another by now.
+    /// The checks that it is still this directory and no operation has locked it. The id matters: the directory at
+    /// this path may be another one by now.
     pub fn checks(&self) -> Vec<Check> {
-        vec![Check::Equals(dir::id_column(), self.stored.clone()), Check::Absent(dir::state_column())]
+        vec![Check::Equals(dir::id_column(), self.stored.clone()), Check::Absent(dir::lock_column())]
     }
 }
 
-/// What stands at a name, as decoded and as stored.
+/// A cell as decoded, and as stored: a plan is guarded by the stored bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Stored<T> {
+pub struct Versioned<T> {
     pub value: T,
     pub bytes: Bytes,
 }
 
-/// A name in a directory, and what stands there.
+/// A name in a directory, and what is stored under it.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
+pub struct NameLookup {
     /// None if there is no such directory.
-    pub parent: Option<Live>,
-    pub file: Option<Stored<Entry>>,
-    pub directory: Option<Stored<DirEntry>>,
+    pub parent: Option<LiveDir>,
+    pub file: Option<Versioned<FileEntry>>,
+    pub directory: Option<Versioned<DirEntry>>,
 }
 
-impl Spot {
+impl NameLookup {
     /// What to read of the directory's row.
-    pub fn ask(name: &Name) -> Ask {
+    pub fn query(name: &Name) -> RowQuery {
         let children = [dir::file_qualifier(name), dir::directory_qualifier(name)];
         let children = children.map(|q| crate::table::Column::new(dir::SUB, q));
-        Ask::cells(children.into_iter().chain([dir::id_column(), dir::state_column()]).collect())
+        RowQuery::cells(children.into_iter().chain([dir::id_column(), dir::lock_column()]).collect())
     }
 
-    pub fn of(row: &Row, name: &Name) -> Result<Self> {
+    pub fn from_row(row: &Row, name: &Name) -> Result<Self> {
         let file = row.get(dir::SUB, &dir::file_qualifier(name));
         let directory = row.get(dir::SUB, &dir::directory_qualifier(name));
-        let file = file.map(|bytes| Ok::<_, DriveError>(Stored { value: Entry::decode(bytes)?, bytes: bytes.clone() }));
+        let file =
+            file.map(|bytes| Ok::<_, DriveError>(Versioned { value: FileEntry::decode(bytes)?, bytes: bytes.clone() }));
         let directory = directory
-            .map(|bytes| Ok::<_, DriveError>(Stored { value: DirEntry::decode(bytes)?, bytes: bytes.clone() }));
-        Ok(Self { parent: Live::of(row)?, file: file.transpose()?, directory: directory.transpose()? })
+            .map(|bytes| Ok::<_, DriveError>(Versioned { value: DirEntry::decode(bytes)?, bytes: bytes.clone() }));
+        Ok(Self { parent: LiveDir::from_row(row)?, file: file.transpose()?, directory: directory.transpose()? })
     }
 
     /// `f_n` as it was read: absent, or this very entry.
@@ -73,44 +75,43 @@ impl Spot {
 }
 
 /// `d_n` absent.
-pub(super) fn no_directory(name: &Name) -> Check {
+pub fn no_directory(name: &Name) -> Check {
     Check::Absent(crate::table::Column::new(dir::SUB, dir::directory_qualifier(name)))
 }
 
 /// `f_n` absent.
-pub(super) fn no_file(name: &Name) -> Check {
+pub fn no_file(name: &Name) -> Check {
     Check::Absent(crate::table::Column::new(dir::SUB, dir::file_qualifier(name)))
 }
 
-impl Drive {
-    pub(super) async fn spot(&self, parent: &DrivePath, name: &Name) -> Result<Spot> {
-        Spot::of(&self.row(parent, &Spot::ask(name)).await?, name)
-    }
+/// Reads a name in the directory at this path.
+pub async fn lookup(ns: &Namespace, parent: &DrivePath, name: &Name) -> Result<NameLookup> {
+    NameLookup::from_row(&visibility::row(ns, parent, &NameLookup::query(name)).await?, name)
+}
 
-    /// What stands at a path.
-    pub async fn stat(&self, path: &DrivePath) -> Result<Node> {
-        let Some((parent, name)) = path.split() else {
-            return self.root().await;
-        };
-        let spot = self.spot(&parent, &name).await?;
-        let path = path.clone();
-        match (spot.parent, spot.file, spot.directory) {
-            (Some(_), Some(file), _) => Ok(Node::File { path, entry: file.value }),
-            (Some(_), None, Some(directory)) => Ok(Node::Directory { path, entry: directory.value }),
-            _ => Err(DriveError::NotFound),
-        }
+/// The file or directory at a path.
+pub async fn stat(ns: &Namespace, path: &DrivePath) -> Result<Node> {
+    let Some((parent, name)) = path.split() else {
+        return root(ns).await;
+    };
+    let found = lookup(ns, &parent, &name).await?;
+    let path = path.clone();
+    match (found.parent, found.file, found.directory) {
+        (Some(_), Some(file), _) => Ok(Node::File { path, entry: file.value }),
+        (Some(_), None, Some(directory)) => Ok(Node::Directory { path, entry: directory.value }),
+        _ => Err(DriveError::NotFound),
     }
+}
 
-    async fn root(&self) -> Result<Node> {
-        let path = DrivePath::root();
-        let row = self.inner.tables.get(dir::TABLE, path.as_str().as_bytes(), &Ask::families(&[CF])).await?;
-        let (Some(id), Some(creator), Some(created)) =
-            (row.get(CF, dir::ID), row.get(CF, dir::CREATOR), row.get(CF, dir::CREATED))
-        else {
-            return Err(DriveError::NotFound);
-        };
-        let id = dir::decode_id(id)?;
-        let entry = DirEntry { id, creator: dir::decode_creator(creator)?, created: dir::decode_created(created)? };
-        Ok(Node::Directory { path, entry })
-    }
+async fn root(ns: &Namespace) -> Result<Node> {
+    let path = DrivePath::root();
+    let row = ns.tables.get(dir::TABLE, path.as_str().as_bytes(), &RowQuery::families(&[CF])).await?;
+    let (Some(id), Some(creator), Some(created)) =
+        (row.get(CF, dir::ID), row.get(CF, dir::CREATOR), row.get(CF, dir::CREATED))
+    else {
+        return Err(DriveError::NotFound);
+    };
+    let id = dir::decode_id(id)?;
+    let entry = DirEntry { id, creator: dir::decode_creator(creator)?, created: dir::decode_created(created)? };
+    Ok(Node::Directory { path, entry })
 }

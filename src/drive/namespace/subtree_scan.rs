@@ -1,31 +1,31 @@
-//! The rows of a subtree, by key: the tree itself is not asked, so that rows which no name reaches are met too.
+//! The rows of a subtree by key. Listings are not used, so the scan also finds rows that no name reaches.
 
 use std::ops::Bound;
 
-use crate::drive::{Drive, Result};
+use super::Namespace;
+use crate::drive::error::Result;
 use crate::schema::{DrivePath, dir};
-use crate::table::{Ask, Row, RowCursor, RowKey, RowRange};
+use crate::table::{Row, RowCursor, RowKey, RowQuery, RowRange};
 
 /// A cursor over the keys of a subtree, its root first.
-pub(in crate::drive) struct Keys {
+pub struct SubtreeScan {
     /// What is left, the next one last.
     ranges: Vec<RowCursor>,
 }
 
-impl Drive {
-    pub(in crate::drive) fn keys(&self, root: &DrivePath, ask: Ask) -> Keys {
-        let key = root.key();
-        let own = RowRange { from: Bound::Included(key.clone()), to: Bound::Included(key) };
-        let over = |range| RowCursor::new(dir::TABLE, range, ask.clone(), self.limits().keys_a_page);
-        Keys { ranges: [root.below(), own].map(over).into() }
-    }
+/// Starts at the root of the subtree; `query` is what is read of each row.
+pub fn scan(ns: &Namespace, root: &DrivePath, query: RowQuery) -> SubtreeScan {
+    let key = root.key();
+    let own = RowRange { from: Bound::Included(key.clone()), to: Bound::Included(key) };
+    let over = |range| RowCursor::new(dir::TABLE, range, query.clone(), ns.limits.keys_a_page);
+    SubtreeScan { ranges: [root.below(), own].map(over).into() }
 }
 
-impl Keys {
+impl SubtreeScan {
     /// The next rows; none at the end.
-    pub async fn next(&mut self, drive: &Drive) -> Result<Option<Vec<(RowKey, Row)>>> {
+    pub async fn next(&mut self, ns: &Namespace) -> Result<Option<Vec<(RowKey, Row)>>> {
         while let Some(range) = self.ranges.last_mut() {
-            match range.next(&drive.inner.tables).await? {
+            match range.next(&ns.tables).await? {
                 Some(rows) => return Ok(Some(rows)),
                 None => self.ranges.pop(),
             };

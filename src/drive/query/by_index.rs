@@ -1,65 +1,35 @@
-//! A walk along an index: what its rows say is settled, turn by turn.
+//! The plan that reads an index row by row and verifies what it says, step by step.
 
 use bytes::Bytes;
 
-use super::{Progress, pass};
-use crate::drive::arrivals::Mark;
-use crate::drive::ask::Node;
-use crate::drive::settle::{Candidate, Reads};
-use crate::drive::{Drive, Result};
-use crate::schema::{CF, DirId};
-use crate::table::{Ask, Row, RowRange, ScanAsk};
+use super::reconcile::{IndexCell, IndexPage, IndexRange, PageSoFar};
+use super::source::{PAGE_BYTES, PlanProgress, QuerySource, skip_to};
+use super::verify::{CellsRead, IndexEntry, verify_some};
+use crate::drive::error::Result;
+use crate::drive::model::Node;
+use crate::schema::CF;
+use crate::table::{Row, RowQuery, RowRange, ScanQuery};
 
-/// Cells read to settle a row, if its hint is not an old one: the entry, its directory's id and its link.
-const SETTLED: usize = 3;
-/// Bytes of files after which a page ends, about: it is not shown in full anyway.
-pub(super) const PAGE_BYTES: usize = 8 << 20;
+/// Cells read to verify a row, if its entry is not an old one: the entry, its directory's id and its link.
+const VERIFIED: usize = 3;
 
-/// A row of an index, by one of its hints.
-pub(super) struct Hinted<'a> {
-    pub key: &'a Bytes,
-    pub value: &'a Bytes,
-    /// Whether the row has no other hint.
-    pub alone: bool,
-}
-
-/// How far a walk is.
-pub(super) struct Walk<'a> {
-    pub(super) drive: &'a Drive,
-    pub(super) table: &'static str,
-    /// The rows of the page and all that follow, and those that are left of them.
-    pub(super) begin: RowRange,
+/// How far the plan is.
+pub struct IndexPlan<'a> {
+    source: &'a QuerySource,
+    page: PageSoFar<'a>,
+    /// The rows that are left to be read.
     range: RowRange,
-    pub(super) reverse: bool,
-    pub(super) limit: usize,
-    pub(super) scope: DirId,
-    pub(super) nodes: Vec<Node>,
-    /// Whether the nodes are in no order any more.
-    pub(super) mixed: bool,
-    /// What the nodes take, about.
+    /// What the files of the page take, about.
     bytes: usize,
     work: usize,
-    /// The last row of the turns so far.
+    /// The last row of the steps so far.
     passed: Option<Bytes>,
-    /// From when on it is not known what came to the rows that it has passed.
-    pub(super) mark: Mark,
 }
 
-/// Up to `limit` files, and the key of the last row passed if rows may follow.
-pub(super) type Page = (Vec<Node>, Option<Bytes>);
-
-impl<'a> Walk<'a> {
-    pub fn new(
-        drive: &'a Drive,
-        table: &'static str,
-        range: RowRange,
-        reverse: bool,
-        limit: usize,
-        scope: DirId,
-    ) -> Self {
-        let (begin, mark) = (range.clone(), drive.inner.arrivals.mark());
-        let (nodes, mixed, bytes, work, passed) = (Vec::new(), false, 0, 0, None);
-        Self { drive, table, begin, range, reverse, limit, scope, nodes, mixed, bytes, work, passed, mark }
+impl<'a> IndexPlan<'a> {
+    pub fn new(source: &'a QuerySource, rows: IndexRange) -> Self {
+        let range = rows.range.clone();
+        Self { source, page: PageSoFar::new(source, rows), range, bytes: 0, work: 0, passed: None }
     }
 
     /// Cells read so far.
@@ -67,62 +37,63 @@ impl<'a> Walk<'a> {
         self.work
     }
 
-    /// One turn: some rows more. The page, if that was the last one.
+    /// One step: reads some more rows. The page, if that was the last one.
     pub async fn step(
         &mut self,
-        candidate: &impl Fn(&Hinted<'_>) -> Result<Option<Candidate>>,
-    ) -> Result<Progress<Page>> {
-        let left = self.drive.inner.settings.work.saturating_sub(self.work);
-        // Not at the end of the turn before: the other plan has had as much work since, and might have ended with it.
+        parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
+    ) -> Result<PlanProgress<IndexPage>> {
+        let left = self.source.cells_per_query.saturating_sub(self.work);
+        // Not at the end of the step before: the other plan has done as much work since, and might have ended with it.
         if let Some(last) = self.passed.take_if(|_| left == 0) {
-            return self.end(Some(last), candidate).await;
+            return self.page.end(Some(last), parse).await;
         }
-        let most = self.drive.limits().files_queried;
-        let limit = (self.limit - self.nodes.len()).max(self.drive.inner.settings.turn).min(most);
-        let (range, ask) = (self.range.clone(), Ask::families(&[CF]));
-        let scan = ScanAsk { table: self.table, range, ask, limit, reverse: self.reverse };
+        let most = self.source.namespace.limits.files_queried;
+        let limit = (self.page.rows.limit - self.page.nodes.len()).max(self.source.rows_per_step).min(most);
+        let (range, ask) = (self.range.clone(), RowQuery::families(&[CF]));
+        let scan =
+            ScanQuery { table: self.page.rows.table, range, row_query: ask, limit, reverse: self.page.rows.reverse };
         // Before the rows are read: what they say of a directory is taken for true if nothing has moved since.
-        let mark = self.drive.inner.walks.moves.mark();
-        let rows = self.drive.inner.tables.scan(&scan).await?;
-        let mut candidates = Vec::with_capacity(rows.len());
+        let epoch = self.source.namespace.dir_paths.moves.now();
+        let rows = self.source.namespace.tables.scan(&scan).await?;
+        let mut entries = Vec::with_capacity(rows.len());
         let mut keys = Vec::with_capacity(rows.len());
         for (key, row) in &rows {
-            if let Some(hinted) = hinted(key, row)
-                && let Some(wanted) = candidate(&hinted)?
+            if let Some(cell) = index_cell(key, row)
+                && let Some(wanted) = parse(&cell)?
             {
-                candidates.push(wanted);
+                entries.push(wanted);
                 keys.push(key);
             }
         }
-        let mut reads = Reads::up_to(left);
-        let settled = self.drive.settle_some(&candidates, self.scope, mark, &mut reads).await?;
-        let all = settled.len() == candidates.len();
-        keys.truncate(settled.len());
-        for (node, key) in settled.into_iter().zip(keys.iter().copied()) {
+        let mut reads = CellsRead::up_to(left);
+        let verified = verify_some(&self.source.namespace, &entries, self.page.rows.scope, epoch, &mut reads).await?;
+        let all = verified.len() == entries.len();
+        keys.truncate(verified.len());
+        for (node, key) in verified.into_iter().zip(keys.iter().copied()) {
             self.bytes += node.as_ref().map_or(0, |node| size_of::<Node>() + node.path().as_str().len());
-            self.nodes.extend(node);
-            if self.nodes.len() == self.limit || self.bytes >= PAGE_BYTES {
+            self.page.nodes.extend(node);
+            if self.page.nodes.len() == self.page.rows.limit || self.bytes >= PAGE_BYTES {
                 let end = rows.len() < limit && rows.last().is_some_and(|(last, _)| last == key);
-                return self.end(Some(key.clone()).filter(|_| !end), candidate).await;
+                return self.page.end(Some(key.clone()).filter(|_| !end), parse).await;
             }
         }
-        self.work += rows.len() + SETTLED * candidates.len() + reads.done;
+        self.work += rows.len() + VERIFIED * entries.len() + reads.done;
         match (keys.last(), rows.last()) {
             (Some(last), _) if !all => Ok(self.go_on_behind(last)),
             (_, Some((last, _))) if rows.len() == limit => Ok(self.go_on_behind(last)),
-            _ => self.end(None, candidate).await,
+            _ => self.page.end(None, parse).await,
         }
     }
 
-    fn go_on_behind(&mut self, last: &Bytes) -> Progress<Page> {
-        pass(&mut self.range, last.clone(), self.reverse);
+    fn go_on_behind(&mut self, last: &Bytes) -> PlanProgress<IndexPage> {
+        skip_to(&mut self.range, last.clone(), self.page.rows.reverse);
         self.passed = Some(last.clone());
-        Progress::GoesOn
+        PlanProgress::GoesOn
     }
 }
 
-fn hinted<'a>(key: &'a Bytes, row: &'a Row) -> Option<Hinted<'a>> {
-    let mut hints = row.family(CF);
-    let value = &hints.next()?.value;
-    Some(Hinted { key, value, alone: hints.next().is_none() })
+fn index_cell<'a>(key: &'a Bytes, row: &'a Row) -> Option<IndexCell<'a>> {
+    let mut cells = row.family(CF);
+    let value = &cells.next()?.value;
+    Some(IndexCell { key, value, alone: cells.next().is_none() })
 }

@@ -1,118 +1,112 @@
 //! Files by time and by name.
 //!
-//! Two plans can answer what lies below a folder in a period of time: [`index`] walks an index and skips what lies
-//! elsewhere, which is best for large folders; [`tree`] reads the folder whole and keeps the first of the period,
+//! Two plans can answer what lies below a folder in a period of time: [`by_index`] walks an index and skips what lies
+//! elsewhere, which is best for large folders; [`by_scan`] reads the folder whole and keeps the first of the period,
 //! which is best for small ones. No statistics tell which: both run, turn by turn with equal work, and the one that
 //! ends first answers. So a query costs at most twice what the better plan does.
 
-mod index;
-mod passed;
-mod tree;
+mod by_index;
+mod by_scan;
+mod reconcile;
+pub mod source;
+mod verify;
 
-use std::ops::Bound;
-
-use bytes::Bytes;
-
-use super::ask::{FilesAsk, FindAsk, Found, Node};
-use super::settle::{Candidate, Key};
-use super::{Drive, DriveError, Result, TRIES};
-use crate::schema::name::{self, NameHint};
-use crate::schema::owner::{self, OwnerHint};
+use super::error::{DriveError, Result};
+use super::model::{FilePage, NameQuery, Node, TimeQuery};
+use super::namespace::Namespace;
+use super::namespace::lookup::stat;
+use super::settings::TRIES;
+use crate::schema::index::by_name::{self, NameIndexEntry};
+use crate::schema::index::by_owner::{self, OwnerIndexEntry};
+use crate::schema::index::by_time::{self, TimeIndexEntry};
 use crate::schema::path::fold;
-use crate::schema::time::{self, TimeHint};
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
-use crate::table::RowRange;
-use index::{Hinted, Walk};
-use tree::Tree;
+use by_index::IndexPlan;
+use by_scan::ScanPlan;
+use reconcile::{IndexCell, IndexRange};
+use source::{PlanProgress, QuerySource, skip_to, time_range};
+use verify::{IndexEntry, IndexKey};
 
-/// How far a plan is with its answer.
-enum Progress<T> {
-    GoesOn,
-    /// Others have changed what it read: what it has proves nothing.
-    Void,
-    Ended(T),
+/// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
+pub async fn files_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
+    for _ in 0..TRIES {
+        if let Some(found) = try_by_time(source, ask).await? {
+            return Ok(found);
+        }
+    }
+    Err(DriveError::Contended)
 }
 
-impl Drive {
-    /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
-    pub async fn files(&self, ask: &FilesAsk) -> Result<Found<(Timestamp, FileId)>> {
-        for _ in 0..TRIES {
-            if let Some(found) = self.try_files(ask).await? {
-                return Ok(found);
+/// None if the answer would not be exact, for what others have changed meanwhile.
+async fn try_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
+    // IMPORTANT: before the scope is looked up, so that a move after that lookup is noticed.
+    let mut tree = ask.under.as_ref().filter(|under| !under.is_root()).map(|under| ScanPlan::new(source, ask, under));
+    let scope = scope(&source.namespace, ask.under.as_ref()).await?;
+    let (table, range) = match &ask.creator {
+        None => (by_time::TABLE, time_range(ask)),
+        Some(creator) => (by_owner::TABLE, by_owner::range(creator, time_range(ask))),
+    };
+    let mut index =
+        IndexPlan::new(source, IndexRange { table, range, reverse: ask.ascending, limit: ask.limit, scope });
+    loop {
+        match index.step(&|cell| by_time(ask, cell)).await? {
+            PlanProgress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
+            PlanProgress::Ended((nodes, last)) => {
+                return Ok(Some(FilePage { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? }));
             }
+            PlanProgress::Void => return Ok(None),
+            PlanProgress::GoesOn => {}
         }
-        Err(DriveError::Contended)
-    }
-
-    /// None if the answer would not be exact, for what others have changed meanwhile.
-    async fn try_files(&self, ask: &FilesAsk) -> Result<Option<Found<(Timestamp, FileId)>>> {
-        // IMPORTANT: before the scope is looked up, so that what moved since is not taken for quiet.
-        let mut tree = ask.under.as_ref().filter(|under| !under.is_root()).map(|under| Tree::new(self, ask, under));
-        let scope = self.scope(ask.under.as_ref()).await?;
-        let (table, range) = match &ask.creator {
-            None => (time::TABLE, time_range(ask)),
-            Some(creator) => (owner::TABLE, owner::range(creator, time_range(ask))),
-        };
-        let mut index = Walk::new(self, table, range, ask.ascending, ask.limit, scope);
-        loop {
-            match index.step(&|hinted| by_time(ask, hinted)).await? {
-                Progress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
-                Progress::Ended((nodes, last)) => {
-                    return Ok(Some(Found { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? }));
-                }
-                Progress::Void => return Ok(None),
-                Progress::GoesOn => {}
-            }
-            let Some(scan) = &mut tree else { continue };
-            match scan.catch_up(index.work()).await? {
-                Progress::Ended(found) => return Ok(Some(found)),
-                Progress::Void => tree = None,
-                Progress::GoesOn => {}
-            }
+        let Some(scan) = &mut tree else { continue };
+        match scan.catch_up(index.work()).await? {
+            PlanProgress::Ended(found) => return Ok(Some(found)),
+            PlanProgress::Void => tree = None,
+            PlanProgress::GoesOn => {}
         }
     }
+}
 
-    /// Files by name anywhere, ordered by folded name, then by id.
-    pub async fn find(&self, ask: &FindAsk) -> Result<Found<(String, FileId)>> {
-        for _ in 0..TRIES {
-            if let Some(found) = self.try_find(ask).await? {
-                return Ok(found);
-            }
-        }
-        Err(DriveError::Contended)
-    }
-
-    /// None as for [`Self::try_files`].
-    async fn try_find(&self, ask: &FindAsk) -> Result<Option<Found<(String, FileId)>>> {
-        let scope = self.scope(ask.under.as_ref()).await?;
-        let folded = fold(&ask.name);
-        let mut range = if ask.prefix { name::prefix(&folded) } else { name::exact(&folded) };
-        if let Some((at, id)) = &ask.after {
-            pass(&mut range, name::key(at, *id), false);
-        }
-        let mut index = Walk::new(self, name::TABLE, range, false, ask.limit, scope);
-        loop {
-            match index.step(&by_name).await? {
-                Progress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
-                Progress::Ended((nodes, last)) => {
-                    let next = last.map(|key| name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
-                    return Ok(Some(Found { nodes, next: next.transpose()? }));
-                }
-                Progress::Void => return Ok(None),
-                Progress::GoesOn => {}
-            }
+/// Files by name anywhere, ordered by folded name, then by id.
+pub async fn files_by_name(source: &QuerySource, ask: &NameQuery) -> Result<FilePage<(String, FileId)>> {
+    for _ in 0..TRIES {
+        if let Some(found) = try_by_name(source, ask).await? {
+            return Ok(found);
         }
     }
+    Err(DriveError::Contended)
+}
 
-    /// The directory that a query is bounded to; the root bounds nothing.
-    async fn scope(&self, under: Option<&DrivePath>) -> Result<DirId> {
-        match under {
-            None => Ok(DirId::ROOT),
-            Some(path) => match self.stat(path).await? {
-                Node::Directory { entry, .. } => Ok(entry.id),
-                Node::File { .. } => Err(DriveError::IsFile),
-            },
+/// None as for [`try_by_time`].
+async fn try_by_name(source: &QuerySource, ask: &NameQuery) -> Result<Option<FilePage<(String, FileId)>>> {
+    let scope = scope(&source.namespace, ask.under.as_ref()).await?;
+    let folded = fold(&ask.name);
+    let mut range = if ask.prefix { by_name::prefix(&folded) } else { by_name::exact(&folded) };
+    if let Some((at, id)) = &ask.after {
+        skip_to(&mut range, by_name::key(at, *id), false);
+    }
+    let mut index =
+        IndexPlan::new(source, IndexRange { table: by_name::TABLE, range, reverse: false, limit: ask.limit, scope });
+    loop {
+        match index.step(&by_name).await? {
+            PlanProgress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
+            PlanProgress::Ended((nodes, last)) => {
+                let next = last.map(|key| by_name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
+                return Ok(Some(FilePage { nodes, next: next.transpose()? }));
+            }
+            PlanProgress::Void => return Ok(None),
+            PlanProgress::GoesOn => {}
         }
+    }
+}
+
+/// The directory that a query is bounded to; the root bounds nothing.
+async fn scope(ns: &Namespace, under: Option<&DrivePath>) -> Result<DirId> {
+    match under {
+        None => Ok(DirId::ROOT),
+        Some(path) => match stat(ns, path).await? {
+            Node::Directory { entry, .. } => Ok(entry.id),
+            Node::File { .. } => Err(DriveError::IsFile),
+        },
     }
 }
 
@@ -122,45 +116,27 @@ fn are_below(nodes: &[Node], under: Option<&DrivePath>) -> bool {
     under.is_none_or(|under| nodes.iter().all(|node| node.path().is_within(under)))
 }
 
-/// The rows of the time index that are left to be shown.
-fn time_range(ask: &FilesAsk) -> RowRange {
-    let mut range = time::range(ask.clock, ask.from, ask.to);
-    if let Some((at, id)) = ask.after {
-        pass(&mut range, time::key(ask.clock, at, id), ask.ascending);
-    }
-    range
-}
-
-fn decode_time(ask: &FilesAsk, key: &[u8]) -> Result<(Timestamp, FileId)> {
-    Ok(if ask.creator.is_some() { owner::decode_key(key)? } else { time::decode_key(key)? })
+fn decode_time(ask: &TimeQuery, key: &[u8]) -> Result<(Timestamp, FileId)> {
+    Ok(if ask.creator.is_some() { by_owner::decode_key(key)? } else { by_time::decode_key(key)? })
 }
 
 /// What a row of the time or owner index may stand for; none if its type is not wanted. Creator and type are the
 /// file's for life: any of its hints tells them.
-fn by_time(ask: &FilesAsk, hinted: &Hinted<'_>) -> Result<Option<Candidate>> {
-    let (at, id) = decode_time(ask, hinted.key)?;
+fn by_time(ask: &TimeQuery, cell: &IndexCell<'_>) -> Result<Option<IndexEntry>> {
+    let (at, id) = decode_time(ask, cell.key)?;
     let (dir, name, mime) = if ask.creator.is_some() {
-        let OwnerHint { dir, name, mime } = OwnerHint::decode(hinted.value)?;
+        let OwnerIndexEntry { dir, name, mime } = OwnerIndexEntry::decode(cell.value)?;
         (dir, name, mime)
     } else {
-        let TimeHint { dir, name, mime, .. } = TimeHint::decode(hinted.value)?;
+        let TimeIndexEntry { dir, name, mime, .. } = TimeIndexEntry::decode(cell.value)?;
         (dir, name, mime)
     };
     let wanted = ask.mime.as_ref().is_none_or(|filter| filter.matches(&mime));
-    Ok(wanted.then_some(Candidate { key: Key::Time(ask.clock, at), id, dir, name, alone: hinted.alone }))
+    Ok(wanted.then_some(IndexEntry { key: IndexKey::Time(ask.clock, at), id, dir, name, alone: cell.alone }))
 }
 
-fn by_name(hinted: &Hinted<'_>) -> Result<Option<Candidate>> {
-    let (folded, id) = name::decode_key(hinted.key)?;
-    let NameHint { dir, name } = NameHint::decode(hinted.value)?;
-    Ok(Some(Candidate { key: Key::Name(folded.to_owned()), id, dir, name, alone: hinted.alone }))
-}
-
-/// Leaves out everything up to a key that was passed.
-fn pass(range: &mut RowRange, key: Bytes, reverse: bool) {
-    if reverse {
-        range.to = Bound::Excluded(key);
-    } else {
-        range.from = Bound::Excluded(key);
-    }
+fn by_name(cell: &IndexCell<'_>) -> Result<Option<IndexEntry>> {
+    let (folded, id) = by_name::decode_key(cell.key)?;
+    let NameIndexEntry { dir, name } = NameIndexEntry::decode(cell.value)?;
+    Ok(Some(IndexEntry { key: IndexKey::Name(folded.to_owned()), id, dir, name, alone: cell.alone }))
 }

@@ -1,53 +1,54 @@
-//! Guarded changes of many single rows: together as long as all their checks hold, else each alone.
+//! Conditional changes of many single rows: in one plan as long as all their checks hold, else each in its own.
 
-use crate::drive::{Drive, Result};
-use crate::table::{Change, Guarded, Outcome, Plan, Refusal};
+use crate::drive::error::Result;
+use crate::drive::namespace::Namespace;
+use crate::table::{Change, ConditionalRow, Outcome, Plan, Refusal};
 
-/// Changes that belong together only because they share a sync.
-pub(super) struct Batch<'a> {
-    drive: &'a Drive,
+/// Changes that go together only to share a sync.
+pub struct RowBatch<'a> {
+    ns: &'a Namespace,
     /// See [`Plan::reserve`].
     reserve: bool,
-    rows: Vec<Guarded>,
+    rows: Vec<ConditionalRow>,
     changes: usize,
     bytes: usize,
 }
 
-impl<'a> Batch<'a> {
-    pub fn new(drive: &'a Drive) -> Self {
-        Self { drive, reserve: false, rows: Vec::new(), changes: 0, bytes: 0 }
+impl<'a> RowBatch<'a> {
+    pub fn new(ns: &'a Namespace) -> Self {
+        Self { ns, reserve: false, rows: Vec::new(), changes: 0, bytes: 0 }
     }
 
-    pub fn with_reserve(drive: &'a Drive, reserve: bool) -> Self {
-        Self { reserve, ..Self::new(drive) }
+    pub fn with_reserve(ns: &'a Namespace, reserve: bool) -> Self {
+        Self { reserve, ..Self::new(ns) }
     }
 
-    pub fn add(&mut self, row: Guarded) {
+    pub fn add(&mut self, row: ConditionalRow) {
         self.changes += row.changes.len();
         self.bytes += row.row.len() + row.changes.iter().map(size).sum::<usize>();
         self.rows.push(row);
     }
 
     pub fn is_full(&self) -> bool {
-        let limits = self.drive.limits();
+        let limits = &self.ns.limits;
         self.rows.len() >= limits.batch_rows || self.changes >= limits.batch_changes || self.bytes >= limits.batch_bytes
     }
 
-    /// Commits what was added. Rows that were refused are told; the others are changed.
-    pub async fn commit(&mut self) -> Result<Vec<(Guarded, Refusal)>> {
-        let (drive, reserve) = (self.drive, self.reserve);
-        let Self { rows, .. } = std::mem::replace(self, Self::with_reserve(drive, reserve));
+    /// Commits what was added. Returns the rows that were refused; the others are changed.
+    pub async fn commit(&mut self) -> Result<Vec<(ConditionalRow, Refusal)>> {
+        let (ns, reserve) = (self.ns, self.reserve);
+        let Self { rows, .. } = std::mem::replace(self, Self::with_reserve(ns, reserve));
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         let all = Plan { guarded: rows.clone(), reserve, ..Plan::default() };
-        if drive.inner.tables.commit(all).await? == Outcome::Committed {
+        if ns.tables.commit(all).await? == Outcome::Committed {
             return Ok(Vec::new());
         }
         let mut refused = Vec::new();
         for row in rows {
             let one = Plan { guarded: vec![row.clone()], reserve, ..Plan::default() };
-            if let Outcome::Refused(refusal) = drive.inner.tables.commit(one).await? {
+            if let Outcome::Refused(refusal) = ns.tables.commit(one).await? {
                 refused.push((row, refusal));
             }
         }

@@ -1,140 +1,115 @@
-//! Records of operations that nobody works at: an earlier process left them, or an error ended their clean-up. They
-//! are settled in the background, and tried again until they are.
-//!
-//! The records are the queue: nothing is kept in memory of what is to be done, and one record that cannot be settled
-//! or read holds up no other.
+//! Step 4: the one plan that makes the change visible.
 
-use std::sync::{Mutex, PoisonError};
+use super::op::{SubtreeOp, SubtreeRoot, free_target};
+use crate::drive::error::{DriveError, Result};
+use crate::drive::namespace::lookup::{LiveDir, lookup, no_directory};
+use crate::drive::namespace::visibility::record;
+use crate::drive::settings::TRIES;
+use crate::schema::dir;
+use crate::schema::dir_parent::{self, DirParent};
+use crate::schema::subtree_op::{self, Phase, SubtreeOpKind};
+use crate::schema::{CF, DirId, Name};
+use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, StoreError};
 
-use crate::drive::background::{Pauses, pause};
-use crate::drive::held::Caller;
-use crate::drive::{Drive, DriveError, Result};
-use crate::schema::OpId;
-use crate::schema::op::{self, Phase, What};
-use crate::table::{Ask, Row, RowCursor, RowKey, RowRange};
-
-/// Whether a task settles records now, and whether there may be more since it began.
-#[derive(Debug, Default)]
-pub(in crate::drive) struct Settling(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    at_work: bool,
-    again: bool,
+/// Why an operation did not commit.
+pub enum Stopped {
+    /// It did not and will not: abort it.
+    Failed(DriveError),
+    /// It may have, or not: recovery finds out by its record.
+    Unknown(DriveError),
 }
 
-impl Settling {
-    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+/// Commits the plan of the instant. Not the retry loop of `commit`: each plan is sent until its outcome is known, and
+/// the record tells who else has decided about this operation.
+pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result::Result<(), Stopped> {
+    let moves = &op.committer.namespace.dir_paths.moves;
+    for _ in 0..TRIES {
+        let plan = commit_plan(op, root).await.map_err(Stopped::Failed)?;
+        moves.begin();
+        let outcome = commit_until_known(op, plan).await;
+        // A plan of unknown outcome may yet happen: its move never ends, and no path counts as unchanged any more.
+        if !matches!(outcome, Err(Stopped::Unknown(_))) {
+            moves.end();
+        }
+        match outcome? {
+            Outcome::Committed => return Ok(()),
+            Outcome::Refused(refusal) if refusal.table == subtree_op::TABLE => {
+                return Err(Stopped::Failed(DriveError::Contended));
+            }
+            Outcome::Refused(refusal) => {
+                op.clear(&refusal).await.map_err(Stopped::Failed)?;
+            }
+        }
     }
-
-    /// Whether the caller is to begin a task.
-    fn begin(&self) -> bool {
-        self.with(|state| {
-            state.again = true;
-            !std::mem::replace(&mut state.at_work, true)
-        })
-    }
-
-    /// Before a pass over the records: whatever is asked for from now on needs another.
-    fn pass(&self) {
-        self.with(|state| state.again = false);
-    }
-
-    /// Whether the task may end: nothing was asked for since its last pass.
-    fn end(&self) -> bool {
-        self.with(|state| {
-            state.at_work = state.again;
-            !state.again
-        })
-    }
+    Err(Stopped::Failed(DriveError::Contended))
 }
 
-impl Drive {
-    /// Settles, in the background, every record that nobody in this process works at.
-    pub(in crate::drive) fn settle_records(&self) {
-        if !self.inner.settling.begin() {
-            return;
+/// Sends the plan until its outcome is known: the record in it tells whether it was committed.
+async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Result<Outcome, Stopped> {
+    let mut cause = None;
+    for _ in 0..TRIES {
+        match op.ns().tables.commit(plan.clone()).await {
+            Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
+            // Refused after an unknown outcome, perhaps because the first one was committed.
+            Ok(refused) => match record(op.ns(), op.id).await {
+                Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
+                Ok(Some(_)) => return Ok(refused),
+                Ok(None) | Err(_) => break,
+            },
+            Err(error @ StoreError::Unknown { .. }) => cause = Some(error),
+            Err(error) if cause.is_none() => return Err(Stopped::Failed(error.into())),
+            // IMPORTANT: that this attempt failed, as with a store that takes no more writes, does not tell the
+            // outcome of the one before: it stays unknown.
+            Err(_) => {}
         }
-        let under_way = self.inner.background.begin();
-        let closing = self.inner.background.closing();
-        let mut pauses = Pauses::new(self.inner.settings.retry);
-        let mut drive = self.clone();
-        tokio::spawn(async move {
-            let _under_way = under_way;
-            loop {
-                drive.inner.settling.pass();
-                let all = drive.settle_all().await;
-                if drive.inner.background.go_on().is_err() || (all && drive.inner.settling.end()) {
-                    return;
-                }
-                // A drive that everybody has dropped must not be kept, and its store open, by what cannot be done.
-                let weak = std::sync::Arc::downgrade(&drive.inner);
-                drop(drive);
-                if !all && !pause(&closing, pauses.longer()).await {
-                    return;
-                }
-                let Some(inner) = weak.upgrade() else { return };
-                drive = Self { inner, caller: Caller::default() };
-            }
-        });
     }
-
-    /// One pass over the records. Whether there is none left to be tried again.
-    async fn settle_all(&self) -> bool {
-        let listed = self.limits().records_listed;
-        let mut records = RowCursor::new(op::TABLE, RowRange::all(), Ask::cells(op::columns()), listed);
-        let (mut all, mut unreadable) = (true, 0);
-        loop {
-            let rows = match records.next(&self.inner.tables).await {
-                Ok(Some(rows)) => rows,
-                Ok(None) => break,
-                Err(cause) => {
-                    tracing::warn!(%cause, "records of operations cannot be listed: tried again");
-                    return false;
-                }
-            };
-            for (key, row) in &rows {
-                if self.inner.background.go_on().is_err() {
-                    return false;
-                }
-                match record(key, row) {
-                    Ok(Some((id, phase, what))) if !self.inner.running.has(id) => {
-                        all &= self.settle_record(id, phase, &what).await;
-                    }
-                    Ok(_) => {}
-                    Err(cause) => {
-                        unreadable += 1;
-                        tracing::error!(record = %key.escape_ascii(), %cause, "a record of an operation cannot be read: it is passed by");
-                    }
-                }
-            }
-        }
-        self.inner.metrics.unreadable(op::TABLE, unreadable);
-        all
-    }
-
-    /// Finishes or undoes one operation. Whether that is done.
-    ///
-    /// The phase may be an old one: an undo looks at it again, and a committed record stays so.
-    async fn settle_record(&self, id: OpId, phase: Phase, what: &What) -> bool {
-        let done = match phase {
-            Phase::Committed => self.finish_operation(id, what).await,
-            Phase::Prepared | Phase::Aborted => self.undo_operation(id, what).await,
-        };
-        match done {
-            Ok(()) => tracing::info!(operation = %id, from = %what.from, "settled what had been left"),
-            Err(DriveError::Closing) => return false,
-            Err(cause) => {
-                tracing::warn!(operation = %id, from = %what.from, %cause, "an operation is not settled yet: tried again");
-                return false;
-            }
-        }
-        true
-    }
+    Err(Stopped::Unknown(cause.map_or(DriveError::Contended, DriveError::from)))
 }
 
-fn record(key: &RowKey, row: &Row) -> Result<Option<(OpId, Phase, What)>> {
-    let id = op::decode_key(key)?;
-    Ok(op::record(row)?.map(|(phase, what)| (id, phase, what)))
+/// The plan of the instant: record, names in both parents, the link of the directory to its parent.
+async fn commit_plan(op: &SubtreeOp<'_>, root: &SubtreeRoot) -> Result<Plan> {
+    let (ns, id) = (op.ns(), root.entry.value.id);
+    let source = lookup(ns, &root.parent, &root.name).await?;
+    let Some(live) = source.parent.as_ref() else { return Err(DriveError::Contended) };
+    if source.directory.as_ref().is_none_or(|found| found.bytes != root.entry.bytes) {
+        return Err(DriveError::Contended);
+    }
+    let qualifier = dir::directory_qualifier(&root.name);
+    let mut checks = live.checks();
+    checks.push(Check::Equals(Column::new(dir::SUB, qualifier.clone()), root.entry.bytes.clone()));
+    let mut source_row = ConditionalRow {
+        table: dir::TABLE,
+        row: root.parent.key(),
+        checks,
+        changes: vec![Change::delete(dir::SUB, qualifier)],
+    };
+    let mut guarded = vec![subtree_op::decide(op.id, Phase::Committed)];
+    if let SubtreeOpKind::Move { to } = &op.record.kind {
+        let (parent, name, found) = free_target(ns, to).await?;
+        let Some(target) = found.parent.as_ref() else { return Err(DriveError::Contended) };
+        let put = Change::put(dir::SUB, dir::directory_qualifier(&name), root.entry.bytes.clone());
+        let free = vec![no_directory(&name), found.file_check(&name)];
+        if parent == root.parent {
+            source_row.checks.extend(free);
+            source_row.changes.push(put);
+        } else {
+            let checks = [target.checks(), free].concat();
+            guarded.push(ConditionalRow { table: dir::TABLE, row: parent.key(), checks, changes: vec![put] });
+        }
+        guarded.push(link(op, id, live, target, &name).await?);
+    }
+    guarded.push(source_row);
+    Ok(Plan { guarded, reserve: op.record.frees_space(), ..Plan::default() })
+}
+
+/// The directory's link to its parent, from the old one to the new one.
+async fn link(op: &SubtreeOp<'_>, root: DirId, from: &LiveDir, to: &LiveDir, name: &Name) -> Result<ConditionalRow> {
+    let stored = op.ns().tables.cell(dir_parent::TABLE, root.0.as_bytes(), CF, dir_parent::PARENT).await?;
+    let stored = stored.ok_or(DriveError::Contended)?;
+    if DirParent::decode(&stored)?.parent != from.id {
+        return Err(DriveError::Contended);
+    }
+    let link = DirParent { parent: to.id, name: name.clone(), operation: op.id.0 };
+    let checks = vec![Check::Equals(dir_parent::column(), stored)];
+    Ok(ConditionalRow { table: dir_parent::TABLE, row: root.key(), checks, changes: link.put_cells() })
 }

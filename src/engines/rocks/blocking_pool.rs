@@ -1,4 +1,4 @@
-//! Reads that may wait for the disk, off the threads that serve requests.
+//! Runs reads that may wait for the disk on threads that may block.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use super::db::Db;
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-/// Enough to keep a disk busy; more would only take memory and processor from the rest.
+/// Enough to keep a disk busy; more would only cost memory and processor time.
 const THREADS: usize = 16;
-/// Of them, those that long scans may have at a time: single rows need not wait for a row of scans to end.
+/// Threads of them for long jobs at a time, so that reads of single rows do not queue behind scans.
 const LONG: usize = THREADS / 2;
 
-pub(super) struct Pool {
+pub(super) struct BlockingPool {
     db: Arc<Db>,
     room: Arc<Semaphore>,
     long: Semaphore,
 }
 
-impl Pool {
+impl BlockingPool {
     pub fn new(db: Arc<Db>) -> Self {
         Self { db, room: Arc::new(Semaphore::new(THREADS)), long: Semaphore::new(LONG) }
     }
 
-    /// As [`run`](Self::run), for a job that takes long: it waits for others that do, and they leave room for the rest.
+    /// As [`run`](Self::run), for a long job: long jobs have half of the threads together.
     pub async fn run_long<T: Send + 'static>(&self, job: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
         let turn = self.long.acquire().await;
         let _turn = turn.map_err(|e| StoreError::Failed(format!("a read did not end: {e}")))?;
         self.run(job).await
     }
 
-    /// Runs the job on a thread that may block. A caller that goes away meanwhile does not stop it.
+    /// Runs the job on a thread that may block. Cancelling the caller does not stop the job.
     pub async fn run<T: Send + 'static>(&self, job: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
         let gone = |e: &dyn std::fmt::Display| StoreError::Failed(format!("a read did not end: {e}"));
         let permit = self.room.clone().acquire_owned().await.map_err(|e| gone(&e))?;
         let db = self.db.clone();
         let job = move || {
             let answer = job(&db);
-            // The permit is held by the thread, not by the caller, so that callers that go away do not let more
-            // threads in than there is room for.
+            // The thread holds the permit, not the caller: otherwise cancelled callers would let more threads run than
+            // there are permits.
             drop(permit);
             answer
         };

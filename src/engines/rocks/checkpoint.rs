@@ -1,4 +1,4 @@
-//! A copy of the store as it is at one instant.
+//! A copy of the store at one instant, for a backup.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -6,32 +6,32 @@ use std::sync::PoisonError;
 use rocksdb::checkpoint::Checkpoint;
 
 use super::Rocks;
-use super::db::{Db, Fault};
+use super::db::Db;
+use super::folder_lock::FOLDER_MOVED;
+use super::raw::ReadError;
 use crate::table::StoreError;
 use crate::table::store::Result;
 
 impl Rocks {
-    /// Makes `to`, which must not be there while its parent is, a store of its own: all plans that were committed
-    /// before, and of later ones either all or none of each. Table files are linked where `to` is on the same file
-    /// system: they never change. Nothing of it is synced: it is for being copied.
+    /// Creates a RocksDB checkpoint at `to`, which must not exist while its parent does: a store with all plans that
+    /// were committed before the call, and of each concurrent plan either all or nothing. SST files are immutable, so
+    /// they are hard links if `to` is on the same file system. Nothing is synced: the checkpoint is to be copied.
     ///
-    /// Commits go on meanwhile, and wait as they do when write buffers are full.
+    /// Commits go on meanwhile; they may stall while write buffers are full.
     ///
-    /// Errors: `Full`, and nothing was tried, if there is no room for tables of what is in memory.
+    /// Errors: `Full`, before anything is written, if there is not enough disk space to flush what is in memory.
     pub async fn checkpoint(&self, to: &Path) -> Result<()> {
-        // The copy has tables only.
+        // RocksDB flushes first: a checkpoint has no WAL.
         self.check_room_to_flush()?;
-        let (specs, to) = (self.specs.clone(), to.to_owned());
+        let (tables, to) = (self.tables.clone(), to.to_owned());
         let make = move |db: &Db| {
             if db.is_moved() {
-                return Err(StoreError::Failed(
-                    "the folder was moved away, or another one has taken its place".to_owned(),
-                ));
+                return Err(StoreError::Failed(FOLDER_MOVED.to_owned()));
             }
-            // Held over both steps: a column family that `tables.json` does not name keeps the copy from opening.
-            let specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
-            Checkpoint::new(&db.raw).and_then(|store| store.create_checkpoint(&to)).map_err(Fault::from)?;
-            specs.save_to(&to)
+            // Locked over both steps: the copy does not open with a column family that its `tables.json` does not name.
+            let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+            Checkpoint::new(&db.raw).and_then(|store| store.create_checkpoint(&to)).map_err(ReadError::from)?;
+            tables.save_to(&to)
         };
         self.pool.run(make).await
     }

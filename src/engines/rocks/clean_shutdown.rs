@@ -1,11 +1,11 @@
-//! `closed`: how long the logs and the `MANIFEST` were when the store was closed in order.
+//! `closed`: the marker of a clean shutdown, with the sizes of the WAL files and the `MANIFEST`.
 //!
-//! One that lost its end looks like one that a crash has torn. After an orderly end no crash is to blame, so one
-//! that is shorter than it was then, or gone, is damage. The file is removed once RocksDB has opened the folder, and
-//! fits no other `CURRENT` than the one it was written beside: every start puts a new one.
+//! A WAL file that lost its end looks like one that a crash has torn. After a clean shutdown there was no crash, so a
+//! file that is shorter, or missing, is damaged. A start removes the marker once RocksDB has opened the folder. The
+//! marker is valid only with the `CURRENT` it was written for: every start writes a new one.
 //!
-//! A log that a crash or a full disk has torn may outlive the next start, if there is no room for tables of what it
-//! holds: which ones were torn is noted too.
+//! A WAL file that a crash or a full disk has torn may outlive the next start, if there is no space to flush what it
+//! holds. So the marker also lists the torn files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,48 +14,50 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{files, logs};
+use super::{files, wal_check};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
 const NAME: &str = "closed";
 
 #[derive(Serialize, Deserialize)]
-struct Closed {
-    /// What `CURRENT` said: every start writes another one, also that of a program that does not know this file.
+struct Marker {
+    /// The content of `CURRENT`: every start changes it, even one of a version that does not know the marker.
     current: String,
-    /// Bytes of the logs by name.
+    /// Bytes of the WAL files, by name.
     logs: BTreeMap<String, u64>,
-    /// Bytes of the `MANIFEST` that `current` names; older versions have not noted them.
+    /// Bytes of the `MANIFEST` that `current` names; none in markers of older versions.
     manifest: Option<u64>,
-    /// The names of those that were torn.
+    /// The names of the torn files.
     #[serde(default)]
     torn: BTreeSet<String>,
 }
 
-/// The note, if it is of this very state of the folder.
-fn read(dir: &Path) -> Option<Closed> {
-    let closed: Closed = serde_json::from_slice(&fs::read(dir.join(NAME)).ok()?).ok()?;
+/// The marker, if it is valid for this state of the folder.
+fn read(dir: &Path) -> Option<Marker> {
+    let closed: Marker = serde_json::from_slice(&fs::read(dir.join(NAME)).ok()?).ok()?;
     (fs::read_to_string(dir.join("CURRENT")).ok().as_ref() == Some(&closed.current)).then_some(closed)
 }
 
-/// Whether the `MANIFEST` is known to have another length than when the store was closed.
-pub(super) fn is_manifest_another(dir: &Path) -> bool {
-    let Some((was, path)) = read(dir).and_then(|closed| closed.manifest).zip(logs::current(dir)) else { return false };
+/// Whether the `MANIFEST` is known to have another size than at the clean shutdown.
+pub(super) fn is_manifest_changed(dir: &Path) -> bool {
+    let Some((was, path)) = read(dir).and_then(|closed| closed.manifest).zip(wal_check::current(dir)) else {
+        return false;
+    };
     path.metadata().map_or(true, |now| now.len() != was)
 }
 
-/// Compares the logs and the `MANIFEST` with what they were when the store was closed; tells, if it was, which were
-/// torn, or may have been.
+/// Compares the sizes of the WAL files and the `MANIFEST` with the marker. Returns the files that were torn, or may
+/// have been; none without a marker.
 pub(super) fn verify(dir: &Path) -> Result<Option<BTreeSet<String>>> {
     let Some(mut closed) = read(dir) else { return Ok(None) };
     let mut now = lengths(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
-    if let Some(path) = logs::current(dir) {
+    if let Some(path) = wal_check::current(dir) {
         match (closed.manifest, path.metadata()) {
-            (None, _) => drop(closed.torn.insert(logs::name(&path))),
+            (None, _) => drop(closed.torn.insert(wal_check::name(&path))),
             (Some(was), there) => {
-                now.extend(there.ok().map(|there| (logs::name(&path), there.len())));
-                closed.logs.insert(logs::name(&path), was);
+                now.extend(there.ok().map(|there| (wal_check::name(&path), there.len())));
+                closed.logs.insert(wal_check::name(&path), was);
             }
         }
     }
@@ -70,8 +72,8 @@ pub(super) fn verify(dir: &Path) -> Result<Option<BTreeSet<String>>> {
     Ok(Some(closed.torn))
 }
 
-/// Called once the folder is open for writing.
-pub(super) fn forget(dir: &Path) -> io::Result<()> {
+/// Removes the marker, durably: for a start that has opened the folder for writing.
+pub(super) fn remove_marker(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         removed => removed?,
@@ -80,35 +82,35 @@ pub(super) fn forget(dir: &Path) -> io::Result<()> {
 }
 
 fn lengths(dir: &Path) -> io::Result<BTreeMap<String, u64>> {
-    let named = |path: PathBuf| Ok((logs::name(&path), path.metadata()?.len()));
-    logs::list(dir)?.into_iter().map(named).collect()
+    let named = |path: PathBuf| Ok((wal_check::name(&path), path.metadata()?.len()));
+    wal_check::list(dir)?.into_iter().map(named).collect()
 }
 
-/// Notes, when dropped, that the folder was closed: after the database, and before the folder is let go.
-pub(super) struct Note {
+/// Writes the marker when dropped: after the database is closed, and before the folder is released.
+pub(super) struct MarkerOnDrop {
     dir: PathBuf,
-    /// False if a write has failed.
-    pub in_order: bool,
+    /// False if a write has failed, or the folder was moved: then there is no marker.
+    pub is_clean: bool,
 }
 
-impl Note {
-    pub fn of(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), in_order: true }
+impl MarkerOnDrop {
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), is_clean: true }
     }
 
     fn write(&self) -> io::Result<()> {
         let current = fs::read_to_string(self.dir.join("CURRENT"))?;
-        let manifest = logs::current(&self.dir).map(|path| path.metadata()).transpose()?;
+        let manifest = wal_check::current(&self.dir).map(|path| path.metadata()).transpose()?;
         let (logs, manifest) = (lengths(&self.dir)?, manifest.map(|manifest| manifest.len()));
-        let closed = Closed { current, logs, manifest, torn: logs::torn(&self.dir)? };
+        let closed = Marker { current, logs, manifest, torn: wal_check::torn(&self.dir)? };
         files::replace(&self.dir, NAME, &serde_json::to_vec(&closed)?)
     }
 }
 
-impl Drop for Note {
+impl Drop for MarkerOnDrop {
     fn drop(&mut self) {
-        // Without it the next start takes the store for one that was not closed.
-        if self.in_order
+        // Without the marker the next start assumes a crash.
+        if self.is_clean
             && let Err(error) = self.write()
         {
             tracing::warn!(%error, "it is not noted that the store was closed");

@@ -1,5 +1,4 @@
-//! What the commit thread counts of its own work: sums and maxima for whoever holds the store, histograms for
-//! whoever watches it over time.
+//! Counters of the commit thread: sums and maxima for callers in the process, histograms for `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,24 +13,24 @@ use crate::table::{Check, Refusal};
 
 /// What the commit thread has done since the store was opened. Sums and maxima only ever grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Commits {
-    /// Groups of plans that were judged one after the other and then written together.
+pub struct CommitStats {
+    /// Groups of plans that were evaluated one after the other and then written together.
     pub groups: u64,
     /// Groups that had something to write: each is one write and one sync.
     pub syncs: u64,
-    /// Plans judged. One that was sent back for a compaction counts again when it returns.
+    /// Plans evaluated. One that was sent back for a compaction counts again when it returns.
     pub plans: u64,
     /// Changes of all these plans, those of refused ones too.
     pub changes: u64,
     /// Bytes of keys, qualifiers and values in them, checks included.
     pub bytes: u64,
-    /// Time that groups held the thread, each from its first plan to its answers.
+    /// Time that groups occupied the thread, each from its first plan to its answers.
     pub held: Duration,
-    /// The longest that one group held it: how long a plan that came just too late had to wait.
+    /// The longest time of one group: how long a plan waits that has just missed it.
     pub longest_hold: Duration,
-    /// The part of `held` that went into writing and syncing the log.
+    /// The part of `held` for writing and syncing the WAL.
     pub synced: Duration,
-    /// The longest that one group was written and synced.
+    /// The longest time to write and sync one group.
     pub longest_sync: Duration,
     /// The most changes of one plan.
     pub most_changes_of_plan: u64,
@@ -45,19 +44,19 @@ pub struct Commits {
     pub most_bytes_of_group: u64,
 }
 
-/// What one group adds, told by the thread once the group is written.
+/// The numbers of one group.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct GroupStats {
     pub plans: usize,
     pub changes: usize,
     pub bytes: usize,
     pub most_changes: usize,
     pub most_bytes: usize,
-    /// How long it was written and synced; none if there was nothing to write.
+    /// Time to write and sync it; none if there was nothing to write.
     pub synced: Option<Duration>,
 }
 
-impl Tally {
+impl GroupStats {
     pub fn add(&mut self, changes: usize, bytes: usize) {
         self.plans += 1;
         self.changes += changes;
@@ -67,16 +66,16 @@ impl Tally {
     }
 }
 
-/// A sum and the largest of what was added.
+/// The sum and the maximum of numbers.
 #[derive(Debug, Default)]
-struct Total {
+struct SumAndMax {
     sum: AtomicU64,
     most: AtomicU64,
 }
 
-// No lock: one who reads must never keep the commit thread waiting. Only that thread adds, so nothing is lost
-// between two numbers; a reader may see one of them a group ahead of another.
-impl Total {
+// No lock: a reader must never block the commit thread. Only that thread adds, so no update is lost; a reader may see
+// one number a group ahead of another.
+impl SumAndMax {
     fn add(&self, number: u64) {
         self.sum.fetch_add(number, Ordering::Relaxed);
         self.most.fetch_max(number, Ordering::Relaxed);
@@ -93,46 +92,46 @@ impl Total {
 
 /// Why a plan was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Why {
+struct RefusalLabels {
     table: &'static str,
     check: &'static str,
 }
 
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct CommitCounters {
     groups: AtomicU64,
     syncs: AtomicU64,
-    plans: Total,
-    changes: Total,
-    bytes: Total,
+    plans: SumAndMax,
+    changes: SumAndMax,
+    bytes: SumAndMax,
     plan_changes: AtomicU64,
     plan_bytes: AtomicU64,
     /// Nanoseconds.
-    held: Total,
-    synced: Total,
-    // A lock each, held for an addition, or while one of them is printed.
+    held: SumAndMax,
+    synced: SumAndMax,
+    // Each has a lock, taken for an observation and for the encoding.
     plans_of_sync: Histogram,
     seconds_of_sync: Histogram,
     seconds_of_hold: Histogram,
-    refused: Family<Why, Counter>,
+    refused: Family<RefusalLabels, Counter>,
     /// Plans sent back for a compaction.
     sent_back: Counter,
 }
 
-impl Default for Counters {
+impl Default for CommitCounters {
     fn default() -> Self {
         // From 50 microseconds to 1.6 seconds.
         let seconds = || Histogram::new(exponential_buckets(50e-6, 2.0, 16));
         Self {
             groups: AtomicU64::default(),
             syncs: AtomicU64::default(),
-            plans: Total::default(),
-            changes: Total::default(),
-            bytes: Total::default(),
+            plans: SumAndMax::default(),
+            changes: SumAndMax::default(),
+            bytes: SumAndMax::default(),
             plan_changes: AtomicU64::default(),
             plan_bytes: AtomicU64::default(),
-            held: Total::default(),
-            synced: Total::default(),
+            held: SumAndMax::default(),
+            synced: SumAndMax::default(),
             plans_of_sync: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             seconds_of_sync: seconds(),
             seconds_of_hold: seconds(),
@@ -142,7 +141,7 @@ impl Default for Counters {
     }
 }
 
-impl Counters {
+impl CommitCounters {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("commit_plans", "Plans that shared a sync", self.plans_of_sync.clone());
         let seconds = self.seconds_of_sync.clone();
@@ -159,14 +158,14 @@ impl Counters {
             Check::Equals(..) => "equals",
             Check::FamilyEmpty(_) => "family-empty",
         };
-        self.refused.get_or_create(&Why { table: refusal.table, check }).inc();
+        self.refused.get_or_create(&RefusalLabels { table: refusal.table, check }).inc();
     }
 
     pub fn sent_back(&self) {
         self.sent_back.inc();
     }
 
-    pub fn add(&self, group: &Tally, held: Duration) {
+    pub fn add(&self, group: &GroupStats, held: Duration) {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.plans.add(group.plans as u64);
         self.changes.add(group.changes as u64);
@@ -183,8 +182,8 @@ impl Counters {
         }
     }
 
-    pub fn read(&self) -> Commits {
-        Commits {
+    pub fn read(&self) -> CommitStats {
+        CommitStats {
             groups: self.groups.load(Ordering::Relaxed),
             syncs: self.syncs.load(Ordering::Relaxed),
             plans: self.plans.sum(),

@@ -1,63 +1,63 @@
-//! Tables that cannot be read in some place, and the families that hold them.
+//! `spoilt`: the SST files that are known to be damaged, and their column families.
 //!
-//! RocksDB takes no write any more once a compaction has met damage, and after the next start it compacts the same
-//! tables again. So a family that is known to hold such a table is not compacted: it is read and written as before,
-//! and takes more room and time as it grows. What is known stays in the file `spoilt`; it is forgotten with the table,
-//! or when a later start can read all of it: a disk may fail to read once what it reads well ever after.
+//! RocksDB refuses all writes once a compaction has met damage, and after the next start it compacts the same files
+//! again. So a column family with a damaged file is not compacted any more: it is read and written as before, and takes
+//! more space and time as it grows. The file `spoilt` keeps the list across restarts. An entry is removed with its SST
+//! file, or when a later start can read all of it: a disk may fail to read once what it reads well ever after.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rocksdb::ColumnFamilyDescriptor;
 
-use super::Rocks;
-use super::db::{Db, Raw, family_name};
+use super::error_text::damaged_sst;
 use super::files;
 use super::options::Tuning;
-use super::scrub;
+use super::raw::{RocksDb, family_name};
+use super::sst_reader::is_readable;
 use crate::table::store::Result;
 use crate::table::{StoreError, TableSpec};
 
 const NAME: &str = "spoilt";
-/// What RocksDB is told of a family that is compacted, or not.
+/// Options of a column family that is compacted, and of one that is not.
 const COMPACTED: [(&str, &str); 1] = [("disable_auto_compactions", "false")];
-const LEFT_ALONE: [(&str, &str); 1] = [("disable_auto_compactions", "true")];
+const NOT_COMPACTED: [(&str, &str); 1] = [("disable_auto_compactions", "true")];
 
-/// The column family of each table, by the number of its file.
-type Known = BTreeMap<u64, String>;
+/// The column family of each SST file, by the number of the file.
+type FamilyByFile = BTreeMap<u64, String>;
 
-pub(super) struct Spoilt {
-    /// Where it is noted; nowhere by who only reads.
+pub(super) struct DamagedFiles {
+    /// The folder of `spoilt`; none for a database that is open read-only.
     dir: Option<PathBuf>,
-    known: Mutex<Known>,
+    known: Mutex<FamilyByFile>,
 }
 
-impl Spoilt {
-    /// As it was noted in this folder. `read_only`: what is found is not noted there.
+impl DamagedFiles {
+    /// Reads `spoilt` of this folder. `read_only`: later changes are not written there.
     ///
-    /// Errors: `Failed` if the note cannot be read. One that is damaged itself is none: what it said is met again.
+    /// Errors: `Failed` if the file cannot be read. One that cannot be parsed counts as empty: RocksDB meets the damage
+    /// again.
     pub fn load(dir: &Path, read_only: bool) -> Result<Self> {
         let known = match fs::read(dir.join(NAME)) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the note of damaged tables cannot be read");
-                Known::new()
+                FamilyByFile::new()
             }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Known::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => FamilyByFile::new(),
             Err(error) => return Err(StoreError::Failed(format!("{}: {error}", dir.join(NAME).display()))),
         };
         Ok(Self { dir: (!read_only).then(|| dir.to_owned()), known: Mutex::new(known) })
     }
 
-    /// None, of a database that is only read.
+    /// An empty list that is not written anywhere.
     pub fn none() -> Self {
         Self { dir: None, known: Mutex::default() }
     }
 
-    /// What RocksDB is to open: the column families of these tables.
+    /// The descriptors to open the column families of these tables with; those with a damaged file are not compacted.
     pub fn families<'a>(
         &self,
         tuning: &Tuning,
@@ -67,19 +67,19 @@ impl Spoilt {
         for table in tables {
             families.extend(table.families.iter().map(|family| {
                 let (name, mut options) = (family_name(&table.name, &family.name), tuning.family(family));
-                options.set_disable_auto_compactions(self.has_one_of(&name));
+                options.set_disable_auto_compactions(self.has_family(&name));
                 ColumnFamilyDescriptor::new(name, options)
             }));
         }
         families
     }
 
-    /// Whether a table of this column family is damaged.
-    pub fn has_one_of(&self, family: &str) -> bool {
+    /// Whether an SST file of this column family is damaged.
+    pub fn has_family(&self, family: &str) -> bool {
         self.known().values().any(|known| known == family)
     }
 
-    /// Their files, as `000012.sst`, and their column families, as `dir:sub`.
+    /// The files, as `000012.sst`, each with its column family, as `dir:sub`.
     pub fn list(&self) -> Vec<(String, String)> {
         self.known().iter().map(|(number, family)| (file(*number), family.clone())).collect()
     }
@@ -88,8 +88,8 @@ impl Spoilt {
         self.known().len()
     }
 
-    /// Forgets tables that are in use no more, and names the others.
-    pub fn compare(&self, raw: &Raw) {
+    /// Removes the files that RocksDB no longer uses, and logs the others.
+    pub fn compare(&self, raw: &RocksDb) {
         if self.known().is_empty() {
             return;
         }
@@ -103,9 +103,9 @@ impl Spoilt {
         known.retain(|number, _| live.contains(&file(*number)));
         for (number, family) in &before {
             if known.contains_key(number) {
-                tell(*number, family);
+                log_damage(*number, family);
             } else if self.dir.is_some() && !known.values().any(|other| other == family) {
-                compacted(raw, family, &COMPACTED);
+                set_compaction(raw, family, &COMPACTED);
             }
         }
         if *known != before {
@@ -113,32 +113,31 @@ impl Spoilt {
         }
     }
 
-    /// Reads the tables that are known once more, and forgets those of which all can be read. What `go_on` is for:
-    /// see [`scrub::reads_whole`].
-    pub fn read_again(&self, raw: &Raw, go_on: &dyn Fn() -> bool) {
+    /// Reads the files once more, and removes those that can be read whole. `go_on`: see [`is_readable`].
+    pub fn reread(&self, raw: &RocksDb, go_on: &dyn Fn() -> bool) {
         let known = self.known().clone();
         let live = if known.is_empty() { Vec::new() } else { raw.live_files().unwrap_or_default() };
         for (number, family) in known {
             let table = live.iter().find(|table| table.name.trim_start_matches('/') == file(number));
-            if table.is_some_and(|table| scrub::reads_whole(raw, table, go_on)) {
+            if table.is_some_and(|table| is_readable(raw, table, go_on)) {
                 tracing::info!(table = file(number), family, "all of the table can be read again: it is not damaged");
-                self.forget(raw, number, &family);
+                self.remove(raw, number, &family);
             }
         }
     }
 
-    fn forget(&self, raw: &Raw, number: u64, family: &str) {
+    fn remove(&self, raw: &RocksDb, number: u64, family: &str) {
         let mut known = self.known();
         known.remove(&number);
         self.save(&known);
         if self.dir.is_some() && !known.values().any(|other| other == family) {
-            compacted(raw, family, &COMPACTED);
+            set_compaction(raw, family, &COMPACTED);
         }
     }
 
-    /// Takes note of the table in which an error says that it met damage, if it names one.
-    pub fn note(&self, raw: &Raw, cause: &str) {
-        let Some(number) = named(cause) else { return };
+    /// Adds the file that an error of RocksDB says is damaged, if it names one.
+    pub fn add_from_error(&self, raw: &RocksDb, cause: &str) {
+        let Some(number) = damaged_sst(cause) else { return };
         let live = raw.live_files().unwrap_or_default();
         let Some(table) = live.into_iter().find(|table| table.name.trim_start_matches('/') == file(number)) else {
             return;
@@ -147,19 +146,20 @@ impl Spoilt {
         if known.insert(number, table.column_family_name.clone()).is_some() {
             return;
         }
-        tell(number, &table.column_family_name);
+        log_damage(number, &table.column_family_name);
         self.save(&known);
         drop(known);
         if self.dir.is_some() {
-            compacted(raw, &table.column_family_name, &LEFT_ALONE);
+            set_compaction(raw, &table.column_family_name, &NOT_COMPACTED);
         }
     }
 
-    fn is_news(&self, cause: &str) -> bool {
-        named(cause).is_some_and(|number| !self.known().contains_key(&number))
+    /// Whether an error of RocksDB names a damaged file that is not known yet.
+    pub fn is_new(&self, cause: &str) -> bool {
+        damaged_sst(cause).is_some_and(|number| !self.known().contains_key(&number))
     }
 
-    fn save(&self, known: &Known) {
+    fn save(&self, known: &FamilyByFile) {
         let Some(dir) = &self.dir else { return };
         let saved = serde_json::to_vec(known).map_err(io::Error::from);
         if let Err(error) = saved.and_then(|bytes| files::replace(dir, NAME, &bytes)) {
@@ -167,50 +167,12 @@ impl Spoilt {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, FamilyByFile> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Rocks {
-    /// Tables that are known to be damaged: their files, as `000012.sst`, and their column families, as `dir:sub`.
-    pub fn damaged_tables(&self) -> Vec<(String, String)> {
-        self.db.spoilt.list()
-    }
-
-    /// Reads the tables that are known to be damaged once more, on a thread of its own.
-    ///
-    /// Errors: `Failed` if there is none to be had.
-    pub(super) fn read_damaged_again(&self) -> Result<()> {
-        if self.db.spoilt.count() == 0 {
-            return Ok(());
-        }
-        let db = self.db.clone();
-        // Once all others have let go of it, nobody waits for more than that the folder is closed.
-        let read = move || db.spoilt.read_again(&db.raw, &|| Arc::strong_count(&db) > 1);
-        let started = Builder::new().name("read-again".into()).spawn(read);
-        started.map(drop).map_err(|e| StoreError::Failed(format!("no thread to read damaged tables: {e}")))
-    }
-
-    /// An answer; if it met a damaged table for the first time, that is noted.
-    pub(super) async fn noted<T>(&self, answer: impl Future<Output = Result<T>> + Send) -> Result<T> {
-        let answer = answer.await;
-        if let Err(StoreError::Damaged(cause) | StoreError::Failed(cause)) = &answer
-            && self.db.spoilt.is_news(cause)
-        {
-            let cause = cause.clone();
-            let note = move |db: &Db| {
-                db.spoilt.note(&db.raw, &cause);
-                Ok(())
-            };
-            // Without it, the next compaction tells.
-            let _noted = self.pool.run(note).await;
-        }
-        answer
-    }
-}
-
-fn compacted(raw: &Raw, family: &str, options: &[(&str, &str)]) {
+fn set_compaction(raw: &RocksDb, family: &str, options: &[(&str, &str)]) {
     if let Some(handle) = raw.cf_handle(family)
         && let Err(error) = raw.set_options_cf(&handle, options)
     {
@@ -218,7 +180,7 @@ fn compacted(raw: &Raw, family: &str, options: &[(&str, &str)]) {
     }
 }
 
-fn tell(number: u64, family: &str) {
+fn log_damage(number: u64, family: &str) {
     tracing::error!(
         table = file(number),
         family,
@@ -229,38 +191,4 @@ fn tell(number: u64, family: &str) {
 
 fn file(number: u64) -> String {
     format!("{number:06}.sst")
-}
-
-/// The number of the table that could not be read, if an error of RocksDB is about one.
-fn named(cause: &str) -> Option<u64> {
-    let is_missing = cause.contains("No such file") && cause.contains("While open a file for random read");
-    if !(cause.starts_with("Corruption") || cause.contains("While pread") || is_missing) {
-        return None;
-    }
-    // A folder may be called `x.sst`.
-    cause.match_indices(".sst").find_map(|(at, _)| cause.get(..at)?.rsplit('/').next()?.parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_that_cannot_be_read_is_named_by_its_number() {
-        for cause in [
-            "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in /a.sst/db/000012.sst offset 0",
-            "IO error: Input/output error: While pread offset 4096 len 100: /a/db/000012.sst: Input/output error",
-            "IO error: No such file or directory: While open a file for random read: /a/db/000012.sst: No such file",
-        ] {
-            assert_eq!(named(cause), Some(12), "{cause}");
-        }
-        for cause in [
-            "Corruption: block checksum mismatch",
-            "Corruption: bad entry in /a/db/MANIFEST-000012",
-            "IO error: No space left on device: While appending to file: /a/db/000012.sst: No space left on device",
-            "IO error: Too many open files: While open a file for random read: /a/db/000012.sst: Too many open files",
-        ] {
-            assert_eq!(named(cause), None, "{cause}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
-//! Room on the file system, so that a full disk is told before a write fails.
+//! Free disk space, checked before each write so that a plan is refused before the disk is full.
 //!
-//! A write that fails half-way leaves its plan in doubt ([`StoreError::Unknown`]); a plan refused beforehand
-//! does not. Deletes go on below the reserve, since they are how room is made, and compaction needs some too.
+//! A write that fails half-way leaves the outcome of its plan unknown ([`StoreError::Unknown`]); a plan that is refused
+//! beforehand does not. Deletes go on below the reserve, since they free space, and compaction needs some too.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,46 +14,46 @@ use rustix::fs::{FallocateFlags, fallocate};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-/// The file system is asked at most this often.
-const EVERY: Duration = Duration::from_millis(100);
-/// Bytes that are left alone, beside those for what is in memory; of a small file system an eighth.
+/// How long the result of `statvfs` is used.
+const MAX_AGE: Duration = Duration::from_millis(100);
+/// Bytes kept free in addition to those for a flush of the write buffers; of a small file system an eighth.
 const RESERVE: u64 = 64 << 20;
-/// Bytes that a file holds which a start gives up if it needs them; of a small file system an eighth of the reserve.
+/// Bytes of the ballast file, which a start on a full disk removes; of a small file system an eighth of the reserve.
 const BALLAST: u64 = 16 << 20;
 /// The name of that file.
 const NAME: &str = "ballast";
 
-/// Inodes that are left alone: RocksDB makes files at its start and as it works. Of a small file system a sixteenth.
+/// InodeCount kept free: RocksDB creates files at its start and later. Of a small file system a sixteenth.
 const INODES: u64 = 256;
 
-/// Files that a flush makes, at most: a table of each family, a log and a manifest.
+/// The most files that a flush creates: an SST file per family, a WAL file and a `MANIFEST`.
 const FLUSHED: u64 = 24;
 
 /// Bytes and inodes of a file system.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct FreeSpace {
     pub free: u64,
     pub total: u64,
-    /// None if it makes them as it needs them.
-    pub inodes: Option<Inodes>,
+    /// None if the file system allocates inodes dynamically.
+    pub inodes: Option<InodeCount>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Inodes {
+pub(super) struct InodeCount {
     pub free: u64,
     pub total: u64,
 }
 
-type Probe = Box<dyn Fn() -> io::Result<Room> + Send + Sync>;
+type Probe = Box<dyn Fn() -> io::Result<FreeSpace> + Send + Sync>;
 
-pub(super) struct Space {
+pub(super) struct DiskSpace {
     dir: PathBuf,
     probe: Probe,
-    last: Mutex<Option<(Instant, Room)>>,
+    last: Mutex<Option<(Instant, FreeSpace)>>,
 }
 
-impl Space {
-    /// Watches the file system that holds `dir`.
+impl DiskSpace {
+    /// The space of the file system that holds `dir`.
     pub fn new(dir: &Path) -> Self {
         let asked = dir.to_owned();
         Self::probed(dir, Box::new(move || room(&asked)))
@@ -63,13 +63,13 @@ impl Space {
         Self { dir: dir.to_owned(), probe, last: Mutex::new(None) }
     }
 
-    /// Errors: `Full` when less than the reserve is left. A file system that does not say is taken to have room.
+    /// Errors: `Full` if less than the reserve is free. If `statvfs` fails, assumes that there is space.
     ///
-    /// `unflushed`: bytes that only memory and the log hold. They have to be written to tables before their log can
-    /// go, after a crash by the next start.
+    /// `unflushed`: bytes in write buffers. They must be flushed before their WAL file can be deleted, after a crash by
+    /// the next start.
     pub fn check(&self, unflushed: u64) -> Result<()> {
         let Some(room) = self.room() else { return Ok(()) };
-        if let Some(Inodes { free, total }) = room.inodes
+        if let Some(InodeCount { free, total }) = room.inodes
             && free < INODES.min(total / 16)
         {
             let (dir, reserve) = (self.dir.display(), INODES.min(total / 16));
@@ -78,7 +78,7 @@ impl Space {
         self.has(room, reserve(room) + unflushed, "are kept in reserve")
     }
 
-    fn has(&self, room: Room, bytes: u64, why: &str) -> Result<()> {
+    fn has(&self, room: FreeSpace, bytes: u64, why: &str) -> Result<()> {
         if room.free >= bytes {
             return Ok(());
         }
@@ -86,20 +86,20 @@ impl Space {
         Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB {why}", bytes >> 20)))
     }
 
-    /// As [`check`](Self::check), of this very moment.
+    /// As [`check`](Self::check), with a new `statvfs`.
     pub fn check_anew(&self, unflushed: u64) -> Result<()> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.check(unflushed)
     }
 
-    /// Whether so many bytes could be written to tables, and whether that is worth it: as much of the log goes.
+    /// Whether so many bytes can be flushed, and whether that is worth it: it frees as much of the WAL.
     pub fn has_room_to_flush(&self, unflushed: u64) -> bool {
         let part = |room| reserve(room) / 8;
-        let has_room = |room: Room| unflushed >= part(room) && room.free >= unflushed + part(room);
+        let has_room = |room: FreeSpace| unflushed >= part(room) && room.free >= unflushed + part(room);
         self.room().is_some_and(|room| has_room(room) && has_inodes_to_flush(room))
     }
 
-    /// Errors: `Full` if so many bytes could not be written to tables at this very moment.
+    /// Errors: `Full` if so many bytes cannot be flushed right now.
     pub fn check_flush(&self, unflushed: u64) -> Result<()> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let Some(room) = self.room() else { return Ok(()) };
@@ -112,16 +112,16 @@ impl Space {
         self.has(room, unflushed + reserve(room) / 8, "are needed to write what is in memory to tables")
     }
 
-    /// Whether some of it can be kept for a start.
+    /// Whether there is enough space to create the ballast file.
     pub fn has_plenty(&self) -> bool {
         self.room().is_some_and(is_plenty)
     }
 
-    /// None if the file system does not say.
-    pub fn room(&self) -> Option<Room> {
+    /// None if `statvfs` fails.
+    pub fn room(&self) -> Option<FreeSpace> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match *last {
-            Some((at, room)) if at.elapsed() < EVERY => Some(room),
+            Some((at, room)) if at.elapsed() < MAX_AGE => Some(room),
             _ => {
                 let room = (self.probe)().ok()?;
                 *last = Some((Instant::now(), room));
@@ -131,37 +131,37 @@ impl Space {
     }
 }
 
-/// Bytes that leave room for a plan when so many are unflushed: the reserve, and what is not worth a flush.
+/// Free bytes with which no plan is refused while so many are unflushed: the reserve, and what is not worth a flush.
 pub(super) fn enough(unflushed: u64) -> u64 {
     RESERVE + RESERVE / 8 + unflushed
 }
 
-fn reserve(room: Room) -> u64 {
+fn reserve(room: FreeSpace) -> u64 {
     RESERVE.min(room.total / 8)
 }
 
-/// The reserve of the file system that holds this folder; None if it does not say.
+/// The reserve of the file system that holds this folder; None if `statvfs` fails.
 pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
     room(dir).ok().filter(|room| room.total > 0).map(reserve)
 }
 
-/// A log that cannot be made ends all writes until a restart.
-fn has_inodes_to_flush(room: Room) -> bool {
+/// Whether a flush can create its files: if RocksDB cannot create a WAL file, it refuses writes until a restart.
+fn has_inodes_to_flush(room: FreeSpace) -> bool {
     room.inodes.is_none_or(|inodes| inodes.free >= FLUSHED)
 }
 
-fn is_plenty(room: Room) -> bool {
+fn is_plenty(room: FreeSpace) -> bool {
     room.free >= 2 * reserve(room)
 }
 
-/// Keeps some room for the next start, if there is plenty. What is done with it says the log.
+/// Creates the ballast file, if there is plenty of space: a start on a full disk removes it.
 ///
-/// False if it is to be tried again once there is.
+/// Returns false if it must be tried again once there is plenty.
 pub(super) fn keep_ballast(dir: &Path) -> bool {
     let path = dir.join(NAME);
     let Ok(room) = room(dir) else { return true };
     let size = BALLAST.min(reserve(room) / 8);
-    // Who made it may have been killed before it held anything.
+    // A process that was killed may have left a ballast file without its bytes.
     if path.metadata().is_ok_and(|ballast| ballast.len() >= size) {
         return true;
     }
@@ -171,36 +171,36 @@ pub(super) fn keep_ballast(dir: &Path) -> bool {
     let kept = File::create(&path).and_then(|file| Ok(fallocate(file, FallocateFlags::empty(), 0, size)?));
     if let Err(error) = kept {
         tracing::info!(%error, "no room is kept for a start on a full disk");
-        give_ballast_up(dir);
+        remove_ballast(dir);
     }
     true
 }
 
-/// Whether there was any.
-pub(super) fn give_ballast_up(dir: &Path) -> bool {
+/// Removes the ballast file. Returns whether there was one.
+pub(super) fn remove_ballast(dir: &Path) -> bool {
     fs::remove_file(dir.join(NAME)).is_ok()
 }
 
-fn room(dir: &Path) -> io::Result<Room> {
+fn room(dir: &Path) -> io::Result<FreeSpace> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    let inodes = (stat.f_files > 0).then_some(Inodes { free: stat.f_favail, total: stat.f_files });
-    Ok(Room { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
+    let inodes = (stat.f_files > 0).then_some(InodeCount { free: stat.f_favail, total: stat.f_files });
+    Ok(FreeSpace { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn space(free: u64, total: u64) -> Space {
-        Space::probed(Path::new("/data"), Box::new(move || Ok(Room { free, total, inodes: None })))
+    fn space(free: u64, total: u64) -> DiskSpace {
+        DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(FreeSpace { free, total, inodes: None })))
     }
 
     #[test]
     fn inodes_are_kept_in_reserve_where_they_are_counted() {
         let space = |free, total| {
-            let room = Room { free: 1 << 40, total: 1 << 40, inodes: Some(Inodes { free, total }) };
-            Space::probed(Path::new("/data"), Box::new(move || Ok(room)))
+            let room = FreeSpace { free: 1 << 40, total: 1 << 40, inodes: Some(InodeCount { free, total }) };
+            DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(room)))
         };
         assert!(space(256, 1 << 20).check(0).is_ok() && space(10, 160).check(0).is_ok());
         assert!(matches!(space(255, 1 << 20).check(0), Err(StoreError::Full(_))));
@@ -251,8 +251,8 @@ mod tests {
         File::create(dir.path().join(NAME)).unwrap();
         assert!(keep_ballast(dir.path()));
         assert_eq!(dir.path().join(NAME).metadata().unwrap().len(), size);
-        assert!(give_ballast_up(dir.path()));
-        assert!(!give_ballast_up(dir.path()));
+        assert!(remove_ballast(dir.path()));
+        assert!(!remove_ballast(dir.path()));
     }
 
     #[test]
@@ -260,6 +260,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let room = room(dir.path()).unwrap();
         assert!(room.total >= room.free && room.free > 0);
-        assert!(Space::new(&dir.path().join("gone")).check(1 << 40).is_ok());
+        assert!(DiskSpace::new(&dir.path().join("gone")).check(1 << 40).is_ok());
     }
 }

@@ -1,10 +1,10 @@
-//! Files of the folder: those that RocksDB names by a number, and small ones of our own that are replaced whole.
+//! The files of the folder: those that RocksDB names by a number, and our own small ones, replaced atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The files `NUMBER.extension`, in the order of their numbers, which is that in which they were made.
+/// The files `NUMBER.extension`, in the order of their numbers, which is that of their creation.
 pub(super) fn numbered(dir: &Path, extension: &str) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     let files = match fs::read_dir(dir) {
@@ -24,26 +24,26 @@ pub(super) fn numbered(dir: &Path, extension: &str) -> io::Result<Vec<(u64, Path
     Ok(found)
 }
 
-/// Bytes of all these files.
+/// The total size of these files.
 pub(super) fn bytes(dir: &Path, extension: &str) -> io::Result<u64> {
     numbered(dir, extension)?.iter().map(|(_, file)| Ok(file.metadata()?.len())).sum()
 }
 
-/// Whether there are tables or logs, and no `CURRENT`, which RocksDB writes before the first of them. It would make an
-/// empty database there, and remove the tables as left-overs of its own.
-pub(super) fn orphans(dir: &Path) -> io::Result<bool> {
+/// Whether there are SST or WAL files, and no `CURRENT`, which RocksDB writes before the first of them. RocksDB would
+/// create an empty database there, and delete the SST files as obsolete.
+pub(super) fn lacks_current(dir: &Path) -> io::Result<bool> {
     let is_new = numbered(dir, "sst")?.is_empty() && numbered(dir, "log")?.is_empty();
     Ok(!is_new && !dir.join("CURRENT").exists())
 }
 
-/// Makes or replaces a file: after a crash it has all of its old bytes or all of the new ones.
+/// Creates or replaces a file atomically: after a crash it has its old content or the new one.
 pub(super) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let new = dir.join(format!("{name}.new"));
     let mut file = File::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    // IMPORTANT: content, then name, then folder, each durable before the next; otherwise a crash can leave
-    // the name with no content, or what is done next without the name.
+    // IMPORTANT: sync the content, then rename, then sync the folder: otherwise a crash can leave the name without the
+    // content, or later writes without the name.
     fs::rename(new, dir.join(name))?;
     File::open(dir)?.sync_all()
 }

@@ -1,12 +1,13 @@
-//! Flushes that a tight disk calls for.
+//! Flushes that free disk space.
 //!
-//! A write is in memory and in the log until it is flushed to tables. The log keeps its room that long, even for files
-//! that were deleted since, so a flush makes room.
+//! A write is in a write buffer and in the WAL until it is flushed to an SST file. The WAL keeps its disk space that
+//! long, even for rows that were deleted since, so a flush frees space.
 //!
-//! A start on a disk without room for a flush is *cramped*: all that the log holds stays in memory, with no bound on
-//! write buffers. Such a store reads and deletes. The first write that finds room for a flush ends that.
+//! After a start on a disk without space for a flush, all that the WAL holds stays in memory, with no bound on write
+//! buffers (`wal_in_memory`). Such a store reads and deletes. The first write that finds space for a flush ends that
+//! state.
 //!
-//! When RocksDB itself finds no room, it takes no write before there is some, and looks every 5 seconds.
+//! After a write on a full disk RocksDB refuses writes until there is space, and checks for it every 5 seconds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -17,45 +18,46 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Rocks;
-use super::causes::is_full;
-use super::db::{Db, Fault};
-use super::space;
+use super::db::Db;
+use super::disk_space;
+use super::error_text::is_full;
+use super::raw::ReadError;
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-/// Flushes come no closer than this: each leaves a small table in every family.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How long a write waits for a flush. RocksDB delays one while compaction is behind.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The least time between two flushes: each leaves a small SST file in every column family.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a write waits for a flush. RocksDB delays flushes while compaction is behind.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-pub(super) struct Flushes {
-    /// When the last one ended; held while one runs.
+pub(super) struct FlushState {
+    /// When the last flush ended; locked while one runs.
     last: Arc<Mutex<Option<Instant>>>,
-    cramped: Arc<AtomicBool>,
-    /// Whether there was no room yet to keep some for the next start.
-    bare: Arc<AtomicBool>,
+    wal_in_memory: Arc<AtomicBool>,
+    /// Whether there was too little space so far for the ballast file of the next start.
+    no_ballast: Arc<AtomicBool>,
 }
 
-impl Flushes {
-    pub fn new(cramped: bool, bare: bool) -> Self {
+impl FlushState {
+    pub fn new(wal_in_memory: bool, no_ballast: bool) -> Self {
         let flag = |is: bool| Arc::new(AtomicBool::new(is));
-        Self { last: Arc::default(), cramped: flag(cramped), bare: flag(bare) }
+        Self { last: Arc::default(), wal_in_memory: flag(wal_in_memory), no_ballast: flag(no_ballast) }
     }
 }
 
 impl Db {
-    /// Errors: as [`writable`](Self::writable); `Full` or `Failed` while RocksDB has an error that passes. Damage that a
-    /// compaction has met does not: whoever asks first takes note of it, before a write finds out.
-    pub fn works(&self) -> Result<()> {
+    /// Errors: as [`writable`](Self::writable); `Full` or `Failed` during a transient error of RocksDB. Damage that a
+    /// background compaction has met is permanent: the first call stops all writes.
+    pub fn ready(&self) -> Result<()> {
         self.writable()?;
-        // No property tells of it. A wait that may take no time at all returns such an error first.
+        // No property shows a background error. A wait with the least timeout returns it at once.
         let mut no_time = WaitForCompactOptions::default();
         no_time.set_timeout(1);
         match self.raw.wait_for_compact(&no_time) {
             Err(e) if is_full(e.as_ref()) => Err(StoreError::Full(e.into_string())),
             Err(e) if e.kind() == ErrorKind::Corruption => {
-                self.give_up(e.as_ref());
+                self.stop_writes(e.as_ref());
                 self.writable()
             }
             Err(e) if e.kind() != ErrorKind::TimedOut => Err(StoreError::Failed(e.into_string())),
@@ -63,15 +65,15 @@ impl Db {
         }
     }
 
-    /// Errors: `Full` while RocksDB refuses writes since one found no room, although there may be room by now: it looks
-    /// every 5 seconds. A write that it refuses is in doubt; one that is not tried is not.
-    fn check_found_room(&self) -> Result<()> {
-        if !self.crowded.swap(false, Ordering::Relaxed) {
+    /// Errors: `Full` while RocksDB refuses writes after one on a full disk, even if there is space by now: RocksDB
+    /// checks every 5 seconds. The outcome of a write that RocksDB refuses is unknown, so do not try one.
+    fn check_disk_was_full(&self) -> Result<()> {
+        if !self.disk_was_full.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        match self.works() {
+        match self.ready() {
             Err(full @ StoreError::Full(_)) => {
-                self.crowded.store(true, Ordering::Relaxed);
+                self.disk_was_full.store(true, Ordering::Relaxed);
                 Err(full)
             }
             _ => Ok(()),
@@ -80,82 +82,84 @@ impl Db {
 }
 
 impl Rocks {
-    /// Errors: `Full` if what is in memory could not be written to tables. To try it would end all writes for a while,
+    /// Errors: `Full` if there is no space to flush the write buffers. To try would stop all writes for a while,
     /// deletes too.
     pub(super) fn check_room_to_flush(&self) -> Result<()> {
         self.space.check_flush(self.tuning.buffered() as u64)
     }
 
-    /// Looks for room before a write. `needed`: whether the write is refused without any.
+    /// Checks for disk space before a write, and flushes if there is little. `needed`: whether to refuse the write
+    /// without.
     ///
-    /// Errors: `Full` if it is refused, and a flush has made no room either, or if RocksDB would refuse it.
-    pub(super) async fn look_for_room(&self, needed: bool) -> Result<()> {
-        self.make_room(needed).await?;
-        self.db.check_found_room()
+    /// Errors: `Full` if the write is refused after the flush, or RocksDB would refuse it.
+    pub(super) async fn ensure_space(&self, needed: bool) -> Result<()> {
+        self.flush_for_space(needed).await?;
+        self.db.check_disk_was_full()
     }
 
-    async fn make_room(&self, needed: bool) -> Result<()> {
-        let cramped = self.flushes.cramped.load(Ordering::Relaxed);
-        if !needed && !cramped {
+    async fn flush_for_space(&self, needed: bool) -> Result<()> {
+        let wal_in_memory = self.flushes.wal_in_memory.load(Ordering::Relaxed);
+        if !needed && !wal_in_memory {
             return Ok(());
         }
         let unflushed = || self.tuning.buffered() as u64;
         match self.space.check(unflushed()) {
-            Ok(()) if !cramped => return self.keep_room_for_a_start().await,
+            Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
             Err(full) if !self.space.has_room_to_flush(unflushed()) => {
                 return if needed { Err(full) } else { Ok(()) };
             }
             _ => {}
         }
-        match timeout(PATIENCE, self.flush_once()).await {
+        match timeout(FLUSH_TIMEOUT, self.flush_once()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "a flush to make room failed"),
-            Err(_) => tracing::warn!("a flush to make room has not ended after {PATIENCE:?}"),
+            Err(_) => tracing::warn!("a flush to make room has not ended after {FLUSH_TIMEOUT:?}"),
         }
         if needed { self.space.check_anew(unflushed()) } else { Ok(()) }
     }
 
-    /// Keeps some room for the next start, if there is none kept and plenty now.
-    async fn keep_room_for_a_start(&self) -> Result<()> {
-        let bare = self.flushes.bare.clone();
-        if !bare.load(Ordering::Relaxed) || !self.space.has_plenty() || !bare.swap(false, Ordering::Relaxed) {
+    /// Creates the ballast file for the next start, if there is none and plenty of space now.
+    async fn keep_ballast_if_possible(&self) -> Result<()> {
+        let no_ballast = self.flushes.no_ballast.clone();
+        if !no_ballast.load(Ordering::Relaxed) || !self.space.has_plenty() || !no_ballast.swap(false, Ordering::Relaxed)
+        {
             return Ok(());
         }
         let keep = move |db: &Db| {
-            bare.store(!space::keep_ballast(db.raw.path()), Ordering::Relaxed);
+            no_ballast.store(!disk_space::keep_ballast(db.raw.path()), Ordering::Relaxed);
             Ok(())
         };
         self.pool.run(keep).await
     }
 
-    /// Flushes all families, unless that was done just now. Who comes while it runs waits for its end.
+    /// Flushes all families, unless that was done just now. Concurrent callers wait for the flush that is running.
     async fn flush_once(&self) -> Result<()> {
         let last = self.flushes.last.clone().lock_owned().await;
-        if last.is_some_and(|at| at.elapsed() < PAUSE) {
+        if last.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
             return Ok(());
         }
-        let specs: Vec<_> = {
-            let specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
-            specs.families().map(|(table, family)| (table.name.clone(), family.clone())).collect()
+        let tables: Vec<_> = {
+            let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+            tables.families().map(|(table, family)| (table.name.clone(), family.clone())).collect()
         };
-        let (tuning, cramped) = (self.tuning.clone(), self.flushes.cramped.clone());
-        // A caller that goes away stops nothing of this: the job holds the lock.
+        let (tuning, wal_in_memory) = (self.tuning.clone(), self.flushes.wal_in_memory.clone());
+        // If the caller is cancelled the job goes on: it owns the lock.
         let flush = move |db: &Db| {
             let mut last: OwnedMutexGuard<_> = last;
             let mut families = Vec::new();
-            for (table, spec) in &specs {
+            for (table, spec) in &tables {
                 families.push((db.family(table, &spec.name)?, tuning.write_buffer(spec).to_string()));
             }
             let all: Vec<_> = families.iter().map(|(family, _)| family).collect();
             let flushed = db.raw.flush_cfs_opt(&all, &FlushOptions::default());
             *last = Some(Instant::now());
-            flushed.map_err(Fault::from)?;
-            if cramped.load(Ordering::Relaxed) {
+            flushed.map_err(ReadError::from)?;
+            if wal_in_memory.load(Ordering::Relaxed) {
                 for (family, buffer) in &families {
-                    db.raw.set_options_cf(family, &[("write_buffer_size", buffer)]).map_err(Fault::from)?;
+                    db.raw.set_options_cf(family, &[("write_buffer_size", buffer)]).map_err(ReadError::from)?;
                 }
                 tuning.bound();
-                cramped.store(false, Ordering::Relaxed);
+                wal_in_memory.store(false, Ordering::Relaxed);
                 tracing::info!("there is room again: what the log held is written to tables");
             }
             Ok(())

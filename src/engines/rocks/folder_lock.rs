@@ -1,6 +1,7 @@
-//! The lock of a folder: one process has it at a time.
+//! The lock of a folder: one process holds it at a time.
 //!
-//! RocksDB has a lock of its own, but takes it after `tables.json` was read; another process may then have changed it.
+//! RocksDB has a lock of its own, but takes it only after `tables.json` was read: another process could change that
+//! file in between.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -11,34 +12,41 @@ use std::time::{Duration, Instant};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-/// The file whose lock means that a process has the folder.
+/// The file that is locked with `flock`. It stays when the lock is released.
 const IN_USE: &str = "in-use";
-/// How long a folder is waited for in any case: a process that is just ending may still have it, or a child that one
-/// has forked and that has not come to its own program yet.
+/// How long to wait for the lock in any case: a process that is about to exit may still hold it, or a forked child that
+/// has not called `exec` yet.
 pub(super) const SOON: Duration = Duration::from_secs(1);
-/// The lock is tried so often.
-const EVERY: Duration = Duration::from_millis(20);
+/// Interval between attempts to lock.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A folder that this process alone has, until it is dropped.
-pub struct Folder {
+/// The error message about a folder that [was moved](FolderLock::is_at_path).
+pub(super) const FOLDER_MOVED: &str = "the folder was moved away, or another one has taken its place";
+
+/// The exclusive lock of a folder, released when dropped.
+pub struct FolderLock {
     dir: PathBuf,
-    lock: File,
+    /// Device and inode of the locked file.
+    id: (u64, u64),
+    _locked: File,
 }
 
-impl Folder {
-    /// Makes the folder and takes it. One that is in use is waited for so long, and the log says so if that is long.
+impl FolderLock {
+    /// Creates the folder if it does not exist, and locks it. Waits up to `timeout`; logs a warning after a second.
     ///
-    /// Errors: `Failed` if it is still in use then, or cannot be made.
-    pub fn take(dir: &Path, patience: Duration) -> Result<Self> {
+    /// Errors: `Failed` if another process still holds the lock then, or the folder cannot be created.
+    pub fn lock(dir: &Path, timeout: Duration) -> Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, &e))?;
         let file = File::options().create(true).truncate(false).write(true).open(dir.join(IN_USE));
-        Self::lock(dir, file.map_err(|e| failed(dir, &e))?, patience)
+        Self::wait(dir, file.map_err(|e| failed(dir, &e))?, timeout)
     }
 
-    /// As [`take`](Self::take) if any process has had it before; else nothing is made.
-    pub fn take_as_it_is(dir: &Path, patience: Duration) -> Result<Option<Self>> {
+    /// Locks a folder that a process has locked before. Returns none for any other folder, and creates nothing.
+    ///
+    /// Errors: as [`lock`](Self::lock).
+    pub fn lock_existing(dir: &Path, timeout: Duration) -> Result<Option<Self>> {
         match File::open(dir.join(IN_USE)) {
-            Ok(file) => Self::lock(dir, file, patience).map(Some),
+            Ok(file) => Self::wait(dir, file, timeout).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed(dir, &e)),
         }
@@ -48,61 +56,67 @@ impl Folder {
         &self.dir
     }
 
-    /// Whether its path still leads to it: all other files of it are opened by their paths. Where that cannot be known,
-    /// it is taken to.
-    pub(super) fn is_in_its_place(&self) -> bool {
-        let file = |found: fs::Metadata| (found.dev(), found.ino());
-        match (fs::metadata(self.dir.join(IN_USE)).map(file), self.lock.metadata().map(file)) {
-            (Ok(there), Ok(own)) => there == own,
-            (Err(error), _) => error.kind() != io::ErrorKind::NotFound,
-            (_, Err(_)) => true,
+    /// Whether the path of the folder still leads to it. That matters since all other files are opened by path. True if
+    /// it cannot be determined.
+    pub(super) fn is_at_path(&self) -> bool {
+        match fs::metadata(self.dir.join(IN_USE)) {
+            Ok(found) => file_id(&found) == self.id,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
         }
     }
 
-    fn lock(dir: &Path, file: File, patience: Duration) -> Result<Self> {
-        let (begun, mut told) = (Instant::now(), false);
+    fn wait(dir: &Path, file: File, timeout: Duration) -> Result<Self> {
+        let (start, mut is_logged) = (Instant::now(), false);
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Self { dir: dir.to_owned(), lock: file }),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < patience => {}
+                Ok(()) => {
+                    let id = file_id(&file.metadata().map_err(|e| failed(dir, &e))?);
+                    return Ok(Self { dir: dir.to_owned(), id, _locked: file });
+                }
+                Err(TryLockError::WouldBlock) if start.elapsed() < timeout => {}
                 Err(TryLockError::WouldBlock) => {
                     let by = holder(&file).map(|holder| format!(" by {holder}")).unwrap_or_default();
                     return Err(StoreError::Failed(format!("the folder {} is in use{by}", dir.display())));
                 }
                 Err(TryLockError::Error(e)) => return Err(failed(dir, &e)),
             }
-            if !told && begun.elapsed() >= SOON {
-                told = true;
+            if !is_logged && start.elapsed() >= SOON {
+                is_logged = true;
                 let by = holder(&file).unwrap_or_else(|| "another process".to_owned());
-                let (folder, seconds) = (dir.display(), patience.as_secs());
+                let (folder, seconds) = (dir.display(), timeout.as_secs());
                 tracing::warn!(%folder, by, "the folder is in use: it is waited for, {seconds} s at most");
             }
-            std::thread::sleep(EVERY.min(patience));
+            std::thread::sleep(RETRY_INTERVAL.min(timeout));
         }
     }
+}
+
+/// Device and inode of a file.
+fn file_id(file: &fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 fn failed(dir: &Path, error: &io::Error) -> StoreError {
     StoreError::Failed(format!("{}: {error}", dir.display()))
 }
 
-/// The process that has locked the file, as far as the system tells: not that of another container.
+/// The process that holds the lock of the file; none if the system does not show it, as from another container.
 fn holder(file: &File) -> Option<String> {
     let file = file.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
     let file = format!("{major:02x}:{minor:02x}:{}", file.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    // As in `1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF`; who waits has an arrow before `FLOCK`.
+    // As in `1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF`; a waiting process has an arrow before `FLOCK`.
     let pid = locks.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
         [_, "FLOCK", _, _, pid, found, ..] if found == file => Some(pid.to_owned()),
         _ => None,
     })?;
-    let called = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let called = String::from_utf8_lossy(&called);
-    let mut words = called.split('\0').filter(|word| !word.is_empty());
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command);
+    let mut words = command.split('\0').filter(|word| !word.is_empty());
     let program = words.next().map(|program| program.rsplit('/').next().unwrap_or(program).to_owned());
-    let called: Vec<_> = program.into_iter().chain(words.next().map(str::to_owned)).collect();
-    Some(format!("process {pid} ({})", called.join(" ")))
+    let command: Vec<_> = program.into_iter().chain(words.next().map(str::to_owned)).collect();
+    Some(format!("process {pid} ({})", command.join(" ")))
 }
 
 #[cfg(test)]
@@ -115,9 +129,9 @@ mod tests {
     #[test]
     fn a_folder_in_use_is_waited_for_and_then_refused_with_who_has_it() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Folder::take(dir.path(), Duration::ZERO).unwrap();
-        for patience in [Duration::ZERO, Duration::from_millis(50)] {
-            match Folder::take(dir.path(), patience).map(drop) {
+        let first = FolderLock::lock(dir.path(), Duration::ZERO).unwrap();
+        for timeout in [Duration::ZERO, Duration::from_millis(50)] {
+            match FolderLock::lock(dir.path(), timeout).map(drop) {
                 Err(StoreError::Failed(said)) => {
                     assert!(
                         said.contains("is in use by process") && said.contains(&process::id().to_string()),
@@ -131,31 +145,31 @@ mod tests {
         let path = dir.path().to_owned();
         let second = std::thread::spawn(move || {
             tell.send(()).unwrap();
-            Folder::take(&path, Duration::from_secs(600)).unwrap()
+            FolderLock::lock(&path, Duration::from_secs(600)).unwrap()
         });
         told.recv().unwrap();
         drop(first);
         drop(second.join().unwrap());
-        assert!(Folder::take_as_it_is(dir.path(), Duration::ZERO).unwrap().is_some());
+        assert!(FolderLock::lock_existing(dir.path(), Duration::ZERO).unwrap().is_some());
     }
 
     #[test]
     fn a_folder_that_was_moved_away_is_not_in_its_place() {
         let scratch = tempfile::tempdir().unwrap();
         let (dir, aside) = (scratch.path().join("dir"), scratch.path().join("aside"));
-        let folder = Folder::take(&dir, Duration::ZERO).unwrap();
-        assert!(folder.is_in_its_place());
+        let folder = FolderLock::lock(&dir, Duration::ZERO).unwrap();
+        assert!(folder.is_at_path());
         fs::rename(&dir, &aside).unwrap();
-        assert!(!folder.is_in_its_place());
-        let other = Folder::take(&dir, Duration::ZERO).unwrap();
-        assert!(!folder.is_in_its_place() && other.is_in_its_place());
+        assert!(!folder.is_at_path());
+        let other = FolderLock::lock(&dir, Duration::ZERO).unwrap();
+        assert!(!folder.is_at_path() && other.is_at_path());
     }
 
     #[test]
     fn a_folder_that_nobody_has_had_is_not_made() {
         let dir = tempfile::tempdir().unwrap();
         let none = dir.path().join("none");
-        assert!(Folder::take_as_it_is(&none, Duration::ZERO).unwrap().is_none());
+        assert!(FolderLock::lock_existing(&none, Duration::ZERO).unwrap().is_none());
         assert!(!none.exists());
     }
 }

@@ -1,17 +1,18 @@
-//! A group of plans that become one write: their checks, and the batch they add up to.
+//! A group of plans that are written together: evaluates their checks, and collects their changes into one batch.
 
 use bytes::Bytes;
 use rocksdb::WriteBatch;
 
-use super::db::{Db, Families, Fault, Place, Read, WriteFailure};
+use super::db::{Db, Families, RowFamily, WriteError};
 use super::keys::{self, KeyRange};
-use super::overlay::{Known, Overlay};
-use super::tier::Tier;
+use super::overlay::{Overlay, OverlayCell};
+use super::raw::{ReadError, ReadResult};
+use super::read_tier::ReadTier;
 use crate::table::store::Result;
-use crate::table::{Change, Check, Column, Guarded, Plan, Refusal, RowKey, StoreError};
+use crate::table::{Change, Check, Column, ConditionalRow, Plan, Refusal, RowKey, StoreError};
 
-/// Cells of a row's family that are deleted one by one; more are deleted as a range. Every range costs every
-/// later read of its column family a little, every single tombstone only those that pass it.
+/// Cells of a row's family that are deleted one by one; more are deleted as a range. A range tombstone costs every
+/// later read of its column family a little, a point tombstone only the reads that skip it.
 const SINGLE_DELETES: usize = 100;
 
 pub(super) struct Group<'a> {
@@ -19,30 +20,30 @@ pub(super) struct Group<'a> {
     families: Families<'a>,
     batch: WriteBatch,
     overlay: Overlay,
-    /// Tombstones that a look at a family may pass.
+    /// Tombstones that a read of a family may skip.
     skip: u64,
 }
 
-pub(super) enum Verdict {
+pub(super) enum PlanVerdict {
     Accepted,
     Refused(Refusal),
-    /// It asks whether a family is empty that this group has changed: it must wait until that is written.
+    /// It checks whether a family is empty that this group has changed: it must wait until the group is written.
     AfterThisGroup,
-    /// Whether this family is empty cannot be told before it was compacted.
-    Compact(Place),
-    /// It could not be judged; nothing of it is in the group.
+    /// It checks whether this family is empty, which has too many tombstones: compact it first.
+    Compact(RowFamily),
+    /// A check could not be read; nothing of the plan is in the group.
     Failed(StoreError),
 }
 
-/// What a check found.
-enum Found {
+/// The result of a check.
+enum CheckResult {
     Holds,
     Fails(Option<Bytes>),
-    NotYet(Verdict),
+    NotYet(PlanVerdict),
 }
 
-/// What the database holds of a row's family that is to be emptied.
-enum Stored {
+/// The cells in the database of a row's family that a plan empties.
+enum StoredCells {
     Keys(Vec<Vec<u8>>),
     Many,
 }
@@ -53,19 +54,19 @@ impl<'a> Group<'a> {
         Self { db, families: Families::new(db), batch, overlay, skip }
     }
 
-    /// Judges the plan against the database and the plans accepted before, and adds it if its checks hold.
-    /// `patient`: to pass any number of tombstones.
-    pub fn take(&mut self, plan: &Plan, patient: bool) -> Verdict {
-        let judged = self.judge(plan, patient).and_then(|verdict| match verdict {
-            // IMPORTANT: everything that may fail comes before the first change to the batch.
-            Verdict::Accepted => Ok((verdict, self.stored(plan)?)),
+    /// Evaluates the checks against the database and the plans accepted before, and adds the plan if they hold.
+    /// `any_tombstones`: skip any number of tombstones.
+    pub fn add(&mut self, plan: &Plan, any_tombstones: bool) -> PlanVerdict {
+        let judged = self.judge(plan, any_tombstones).and_then(|verdict| match verdict {
+            // IMPORTANT: do all that may fail before the first change of the batch.
+            PlanVerdict::Accepted => Ok((verdict, self.stored(plan)?)),
             other => Ok((other, Vec::new())),
         });
         match judged {
-            Err(error) => Verdict::Failed(error),
-            Ok((Verdict::Accepted, stored)) => match self.apply(plan, stored) {
-                Ok(()) => Verdict::Accepted,
-                Err(error) => Verdict::Failed(error),
+            Err(error) => PlanVerdict::Failed(error),
+            Ok((PlanVerdict::Accepted, stored)) => match self.apply(plan, stored) {
+                Ok(()) => PlanVerdict::Accepted,
+                Err(error) => PlanVerdict::Failed(error),
             },
             Ok((other, _)) => other,
         }
@@ -76,38 +77,38 @@ impl<'a> Group<'a> {
         self.batch.is_empty()
     }
 
-    /// Writes what was accepted. After this everything answered is durable.
-    pub fn write(self) -> std::result::Result<(), WriteFailure> {
+    /// Writes the accepted plans. After `Ok` they are durable.
+    pub fn write(self) -> std::result::Result<(), WriteError> {
         if self.is_empty() { Ok(()) } else { self.db.write(self.batch) }
     }
 
-    fn judge(&mut self, plan: &Plan, patient: bool) -> Result<Verdict> {
+    fn judge(&mut self, plan: &Plan, any_tombstones: bool) -> Result<PlanVerdict> {
         for guarded in &plan.guarded {
             for check in &guarded.checks {
-                match self.check(guarded, check, patient)? {
-                    Found::Holds => {}
-                    Found::NotYet(verdict) => return Ok(verdict),
-                    Found::Fails(current) => {
+                match self.check(guarded, check, any_tombstones)? {
+                    CheckResult::Holds => {}
+                    CheckResult::NotYet(verdict) => return Ok(verdict),
+                    CheckResult::Fails(current) => {
                         let (table, row, check) = (guarded.table, guarded.row.clone(), check.clone());
-                        return Ok(Verdict::Refused(Refusal { table, row, check, current }));
+                        return Ok(PlanVerdict::Refused(Refusal { table, row, check, current }));
                     }
                 }
             }
         }
-        Ok(Verdict::Accepted)
+        Ok(PlanVerdict::Accepted)
     }
 
-    fn check(&mut self, guarded: &Guarded, check: &Check, patient: bool) -> Result<Found> {
+    fn check(&mut self, guarded: &ConditionalRow, check: &Check, any_tombstones: bool) -> Result<CheckResult> {
         let found = match check {
             Check::Absent(column) => match self.cell(guarded.table, &guarded.row, column)? {
-                None => Found::Holds,
-                current => Found::Fails(current),
+                None => CheckResult::Holds,
+                current => CheckResult::Fails(current),
             },
             Check::Equals(column, expected) => match self.cell(guarded.table, &guarded.row, column)? {
-                Some(current) if current == *expected => Found::Holds,
-                current => Found::Fails(current),
+                Some(current) if current == *expected => CheckResult::Holds,
+                current => CheckResult::Fails(current),
             },
-            Check::FamilyEmpty(family) => self.family_empty(guarded, family, patient)?,
+            Check::FamilyEmpty(family) => self.family_empty(guarded, family, any_tombstones)?,
         };
         Ok(found)
     }
@@ -115,34 +116,39 @@ impl<'a> Group<'a> {
     fn cell(&mut self, table: &'static str, row: &[u8], column: &Column) -> Result<Option<Bytes>> {
         let key = keys::key(row, &column.qualifier);
         match self.overlay.cell(table, column.family, &key) {
-            Known::Value(value) => Ok(Some(value.clone())),
-            Known::Absent => Ok(None),
-            Known::Nothing => {
+            OverlayCell::Value(value) => Ok(Some(value.clone())),
+            OverlayCell::Absent => Ok(None),
+            OverlayCell::Unchanged => {
                 let family = self.families.get(table, column.family)?;
-                Ok(self.db.view(Tier::Disk).cell(&family, &key)?)
+                Ok(self.db.reader(ReadTier::Disk).cell(&family, &key)?)
             }
         }
     }
 
-    fn family_empty(&mut self, guarded: &Guarded, family: &'static str, patient: bool) -> Result<Found> {
+    fn family_empty(
+        &mut self,
+        guarded: &ConditionalRow,
+        family: &'static str,
+        any_tombstones: bool,
+    ) -> Result<CheckResult> {
         if self.overlay.touches(guarded.table, family, &guarded.row) {
-            return Ok(Found::NotYet(Verdict::AfterThisGroup));
+            return Ok(CheckResult::NotYet(PlanVerdict::AfterThisGroup));
         }
         let stored = self.families.get(guarded.table, family)?;
-        let skip = if patient { None } else { Some(self.skip) };
-        match self.db.view(Tier::Disk).is_empty(&stored, &guarded.row, skip) {
-            Ok(true) => Ok(Found::Holds),
-            Ok(false) => Ok(Found::Fails(None)),
-            Err(Fault::Incomplete) => {
-                let place = Place { table: guarded.table, family, row: guarded.row.clone() };
-                Ok(Found::NotYet(Verdict::Compact(place)))
+        let skip = if any_tombstones { None } else { Some(self.skip) };
+        match self.db.reader(ReadTier::Disk).is_empty(&stored, &guarded.row, skip) {
+            Ok(true) => Ok(CheckResult::Holds),
+            Ok(false) => Ok(CheckResult::Fails(None)),
+            Err(ReadError::Incomplete) => {
+                let place = RowFamily { table: guarded.table, family, row: guarded.row.clone() };
+                Ok(CheckResult::NotYet(PlanVerdict::Compact(place)))
             }
-            Err(Fault::Store(error)) => Err(error),
+            Err(ReadError::Store(error)) => Err(error),
         }
     }
 
-    /// What the database holds of each family that the plan empties, in the plan's order.
-    fn stored(&mut self, plan: &Plan) -> Result<Vec<Stored>> {
+    /// The cells in the database of each family that the plan empties, in the plan's order.
+    fn stored(&mut self, plan: &Plan) -> Result<Vec<StoredCells>> {
         let mut stored = Vec::new();
         for (table, row, change) in changes(plan) {
             if let Change::DeleteFamily { family } = change {
@@ -152,32 +158,32 @@ impl<'a> Group<'a> {
         Ok(stored)
     }
 
-    fn stored_in(&mut self, table: &'static str, row: &[u8], family: &'static str) -> Result<Stored> {
+    fn stored_in(&mut self, table: &'static str, row: &[u8], family: &'static str) -> Result<StoredCells> {
         if self.overlay.emptied(table, family, row) {
-            return Ok(Stored::Keys(Vec::new()));
+            return Ok(StoredCells::Keys(Vec::new()));
         }
         let handle = self.families.get(table, family)?;
-        let mut cells = self.db.view(Tier::Disk).cells(&handle, KeyRange::row(row), Some(self.skip));
+        let mut cells = self.db.reader(ReadTier::Disk).cells(&handle, KeyRange::row(row), Some(self.skip));
         cells.seek_to_first();
         let mut keys = Vec::new();
         while let Some(key) = cells.key() {
             if keys.len() == SINGLE_DELETES {
-                return Ok(Stored::Many);
+                return Ok(StoredCells::Many);
             }
             keys.push(key.to_vec());
             cells.next();
         }
-        let ended: Read<()> = cells.status().map_err(Fault::from);
+        let ended: ReadResult<()> = cells.status().map_err(ReadError::from);
         match ended {
-            Ok(()) => Ok(Stored::Keys(keys)),
-            // Too many tombstones to see the end: a range covers whatever is there.
-            Err(Fault::Incomplete) => Ok(Stored::Many),
-            Err(Fault::Store(error)) => Err(error),
+            Ok(()) => Ok(StoredCells::Keys(keys)),
+            // Too many tombstones to reach the end: a range deletion covers whatever is there.
+            Err(ReadError::Incomplete) => Ok(StoredCells::Many),
+            Err(ReadError::Store(error)) => Err(error),
         }
     }
 
-    fn apply(&mut self, plan: &Plan, stored: Vec<Stored>) -> Result<()> {
-        // Looked up first, so that a family that is not there leaves no half of a plan in the batch.
+    fn apply(&mut self, plan: &Plan, stored: Vec<StoredCells>) -> Result<()> {
+        // Look up all families first: a missing one must not leave half of the plan in the batch.
         for (table, _, change) in changes(plan) {
             self.families.get(table, change.family())?;
         }
@@ -198,7 +204,7 @@ impl<'a> Group<'a> {
                 Change::DeleteFamily { family: name } => {
                     let put = self.overlay.empty(table, name, row);
                     match stored.next() {
-                        Some(Stored::Keys(keys)) if keys.len() + put.len() <= SINGLE_DELETES => {
+                        Some(StoredCells::Keys(keys)) if keys.len() + put.len() <= SINGLE_DELETES => {
                             keys.iter().chain(&put).for_each(|key| self.batch.delete_cf(&family, key));
                         }
                         _ => self.batch.delete_range_cf(&family, keys::row_start(row), keys::row_end(row)),
@@ -210,7 +216,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// All changes of a plan in the order in which they happen.
+/// All changes of a plan, in the order of their application.
 fn changes(plan: &Plan) -> impl Iterator<Item = (&'static str, &RowKey, &Change)> {
     let prepare = plan.prepare.iter().map(|r| (r.table, &r.row, &r.changes));
     let guarded = plan.guarded.iter().map(|g| (g.table, &g.row, &g.changes));

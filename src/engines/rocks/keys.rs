@@ -16,7 +16,7 @@ const ONE: u8 = 0x02;
 /// The least byte that can follow an escaped row in the key of another row.
 const AFTER_END: u8 = 0x01;
 
-/// A range of keys, the upper end left out. Without an upper end it goes to the end of the column family.
+/// A range of keys; the upper end is exclusive. Without one it extends to the end of the column family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyRange {
     pub from: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Whether no key can be inside, as when the ends were given the wrong way round.
+    /// Whether it contains no key, as with the ends in the wrong order.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
@@ -114,13 +114,13 @@ fn escape(row: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// Splits a key after its row's end mark: (`row_start`, qualifier). None if no row ends in it.
+/// Splits a key after the end mark of its row: (`row_start`, qualifier). None if there is no end mark.
 pub(super) fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = key.iter().position(|byte| *byte == END)?;
     key.split_at_checked(end + 1)
 }
 
-/// The row whose `row_start` this is. None if no row is written like this.
+/// The row whose `row_start` this is. None if it is not the encoding of a row.
 pub(super) fn row_of(row_start: &[u8]) -> Option<Bytes> {
     let (last, escaped) = row_start.split_last()?;
     if *last != END {

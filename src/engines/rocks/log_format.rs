@@ -1,4 +1,4 @@
-//! Fragments, of which the logs are made: see [`logs`](super::logs).
+//! The fragments of the log format, which the WAL and the `MANIFEST` share: see [`wal_check`](super::wal_check).
 
 pub(super) const BLOCK: usize = 32 << 10;
 pub(super) const HEADER: usize = 7;
@@ -7,17 +7,17 @@ pub(super) const FIRST: u8 = 2;
 pub(super) const MIDDLE: u8 = 3;
 pub(super) const LAST: u8 = 4;
 
-/// What stands at a place where a fragment may begin.
+/// What is found where a fragment may begin.
 pub(super) enum Fragment<'a> {
     Sound(u8, &'a [u8]),
-    /// No room for a header.
+    /// Too few bytes for a header.
     None,
-    /// It would end behind what there is.
+    /// The fragment would extend past the end of the bytes.
     Cut,
     Broken,
 }
 
-/// What a header says.
+/// The length field of a header.
 pub(super) fn length(rest: &[u8]) -> usize {
     let Some([_, _, _, _, low, high, _]) = rest.first_chunk::<HEADER>() else { return 0 };
     usize::from(u16::from_le_bytes([*low, *high]))
@@ -33,12 +33,13 @@ pub(super) fn fragment(rest: &[u8]) -> Fragment<'_> {
     if sound { Fragment::Sound(*kind, bytes) } else { Fragment::Broken }
 }
 
-/// Checksums are stored turned and moved, so that those of bytes that hold checksums are none themselves.
+/// Stored checksums are masked (rotated, plus a constant), so that the checksum of bytes with embedded checksums is
+/// sound.
 fn unmask(sum: u32) -> u32 {
     sum.wrapping_sub(0xa282_ead8).rotate_left(15)
 }
 
-/// Whether the bytes are sound with another length than the header says.
+/// Whether the checksum fits the bytes with another length than that of the header.
 pub(super) fn length_is_wrong(rest: &[u8]) -> bool {
     let Some(([a, b, c, d, _, _, kind], bytes)) = rest.split_first_chunk::<HEADER>() else { return false };
     let sum = unmask(u32::from_le_bytes([*a, *b, *c, *d]));
@@ -49,7 +50,7 @@ pub(super) fn length_is_wrong(rest: &[u8]) -> bool {
     sums.any(|found| found == sum)
 }
 
-/// Sequence number and number of changes.
+/// Sequence number and number of changes of a write batch.
 pub(super) fn batch(bytes: &[u8]) -> Option<(u64, u64)> {
     let (sequence, rest) = bytes.split_first_chunk::<8>()?;
     let (count, _) = rest.split_first_chunk::<4>()?;

@@ -1,4 +1,4 @@
-//! What operators see of the engine beside its commits: reads, memory, disk, and whether it can write.
+//! Metrics of the engine except its commits: reads, memory, disk, and whether it can write.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,35 +10,35 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use super::counters::Counters;
+use super::commit_stats::CommitCounters;
 use super::db::Db;
+use super::disk_space::DiskSpace;
 use super::options::Tuning;
-use super::space::Space;
-use super::specs::Specs;
+use super::tables_file::TablesFile;
 
-/// Where a read found what it wanted.
+/// The label of the source of a read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct From {
+struct ReadSource {
     from: &'static str,
 }
 
-/// Reads of rows and pages. Held apart from the family, so that counting one looks up nothing.
+/// Counts reads of rows and pages. Keeps the counters outside of the family, so that an increment needs no lookup.
 #[derive(Clone, Debug)]
-pub(super) struct Reads {
-    all: Family<From, Counter>,
+pub(super) struct ReadCounters {
+    all: Family<ReadSource, Counter>,
     memory: Counter,
     pool: Counter,
 }
 
-impl Default for Reads {
+impl Default for ReadCounters {
     fn default() -> Self {
-        let all = Family::<From, Counter>::default();
-        let of = |from| all.get_or_create_owned(&From { from });
+        let all = Family::<ReadSource, Counter>::default();
+        let of = |from| all.get_or_create_owned(&ReadSource { from });
         Self { memory: of("memory"), pool: of("pool"), all }
     }
 }
 
-impl Reads {
+impl ReadCounters {
     pub fn register(&self, registry: &mut Registry) {
         let help = "Rows and pages read: from memory at once, or by the threads that may wait for the disk";
         registry.register("reads", help, self.all.clone());
@@ -53,51 +53,51 @@ impl Reads {
     }
 }
 
-/// Looks at the engine whenever somebody asks.
-pub(super) struct Watch {
-    // Weak: a store that is closed waits for the end of whoever has it.
+/// Collects the metrics of the engine at each scrape.
+pub(super) struct StoreCollector {
+    // Weak: closing the store waits until the last reference is dropped.
     db: Weak<Db>,
-    counters: Arc<Counters>,
+    counters: Arc<CommitCounters>,
     tuning: Arc<Tuning>,
-    space: Arc<Space>,
-    specs: Arc<Mutex<Specs>>,
+    space: Arc<DiskSpace>,
+    tables: Arc<Mutex<TablesFile>>,
 }
 
-/// A column family.
+/// The labels of a column family.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct FamilyLabels {
     table: String,
     family: String,
 }
 
-impl Watch {
+impl StoreCollector {
     pub fn new(
         db: &Arc<Db>,
-        counters: Arc<Counters>,
+        counters: Arc<CommitCounters>,
         tuning: Arc<Tuning>,
-        space: Arc<Space>,
-        specs: Arc<Mutex<Specs>>,
+        space: Arc<DiskSpace>,
+        tables: Arc<Mutex<TablesFile>>,
     ) -> Self {
-        Self { db: Arc::downgrade(db), counters, tuning, space, specs }
+        Self { db: Arc::downgrade(db), counters, tuning, space, tables }
     }
 
-    fn families(&self) -> Vec<Of> {
-        let specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
-        let tables = specs.tables().iter();
+    fn families(&self) -> Vec<FamilyLabels> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = tables.specs().iter();
         let of = tables.flat_map(|table| table.families.iter().map(|family| (table.name.clone(), family.name.clone())));
-        of.map(|(table, family)| Of { table, family }).collect()
+        of.map(|(table, family)| FamilyLabels { table, family }).collect()
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for StoreCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").finish_non_exhaustive()
+        f.debug_struct("StoreCollector").finish_non_exhaustive()
     }
 }
 
-impl Collector for Watch {
+impl Collector for StoreCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Out(encoder);
+        let mut out = MetricEncoder(encoder);
         let commits = self.counters.read();
         out.counter("commit_changes", "Changes of cells in plans that were judged", commits.changes)?;
         out.counter("commit_bytes", "Bytes of keys, qualifiers and values in them", commits.bytes)?;
@@ -110,9 +110,9 @@ impl Collector for Watch {
             out.gauge("disk_size_bytes", "Bytes of the file system of the store", room.total)?;
         }
         let Some(db) = self.db.upgrade() else { return Ok(()) };
-        out.gauge("damaged_tables", "Tables that are known to be damaged", db.spoilt.count() as u64)?;
+        out.gauge("damaged_tables", "Tables that are known to be damaged", db.damaged_files.count() as u64)?;
         let help = "0 once a write has failed, until the next start, and while RocksDB waits for room";
-        out.gauge("writable", help, db.works().is_ok().into())?;
+        out.gauge("writable", help, db.ready().is_ok().into())?;
         let families = self.families();
         for (name, help, property) in PROPERTIES {
             out.of_each(&db, &families, (name, help), property)?;
@@ -121,7 +121,7 @@ impl Collector for Watch {
     }
 }
 
-/// Name, what it says, and the property of RocksDB that it is, for each column family.
+/// Name, help text and RocksDB property of the metrics of each column family.
 const PROPERTIES: [(&str, &str, &str); 5] = [
     ("table_bytes", "Bytes of the files of a column family", "rocksdb.total-sst-files-size"),
     ("live_bytes", "About as many of them are not yet replaced or deleted", "rocksdb.estimate-live-data-size"),
@@ -130,9 +130,9 @@ const PROPERTIES: [(&str, &str, &str); 5] = [
     ("files_at_level_0", "Files that the next compaction merges", "rocksdb.num-files-at-level0"),
 ];
 
-struct Out<'a>(DescriptorEncoder<'a>);
+struct MetricEncoder<'a>(DescriptorEncoder<'a>);
 
-impl Out<'_> {
+impl MetricEncoder<'_> {
     fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let counter = ConstCounter::new(value);
         counter.encode(self.0.encode_descriptor(name, help, None, counter.metric_type())?)
@@ -143,12 +143,18 @@ impl Out<'_> {
         gauge.encode(self.0.encode_descriptor(name, help, None, gauge.metric_type())?)
     }
 
-    fn of_each(&mut self, db: &Db, families: &[Of], (name, help): (&str, &str), property: &str) -> fmt::Result {
+    fn of_each(
+        &mut self,
+        db: &Db,
+        families: &[FamilyLabels],
+        (name, help): (&str, &str),
+        property: &str,
+    ) -> fmt::Result {
         let kind = signed(0).metric_type();
         let mut metric = self.0.encode_descriptor(name, help, None, kind)?;
         for of in families {
             let Ok(family) = db.family(&of.table, &of.family) else { continue };
-            // A property that RocksDB does not tell is left out rather than told wrong.
+            // Leave out a property that RocksDB does not return: any number would be wrong.
             if let Ok(Some(value)) = db.raw.property_int_value_cf(&family, property) {
                 signed(value).encode(metric.encode_family(of)?)?;
             }

@@ -1,55 +1,60 @@
 //! The embedded engine: RocksDB, one column family per (table, family).
 //!
 //! ```text
-//! reads:  read, scan -> view -> db          inline while memory is enough, else on the pool
+//! reads:  read, scan -> snapshot -> db      inline if memory holds the data, else on the blocking pool
 //! writes: commit (one thread) -> group -> db
 //! ```
 //!
-//! - [`keys`]: the bytes of a key; [`files`]: files of the folder
-//! - [`specs`]: `tables.json`, the properties of the tables in a folder
-//! - [`options`]: RocksDB's options out of one budget of memory
-//! - [`logs`], [`fragments`], [`edits`]: what the logs hold before they are replayed: the end that a crash leaves, or
-//!   damage; [`closed`]: how long they were after an orderly end; [`zeros`]: what never reached the disk
-//! - [`degraded`]: what is left of a damaged store, for reading; [`spoilt`]: damaged tables of one that is written
-//! - [`opening`]: how a folder becomes a store; [`lock`]: that one process has it
-//! - [`db`], [`tier`], [`view`]: the open database, and ways to look at it; [`causes`]: what its errors say
-//! - [`read`], [`scan`], [`pool`]: rows, pages and scans
-//! - [`commit`], [`group`], [`overlay`]: plans, gathered into writes
-//! - [`counters`]: what the commit thread counts of its work; [`metrics`]: what operators see of the engine
-//! - [`checkpoint`]: a copy of the store at one instant; [`scrub`]: every table read once
-//! - [`space`]: room on the file system; [`flush`]: what is done when there is little
+//! Words: the *WAL* is RocksDB's write-ahead log, the *info log* its file `LOG`; a *table* is one of the store
+//! contract, an *SST file* one of RocksDB's. A *store* is a folder with a database and `tables.json`.
+//!
+//! - The folder: [`folder_lock`], [`files`]; [`tables_file`]: `tables.json`, the tables and their properties;
+//!   [`clean_shutdown`]: `closed`, written by an orderly close; [`damaged_files`]: `spoilt`, the damaged SST files
+//! - Before RocksDB opens it: [`wal_check`] distinguishes damage of the WAL and the `MANIFEST` from the torn end that a
+//!   crash leaves, with [`log_format`] (both files), [`version_edit`] (the `MANIFEST`) and [`unwritten`] (tails of
+//!   zeros)
+//! - Opening: [`open`]; [`options`]: RocksDB's options for a memory budget; [`degraded`]: opens what can be read of a
+//!   damaged store
+//! - The open database: [`raw`]: types of the `rocksdb` crate; [`db`]; [`error_text`]: what its messages mean;
+//!   [`read_tier`], [`snapshot`]: from where and of which instant a read is; [`keys`]: the bytes of a key
+//! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`sst_reader`], [`scrub`]: SST files read whole
+//! - Writes: [`commit`], [`group`], [`overlay`]: plans are validated one by one and written in groups
+//! - Disk space: [`disk_space`]: the reserve; [`flush`]: flushes that free space; [`checkpoint`]: a copy for a backup
+//! - [`commit_stats`], [`metrics`]: counters of the commit thread, and metrics of the engine
 
-mod causes;
+mod blocking_pool;
 mod checkpoint;
-mod closed;
+mod clean_shutdown;
 mod commit;
-mod counters;
+mod commit_stats;
+mod damaged_files;
 mod db;
 mod degraded;
-mod edits;
+mod disk_space;
+mod error_text;
 mod files;
 mod flush;
-mod fragments;
+mod folder_lock;
 mod group;
 mod keys;
-mod lock;
-mod logs;
+mod log_format;
 mod metrics;
-mod opening;
+mod open;
 mod options;
 mod overlay;
-mod pool;
+mod raw;
 mod read;
+mod read_tier;
 mod scan;
 mod scrub;
-mod space;
-mod specs;
-mod spoilt;
+mod snapshot;
+mod sst_reader;
+mod tables_file;
 #[cfg(test)]
 mod tests;
-mod tier;
-mod view;
-mod zeros;
+mod unwritten;
+mod version_edit;
+mod wal_check;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -57,42 +62,45 @@ use futures_util::future::{BoxFuture, try_join_all};
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
-use self::commit::{Answer, Committer, Request};
-pub use self::counters::Commits;
-use self::db::{Closing, Db, Fault, Place, Read};
-use self::flush::Flushes;
-pub use self::lock::Folder;
-use self::metrics::{Reads, Watch};
+use self::blocking_pool::BlockingPool;
+use self::commit::{CommitQueue, CommitReply, CommitRequest};
+pub use self::commit_stats::CommitStats;
+use self::db::{CloseWaiter, Db, RowFamily};
+use self::disk_space::DiskSpace;
+use self::flush::FlushState;
+pub use self::folder_lock::FolderLock;
+use self::metrics::{ReadCounters, StoreCollector};
 use self::options::Tuning;
-use self::pool::Pool;
-use self::space::Space;
-use self::specs::Specs;
-use self::tier::Tier;
+use self::raw::{ReadError, ReadResult};
+use self::read_tier::ReadTier;
+use self::tables_file::TablesFile;
 use crate::table::store::Result;
-use crate::table::{Ask, Check, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
+use crate::table::{
+    Check, Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
+};
 
-/// Tombstones that a check may pass on the commit thread: about a millisecond.
-const SKIP: u64 = 10_000;
-/// How often a plan is sent back for a compaction before the commit thread passes whatever there is.
-const COMPACTIONS: usize = 3;
+/// Tombstones that a check may skip on the commit thread: about a millisecond.
+const MAX_TOMBSTONES: u64 = 10_000;
+/// Compactions for one plan, until the commit thread skips any number of tombstones for it.
+const MAX_COMPACTIONS: usize = 3;
 /// Rows of a `get_many` that one thread of the pool reads.
 const ROWS_PER_THREAD: usize = 16;
-/// Rows of a scan that any thread of the pool may read; for more there are fewer threads.
-const ROWS_AT_ONCE: usize = 1_000;
-/// Rows of a `get_many` that are read before other requests get their turn.
-const ROWS_PER_TURN: usize = 64;
+/// Rows of a scan that any thread of the pool may read; scans of more share half of the threads.
+const SHORT_SCAN_ROWS: usize = 1_000;
+/// Rows of a `get_many` that are read before it yields to other tasks.
+const ROWS_PER_YIELD: usize = 64;
 
-/// What the engine may use.
+/// The resources of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksOptions {
-    /// Bytes for the cache of blocks and for write buffers together; 32 MiB is enough to work.
+    /// Bytes for the block cache and the write buffers together; 32 MiB is enough to work.
     pub memory: usize,
 }
 
 impl RocksOptions {
-    /// Bytes of the disk that are enough for any plan beside what is in write buffers, if those are full.
-    pub fn reserve(&self) -> u64 {
-        space::enough(Tuning::buffers(self.memory) as u64)
+    /// Bytes of free disk space with which no plan is refused, even while all write buffers are full.
+    pub fn min_free_space(&self) -> u64 {
+        disk_space::enough(Tuning::buffers(self.memory) as u64)
     }
 }
 
@@ -102,117 +110,120 @@ impl Default for RocksOptions {
     }
 }
 
-/// A store in a folder of this machine. What it acknowledged survives any crash.
+/// A store in a local folder. What it acknowledged survives any crash.
 ///
-/// Dropping it finishes the plans that wait and closes the database: the folder can be opened again at once.
-/// That may take as long as a sync, or a read on the pool.
-// IMPORTANT: fields are dropped in this order: the commit thread and the pool are let go, then their end is awaited.
+/// Dropping it commits the queued plans and closes the database; the folder can be opened again at once. The drop may
+/// block as long as a sync, or a read on the pool.
+// IMPORTANT: the order of the fields is the order in which they are dropped: release the commit thread and the pool,
+// then wait until both have ended.
 pub struct Rocks {
-    committer: Committer,
-    pool: Pool,
+    committer: CommitQueue,
+    pool: BlockingPool,
     db: Arc<Db>,
-    specs: Arc<Mutex<Specs>>,
+    tables: Arc<Mutex<TablesFile>>,
     tuning: Arc<Tuning>,
-    space: Arc<Space>,
-    reads: Reads,
+    space: Arc<DiskSpace>,
+    reads: ReadCounters,
     skip: u64,
-    flushes: Flushes,
-    /// Whether the tables are those that were found, whatever `tables.json` says.
+    flushes: FlushState,
+    /// Whether the column families are those that were found, whatever `tables.json` says.
     degraded: bool,
-    _closing: Closing,
+    _closing: CloseWaiter,
 }
 
 impl Rocks {
-    /// Refuses further plans and waits until those that wait are done. Reads go on until the store is dropped.
+    /// Refuses further plans, and waits until the queued ones are committed. Reads go on until the store is dropped.
     pub async fn close(&self) {
         self.committer.stop().await;
     }
 
     /// What the commit thread has done since the store was opened.
-    pub fn commits(&self) -> Commits {
+    pub fn commit_stats(&self) -> CommitStats {
         self.committer.counters().read()
     }
 
-    /// Adds what operators see of the engine, under `rowdrive_store_`.
+    /// Registers the metrics of the engine, under `rowdrive_store_`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("rowdrive_store");
         self.committer.counters().register(registry);
         self.reads.register(registry);
         let counters = self.committer.counters().clone();
-        let watch = Watch::new(&self.db, counters, self.tuning.clone(), self.space.clone(), self.specs.clone());
+        let watch =
+            StoreCollector::new(&self.db, counters, self.tuning.clone(), self.space.clone(), self.tables.clone());
         registry.register_collector(Box::new(watch));
     }
 
-    async fn make(&self, spec: &TableSpec) -> Result<()> {
+    async fn create_table(&self, spec: &TableSpec) -> Result<()> {
         if self.degraded {
-            return self.db.has(spec);
+            return self.db.check_table(spec);
         }
-        let (specs, tuning, spec) = (self.specs.clone(), self.tuning.clone(), spec.clone());
-        let make = move |db: &Db| {
-            // Held over both steps, so that two callers do not make one column family twice.
-            let mut specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
-            if !specs.is_made(&spec.name) {
+        let (tables, tuning, spec) = (self.tables.clone(), self.tuning.clone(), spec.clone());
+        let create = move |db: &Db| {
+            // Locked over all steps, so that two callers do not create one column family twice.
+            let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+            if !tables.is_created(&spec.name) {
                 db.writable()?;
             }
-            // IMPORTANT: the file first: a column family that it does not name keeps the database from opening.
-            specs.add(&spec)?;
+            // IMPORTANT: the file first: the database does not open with a column family that the file does not name.
+            tables.add(&spec)?;
             db.create(&tuning, &spec)?;
-            specs.made(&spec.name)
+            tables.set_created(&spec.name)
         };
-        self.pool.run(make).await
+        self.pool.run(create).await
     }
 
-    async fn read_row(&self, table: &'static str, row: &[u8], ask: &Ask) -> Result<Row> {
-        match read_row(&self.db, Tier::Cached, table, row, ask) {
+    async fn read_row(&self, table: &'static str, row: &[u8], query: &RowQuery) -> Result<Row> {
+        match read_row(&self.db, ReadTier::Cached, table, row, query) {
             Ok(found) => {
                 self.reads.memory(1);
                 Ok(found)
             }
-            Err(Fault::Store(error)) => Err(error),
-            Err(Fault::Incomplete) => {
+            Err(ReadError::Store(error)) => Err(error),
+            Err(ReadError::Incomplete) => {
                 self.reads.pool(1);
-                let (row, ask) = (RowKey::copy_from_slice(row), ask.clone());
-                self.pool.run(move |db| Ok(read_row(db, Tier::Disk, table, &row, &ask)?)).await
+                let (row, query) = (RowKey::copy_from_slice(row), query.clone());
+                self.pool.run(move |db| Ok(read_row(db, ReadTier::Disk, table, &row, &query)?)).await
             }
         }
     }
 
-    async fn read_page(&self, ask: &PageAsk) -> Result<Page> {
-        match read_page(&self.db, Tier::Cached, ask) {
+    async fn read_page(&self, query: &PageQuery) -> Result<Page> {
+        match read_page(&self.db, ReadTier::Cached, query) {
             Ok(page) => {
                 self.reads.memory(1);
                 Ok(page)
             }
-            Err(Fault::Store(error)) => Err(error),
-            Err(Fault::Incomplete) => {
+            Err(ReadError::Store(error)) => Err(error),
+            Err(ReadError::Incomplete) => {
                 self.reads.pool(1);
-                let ask = ask.clone();
-                self.pool.run(move |db| Ok(read_page(db, Tier::Disk, &ask)?)).await
+                let query = query.clone();
+                self.pool.run(move |db| Ok(read_page(db, ReadTier::Disk, &query)?)).await
             }
         }
     }
 
-    async fn read_rows(&self, table: &'static str, asks: &[(RowKey, Ask)]) -> Result<Vec<Row>> {
-        let mut rows = vec![Row::default(); asks.len()];
+    async fn read_rows(&self, table: &'static str, queries: &[(RowKey, RowQuery)]) -> Result<Vec<Row>> {
+        let mut rows = vec![Row::default(); queries.len()];
         let mut missing = Vec::new();
-        for (at, ((row, ask), found)) in asks.iter().zip(&mut rows).enumerate() {
-            if at > 0 && at % ROWS_PER_TURN == 0 {
+        for (at, ((row, query), found)) in queries.iter().zip(&mut rows).enumerate() {
+            if at > 0 && at % ROWS_PER_YIELD == 0 {
                 tokio::task::yield_now().await;
             }
-            match read_row(&self.db, Tier::Cached, table, row, ask) {
+            match read_row(&self.db, ReadTier::Cached, table, row, query) {
                 Ok(row) => *found = row,
-                Err(Fault::Store(error)) => return Err(error),
-                Err(Fault::Incomplete) => missing.push((at, row.clone(), ask.clone())),
+                Err(ReadError::Store(error)) => return Err(error),
+                Err(ReadError::Incomplete) => missing.push((at, row.clone(), query.clone())),
             }
         }
-        self.reads.memory(asks.len() - missing.len());
+        self.reads.memory(queries.len() - missing.len());
         self.reads.pool(missing.len());
-        // Several threads, so that a cold page waits for the disk a few times, not once for each row.
+        // Several threads: a cold page then waits for the disk a few times, not once for each row.
         let reads = missing.chunks(ROWS_PER_THREAD).map(|part| {
             let part = part.to_vec();
             self.pool.run(move |db| {
-                let read =
-                    |(at, row, ask): (usize, RowKey, Ask)| Ok((at, read_row(db, Tier::Disk, table, &row, &ask)?));
+                let read = |(at, row, query): (usize, RowKey, RowQuery)| {
+                    Ok((at, read_row(db, ReadTier::Disk, table, &row, &query)?))
+                };
                 part.into_iter().map(read).collect::<Result<Vec<_>>>()
             })
         });
@@ -226,16 +237,16 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
-        self.look_for_room(plan.needs_room()).await?;
-        self.look_first(&plan).await?;
+        self.ensure_space(plan.needs_room()).await?;
+        self.precheck_empty(&plan).await?;
         let mut compacted = 0;
         loop {
             let (answer, answered) = oneshot::channel();
-            let patient = compacted == COMPACTIONS;
-            self.committer.send(Request { plan, patient, answer }).await?;
+            let any_tombstones = compacted == MAX_COMPACTIONS;
+            self.committer.send(CommitRequest { plan, any_tombstones, answer }).await?;
             match answered.await {
-                Ok(Answer::Done(outcome)) => return outcome,
-                Ok(Answer::Compact(same, place)) => {
+                Ok(CommitReply::Done(outcome)) => return outcome,
+                Ok(CommitReply::Compact(same, place)) => {
                     plan = same;
                     compacted += 1;
                     self.pool.run(move |db| db.compact(&place)).await?;
@@ -247,20 +258,20 @@ impl Rocks {
         }
     }
 
-    /// Meets the tombstones of families that must be empty here rather than on the commit thread, where every
-    /// other plan would wait for it.
-    async fn look_first(&self, plan: &Plan) -> Result<()> {
+    /// Reads the families that must be empty before the plan is queued, and compacts those with too many tombstones: on
+    /// the commit thread every other plan would wait for that.
+    async fn precheck_empty(&self, plan: &Plan) -> Result<()> {
         for guarded in &plan.guarded {
             for check in &guarded.checks {
                 let Check::FamilyEmpty(family) = check else { continue };
-                let place = Place { table: guarded.table, family, row: guarded.row.clone() };
-                if matches!(look(&self.db, Tier::Cached, &place, None), Err(Fault::Incomplete)) {
+                let place = RowFamily { table: guarded.table, family, row: guarded.row.clone() };
+                if matches!(is_family_empty(&self.db, ReadTier::Cached, &place, None), Err(ReadError::Incomplete)) {
                     let skip = self.skip;
-                    let look = move |db: &Db| match look(db, Tier::Disk, &place, Some(skip)) {
-                        Err(Fault::Incomplete) => db.compact(&place),
+                    let is_family_empty = move |db: &Db| match is_family_empty(db, ReadTier::Disk, &place, Some(skip)) {
+                        Err(ReadError::Incomplete) => db.compact(&place),
                         found => Ok(found.map(|_empty| ())?),
                     };
-                    self.pool.run(look).await?;
+                    self.pool.run(is_family_empty).await?;
                 }
             }
         }
@@ -268,68 +279,72 @@ impl Rocks {
     }
 }
 
-fn read_row(db: &Db, tier: Tier, table: &'static str, row: &[u8], ask: &Ask) -> Read<Row> {
-    if read::needs_one_instant(ask) {
-        db.at_one_instant(tier, |view| read::row(view, table, row, ask))
+fn read_row(db: &Db, tier: ReadTier, table: &'static str, row: &[u8], query: &RowQuery) -> ReadResult<Row> {
+    if read::needs_snapshot(query) {
+        db.with_snapshot(tier, |reader| read::row(reader, table, row, query))
     } else {
-        read::row(db.view(tier), table, row, ask)
+        read::row(db.reader(tier), table, row, query)
     }
 }
 
-fn read_page(db: &Db, tier: Tier, ask: &PageAsk) -> Read<Page> {
-    if ask.fence.is_empty() {
-        read::page(db.view(tier), ask)
+fn read_page(db: &Db, tier: ReadTier, query: &PageQuery) -> ReadResult<Page> {
+    if query.unchanged.is_empty() {
+        read::page(db.reader(tier), query)
     } else {
-        db.at_one_instant(tier, |view| read::page(view, ask))
+        db.with_snapshot(tier, |reader| read::page(reader, query))
     }
 }
 
-fn look(db: &Db, tier: Tier, place: &Place, skip: Option<u64>) -> Read<bool> {
-    let view = db.view(tier);
-    view.is_empty(&view.family(place.table, place.family)?, &place.row, skip)
+fn is_family_empty(db: &Db, tier: ReadTier, place: &RowFamily, skip: Option<u64>) -> ReadResult<bool> {
+    let reader = db.reader(tier);
+    reader.is_empty(&reader.family(place.table, place.family)?, &place.row, skip)
 }
 
 impl Store for Rocks {
     fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.make(spec))
+        Box::pin(self.create_table(spec))
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
-        Box::pin(self.noted(self.read_row(table, row, ask)))
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
+        Box::pin(self.record_damage(self.read_row(table, row, query)))
     }
 
-    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
-        Box::pin(self.noted(self.read_page(ask)))
+    fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
+        Box::pin(self.record_damage(self.read_page(query)))
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
-        Box::pin(self.noted(self.read_rows(table, asks)))
+    fn get_many<'a>(
+        &'a self,
+        table: &'static str,
+        queries: &'a [(RowKey, RowQuery)],
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(self.record_damage(self.read_rows(table, queries)))
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
-        let ask = ask.clone();
-        let long = ask.limit > ROWS_AT_ONCE;
-        let scan = move |db: &Db| Ok(db.at_one_instant(Tier::Disk, |view| scan::scan(view, &ask))?);
+    fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+        let query = query.clone();
+        let long = query.limit > SHORT_SCAN_ROWS;
+        let scan = move |db: &Db| Ok(db.with_snapshot(ReadTier::Disk, |reader| scan::scan(reader, &query))?);
         let found = async move { if long { self.pool.run_long(scan).await } else { self.pool.run(scan).await } };
-        Box::pin(self.noted(found))
+        Box::pin(self.record_damage(found))
     }
 
     fn writable(&self) -> Result<()> {
         self.db.writable()
     }
 
-    fn works(&self) -> Result<()> {
-        self.db.works()
+    fn ready(&self) -> Result<()> {
+        self.db.ready()
     }
 
-    fn room(&self) -> BoxFuture<'_, Result<()>> {
+    fn has_space(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
             self.db.writable()?;
-            self.look_for_room(true).await
+            self.ensure_space(true).await
         })
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
-        Box::pin(self.noted(self.commit_plan(plan)))
+        Box::pin(self.record_damage(self.commit_plan(plan)))
     }
 }

@@ -1,5 +1,5 @@
-//! RocksDB's options, derived from one budget of memory. Everything that decides speed, space or safety is set
-//! here by name, since RocksDB's own defaults have moved between versions.
+//! RocksDB's options, derived from one memory budget. Every option that matters for speed, space or safety is set
+//! explicitly: RocksDB's defaults change between versions.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rocksdb::{
     DBRecoveryMode, DataBlockIndexType, LogLevel, Options, WriteBufferManager,
 };
 
+use super::disk_space;
 use super::files::numbered;
-use super::space;
 use crate::table::FamilySpec;
 use crate::table::spec::{CellSize, Compression};
 
@@ -17,25 +17,26 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const DAY: u64 = 24 * 60 * 60;
 
-/// More than any log holds, and no more than RocksDB takes for the size of a buffer.
+/// More than any WAL holds, and no more than RocksDB accepts as the size of a write buffer.
 const UNBOUNDED: usize = 32 << 30;
 
-/// Bytes of a write buffer, at most; half of the reserve on a small file system.
+/// The largest size of a write buffer; half of the reserve on a small file system.
 ///
-/// After a write that found no room RocksDB takes none before as much is free as the largest buffer that it was opened
-/// with holds. Deletes have to go on below the reserve.
+/// After a write on a full disk RocksDB refuses writes until as much is free as the largest write buffer it was opened
+/// with. Deletes must go on below the reserve.
 const LARGEST: usize = 32 * MIB;
 
-/// Bytes of a write buffer beside those that a log fills: for what is written later, and for blocks that are not full.
+/// Bytes of a write buffer in addition to those that the WAL fills: for later writes, and for partly filled arena
+/// blocks.
 const SLACK: usize = 16 * MIB;
 
-/// Tables that a running store may come to have beyond twice what it had at its start: those of 256 GiB.
+/// SST files that a running store may add beyond twice those at its start: 256 GiB of them.
 const SPARE_TABLES: u64 = 4_096;
 
 /// Below this many bytes the parts of the budget would be too small to work with.
 const LEAST: usize = 16 * MIB;
 
-/// What all column families of one database share.
+/// The options of one database, and what all its column families share.
 pub(super) struct Tuning {
     cache: Cache,
     /// Bytes of the cache.
@@ -43,13 +44,13 @@ pub(super) struct Tuning {
     buffers: WriteBufferManager,
     /// Bytes of all write buffers together.
     buffered: usize,
-    /// Bytes that a write buffer grows by, at most.
+    /// The largest step that a write buffer grows by.
     arena: usize,
-    /// Bytes of one write buffer, at most.
+    /// The largest size of one write buffer.
     largest: usize,
-    /// Bytes of each write buffer, whatever the budget.
+    /// The size of each write buffer regardless of the budget.
     fixed: Option<usize>,
-    /// Tables that are open at once; -1: all.
+    /// SST files open at once; -1: all.
     open_tables: i32,
 }
 
@@ -65,25 +66,25 @@ impl Tuning {
         Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_tables: -1 }
     }
 
-    /// Bytes of all write buffers together, out of so many for the engine.
+    /// Bytes of all write buffers together, out of this memory budget.
     pub fn buffers(memory: usize) -> usize {
         memory.max(LEAST) / 4
     }
 
     /// Bounds write buffers by the file system of this folder.
     pub fn with_disk(self, dir: &Path) -> Self {
-        let half = space::reserve_of(dir).and_then(|bytes| usize::try_from(bytes / 2).ok());
+        let half = disk_space::reserve_of(dir).and_then(|bytes| usize::try_from(bytes / 2).ok());
         Self { largest: half.map_or(LARGEST, |half| half.min(LARGEST)), ..self }
     }
 
-    /// Bounds the tables that are open at once, if this folder's could come to more than a third of the handles that
-    /// the process may have: without one, RocksDB could make no file any more, and takes no write from then on.
+    /// Bounds the open SST files, if those of this folder could exceed a third of the limit of open files. At the limit
+    /// RocksDB cannot create a file, and then refuses writes for good.
     ///
-    /// All are kept open where that is sure: they are then looked at when the store is opened, not when they are read.
+    /// Keeps all open otherwise: RocksDB then checks them when it opens the database, not at their first read.
     pub fn with_handles(self, dir: &Path, limit: u64) -> Self {
         let third = limit / 3;
         let tables = numbered(dir, "sst").map_or(0, |tables| tables.len() as u64);
-        // Compaction writes new ones beside the old.
+        // During a compaction the new files exist besides the old ones.
         if 2 * tables + SPARE_TABLES <= third {
             return self;
         }
@@ -91,33 +92,34 @@ impl Tuning {
         Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
     }
 
-    /// Bytes of a write buffer that a log of so many does not fill; then, if that was wrong, more than it ever could.
+    /// Sizes of a write buffer to try for a WAL of so many bytes: one that the WAL should not fill, then one it cannot
+    /// fill.
     pub fn enough_for(log: u64) -> [usize; 2] {
         let log = usize::try_from(log).unwrap_or(UNBOUNDED);
-        // Content takes as much of memory as of the log. Rows take more, and are spread over many families.
+        // Content takes as much memory as space in the WAL. Rows take more, and are spread over many families.
         [(log + log / 8).saturating_add(SLACK).min(UNBOUNDED), UNBOUNDED]
     }
 
-    /// Write buffers of so many bytes each, and no bound on all together; [`bound`](Self::bound) ends that.
+    /// Sets the size of each write buffer, and no bound on their sum until [`bound`](Self::bound).
     pub fn unbounded(&self, each: usize) -> Self {
         self.buffers.set_buffer_size(UNBOUNDED);
         Self { cache: self.cache.clone(), buffers: self.buffers.clone(), fixed: Some(each), ..*self }
     }
 
-    /// Bounds all write buffers together, as [`new`](Self::new) has it.
+    /// Bounds the sum of all write buffers again, as [`new`](Self::new) does.
     pub fn bound(&self) {
         self.buffers.set_buffer_size(self.buffered);
     }
 
-    /// Options of a database that writes no table while it replays its log of so many bytes, nor for that length later.
+    /// Options of a database that does not flush while it replays a WAL of so many bytes, nor for its size later.
     pub fn without_flush(&self, mut options: Options, log: u64) -> Result<Options, rocksdb::Error> {
-        // It cannot be changed later, and so keeps the usual length beside that.
+        // The option cannot be changed later, so add the usual size.
         options.set_max_total_wal_size(log + self.longest_log());
-        // Not among the options that the crate has names for. Room set aside for a new log is what the start lacks.
+        // The crate has no function for this option. A start on a full disk lacks the space to preallocate a WAL file.
         options.get_options_from_string("avoid_flush_during_recovery=true;allow_fallocate=false")
     }
 
-    /// Bytes in the cache of blocks, what write buffers are charged included, and how many it may hold.
+    /// Bytes in the block cache, including those charged by write buffers, and its capacity.
     pub fn cached(&self) -> (usize, usize) {
         (self.cache.get_usage(), self.memory)
     }
@@ -127,33 +129,34 @@ impl Tuning {
         self.buffers.get_usage()
     }
 
-    /// Options of the database. `new`: whether it may be made if it is not there.
+    /// Options of the database. `new`: whether to create it if it does not exist.
     pub fn database(&self, new: bool) -> Options {
         let mut options = Options::default();
         options.create_if_missing(new);
-        // A crash may have come between `tables.json` and the column families it names.
+        // After a crash `tables.json` may name column families that were not created yet.
         options.create_missing_column_families(true);
         options.set_paranoid_checks(true);
 
-        // The opening knows more of the log, and may choose another mode.
+        // The opening checks the WAL, and may choose another mode.
         options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-        // A log that is whole is noted with its size, so that a missing or shortened one is told.
+        // The MANIFEST records the sizes of complete WAL files, so that RocksDB detects a missing or truncated one.
         options.set_track_and_verify_wals_in_manifest(true);
-        // A log is freed once no column family has data in it alone, so a rarely written one would pin them all.
+        // RocksDB deletes a WAL file once all its data is flushed, so a rarely written column family would pin them
+        // all.
         options.set_max_total_wal_size(self.longest_log());
         options.set_manual_wal_flush(false);
         options.set_use_fsync(false);
-        // A write that failed may be whole in the log, and RocksDB goes on after it by writing all families to tables.
-        // One by one, a crash in between would leave that write in some families and not in others.
+        // A failed write may be whole in the WAL, and RocksDB recovers by a flush of all families. If it flushed them
+        // one by one, a crash in between would leave that write in some families and not in others.
         options.set_atomic_flush(true);
 
         options.set_write_buffer_manager(&self.buffers);
         options.set_max_background_jobs(2);
         options.set_max_subcompactions(1);
-        // Spread the writing of tables, so that the sync of the log need not wait for a burst of it.
+        // Sync SST files as they are written, so that a sync of the WAL does not wait for a burst of them.
         options.set_bytes_per_sync(MIB as u64);
         options.set_compaction_readahead_size(2 * MIB);
-        // Reads run on the threads of requests: let a background job delete files.
+        // Reads run on threads that serve requests: delete files in a background job.
         options.set_avoid_unnecessary_blocking_io(true);
         options.set_max_open_files(self.open_tables);
         options.set_max_file_opening_threads(16);
@@ -161,14 +164,14 @@ impl Tuning {
         options.set_log_level(LogLevel::Info);
         options.set_max_log_file_size(4 * MIB);
         options.set_keep_log_file_num(4);
-        // No statistics: nothing reads them, and counting costs every operation.
+        // No statistics: nothing reads them, and they cost every operation.
         options.set_stats_dump_period_sec(0);
         options.set_stats_persist_period_sec(0);
         options
     }
 
-    /// Options of the column family that holds the family. Nothing here may be changed by name of a table: what
-    /// a family is like is in its spec.
+    /// Options of the column family of this spec. Nothing here may depend on the name of a table: a spec has all
+    /// properties.
     pub fn family(&self, spec: &FamilySpec) -> Options {
         let mut options = Options::default();
         options.set_block_based_table_factory(&self.blocks(spec));
@@ -177,7 +180,7 @@ impl Tuning {
         options.set_write_buffer_size(buffer);
         options.set_max_write_buffer_number(4);
         options.set_min_write_buffer_number_to_merge(1);
-        // Memory is taken in pieces of this size: small ones, or many rarely written families fill a small budget.
+        // The step of allocation: with large ones many rarely written families would fill a small budget.
         options.set_arena_block_size((buffer / 8).min(self.arena));
 
         options.set_compaction_style(DBCompactionStyle::Level);
@@ -190,8 +193,8 @@ impl Tuning {
         options.set_max_bytes_for_level_base(256 * MIB as u64);
         options.set_max_bytes_for_level_multiplier(10.0);
         options.set_target_file_size_base(64 * MIB as u64);
-        // A table with half of 8,192 keys in a row deleted is compacted soon: reads and the emptiness of a family
-        // pay for every tombstone they pass.
+        // Compacts an SST file soon if half of 8,192 consecutive keys are deleted: reads and checks for an empty family
+        // pay for every tombstone that they skip.
         options.add_compact_on_deletion_collector_factory(8_192, 4_096, 0.5);
         options.set_ttl(30 * DAY);
         options.set_periodic_compaction_seconds(0);
@@ -209,16 +212,16 @@ impl Tuning {
         options
     }
 
-    /// Options of the column family that every database has. Nothing is in it.
+    /// Options of the default column family, which RocksDB requires. It is empty.
     pub fn unused(&self) -> Options {
         let mut options = Options::default();
-        // In the first run of a database it alone says how much room is set aside for a log, and waited for.
+        // In the first run of a database this alone decides how much space RocksDB preallocates for a WAL file.
         options.set_write_buffer_size(self.large_buffer());
         options
     }
 
-    /// Bytes of a write buffer: larger ones mean fewer, longer runs to compact, so families that take most of
-    /// the writes (content, and what is read by point) get more.
+    /// The size of a write buffer. Larger ones mean fewer compactions, so families that take most of the writes
+    /// (content, and those with point reads) get more.
     pub fn write_buffer(&self, spec: &FamilySpec) -> usize {
         if spec.cells == CellSize::Large || spec.bloom {
             self.large_buffer()
@@ -231,7 +234,7 @@ impl Tuning {
         self.fixed.unwrap_or((self.buffered / 4).min(self.largest))
     }
 
-    /// Bytes of log for which families are flushed.
+    /// The size of the WAL at which families are flushed.
     fn longest_log(&self) -> u64 {
         (self.buffered * 2).min(512 * MIB) as u64
     }
@@ -249,7 +252,7 @@ impl Tuning {
         blocks.set_index_type(BlockBasedIndexType::BinarySearch);
         blocks.set_index_block_restart_interval(1);
         blocks.set_data_block_index_type(DataBlockIndexType::BinarySearch);
-        // Inside the budget, not beside it.
+        // Count them in the memory budget.
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);

@@ -1,6 +1,6 @@
-//! What the plans accepted so far in a group will have changed once the group is written.
+//! The changes of the plans accepted so far into a group.
 //!
-//! The checks of a later plan of the group must see it, and the database cannot show it yet.
+//! The checks of a later plan of the group must see them, and the database does not have them yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,25 +8,25 @@ use bytes::Bytes;
 
 use super::keys;
 
-/// Changes by (table, family) and key, the newest only.
+/// The newest change of each cell, by (table, family) and key.
 #[derive(Default)]
 pub(super) struct Overlay {
-    families: HashMap<(&'static str, &'static str), Family>,
+    families: HashMap<(&'static str, &'static str), FamilyOverlay>,
 }
 
 #[derive(Default)]
-struct Family {
-    /// A value, or none where the cell was deleted.
+struct FamilyOverlay {
+    /// The value, or none if the cell was deleted.
     cells: BTreeMap<Vec<u8>, Option<Bytes>>,
-    /// The `row_start` of rows whose cells were all deleted; `cells` is newer than that.
+    /// `row_start` of the rows whose cells were all deleted; entries of `cells` are newer.
     emptied: BTreeSet<Vec<u8>>,
 }
 
-/// What a group knows of a cell.
+/// What the group did to a cell.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Known<'a> {
-    /// Nothing: ask the database.
-    Nothing,
+pub(super) enum OverlayCell<'a> {
+    /// Nothing: the value is that of the database.
+    Unchanged,
     Absent,
     Value(&'a Bytes),
 }
@@ -40,7 +40,7 @@ impl Overlay {
         self.family(table, family).cells.insert(key, None);
     }
 
-    /// Empties the row's family and returns the keys that the group itself had put there.
+    /// Empties the row's family, and returns the keys that the group had put there.
     pub fn empty(&mut self, table: &'static str, family: &'static str, row: &[u8]) -> Vec<Vec<u8>> {
         let (from, to) = (keys::row_start(row), keys::row_end(row));
         let changed = self.family(table, family);
@@ -50,19 +50,19 @@ impl Overlay {
         put
     }
 
-    pub fn cell(&self, table: &'static str, family: &'static str, key: &[u8]) -> Known<'_> {
+    pub fn cell(&self, table: &'static str, family: &'static str, key: &[u8]) -> OverlayCell<'_> {
         let Some(changed) = self.families.get(&(table, family)) else {
-            return Known::Nothing;
+            return OverlayCell::Unchanged;
         };
         match changed.cells.get(key) {
-            Some(Some(value)) => Known::Value(value),
-            Some(None) => Known::Absent,
-            None if changed.has_emptied(keys::split(key).map(|(start, _)| start)) => Known::Absent,
-            None => Known::Nothing,
+            Some(Some(value)) => OverlayCell::Value(value),
+            Some(None) => OverlayCell::Absent,
+            None if changed.has_emptied(keys::split(key).map(|(start, _)| start)) => OverlayCell::Absent,
+            None => OverlayCell::Unchanged,
         }
     }
 
-    /// Whether the row's family was emptied, so that nothing the database has of it counts.
+    /// Whether the group emptied the row's family: then the cells in the database no longer count.
     pub fn emptied(&self, table: &'static str, family: &'static str, row: &[u8]) -> bool {
         let changed = self.families.get(&(table, family));
         changed.is_some_and(|changed| changed.has_emptied(Some(&keys::row_start(row))))
@@ -77,12 +77,12 @@ impl Overlay {
         changed.has_emptied(Some(&from)) || changed.cells.range(from..to).next().is_some()
     }
 
-    fn family(&mut self, table: &'static str, family: &'static str) -> &mut Family {
+    fn family(&mut self, table: &'static str, family: &'static str) -> &mut FamilyOverlay {
         self.families.entry((table, family)).or_default()
     }
 }
 
-impl Family {
+impl FamilyOverlay {
     fn has_emptied(&self, row_start: Option<&[u8]>) -> bool {
         !self.emptied.is_empty() && row_start.is_some_and(|start| self.emptied.contains(start))
     }
@@ -100,13 +100,13 @@ mod tests {
     fn the_newest_change_of_a_cell_counts() {
         let mut overlay = Overlay::default();
         let key = keys::key(b"row", b"q");
-        assert_eq!(overlay.cell("t", "f", &key), Known::Nothing);
+        assert_eq!(overlay.cell("t", "f", &key), OverlayCell::Unchanged);
         overlay.put("t", "f", key.clone(), value());
-        assert_eq!(overlay.cell("t", "f", &key), Known::Value(&value()));
-        assert_eq!(overlay.cell("t", "g", &key), Known::Nothing);
-        assert_eq!(overlay.cell("s", "f", &key), Known::Nothing);
+        assert_eq!(overlay.cell("t", "f", &key), OverlayCell::Value(&value()));
+        assert_eq!(overlay.cell("t", "g", &key), OverlayCell::Unchanged);
+        assert_eq!(overlay.cell("s", "f", &key), OverlayCell::Unchanged);
         overlay.delete("t", "f", key.clone());
-        assert_eq!(overlay.cell("t", "f", &key), Known::Absent);
+        assert_eq!(overlay.cell("t", "f", &key), OverlayCell::Absent);
     }
 
     #[test]
@@ -120,11 +120,11 @@ mod tests {
         assert_eq!(overlay.empty("t", "f", b"row"), std::slice::from_ref(&old));
         assert!(overlay.emptied("t", "f", b"row"));
         assert!(!overlay.emptied("t", "f", b"row\x00"));
-        assert_eq!(overlay.cell("t", "f", &old), Known::Absent);
-        assert_eq!(overlay.cell("t", "f", &keys::key(b"row", b"stored")), Known::Absent);
-        assert_eq!(overlay.cell("t", "f", &other), Known::Value(&value()));
+        assert_eq!(overlay.cell("t", "f", &old), OverlayCell::Absent);
+        assert_eq!(overlay.cell("t", "f", &keys::key(b"row", b"stored")), OverlayCell::Absent);
+        assert_eq!(overlay.cell("t", "f", &other), OverlayCell::Value(&value()));
         overlay.put("t", "f", old.clone(), value());
-        assert_eq!(overlay.cell("t", "f", &old), Known::Value(&value()));
+        assert_eq!(overlay.cell("t", "f", &old), OverlayCell::Value(&value()));
     }
 
     #[test]

@@ -1,66 +1,66 @@
-//! Rows and pages.
+//! Reads of rows and pages.
 
 use bytes::Bytes;
 
-use super::db::{Cells, Family, Fault, Read};
 use super::keys::{self, KeyRange};
-use super::tier::Tier;
-use super::view::View;
-use crate::table::rules::PAGE_CELLS;
-use crate::table::{Ask, Cell, Page, PageAsk, Row, StoreError};
+use super::raw::{CellIterator, FamilyHandle, ReadError, ReadResult};
+use super::read_tier::ReadTier;
+use super::snapshot::DbReader;
+use crate::table::limits::PAGE_CELLS;
+use crate::table::{Cell, Page, PageQuery, Row, RowQuery, StoreError};
 
-/// Cells that are read on a thread that serves requests; more go to the pool.
+/// Cells that a thread that serves requests reads; the pool reads more.
 pub(super) const CELLS_CACHED: usize = 128;
 
-/// Whether an answer needs several reads, which must then see the same instant.
-pub(super) fn needs_one_instant(ask: &Ask) -> bool {
-    ask.cells.len() + ask.families.len() > 1
+/// Whether the query takes several reads, which must then see the same instant.
+pub(super) fn needs_snapshot(query: &RowQuery) -> bool {
+    query.cells.len() + query.families.len() > 1
 }
 
-/// What was asked of one row.
-pub(super) fn row(view: View<'_>, table: &'static str, row: &[u8], ask: &Ask) -> Read<Row> {
-    let mut cells = Vec::with_capacity(ask.cells.len());
+/// The queried cells of one row.
+pub(super) fn row(reader: DbReader<'_>, table: &'static str, row: &[u8], query: &RowQuery) -> ReadResult<Row> {
+    let mut cells = Vec::with_capacity(query.cells.len());
     let mut key = keys::row_start(row);
     let start = key.len();
-    let mut last: Option<(&'static str, Family<'_>)> = None;
-    for column in &ask.cells {
+    let mut last: Option<(&'static str, FamilyHandle<'_>)> = None;
+    for column in &query.cells {
         let family = match last.take() {
             Some((name, family)) if name == column.family => family,
-            _ => view.family(table, column.family)?,
+            _ => reader.family(table, column.family)?,
         };
         key.truncate(start);
         key.extend_from_slice(&column.qualifier);
-        if let Some(value) = view.cell(&family, &key)? {
+        if let Some(value) = reader.cell(&family, &key)? {
             cells.push((column.family, Cell { qualifier: column.qualifier.clone(), value }));
         }
         last = Some((column.family, family));
     }
-    for family in &ask.families {
-        let whole = whole_family(view, table, row, family)?;
+    for family in &query.families {
+        let whole = whole_family(reader, table, row, family)?;
         cells.extend(whole.into_iter().map(|cell| (*family, cell)));
     }
     Ok(Row::new(cells))
 }
 
-/// Cells of a row that a read at this tier may pass.
-fn most(tier: Tier) -> usize {
+/// Cells of a row that a read of this tier may return.
+fn most(tier: ReadTier) -> usize {
     match tier {
-        Tier::Cached => CELLS_CACHED,
-        Tier::Disk => PAGE_CELLS,
+        ReadTier::Cached => CELLS_CACHED,
+        ReadTier::Disk => PAGE_CELLS,
     }
 }
 
-fn whole_family(view: View<'_>, table: &str, row: &[u8], family: &str) -> Read<Vec<Cell>> {
-    let most = most(view.tier());
+fn whole_family(reader: DbReader<'_>, table: &str, row: &[u8], family: &str) -> ReadResult<Vec<Cell>> {
+    let most = most(reader.tier());
     let range = KeyRange::row(row);
     let start = range.from.len();
-    let mut cells = view.cells(&view.family(table, family)?, range, None);
+    let mut cells = reader.cells(&reader.family(table, family)?, range, None);
     cells.seek_to_first();
     let found = up_to(most, start, &mut cells)?;
-    match (cells.valid(), view.tier()) {
+    match (cells.valid(), reader.tier()) {
         (false, _) => Ok(found),
-        (true, Tier::Cached) => Err(Fault::Incomplete),
-        (true, Tier::Disk) => Err(too_wide(table, row, family).into()),
+        (true, ReadTier::Cached) => Err(ReadError::Incomplete),
+        (true, ReadTier::Disk) => Err(too_wide(table, row, family).into()),
     }
 }
 
@@ -68,35 +68,35 @@ pub(super) fn too_wide(table: &str, row: &[u8], family: &str) -> StoreError {
     StoreError::TooWide { table: table.to_owned(), row: Bytes::copy_from_slice(row), family: family.to_owned() }
 }
 
-/// A page, its fence and its cells of one instant.
-pub(super) fn page(view: View<'_>, ask: &PageAsk) -> Read<Page> {
-    let fence = ask
-        .fence
+/// A page: its cells and the unchanged cells, all of one instant if the reader has a snapshot.
+pub(super) fn page(reader: DbReader<'_>, query: &PageQuery) -> ReadResult<Page> {
+    let unchanged = query
+        .unchanged
         .iter()
         .map(|column| {
-            let family = view.family(ask.table, column.family)?;
-            view.cell(&family, &keys::key(&ask.row, &column.qualifier))
+            let family = reader.family(query.table, column.family)?;
+            reader.cell(&family, &keys::key(&query.row, &column.qualifier))
         })
-        .collect::<Read<Vec<_>>>()?;
-    let range = KeyRange::within_row(&ask.row, &ask.from, &ask.to);
+        .collect::<ReadResult<Vec<_>>>()?;
+    let range = KeyRange::within_row(&query.row, &query.from, &query.to);
     if range.is_empty() {
-        return Ok(Page { cells: Vec::new(), fence, more: false });
+        return Ok(Page { cells: Vec::new(), unchanged, more: false });
     }
-    let start = keys::row_start(&ask.row).len();
-    let mut cells = view.cells(&view.family(ask.table, ask.family)?, range, None);
+    let start = keys::row_start(&query.row).len();
+    let mut cells = reader.cells(&reader.family(query.table, query.family)?, range, None);
     cells.seek_to_first();
-    // Most pages are asked for with more room than there are cells: that is found out here.
-    let most = most(view.tier());
-    let found = up_to(ask.limit.min(most), start, &mut cells)?;
-    match (cells.valid(), view.tier()) {
-        (true, Tier::Cached) if ask.limit > most => Err(Fault::Incomplete),
-        (more, _) => Ok(Page { cells: found, fence, more }),
+    // Most limits are larger than the number of cells, so try memory for any limit: give up only when there are more.
+    let most = most(reader.tier());
+    let found = up_to(query.limit.min(most), start, &mut cells)?;
+    match (cells.valid(), reader.tier()) {
+        (true, ReadTier::Cached) if query.limit > most => Err(ReadError::Incomplete),
+        (more, _) => Ok(Page { cells: found, unchanged, more }),
     }
 }
 
-/// The next cells, up to `most`; the iterator is left at the one that follows. `start`: length of `row_start`.
-fn up_to(most: usize, start: usize, cells: &mut Cells<'_>) -> Read<Vec<Cell>> {
-    let mut gathered = Gathered::default();
+/// The next cells, up to `most`; leaves the iterator at the following one. `start`: the length of `row_start`.
+fn up_to(most: usize, start: usize, cells: &mut CellIterator<'_>) -> ReadResult<Vec<Cell>> {
+    let mut gathered = CellBuffer::default();
     while gathered.len() < most
         && let Some((key, value)) = cells.item()
     {
@@ -113,20 +113,20 @@ fn up_to(most: usize, start: usize, cells: &mut Cells<'_>) -> Read<Vec<Cell>> {
     Ok(gathered.cells())
 }
 
-/// Cells whose bytes share one allocation: a page has hundreds of short ones.
+/// Collects cells whose bytes share one allocation: a page has hundreds of short ones.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct CellBuffer {
     bytes: Vec<u8>,
-    /// Ends of qualifier and value of each cell; it begins where the one before ends.
+    /// The ends of qualifier and value of each cell, which starts at the end of the one before.
     ends: Vec<(usize, usize)>,
 }
 
-impl Gathered {
+impl CellBuffer {
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Makes room for so many cells, if all are about as long; for a hundred or so at most, since most rows have less.
+    /// Reserves memory for so many cells of about this length; for 128 at most, since most rows have fewer.
     fn reserve(&mut self, cells: usize, length: usize) {
         const CELLS: usize = 128;
         const BYTES: usize = 32 << 10;

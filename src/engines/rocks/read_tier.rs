@@ -1,43 +1,43 @@
-//! How far a read may go for what it wants.
+//! Whether a read may access the disk.
 
-use rocksdb::{ReadOptions, ReadTier};
+use rocksdb::{ReadOptions, ReadTier as RocksReadTier};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tier {
-    /// Memory alone, for threads that must not wait: [`Fault::Incomplete`](super::db::Fault) where it is not
-    /// enough.
+pub(super) enum ReadTier {
+    /// Memory alone, for threads that must not block: [`ReadError::Incomplete`](super::raw::ReadError) for data that is
+    /// not there.
     Cached,
-    /// Whatever it takes.
+    /// Memory and disk.
     Disk,
 }
 
-/// Options of point reads without a snapshot, made once.
-pub(super) struct Points {
+/// The options of point reads without a snapshot, created once.
+pub(super) struct PointReadOptions {
     cached: ReadOptions,
     disk: ReadOptions,
 }
 
-impl Default for Points {
+impl Default for PointReadOptions {
     fn default() -> Self {
-        Self { cached: tiered(Tier::Cached), disk: tiered(Tier::Disk) }
+        Self { cached: tiered(ReadTier::Cached), disk: tiered(ReadTier::Disk) }
     }
 }
 
-impl Points {
-    pub fn of(&self, tier: Tier) -> &ReadOptions {
+impl PointReadOptions {
+    pub fn options(&self, tier: ReadTier) -> &ReadOptions {
         match tier {
-            Tier::Cached => &self.cached,
-            Tier::Disk => &self.disk,
+            ReadTier::Cached => &self.cached,
+            ReadTier::Disk => &self.disk,
         }
     }
 }
 
-pub(super) fn tiered(tier: Tier) -> ReadOptions {
+pub(super) fn tiered(tier: ReadTier) -> ReadOptions {
     let mut options = ReadOptions::default();
     options.set_verify_checksums(true);
     options.set_read_tier(match tier {
-        Tier::Cached => ReadTier::BlockCache,
-        Tier::Disk => ReadTier::All,
+        ReadTier::Cached => RocksReadTier::BlockCache,
+        ReadTier::Disk => RocksReadTier::All,
     });
     options
 }

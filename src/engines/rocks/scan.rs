@@ -1,34 +1,34 @@
-//! Rows of a table in key order or reversed: the column families that were asked for, merged by row.
+//! Scans: rows of a table in key order or reversed, the queried column families merged by row.
 
 use bytes::Bytes;
 
-use super::db::{Cells, Family, Read};
 use super::keys::{self, KeyRange};
-use super::read::{Gathered, too_wide};
-use super::view::View;
-use crate::table::rules::PAGE_CELLS;
-use crate::table::{Cell, Row, RowKey, ScanAsk, StoreError};
+use super::raw::{CellIterator, FamilyHandle, ReadResult};
+use super::read::{CellBuffer, too_wide};
+use super::snapshot::DbReader;
+use crate::table::limits::PAGE_CELLS;
+use crate::table::{Cell, Row, RowKey, ScanQuery, StoreError};
 
-/// Cells of a row to step over before it is left by a seek, which costs about as much.
+/// Cells of a row to step over before a seek to the next row, which costs about as much.
 const STEPS: usize = 8;
 
-/// Rows that hold any of what was asked, all of the instant of the view.
-pub(super) fn scan(view: View<'_>, ask: &ScanAsk) -> Read<Vec<(RowKey, Row)>> {
-    let range = KeyRange::rows(&ask.range.from, &ask.range.to);
+/// The rows that hold any cell of the query, all of the same instant if the reader has a snapshot.
+pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(RowKey, Row)>> {
+    let range = KeyRange::rows(&query.range.from, &query.range.to);
     let mut found = Vec::new();
-    if range.is_empty() || ask.limit == 0 {
+    if range.is_empty() || query.limit == 0 {
         return Ok(found);
     }
-    let mut tracks = tracks(view, ask, &range)?;
-    while found.len() < ask.limit {
-        let Some(start) = next_row(&tracks, ask.reverse) else {
+    let mut cursors = cursors(reader, query, &range)?;
+    while found.len() < query.limit {
+        let Some(start) = next_row(&cursors, query.reverse) else {
             break;
         };
-        let key = keys::row_of(&start).ok_or_else(|| undecodable(ask.table, &start))?;
+        let key = keys::row_of(&start).ok_or_else(|| undecodable(query.table, &start))?;
         let mut cells = Vec::new();
-        for track in &mut tracks {
-            if track.row.as_ref() == Some(&start) {
-                track.read(&start, &key, &mut cells)?;
+        for cursor in &mut cursors {
+            if cursor.row.as_ref() == Some(&start) {
+                cursor.read(&start, &key, &mut cells)?;
             }
         }
         if !cells.is_empty() {
@@ -38,9 +38,9 @@ pub(super) fn scan(view: View<'_>, ask: &ScanAsk) -> Read<Vec<(RowKey, Row)>> {
     Ok(found)
 }
 
-/// `row_start` of the row that comes next in any family.
-fn next_row(tracks: &[Track<'_>], reverse: bool) -> Option<Vec<u8>> {
-    let rows = tracks.iter().filter_map(|track| track.row.as_ref());
+/// `row_start` of the next row over all families.
+fn next_row(cursors: &[FamilyCursor<'_>], reverse: bool) -> Option<Vec<u8>> {
+    let rows = cursors.iter().filter_map(|cursor| cursor.row.as_ref());
     if reverse { rows.max().cloned() } else { rows.min().cloned() }
 }
 
@@ -48,58 +48,64 @@ fn undecodable(table: &str, key: &[u8]) -> StoreError {
     StoreError::Damaged(format!("table {table}: {key:?} is no key of a row"))
 }
 
-/// One family on its way through its rows.
-struct Track<'a> {
-    view: View<'a>,
+/// The position of a scan in one family.
+struct FamilyCursor<'a> {
+    reader: DbReader<'a>,
     table: &'static str,
     name: &'static str,
-    family: Family<'a>,
-    cells: Cells<'a>,
+    family: FamilyHandle<'a>,
+    cells: CellIterator<'a>,
     reverse: bool,
-    wanted: Wanted,
-    /// `row_start` of the row that the iterator is in.
+    wanted: WantedCells,
+    /// `row_start` of the row of the iterator; none at the end.
     row: Option<Vec<u8>>,
 }
 
-enum Wanted {
+enum WantedCells {
     All,
     Cells(Vec<Bytes>),
 }
 
-fn tracks<'a>(view: View<'a>, ask: &ScanAsk, range: &KeyRange) -> Read<Vec<Track<'a>>> {
-    let mut wanted: Vec<(&'static str, Wanted)> = Vec::new();
-    for name in &ask.ask.families {
+fn cursors<'a>(reader: DbReader<'a>, query: &ScanQuery, range: &KeyRange) -> ReadResult<Vec<FamilyCursor<'a>>> {
+    let mut wanted: Vec<(&'static str, WantedCells)> = Vec::new();
+    for name in &query.row_query.families {
         if !wanted.iter().any(|(known, _)| known == name) {
-            wanted.push((name, Wanted::All));
+            wanted.push((name, WantedCells::All));
         }
     }
-    for column in &ask.ask.cells {
+    for column in &query.row_query.cells {
         match wanted.iter_mut().find(|(known, _)| *known == column.family) {
-            Some((_, Wanted::All)) => {}
-            Some((_, Wanted::Cells(qualifiers))) => qualifiers.push(column.qualifier.clone()),
-            None => wanted.push((column.family, Wanted::Cells(vec![column.qualifier.clone()]))),
+            Some((_, WantedCells::All)) => {}
+            Some((_, WantedCells::Cells(qualifiers))) => qualifiers.push(column.qualifier.clone()),
+            None => wanted.push((column.family, WantedCells::Cells(vec![column.qualifier.clone()]))),
         }
     }
-    wanted.into_iter().map(|(name, wanted)| Track::new(view, ask, name, wanted, range.clone())).collect()
+    wanted.into_iter().map(|(name, wanted)| FamilyCursor::new(reader, query, name, wanted, range.clone())).collect()
 }
 
-impl<'a> Track<'a> {
-    fn new(view: View<'a>, ask: &ScanAsk, name: &'static str, wanted: Wanted, range: KeyRange) -> Read<Self> {
-        let family = view.family(ask.table, name)?;
-        let mut cells = view.cells(&family, range, None);
-        if ask.reverse {
+impl<'a> FamilyCursor<'a> {
+    fn new(
+        reader: DbReader<'a>,
+        query: &ScanQuery,
+        name: &'static str,
+        wanted: WantedCells,
+        range: KeyRange,
+    ) -> ReadResult<Self> {
+        let family = reader.family(query.table, name)?;
+        let mut cells = reader.cells(&family, range, None);
+        if query.reverse {
             cells.seek_to_last();
         } else {
             cells.seek_to_first();
         }
-        let (table, reverse) = (ask.table, ask.reverse);
-        let mut track = Self { view, table, name, family, cells, reverse, wanted, row: None };
-        track.settle()?;
-        Ok(track)
+        let (table, reverse) = (query.table, query.reverse);
+        let mut cursor = Self { reader, table, name, family, cells, reverse, wanted, row: None };
+        cursor.update_row()?;
+        Ok(cursor)
     }
 
-    /// Notes which row the iterator is in.
-    fn settle(&mut self) -> Read<()> {
+    /// Sets `row` to the row of the iterator.
+    fn update_row(&mut self) -> ReadResult<()> {
         let Some(key) = self.cells.key() else {
             self.cells.status()?;
             self.row = None;
@@ -112,29 +118,29 @@ impl<'a> Track<'a> {
         Ok(())
     }
 
-    /// Adds what is wanted of the row that the iterator is in, and goes on to the next row.
-    fn read(&mut self, start: &[u8], row: &[u8], into: &mut Vec<(&'static str, Cell)>) -> Read<()> {
+    /// Adds the queried cells of the row of the iterator, and moves to the next row.
+    fn read(&mut self, start: &[u8], row: &[u8], into: &mut Vec<(&'static str, Cell)>) -> ReadResult<()> {
         let found = match &self.wanted {
-            Wanted::All => {
+            WantedCells::All => {
                 let all = self.step_through(start, PAGE_CELLS, |_| true);
                 if self.in_row(start) {
                     return Err(too_wide(self.table, row, self.name).into());
                 }
                 all
             }
-            Wanted::Cells(qualifiers) => {
+            WantedCells::Cells(qualifiers) => {
                 let qualifiers = qualifiers.clone();
                 let found = self.step_through(start, STEPS, |q| qualifiers.iter().any(|wanted| wanted == q));
                 if self.in_row(start) { self.wide_row(start, row, &qualifiers)? } else { found }
             }
         };
         into.extend(found.into_iter().map(|cell| (self.name, cell)));
-        self.settle()
+        self.update_row()
     }
 
-    /// Up to `most` cells of the row, those that are wanted gathered.
+    /// Steps over up to `most` cells of the row, and returns the queried ones.
     fn step_through(&mut self, start: &[u8], most: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Cell> {
-        let mut gathered = Gathered::default();
+        let mut gathered = CellBuffer::default();
         for _ in 0..most {
             let Some((key, value)) = self.cells.item() else { break };
             let Some(qualifier) = key.strip_prefix(start) else {
@@ -156,11 +162,11 @@ impl<'a> Track<'a> {
         self.cells.key().is_some_and(|key| key.starts_with(start))
     }
 
-    /// Reads single cells of a row that is too wide to step through, and leaves it.
-    fn wide_row(&mut self, start: &[u8], row: &[u8], qualifiers: &[Bytes]) -> Read<Vec<Cell>> {
+    /// Reads single cells of a row that is too wide to step through, and seeks past the row.
+    fn wide_row(&mut self, start: &[u8], row: &[u8], qualifiers: &[Bytes]) -> ReadResult<Vec<Cell>> {
         let mut found = Vec::new();
         for qualifier in qualifiers {
-            if let Some(value) = self.view.cell(&self.family, &keys::key(row, qualifier))? {
+            if let Some(value) = self.reader.cell(&self.family, &keys::key(row, qualifier))? {
                 found.push(Cell { qualifier: qualifier.clone(), value });
             }
         }

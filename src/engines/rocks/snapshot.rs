@@ -1,38 +1,39 @@
-//! How the database is looked at: from where, and at which instant.
+//! Reads of the database at one instant, from memory alone or from the disk too.
 
 use bytes::Bytes;
 use rocksdb::ReadOptions;
 
-use super::db::{Cells, Db, Family, Read, Snapshot};
+use super::db::Db;
 use super::keys::KeyRange;
-use super::tier::{Tier, tiered};
+use super::raw::{CellIterator, FamilyHandle, ReadResult, Snapshot};
+use super::read_tier::{ReadTier, tiered};
 
-/// An iterator on a thread that serves requests passes this many tombstones at one place, not more: about 0.1 ms.
+/// Tombstones in a row that an iterator may skip on a thread that serves requests: about 0.1 ms.
 const SKIP_CACHED: u64 = 1_000;
 
-/// A look at the database: at one instant if it has a snapshot, else each read at its own.
+/// Reads the database: all reads at the instant of the snapshot, or without one each at its own.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(super) struct DbReader<'a> {
     db: &'a Db,
-    tier: Tier,
+    tier: ReadTier,
     snapshot: Option<&'a Snapshot<'a>>,
     points: &'a ReadOptions,
 }
 
 impl Db {
-    /// A look without a common instant.
-    pub fn view(&self, tier: Tier) -> View<'_> {
-        View { db: self, tier, snapshot: None, points: self.points.of(tier) }
+    /// A reader without a snapshot.
+    pub fn reader(&self, tier: ReadTier) -> DbReader<'_> {
+        DbReader { db: self, tier, snapshot: None, points: self.points.options(tier) }
     }
 
-    /// Lets `read` look at the database at one instant.
-    pub fn at_one_instant<T>(&self, tier: Tier, read: impl Fn(View<'_>) -> Read<T>) -> Read<T> {
-        if tier == Tier::Cached {
-            // A snapshot takes the lock of the whole database, twice; a thread that serves requests should not
-            // wait for it. The newest sequence number is set last in every write and only grows, so if it is the
-            // same before and after, every read in between saw the same state.
+    /// Calls `read` with a reader whose reads all see the same instant.
+    pub fn with_snapshot<T>(&self, tier: ReadTier, read: impl Fn(DbReader<'_>) -> ReadResult<T>) -> ReadResult<T> {
+        if tier == ReadTier::Cached {
+            // Optimistic: a snapshot takes the mutex of the whole database twice, and a thread that serves requests
+            // should not wait for it. Every write sets the latest sequence number last, and it only grows. So if it is
+            // the same before and after, every read in between saw the same state.
             let before = self.raw.latest_sequence_number();
-            let found = read(self.view(tier))?;
+            let found = read(self.reader(tier))?;
             if self.raw.latest_sequence_number() == before {
                 return Ok(found);
             }
@@ -40,34 +41,35 @@ impl Db {
         let snapshot = self.raw.snapshot();
         let mut points = tiered(tier);
         points.set_snapshot(&snapshot);
-        read(View { db: self, tier, snapshot: Some(&snapshot), points: &points })
+        read(DbReader { db: self, tier, snapshot: Some(&snapshot), points: &points })
     }
 }
 
-impl<'a> View<'a> {
-    pub fn tier(&self) -> Tier {
+impl<'a> DbReader<'a> {
+    pub fn tier(&self) -> ReadTier {
         self.tier
     }
 
-    pub fn family(&self, table: &str, family: &str) -> Read<Family<'a>> {
+    pub fn family(&self, table: &str, family: &str) -> ReadResult<FamilyHandle<'a>> {
         Ok(self.db.family(table, family)?)
     }
 
-    pub fn cell(&self, family: &Family<'_>, key: &[u8]) -> Read<Option<Bytes>> {
+    pub fn cell(&self, family: &FamilyHandle<'_>, key: &[u8]) -> ReadResult<Option<Bytes>> {
         let found = self.db.raw.get_pinned_cf_opt(family, key, self.points)?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    /// The cells of a range, not yet positioned; all of one instant. `skip`: tombstones to pass at one place.
+    /// An iterator over the cells of a range, all of one instant; the caller positions it. `skip`: tombstones in a row
+    /// that it may skip.
     ///
-    /// IMPORTANT: RocksDB passes tombstones up to the bounds, so they are always set, as narrow as can be.
-    pub fn cells(&self, family: &Family<'_>, range: KeyRange, skip: Option<u64>) -> Cells<'a> {
+    /// IMPORTANT: RocksDB skips tombstones up to the bounds, so always set both, as narrow as possible.
+    pub fn cells(&self, family: &FamilyHandle<'_>, range: KeyRange, skip: Option<u64>) -> CellIterator<'a> {
         let mut options = tiered(self.tier);
         options.set_iterate_lower_bound(range.from);
         if let Some(to) = range.to {
             options.set_iterate_upper_bound(to);
         }
-        let skip = skip.or((self.tier == Tier::Cached).then_some(SKIP_CACHED));
+        let skip = skip.or((self.tier == ReadTier::Cached).then_some(SKIP_CACHED));
         if let Some(skip) = skip {
             options.set_max_skippable_internal_keys(skip);
         }
@@ -77,8 +79,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the row's family holds nothing. Passes at most `skip` tombstones.
-    pub fn is_empty(&self, family: &Family<'_>, row: &[u8], skip: Option<u64>) -> Read<bool> {
+    /// Whether the row's family has no cells. Skips at most `skip` tombstones.
+    pub fn is_empty(&self, family: &FamilyHandle<'_>, row: &[u8], skip: Option<u64>) -> ReadResult<bool> {
         let mut cells = self.cells(family, KeyRange::row(row), skip);
         cells.seek_to_first();
         if cells.valid() {

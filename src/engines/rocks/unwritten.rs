@@ -1,13 +1,13 @@
-//! Bytes that the disk never got: they read as zeros.
+//! Tails of zeros: bytes that were allocated but never written before a power loss read as zeros.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// A disk writes at least so many bytes or none.
+/// The least unit that a disk writes atomically.
 pub(super) const SECTOR: u64 = 512;
 
-/// From where on the bytes before `end` are zeros; `from` if all are.
+/// The start of the zeros that end at `end`; `from` if all bytes in between are zeros.
 pub(super) fn start(file: &File, from: u64, end: u64) -> io::Result<u64> {
     let mut bytes = [0; SECTOR as usize];
     let mut at = end;
@@ -23,10 +23,10 @@ pub(super) fn start(file: &File, from: u64, end: u64) -> io::Result<u64> {
     Ok(from)
 }
 
-/// Bytes that a file system writes together.
+/// The least unit that a file system writes.
 const PAGE: u64 = 4_096;
 
-/// Whether a whole page of the file between these two places is zeros.
+/// Whether any whole page of the file between these two offsets is zeros.
 pub(super) fn has_page(file: &File, from: u64, to: u64) -> io::Result<bool> {
     let mut page = from.div_ceil(PAGE) * PAGE;
     while page + PAGE <= to {

@@ -1,10 +1,10 @@
-//! What a record of `MANIFEST` says first: which number the next file will have.
+//! A record of the `MANIFEST` (RocksDB: version edit), as far as its first field: the number of the next file.
 //!
-//! A log is removed only after a record is synced that says it is needed no more, and such a record is written only
-//! after the next log was made. So behind each record there is a log that was made before it, or the record behind
-//! it is lost.
+//! RocksDB deletes a WAL file only after it has synced a record that makes the file obsolete, and writes that record
+//! only after it has created the next WAL file. So for each record there is a WAL file that is older than it, or a
+//! later record is lost.
 
-/// Bytes of a record that are enough to read that.
+/// Bytes of a record that are enough to read that field.
 pub(super) const HEAD: usize = 128;
 
 const COMPARATOR: u64 = 1;
@@ -13,7 +13,7 @@ const NEXT_FILE: u64 = 3;
 const PREVIOUS_LOG: u64 = 9;
 const DATABASE: u64 = (1 << 13) + 1;
 
-/// The number that no file had yet when the record was written, if it says so.
+/// The number of the next file when the record was written, if the record holds it.
 pub(super) fn next_file(record: &[u8]) -> Option<u64> {
     let mut rest = record;
     loop {
@@ -26,13 +26,13 @@ pub(super) fn next_file(record: &[u8]) -> Option<u64> {
                 let length = usize::try_from(number(&mut rest)?).ok()?;
                 rest = rest.get(length..)?;
             }
-            // It would stand before all others.
+            // The field precedes all others.
             _ => return None,
         }
     }
 }
 
-/// Seven bits a byte, the low ones first; the highest bit of a byte tells that more follow.
+/// A varint: seven bits a byte, the low ones first; the highest bit of a byte means that more follow.
 fn number(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -1,13 +1,14 @@
-//! What the logs in the folder say of themselves, before RocksDB replays them.
+//! Checks the WAL and the `MANIFEST` before RocksDB replays them: distinguishes the torn end that a crash leaves from
+//! damage.
 //!
-//! A crash cuts a log within the one write that was under way: nothing follows it, and it was never acknowledged.
-//! Anything else that cannot be read is damage. RocksDB would end the replay there, or pass over it, and what was
-//! acknowledged behind it would be gone without a word.
+//! A crash tears the WAL within the one write that was in progress: nothing follows it, and it was never acknowledged.
+//! Anything else that cannot be read is damage. RocksDB would end the replay there, or skip it, and silently lose
+//! acknowledged writes behind it.
 //!
-//! A log is blocks of 32 KiB. A record is one fragment, or a first, middle ones and a last one, none across the end
-//! of a block: checksum (4 bytes, of what follows the length), length (2), type (1), bytes. The bytes of a record are
-//! a batch: sequence number of its first change (8), number of changes (4), changes. `MANIFEST` is such a log too,
-//! of other records.
+//! A log file consists of blocks of 32 KiB. A record is one fragment, or a first, middle ones and a last one; no
+//! fragment crosses the end of a block. A fragment: checksum (4 bytes, of what follows the length), length (2), type
+//! (1), bytes. The bytes of a WAL record are a write batch: sequence number of its first change (8), number of changes
+//! (4), changes. The `MANIFEST` has the same format with other records ([`version_edit`](super::version_edit)).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,55 +16,56 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::edits::{HEAD, next_file};
 use super::files::numbered;
-use super::fragments::{BLOCK, FIRST, FULL, Fragment, HEADER, LAST, MIDDLE, batch, fragment, length, length_is_wrong};
-use super::zeros::{self, SECTOR};
+use super::log_format::{BLOCK, FIRST, FULL, Fragment, HEADER, LAST, MIDDLE, batch, fragment, length, length_is_wrong};
+use super::unwritten::{self, SECTOR};
+use super::version_edit::{HEAD, next_file};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
 const LEAST: u64 = 32; // Fewer zeros at the end may be data.
 
-/// How the logs end, if they are sound.
+/// How the WAL ends, if it is sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tail {
-    /// With a whole record, or in the middle of one.
+pub(super) enum WalTail {
+    /// With a whole record, or within one.
     Cut,
-    /// With bytes that never reached the disk: its file system had made room for them and lost power.
+    /// With bytes that never reached the disk: the file system had allocated them before a power loss.
     Unwritten,
 }
 
-/// Reads all logs and the `MANIFEST`, and changes nothing. `made`: whether the database was ever written to; `closed`:
-/// if it ended in order, the names of those that were torn then, as they were: no other is.
+/// Reads all WAL files and the `MANIFEST`; changes nothing. `made`: whether the database has tables. `closed`: after a
+/// clean shutdown, the names of the files that were torn then: no other may be.
 ///
-/// Errors: `Damaged` naming the file and the place.
-pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<Tail> {
-    let mut tail = Tail::Cut;
-    let mut unfinished: Option<(PathBuf, Log)> = None;
+/// Errors: `Damaged` with the file and the offset.
+pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<WalTail> {
+    let mut tail = WalTail::Cut;
+    let mut unfinished: Option<(PathBuf, LogSummary)> = None;
     let logs = list(dir).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))?;
     if logs.is_empty() && made {
         return Err(damaged(dir, "the log is missing"));
     }
     for path in logs {
-        let log =
-            Scan::run(&path, Kind::Batches).map_err(|e| StoreError::Failed(format!("{}: {e}", path.display())))?;
-        if let End::Damaged { at, why } = log.end {
+        let log = LogScan::run(&path, RecordKind::Batches)
+            .map_err(|e| StoreError::Failed(format!("{}: {e}", path.display())))?;
+        if let LogEnd::Damaged { at, why } = log.end {
             return Err(damaged(&path, &format!("{why} at byte {at}, and it is not the end that a crash leaves")));
         }
         if let (Some((before, broken)), Some(first)) = (&unfinished, log.first) {
-            // A start after a crash goes on with the next number: of more writes missing, one was acknowledged.
+            // After a crash RocksDB continues with the next sequence number. A larger gap means that acknowledged
+            // writes are missing.
             if !broken.goes_on_with(first) {
                 return Err(damaged(before, &format!("it ends too early: {} goes on behind it", path.display())));
             }
             unfinished = None;
         }
-        if let End::Torn { at, unwritten } = log.end {
+        if let LogEnd::Torn { at, unwritten } = log.end {
             if closed.is_some_and(|torn| !torn.contains(&name(&path))) {
                 return Err(damaged(&path, "it is torn, although the store was closed in order"));
             }
             let bytes = fs::metadata(&path).map_or(0, |file| file.len().saturating_sub(at));
             tracing::warn!(log = %path.display(), at, bytes, "the log ends in a write that was broken off: it is dropped");
-            tail = if unwritten { Tail::Unwritten } else { tail };
+            tail = if unwritten { WalTail::Unwritten } else { tail };
             unfinished = Some((path, log));
         }
     }
@@ -73,16 +75,16 @@ pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>)
 
 /// Reads the `MANIFEST`: see [`examine`].
 ///
-/// Errors: `Damaged` if that is certain; without it RocksDB itself says what is missing.
+/// Errors: `Damaged` if that is certain. Other damage RocksDB reports when it opens the database.
 pub(super) fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<()> {
     let Some(path) = current(dir) else { return Ok(()) };
-    let Ok(log) = Scan::run(&path, Kind::Edits) else { return Ok(()) };
+    let Ok(log) = LogScan::run(&path, RecordKind::Edits) else { return Ok(()) };
     let what = match log.end {
-        End::Damaged { at, why } => format!("{why} at byte {at}"),
-        End::Torn { .. } if closed.is_some_and(|torn| !torn.contains(&name(&path))) => {
+        LogEnd::Damaged { at, why } => format!("{why} at byte {at}"),
+        LogEnd::Torn { .. } if closed.is_some_and(|torn| !torn.contains(&name(&path))) => {
             "it is torn, although the store was closed in order".into()
         }
-        // RocksDB would take the log as if nothing had been before it, and remove the tables that hold what was.
+        // RocksDB would replay the WAL as if nothing had preceded it, and delete the SST files that the lost end names.
         _ if made && lost_its_end(dir, &log).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))? => {
             "it ends too early, or older logs are gone: all that are there were begun behind its end".into()
         }
@@ -91,28 +93,29 @@ pub(super) fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>
     Err(damaged(&path, &what))
 }
 
-/// Whether no log is left of those that were there when the last record was written: see [`edits`](super::edits).
-fn lost_its_end(dir: &Path, manifest: &Log) -> io::Result<bool> {
+/// Whether no WAL file is left that existed when the last record was written: see
+/// [`version_edit`](super::version_edit).
+fn lost_its_end(dir: &Path, manifest: &LogSummary) -> io::Result<bool> {
     let first = numbered(dir, "log")?.into_iter().next();
     Ok(first.zip(manifest.next_file).is_some_and(|((number, _), next_file)| number >= next_file))
 }
 
-/// The `MANIFEST` that counts, if that can be read.
+/// The `MANIFEST` that `CURRENT` names, if that can be read.
 pub(super) fn current(dir: &Path) -> Option<PathBuf> {
     Some(dir.join(fs::read_to_string(dir.join("CURRENT")).ok()?.trim_end()))
 }
 
-/// The logs, in the order in which they were written.
+/// The WAL files, in the order of their creation.
 pub(super) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(numbered(dir, "log")?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The names of the logs, and of the `MANIFEST`, that end in the middle of a record.
+/// The names of the WAL files, and of the `MANIFEST`, that end within a record.
 pub(super) fn torn(dir: &Path) -> io::Result<BTreeSet<String>> {
     let mut torn = BTreeSet::new();
-    let logs = list(dir)?.into_iter().map(|path| (path, Kind::Batches));
-    for (path, kind) in logs.chain(current(dir).map(|path| (path, Kind::Edits))) {
-        if let End::Torn { .. } = Scan::run(&path, kind)?.end {
+    let logs = list(dir)?.into_iter().map(|path| (path, RecordKind::Batches));
+    for (path, kind) in logs.chain(current(dir).map(|path| (path, RecordKind::Edits))) {
+        if let LogEnd::Torn { .. } = LogScan::run(&path, kind)?.end {
             torn.insert(name(&path));
         }
     }
@@ -128,63 +131,63 @@ fn damaged(path: &Path, what: &str) -> StoreError {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RecordKind {
     Batches,
     Edits,
 }
 
-/// What a log holds, as far as it matters.
-struct Log {
-    end: End,
+/// What the check needs to know of a log file.
+struct LogSummary {
+    end: LogEnd,
     /// The sequence number of its first batch.
     first: Option<u64>,
-    /// The one that follows its last whole batch, and the one that follows the torn batch behind it.
+    /// The sequence number after its last whole batch, and the one after the torn batch that follows it.
     next: Option<u64>,
     next_if_torn_counts: Option<u64>,
-    /// Of a `MANIFEST`: the number that no file had yet when its last record was written.
+    /// Of a `MANIFEST`: the number of the next file when its last record was written.
     next_file: Option<u64>,
 }
 
-impl Log {
+impl LogSummary {
     fn goes_on_with(&self, first: u64) -> bool {
-        // Nothing whole in it: there is nothing to compare.
+        // Without a whole record there is nothing to compare.
         self.next.is_none_or(|next| next == first) || self.next_if_torn_counts == Some(first)
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum LogEnd {
     Whole,
     Torn { at: u64, unwritten: bool },
     Damaged { at: u64, why: &'static str },
 }
 
-/// The place where reading came to an end.
-struct Bad {
+/// The first fragment that is not sound.
+struct BadFragment {
     at: u64,
-    /// Where the record that holds it starts.
+    /// The offset of its record.
     record: u64,
     why: &'static str,
-    /// Where the fragment ends, if its length is to be trusted.
+    /// The offset of its end, if the length can be trusted.
     end: u64,
-    /// The file ends before the fragment does: nothing follows, whatever its bytes look like.
+    /// The file ends before the fragment does: nothing can follow.
     cut: bool,
-    /// It is what its checksum says, and not what has to follow.
+    /// Its checksum is right, but it must not follow the fragment before it.
     sound: bool,
 }
 
-struct Scan {
-    kind: Kind,
-    /// Where the record that is being read starts, and its first bytes.
+struct LogScan {
+    kind: RecordKind,
+    /// The offset and the first bytes of the record that is being read.
     record: Option<(u64, Vec<u8>)>,
-    /// Whole records in a row, by their sequence numbers.
+    /// Number of whole records with consecutive sequence numbers.
     run: u64,
-    bad: Option<Bad>,
-    log: Log,
+    bad: Option<BadFragment>,
+    log: LogSummary,
 }
 
-impl Scan {
-    fn run(path: &Path, kind: Kind) -> io::Result<Log> {
+impl LogScan {
+    fn run(path: &Path, kind: RecordKind) -> io::Result<LogSummary> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
         let mut scan = Self::new(kind);
@@ -201,16 +204,16 @@ impl Scan {
             base += len as u64;
         }
         scan.log.end = match (&scan.bad, &scan.record) {
-            // No client's bytes are in a `MANIFEST`: there any record behind is one.
-            (Some(bad), _) if bad.cut && (kind == Kind::Batches || !scan.goes_on(&file, bad.at + 1, size)?) => {
-                End::Torn { at: bad.record, unwritten: false }
+            // A `MANIFEST` holds no content, so whatever looks like a record behind the cut is one.
+            (Some(bad), _) if bad.cut && (kind == RecordKind::Batches || !scan.goes_on(&file, bad.at + 1, size)?) => {
+                LogEnd::Torn { at: bad.record, unwritten: false }
             }
             (Some(bad), _) if !bad.cut && scan.unwritten(&file, bad, size)? => {
-                End::Torn { at: bad.record, unwritten: true }
+                LogEnd::Torn { at: bad.record, unwritten: true }
             }
-            (Some(bad), _) => End::Damaged { at: bad.at, why: bad.why },
-            (None, Some((start, _))) => End::Torn { at: *start, unwritten: false },
-            (None, None) => End::Whole,
+            (Some(bad), _) => LogEnd::Damaged { at: bad.at, why: bad.why },
+            (None, Some((start, _))) => LogEnd::Torn { at: *start, unwritten: false },
+            (None, None) => LogEnd::Whole,
         };
         if let (Some(next), Some((_, head))) = (scan.log.next, &scan.record) {
             scan.log.next_if_torn_counts =
@@ -219,12 +222,13 @@ impl Scan {
         Ok(scan.log)
     }
 
-    fn new(kind: Kind) -> Self {
-        let log = Log { end: End::Whole, first: None, next: None, next_if_torn_counts: None, next_file: None };
+    fn new(kind: RecordKind) -> Self {
+        let log =
+            LogSummary { end: LogEnd::Whole, first: None, next: None, next_if_torn_counts: None, next_file: None };
         Self { kind, record: None, run: 0, bad: None, log }
     }
 
-    /// Reads a block, or what follows a place in it.
+    /// Reads a block, or the rest of one.
     fn block(&mut self, block: &[u8], base: u64, last: bool) {
         let mut at = 0;
         let full = (base + block.len() as u64).is_multiple_of(BLOCK as u64);
@@ -236,35 +240,36 @@ impl Scan {
                     self.take(kind, bytes, base + at as u64);
                     at += HEADER + bytes.len();
                 }
-                bad => self.give_up(&bad, rest, base + at as u64, last),
+                bad => self.set_bad(&bad, rest, base + at as u64, last),
             }
         }
     }
 
-    /// Whether the end of the file, from the bad fragment on, never reached the disk: it reads as zeros. Fewer than a
-    /// page inside a fragment are no proof: content may hold them. (It may hold a page too: if such a last write rots,
-    /// the opening warns of it; to refuse would refuse sound stores after a loss of power.)
-    fn unwritten(&self, file: &File, bad: &Bad, size: u64) -> io::Result<bool> {
+    /// Whether the end of the file, from the bad fragment on, never reached the disk: it reads as zeros. Less than a
+    /// page of zeros within a fragment is no proof: content may hold them. (Content may hold a page of zeros too. If
+    /// such a last write rots, the opening only warns: to refuse would also refuse sound stores after a power loss.)
+    fn unwritten(&self, file: &File, bad: &BadFragment, size: u64) -> io::Result<bool> {
         if bad.sound {
             return Ok(false);
         }
         let sector = (bad.at + HEADER as u64 - 1) / SECTOR * SECTOR;
         let header = bad.at.max(sector)..(sector + SECTOR).min(size);
-        let no_header = zeros::start(file, header.start, header.end)? == header.start;
-        if no_header || zeros::has_page(file, bad.at, bad.end.min(size))? {
+        let no_header = unwritten::start(file, header.start, header.end)? == header.start;
+        if no_header || unwritten::has_page(file, bad.at, bad.end.min(size))? {
             return Ok(!self.goes_on(file, if no_header { header.end } else { bad.at + 1 }, size)?);
         }
-        // From the first sector on that is zeros, as all behind it.
-        let zeros = zeros::start(file, bad.at, size)?.div_ceil(SECTOR) * SECTOR;
-        // What the header says is no room for anything behind the fragment.
+        // The first sector that is zeros, as is everything behind it.
+        let zeros = unwritten::start(file, bad.at, size)?.div_ceil(SECTOR) * SECTOR;
+        // By its header the fragment extends past the zeros, so nothing was written behind it.
         Ok(zeros < size && size - zeros >= LEAST.min(size - bad.at) && bad.end > zeros)
     }
 
-    /// Whether records go on somewhere behind a header that is not there.
+    /// Whether records follow somewhere behind a missing header.
     ///
-    /// Content may be a log itself, so what looks like a record may lie within one. Each block starts with a fragment:
-    /// where they are sound from there on, what follows is told for certain. Elsewhere records must go on in the next
-    /// block, where content is broken off by a header; in the last block they are two in a row, or one up to the end.
+    /// Content may itself be a log file, so what looks like a record may be part of one. Each block starts with a
+    /// fragment: if the fragments of a block are sound from its start, what follows them is certain. Elsewhere records
+    /// must continue in the next block, where a header interrupts content; in the last block there must be two in a
+    /// row, or one that ends with the file.
     fn goes_on(&self, file: &File, from: u64, size: u64) -> io::Result<bool> {
         let lost_from = self.bad.as_ref().map_or(from, |bad| bad.record);
         let mut block = vec![0; BLOCK];
@@ -275,7 +280,7 @@ impl Scan {
             let Some(part) = block.get_mut(..len) else { break };
             file.read_exact_at(part, base)?;
             let between = base - lost_from;
-            let is_framed = self.kind == Kind::Batches && base.is_multiple_of(BLOCK as u64);
+            let is_framed = self.kind == RecordKind::Batches && base.is_multiple_of(BLOCK as u64);
             let Some(unframed) = (if is_framed { self.pass(part, between) } else { Some(0) }) else {
                 return Ok(true);
             };
@@ -292,7 +297,7 @@ impl Scan {
         Ok(false)
     }
 
-    /// Passes over the sound fragments that a block starts with, and tells where they end; None if a record starts
+    /// Skips the sound fragments at the start of a block, and returns the offset of their end; None if a record starts
     /// with one of them.
     fn pass(&self, block: &[u8], between: u64) -> Option<usize> {
         let mut at = 0;
@@ -316,11 +321,11 @@ impl Scan {
             let len = BLOCK.min(usize::try_from(size - base).unwrap_or(BLOCK));
             let Some(part) = block.get_mut(..len) else { break };
             file.read_exact_at(part, base)?;
-            if self.kind == Kind::Batches {
+            if self.kind == RecordKind::Batches {
                 return Ok(match fragment(part) {
                     Fragment::Sound(FULL | FIRST, _) => scan.record.is_none(),
                     Fragment::Sound(MIDDLE | LAST, _) => scan.record.is_some(),
-                    // A note of RocksDB's own, or one more damage.
+                    // A metadata record of RocksDB, or more damage.
                     _ => true,
                 });
             }
@@ -330,7 +335,7 @@ impl Scan {
         Ok(base == size && scan.run >= 2 || scan.bad.is_none() && scan.record.is_none())
     }
 
-    fn give_up(&mut self, fragment: &Fragment<'_>, rest: &[u8], at: u64, last: bool) {
+    fn set_bad(&mut self, fragment: &Fragment<'_>, rest: &[u8], at: u64, last: bool) {
         let (why, cut) = match fragment {
             Fragment::Cut if last && !length_is_wrong(rest) => ("a record is cut off", true),
             Fragment::Cut => ("the length of a record is wrong", false),
@@ -343,7 +348,7 @@ impl Scan {
         let record = self.record.as_ref().map_or(at, |(start, _)| *start);
         let end = at + (HEADER + length(rest)) as u64;
         let end = if length_is_wrong(rest) { at } else { end };
-        self.bad = Some(Bad { at, end, record, why, cut, sound: false });
+        self.bad = Some(BadFragment { at, end, record, why, cut, sound: false });
     }
 
     fn take(&mut self, kind: u8, bytes: &[u8], at: u64) {
@@ -357,15 +362,15 @@ impl Scan {
             }
             (FULL | FIRST | MIDDLE | LAST, _) => {
                 let why = "a part of a record is missing";
-                self.bad = Some(Bad { at, end: at, record: at, why, cut: false, sound: true });
+                self.bad = Some(BadFragment { at, end: at, record: at, why, cut: false, sound: true });
             }
-            // A note of RocksDB's own.
+            // A metadata record of RocksDB.
             (_, record) => self.record = record,
         }
     }
 
     fn whole(&mut self, head: &[u8]) {
-        if self.kind == Kind::Edits {
+        if self.kind == RecordKind::Edits {
             self.log.next_file = self.log.next_file.max(next_file(head));
         } else if let Some((sequence, count)) = batch(head) {
             self.log.first = self.log.first.or(Some(sequence));
@@ -375,15 +380,15 @@ impl Scan {
     }
 }
 
-/// Whether a record starts here that was written behind one that ended at sequence number `next`, with so many bytes
-/// between them.
-fn starts(rest: &[u8], kind: Kind, next: Option<u64>, between: u64) -> bool {
+/// Whether a record starts here that was written after one that ended at sequence number `next`, with so many bytes in
+/// between.
+fn starts(rest: &[u8], kind: RecordKind, next: Option<u64>, between: u64) -> bool {
     let likely = rest.get(HEADER - 1).is_some_and(|kind| matches!(*kind, FULL | FIRST));
     let Fragment::Sound(_, bytes) = (if likely { fragment(rest) } else { Fragment::None }) else { return false };
     match (kind, next) {
-        (Kind::Edits, _) => !bytes.is_empty(),
-        // A change takes more than a byte.
-        (Kind::Batches, next) => batch(bytes).is_some_and(|(sequence, _)| {
+        (RecordKind::Edits, _) => !bytes.is_empty(),
+        // A change takes more than a byte, which bounds the sequence number.
+        (RecordKind::Batches, next) => batch(bytes).is_some_and(|(sequence, _)| {
             next.is_none_or(|next| (next..=next.saturating_add(between)).contains(&sequence))
         }),
     }

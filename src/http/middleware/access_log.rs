@@ -1,4 +1,4 @@
-//! Around every request: its id, its log line, and the last hand on its response.
+//! Around every request: its id, its log line, its metrics, the body of a problem, and headers of every response.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -17,16 +17,19 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
 
-use super::extract::identity;
-use super::metrics::InFlight;
-use super::problem::{self, Problem};
-use super::router::label;
-use super::{App, host, linger};
+use super::host_check;
+use crate::api::header;
+use crate::http::app::App;
+use crate::http::metrics::InFlight;
+use crate::http::request::identity;
+use crate::http::response::problem::{self, Problem};
+use crate::http::routes::pattern::label;
+use crate::http::server::drain;
 
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Runs a request under an id of its own, renders the problem that came of it, and logs it when its body is
+/// Handles a request under an id of its own, writes the body of a problem, and logs the request when its response is
 /// sent or its client has left.
 pub async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = Uuid::now_v7();
@@ -37,17 +40,17 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
         status: None,
         bytes: 0,
         started: Instant::now(),
-        _in_flight: app.metrics.begin(),
+        _in_flight: app.metrics.start_request(),
         app: app.clone(),
     };
     let pattern = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let is_api = pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     let route = label(pattern, request.uri().path().ends_with('/'));
     let span = tracing::info_span!("request", %id);
-    // A panic must not take the connection with it, and must not go unanswered.
+    // A panic must not end the connection without a response.
     let checked = async {
-        let mut request = linger::keep_reading(request, &app.metrics.received);
-        match admit(&mut request, &app, is_api) {
+        let mut request = drain::drain_on_drop(request, &app.metrics.received);
+        match authorize(&mut request, &app, is_api) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         }
@@ -74,12 +77,12 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
     if let Ok(id) = HeaderValue::try_from(id.to_string()) {
         headers.insert(REQUEST_ID, id);
     }
-    response.map(|body| Body::new(Counted { body, line }))
+    response.map(|body| Body::new(CountedBody { body, line }))
 }
 
-/// Whether it may go on at all.
-fn admit(request: &mut Request, app: &App, is_api: bool) -> problem::Result<()> {
-    host::check(request, &app.options.hosts)?;
+/// Refuses a request before its handler: a foreign host or origin, a malformed user name, a write that cannot be stored.
+fn authorize(request: &mut Request, app: &App, is_api: bool) -> problem::Result<()> {
+    host_check::check(request, &app.options.hosts)?;
     if !is_api {
         return Ok(());
     }
@@ -88,7 +91,7 @@ fn admit(request: &mut Request, app: &App, is_api: bool) -> problem::Result<()> 
     if request.method().is_safe() { Ok(()) } else { Ok(app.drive.writable()?) }
 }
 
-/// What is logged of a request when the last of it is gone.
+/// The log line of a request, written when its response is dropped.
 struct LogLine {
     id: Uuid,
     method: Method,
@@ -119,12 +122,12 @@ impl Drop for LogLine {
 }
 
 /// A body that counts what is sent of it.
-struct Counted {
+struct CountedBody {
     body: Body,
     line: LogLine,
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

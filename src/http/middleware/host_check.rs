@@ -1,4 +1,4 @@
-//! Who may talk to this server, and from where.
+//! Which requests are accepted at all: by their framing, their host, and their origin.
 //!
 //! While no users exist, the only guard is that the server is reached by its own name and that a browser's
 //! write comes from the server's own pages: a page elsewhere must not reach the drive by rebinding a name,
@@ -8,8 +8,9 @@ use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 
-use super::edge::Ambiguous;
-use super::problem::{Kind, Problem, Result};
+use crate::api::problem::ProblemKind;
+use crate::http::response::problem::{Problem, Result};
+use crate::http::server::AmbiguousFraming;
 
 /// Bytes of a request's target.
 const TARGET_BYTES: usize = 16 * 1024;
@@ -17,99 +18,99 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// `hosts`: the names by which the server is called, besides the loopback ones.
 pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
-    framing(request)?;
-    coding(request.headers())?;
-    target_length(request.uri())?;
-    let host = authority(request.uri(), request.headers(), hosts)?;
-    origin(request.method(), request.headers(), &host)
+    check_framing(request)?;
+    check_coding(request.headers())?;
+    check_target_length(request.uri())?;
+    let host = check_host(request.uri(), request.headers(), hosts)?;
+    check_origin(request.method(), request.headers(), &host)
 }
 
-/// A request whose end two headers tell is refused: another program on the way may have believed the other one.
-fn framing(request: &Request) -> Result<()> {
-    match request.extensions().get::<Ambiguous>() {
+/// Refuses a request with both `Content-Length` and `Transfer-Encoding`: a proxy may have believed the other header.
+fn check_framing(request: &Request) -> Result<()> {
+    match request.extensions().get::<AmbiguousFraming>() {
         None => Ok(()),
         Some(_) => Err(Problem::malformed("Send either Content-Length or Transfer-Encoding, not both.")),
     }
 }
 
 /// Only `chunked` is undone here (RFC 9112 section 6.1): below another coding lies no content that could be stored.
-fn coding(headers: &HeaderMap) -> Result<()> {
+fn check_coding(headers: &HeaderMap) -> Result<()> {
     let mut values = headers.get_all(TRANSFER_ENCODING).iter();
     let known = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
     match (values.next(), values.next()) {
         (None, _) => Ok(()),
         (Some(value), None) if known(value) => Ok(()),
         _ => Err(Problem::new(
-            Kind::TransferCoding,
+            ProblemKind::TransferCoding,
             "Send the body as it is, with Content-Length or with Transfer-Encoding: chunked and no other coding.",
         )),
     }
 }
 
-fn target_length(uri: &Uri) -> Result<()> {
+fn check_target_length(uri: &Uri) -> Result<()> {
     let before = uri.authority().map_or(0, |a| a.as_str().len());
     let bytes = before + uri.path_and_query().map_or(0, |p| p.as_str().len());
     if bytes <= TARGET_BYTES {
         return Ok(());
     }
-    Err(Problem::new(Kind::TargetTooLong, format!("A request's target has at most {TARGET_BYTES} bytes.")))
+    Err(Problem::new(ProblemKind::TargetTooLong, format!("A request's target has at most {TARGET_BYTES} bytes.")))
 }
 
 /// The name under which the server was called: of an absolute target (RFC 9112 section 3.2.2), else of the
 /// one `Host` header. Both must be ours.
-fn authority(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<Authority> {
+fn check_host(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<HostPort> {
     let mut values = headers.get_all(HOST).iter();
     let (Some(host), None) = (values.next(), values.next()) else {
         return Err(Problem::malformed("Send exactly one Host header."));
     };
-    let host = ours(host.to_str().unwrap_or_default(), hosts)?;
-    uri.authority().map_or(Ok(host), |a| ours(a.as_str(), hosts))
+    let host = check_name(host.to_str().unwrap_or_default(), hosts)?;
+    uri.authority().map_or(Ok(host), |a| check_name(a.as_str(), hosts))
 }
 
-fn ours(text: &str, hosts: &[String]) -> Result<Authority> {
-    let authority = Authority::parse(text).ok_or_else(|| Problem::malformed("The Host header is not a host name."))?;
+fn check_name(text: &str, hosts: &[String]) -> Result<HostPort> {
+    let authority = HostPort::parse(text).ok_or_else(|| Problem::malformed("The Host header is not a host name."))?;
     let named = |name: &str| name.eq_ignore_ascii_case(&authority.name);
     if LOOPBACK.iter().any(|n| named(n)) || hosts.iter().any(|n| named(n)) {
         return Ok(authority);
     }
     Err(Problem::new(
-        Kind::UnknownHost,
+        ProblemKind::UnknownHost,
         "Use localhost, 127.0.0.1 or [::1], or name this host when the server is started (--host).",
     ))
 }
 
 /// A browser says where a write comes from (RFC 6454); other clients say nothing.
-fn origin(method: &Method, headers: &HeaderMap, host: &Authority) -> Result<()> {
+fn check_origin(method: &Method, headers: &HeaderMap, host: &HostPort) -> Result<()> {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_own(text, host));
+    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_same_origin(text, host));
     if reads || headers.get_all(ORIGIN).iter().all(own) {
         return Ok(());
     }
     Err(Problem::new(
-        Kind::ForeignOrigin,
+        ProblemKind::ForeignOrigin,
         "Only pages of this very server may change files: open it by the same address.",
     ))
 }
 
-fn is_own(origin: &str, host: &Authority) -> bool {
+fn is_same_origin(origin: &str, host: &HostPort) -> bool {
     let (default, rest) = match origin.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (80, rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),
         _ => return false, // "null" among others
     };
-    Authority::parse(rest)
+    HostPort::parse(rest)
         .is_some_and(|o| o.name == host.name && o.port.unwrap_or(default) == host.port.unwrap_or(default))
 }
 
 /// A host and perhaps a port.
 #[derive(Debug, PartialEq, Eq)]
-struct Authority {
+struct HostPort {
     /// In lower case.
     name: String,
     port: Option<u16>,
 }
 
-impl Authority {
+impl HostPort {
     fn parse(text: &str) -> Option<Self> {
         let end = match text.strip_prefix('[') {
             Some(rest) => rest.find(']')? + 2,
@@ -136,7 +137,7 @@ mod tests {
         let own = ["Drive.example".to_owned()];
         for good in ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:9", "[::1]", "localhost:", "drive.example:80"]
         {
-            assert!(ours(good, &own).is_ok(), "{good}");
+            assert!(check_name(good, &own).is_ok(), "{good}");
         }
         for bad in [
             "evil.example",
@@ -149,19 +150,19 @@ mod tests {
             "drive.example.",
             "[::2]",
         ] {
-            assert!(ours(bad, &own).is_err(), "{bad}");
+            assert!(check_name(bad, &own).is_err(), "{bad}");
         }
         for odd in ["localhost:99999", "localhost:8o", "[::1", "[::1]x", "localhost:1:2"] {
-            assert_eq!(ours(odd, &own).unwrap_err().kind(), Kind::Malformed, "{odd}");
+            assert_eq!(check_name(odd, &own).unwrap_err().kind(), ProblemKind::Malformed, "{odd}");
         }
     }
 
     #[test]
     fn an_origin_is_own_if_host_and_port_are() {
-        let host = |text| Authority::parse(text).unwrap();
-        assert!(is_own("http://localhost:8080", &host("localhost:8080")));
-        assert!(is_own("https://drive.example", &host("Drive.example")));
-        assert!(is_own("http://localhost", &host("localhost:80")));
+        let host = |text| HostPort::parse(text).unwrap();
+        assert!(is_same_origin("http://localhost:8080", &host("localhost:8080")));
+        assert!(is_same_origin("https://drive.example", &host("Drive.example")));
+        assert!(is_same_origin("http://localhost", &host("localhost:80")));
         for (origin, at) in [
             ("null", "localhost:8080"),
             ("http://localhost:8081", "localhost:8080"),
@@ -171,7 +172,7 @@ mod tests {
             ("file://localhost:8080", "localhost:8080"),
             ("http://localhost:8080/x", "localhost:8080"),
         ] {
-            assert!(!is_own(origin, &host(at)), "{origin}");
+            assert!(!is_same_origin(origin, &host(at)), "{origin}");
         }
     }
 }

@@ -8,11 +8,14 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 use super::digest::Digests;
-use super::{media_type, single};
-use crate::content::{Staged, Upload};
-use crate::http::edge::pace::Slow;
-use crate::http::problem::{Kind, Problem, Result};
-use crate::http::{App, memory};
+use super::single_header;
+use crate::api::problem::ProblemKind;
+use crate::content::{StagedContent, Upload};
+use crate::http::app::App;
+use crate::http::media_type;
+use crate::http::response::memory;
+use crate::http::response::problem::{Problem, Result};
+use crate::http::server::body_timeout::BodyTooSlow;
 use crate::schema::file::Digest;
 
 /// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
@@ -20,7 +23,7 @@ const JSON_BYTES: u64 = 64 * 1024;
 
 /// The length that a request says its body has, checked against what the server takes.
 pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> {
-    let Some(text) = single(headers, &CONTENT_LENGTH)? else {
+    let Some(text) = single_header(headers, &CONTENT_LENGTH)? else {
         return Ok(None);
     };
     let length = text.parse().map_err(|_| Problem::malformed("Content-Length is not a number."))?;
@@ -31,7 +34,12 @@ pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> 
 }
 
 /// Reads an upload to its end. A body that is cut, too long, or not as long as was said leaves nothing.
-pub async fn receive(body: Body, mut upload: Upload, declared: Option<u64>, limit: Option<u64>) -> Result<Staged> {
+pub async fn receive(
+    body: Body,
+    mut upload: Upload,
+    declared: Option<u64>,
+    limit: Option<u64>,
+) -> Result<StagedContent> {
     let mut pieces = body.into_data_stream();
     let mut received = 0u64;
     while let Some(piece) = pieces.next().await {
@@ -52,7 +60,7 @@ pub async fn receive(body: Body, mut upload: Upload, declared: Option<u64>, limi
 pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -> Result<()> {
     let refused = || Problem::malformed(detail);
     let length = declared(headers, None)?;
-    // Who waits to be told to go on has something to send.
+    // A client that waits for `100 Continue` has a body to send.
     if length.is_some_and(|length| length > 0) || (length.is_none() && headers.contains_key(EXPECT)) {
         return Err(refused());
     }
@@ -67,9 +75,9 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
 
 /// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
 pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<T> {
-    let essence = single(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
+    let essence = single_header(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
     if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
-        return Err(Problem::new(Kind::MediaType, "Send the body as Content-Type: application/json."));
+        return Err(Problem::new(ProblemKind::MediaType, "Send the body as Content-Type: application/json."));
     }
     let length = declared(headers, Some(JSON_BYTES))?.unwrap_or(JSON_BYTES);
     let _permit = memory::take(app, length as usize).await?;
@@ -96,9 +104,9 @@ pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Bod
 fn broken(error: &axum::Error) -> Problem {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
-        if error.is::<Slow>() {
+        if error.is::<BodyTooSlow>() {
             return Problem::new(
-                Kind::SlowClient,
+                ProblemKind::SlowClient,
                 "Nothing is stored: send the body without long pauses, and at least 1 KiB a second on average.",
             );
         }
@@ -109,5 +117,5 @@ fn broken(error: &axum::Error) -> Problem {
 
 fn cut(cause: &dyn std::fmt::Debug) -> Problem {
     tracing::info!(?cause, "a body was cut");
-    Problem::new(Kind::BodyCut, "The body was not sent whole, so nothing is stored: send it again.")
+    Problem::new(ProblemKind::BodyCut, "The body was not sent whole, so nothing is stored: send it again.")
 }

@@ -4,12 +4,13 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
-use uuid::Uuid;
 
-use crate::drive::{Condition, Versions};
-use crate::http::http_date::HttpDate;
-use crate::http::problem::{Problem, Result};
-use crate::schema::FileId;
+use crate::api::etag;
+use crate::drive::{Condition, DriveError, Node, Versions};
+use crate::http::app::App;
+use crate::http::response::http_date::HttpDate;
+use crate::http::response::problem::{Problem, Result};
+use crate::schema::{DrivePath, Timestamp};
 
 /// The conditions of a request. A date beside the entity tag of the same sense does not count, nor does one
 /// that is not a date (sections 13.1.3 and 13.1.4).
@@ -24,12 +25,12 @@ impl<S: Sync> FromRequestParts<S> for Preconditions {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
-        Self::of(&parts.headers)
+        Self::parse(&parts.headers)
     }
 }
 
 impl Preconditions {
-    fn of(headers: &HeaderMap) -> Result<Self> {
+    fn parse(headers: &HeaderMap) -> Result<Self> {
         let if_match = tags(headers, &IF_MATCH, false)?;
         let if_none_match = tags(headers, &IF_NONE_MATCH, true)?;
         let date = |name: &HeaderName, beside: bool| {
@@ -43,13 +44,39 @@ impl Preconditions {
         })
     }
 
-    /// Whether they hold for a directory, which has no versions: only `*` can tell whether it is there. Nor has it a
-    /// date that would tell whether what it holds was changed: no `If-Unmodified-Since` holds for one that is there.
+    /// Whether they hold for a directory. It has no versions, so only `*` can match it. Its date does not change with its
+    /// content, so no `If-Unmodified-Since` holds for a directory that exists.
     pub fn hold_for_directory(&self, there: bool) -> bool {
         let matches = |v: &Versions| there && *v == Versions::Any;
         self.versions.if_match.as_ref().is_none_or(matches)
             && self.versions.if_none_match.as_ref().is_none_or(|v| !matches(v))
             && (self.unmodified_since.is_none() || !there)
+    }
+}
+
+/// The condition of a commit. `If-Unmodified-Since` names a version by its date, and dates are too coarse for a commit:
+/// the version that is there now takes the date's place, or the absence of any.
+pub async fn resolve_condition(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
+    let mut condition = asked.versions;
+    let Some(date) = asked.unmodified_since else {
+        return Ok(condition);
+    };
+    match app.drive.stat(path).await {
+        Ok(Node::File { entry, .. }) => {
+            if HttpDate::last_modified(entry.attributes.modified, Timestamp::now()) > date {
+                return Err(Problem::precondition());
+            }
+            condition.if_match = Some(Versions::These(vec![entry.id]));
+            Ok(condition)
+        }
+        // What is not there has no date, and the condition does not count (RFC 9110 section 13.1.4): but what comes
+        // meanwhile is newer than any date that could have been meant.
+        Ok(Node::Directory { .. })
+        | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => {
+            condition.if_none_match = Some(Versions::Any);
+            Ok(condition)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -69,8 +96,10 @@ fn tags(headers: &HeaderMap, name: &HeaderName, weak: bool) -> Result<Option<Ver
             count += 1;
             let tag = tag(rest).ok_or_else(|| malformed(name))?;
             match tag {
-                Tag::Any => any = true,
-                Tag::Entity { is_weak, opaque, .. } => ids.extend(ours(opaque).filter(|_| weak || !is_weak)),
+                TagToken::Any => any = true,
+                TagToken::Entity { is_weak, opaque, .. } => {
+                    ids.extend(etag::parse_opaque(opaque).filter(|_| weak || !is_weak))
+                }
             }
             rest = skip(tag.rest(rest), |b| matches!(b, b' ' | b'\t'));
             if !matches!(rest.first(), None | Some(b',')) {
@@ -90,12 +119,12 @@ fn malformed(name: &HeaderName) -> Problem {
     Problem::malformed(format!("{name} is * or a list of entity tags in double quotes."))
 }
 
-enum Tag<'a> {
+enum TagToken<'a> {
     Any,
     Entity { is_weak: bool, opaque: &'a [u8], len: usize },
 }
 
-impl Tag<'_> {
+impl TagToken<'_> {
     fn rest<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         let len = match self {
             Self::Any => 1,
@@ -106,22 +135,15 @@ impl Tag<'_> {
 }
 
 /// The `*` or entity tag that starts this text (RFC 9110 section 8.8.3).
-fn tag(text: &[u8]) -> Option<Tag<'_>> {
+fn tag(text: &[u8]) -> Option<TagToken<'_>> {
     if text.starts_with(b"*") {
-        return Some(Tag::Any);
+        return Some(TagToken::Any);
     }
     let (is_weak, quoted) = text.strip_prefix(b"W/").map_or((false, text), |t| (true, t));
     let inner = quoted.strip_prefix(b"\"")?;
     let end = inner.iter().position(|&b| b == b'"')?;
     let opaque = inner.get(..end).filter(|t| t.iter().all(|&b| b > b' ' && b != 0x7f))?;
-    Some(Tag::Entity { is_weak, opaque, len: usize::from(is_weak) * 2 + end + 2 })
-}
-
-/// Entity tags are compared byte by byte, so an id written otherwise than we write it is not ours.
-pub fn ours(opaque: &[u8]) -> Option<FileId> {
-    let text = std::str::from_utf8(opaque).ok()?;
-    let id = FileId(Uuid::try_parse(text).ok()?);
-    (id.to_string() == text).then_some(id)
+    Some(TagToken::Entity { is_weak, opaque, len: usize::from(is_weak) * 2 + end + 2 })
 }
 
 fn skip(text: &[u8], blank: impl Fn(u8) -> bool) -> &[u8] {
@@ -132,8 +154,10 @@ fn skip(text: &[u8], blank: impl Fn(u8) -> bool) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
+    use uuid::Uuid;
 
     use super::*;
+    use crate::schema::FileId;
 
     const A: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 

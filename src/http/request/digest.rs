@@ -1,16 +1,20 @@
 //! `Repr-Digest` and `Content-Digest` (RFC 9530): dictionaries of structured fields (RFC 9651) whose values are byte
 //! sequences. A body is taken without a coding, so that both are of the same bytes.
+//!
+//! By hand and not by `sfv`: it accepts members that are no byte sequences, and an empty line, which are refused here.
 
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use crate::http::problem::{Kind, Problem, Result};
+use crate::api::header;
+use crate::api::problem::ProblemKind;
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::file::Digest;
 
-pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
-const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+const REPR_DIGEST: HeaderName = HeaderName::from_static(header::REPR_DIGEST);
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static(header::CONTENT_DIGEST);
 
 /// RFC 9651 section 4.2.7: missing padding is forgiven.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -37,7 +41,7 @@ impl Digests {
         for (said, name) in self.0.iter().zip(["Repr-Digest", "Content-Digest"]) {
             if said.is_some_and(|said| said != found) {
                 return Err(Problem::new(
-                    Kind::DigestMismatch,
+                    ProblemKind::DigestMismatch,
                     format!("The body has another SHA-256 than {name} says, so nothing was done: send it again."),
                 ));
             }

@@ -1,4 +1,4 @@
-//! Who a request is from, until users exist: whoever it says.
+//! The user of a request. There are no users yet: any name of a Basic header is believed, whatever its password.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::HeaderMap;
@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::single;
-use crate::http::problem::{Problem, Result};
+use super::single_header;
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::path::nfc;
 
 const ANONYMOUS: &str = "anonymous";
@@ -20,7 +20,7 @@ pub struct Creator(pub String);
 
 /// Reads the name of every request to the API, so that a malformed one is refused wherever it is sent.
 pub fn identify(request: &mut Request) -> Result<()> {
-    let creator = of(request.headers())?;
+    let creator = parse_basic(request.headers())?;
     request.extensions_mut().insert(creator);
     Ok(())
 }
@@ -34,9 +34,9 @@ impl<S: Sync> FromRequestParts<S> for Creator {
 }
 
 /// The name of an HTTP Basic header (RFC 7617); without one, with another scheme or an empty name, anonymous.
-fn of(headers: &HeaderMap) -> Result<Creator> {
+fn parse_basic(headers: &HeaderMap) -> Result<Creator> {
     let anonymous = Ok(Creator(ANONYMOUS.to_owned()));
-    let Some(value) = single(headers, &AUTHORIZATION)? else {
+    let Some(value) = single_header(headers, &AUTHORIZATION)? else {
         return anonymous;
     };
     let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
@@ -47,11 +47,11 @@ fn of(headers: &HeaderMap) -> Result<Creator> {
     let decoded = STANDARD.decode(token.trim()).map_err(|_| malformed())?;
     let text = String::from_utf8(decoded).map_err(|_| malformed())?;
     let (name, _password) = text.split_once(':').ok_or_else(malformed)?;
-    if name.is_empty() { anonymous } else { user(name).map(Creator) }
+    if name.is_empty() { anonymous } else { parse_user(name).map(Creator) }
 }
 
 /// A user's name, wherever it is written.
-pub fn user(name: &str) -> Result<String> {
+pub fn parse_user(name: &str) -> Result<String> {
     let name = nfc(name);
     if name.is_empty() || name.len() > NAME_BYTES || name.contains(char::is_control) {
         return Err(Problem::malformed(format!("A user's name has 1 to {NAME_BYTES} bytes and no control character.")));
@@ -67,7 +67,7 @@ mod tests {
 
     fn named(value: &str) -> Option<String> {
         let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(value).unwrap())]);
-        of(&headers).ok().map(|c| c.0)
+        parse_basic(&headers).ok().map(|c| c.0)
     }
 
     fn basic(text: &[u8]) -> Option<String> {
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(basic("e\u{301}va:a:b".as_bytes()).unwrap(), "éva");
         assert_eq!(basic(b":x").unwrap(), ANONYMOUS);
         assert_eq!(named("Bearer abc").unwrap(), ANONYMOUS);
-        assert_eq!(of(&HeaderMap::new()).unwrap().0, ANONYMOUS);
+        assert_eq!(parse_basic(&HeaderMap::new()).unwrap().0, ANONYMOUS);
         assert_eq!(named(&format!("bAsIc {}", STANDARD.encode("tom:x"))).unwrap(), "tom");
         assert_eq!(basic(format!("{}:x", "u".repeat(255)).as_bytes()).unwrap().len(), 255);
         for bad in

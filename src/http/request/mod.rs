@@ -3,7 +3,7 @@
 //! - [`path`]: which file or directory a request names
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
 //! - [`condition`]: what must hold (RFC 9110 section 13)
-//! - [`digest`]: what the bytes of a body are said to be (RFC 9530); [`media_type`] what is said to be a type
+//! - [`digest`]: the digest that a client gives of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
 //! - [`identity`]: who it is
 //! - [`body`]: JSON bodies and uploads
 
@@ -11,9 +11,9 @@ pub mod body;
 pub mod condition;
 pub mod digest;
 pub mod identity;
-pub mod media_type;
 pub mod path;
 pub mod query;
+pub mod range;
 
 pub use condition::Preconditions;
 pub use identity::Creator;
@@ -22,10 +22,10 @@ pub use query::Params;
 
 use axum::http::{HeaderMap, HeaderName};
 
-use super::problem::{Problem, Result};
+use crate::http::response::problem::{Problem, Result};
 
 /// The value of a header that is sent at most once, in ASCII.
-pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
+pub fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::percent_decode_str;
 
-use crate::http::problem::{Problem, Result};
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::path::{PATH_BYTES, nfc};
 use crate::schema::{DrivePath, Name, PathError};
 
@@ -68,29 +68,13 @@ pub fn decode(raw: &str) -> Result<Cow<'_, str>> {
     percent_decode_str(raw).decode_utf8().map_err(|_| Problem::malformed("A path or parameter is not UTF-8."))
 }
 
-/// All that RFC 3986 does not let stand in a segment, and what clients and shells trip over.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Where a file or directory is served: path-absolute, each name encoded. Since it starts with `/v1/fs/`, no
-/// name can turn it into another host.
-pub fn location(path: &DrivePath, directory: bool) -> String {
-    let mut location = "/v1/fs".to_owned();
-    for name in path.names() {
-        location.push('/');
-        location.extend(utf8_percent_encode(name.as_str(), SEGMENT));
-    }
-    if directory {
-        location.push('/');
-    }
-    location
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::problem::Kind;
+    use crate::api;
+    use crate::api::problem::ProblemKind;
 
-    fn of(raw: &str) -> std::result::Result<(String, bool), Kind> {
+    fn of(raw: &str) -> std::result::Result<(String, bool), ProblemKind> {
         Target::parse(raw).map(|t| (t.path.to_string(), t.directory)).map_err(|p| p.kind())
     }
 
@@ -114,7 +98,7 @@ mod tests {
             "/", "a//b", "/a", "a//", ".", "..", "a/../b", "%2e%2E/a", "a%2Fb", "%00", "%0a", "%", "%2", "%zz", "%+1",
             "%ff", "%C0%AF",
         ] {
-            assert_eq!(of(raw), Err(Kind::Malformed), "{raw}");
+            assert_eq!(of(raw), Err(ProblemKind::Malformed), "{raw}");
         }
     }
 
@@ -122,23 +106,26 @@ mod tests {
     fn length_comes_first_and_counts_after_nfc() {
         let deep = |n: usize| vec!["a"; n].join("/");
         assert!(of(&deep(128)).is_ok());
-        assert_eq!(of(&deep(129)), Err(Kind::Malformed));
-        assert_eq!(of(&"x".repeat(256)), Err(Kind::Malformed));
-        assert_eq!(of(&"x".repeat(5000)), Err(Kind::TargetTooLong));
+        assert_eq!(of(&deep(129)), Err(ProblemKind::Malformed));
+        assert_eq!(of(&"x".repeat(256)), Err(ProblemKind::Malformed));
+        assert_eq!(of(&"x".repeat(5000)), Err(ProblemKind::TargetTooLong));
         let full = vec!["x".repeat(255); 16].join("/");
         assert_eq!(of(&full).map(|(p, _)| p.len()), Ok(4096));
-        assert_eq!(of(&format!("{full}/y")), Err(Kind::TargetTooLong));
+        assert_eq!(of(&format!("{full}/y")), Err(ProblemKind::TargetTooLong));
         // 3 bytes each, 2 after normalisation
         let ohms = vec!["\u{2126}".repeat(127); 16].join("/");
         assert!(ohms.len() > 4096 && of(&ohms).is_ok());
-        assert_eq!(parse_text("from", &format!("/{}", "x".repeat(5000))).unwrap_err().kind(), Kind::TargetTooLong);
+        assert_eq!(
+            parse_text("from", &format!("/{}", "x".repeat(5000))).unwrap_err().kind(),
+            ProblemKind::TargetTooLong
+        );
     }
 
     #[test]
     fn locations_lead_back() {
         for text in ["/", "/a b/ü?#%.jpg", "/-._~/;x", "/😀\\\"'"] {
             let path = DrivePath::parse(text).unwrap();
-            let location = location(&path, false);
+            let location = api::path::below(api::path::FS, &path, false);
             assert!(location.is_ascii());
             let target = Target::parse(location.strip_prefix("/v1/fs").unwrap().trim_start_matches('/')).unwrap();
             assert_eq!(target.path, path);

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::path::{decode, parse_text};
-use crate::http::problem::{Problem, Result};
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::path::NAME_BYTES;
 use crate::schema::path::nfc;
-use crate::schema::timestamp::BadTime;
+use crate::schema::timestamp::InvalidTimestamp;
 use crate::schema::{DrivePath, Timestamp};
 
 /// The largest page, and the usual one.
@@ -83,7 +83,7 @@ impl Params {
     pub fn time(
         &self,
         name: &str,
-        parse: fn(&str) -> std::result::Result<Timestamp, BadTime>,
+        parse: fn(&str) -> std::result::Result<Timestamp, InvalidTimestamp>,
     ) -> Result<Option<Timestamp>> {
         let read = |text: &str| parse(&restore_plus(text)).map_err(|e| Problem::malformed(format!("`{name}` is {e}.")));
         self.text(name).map(read).transpose()

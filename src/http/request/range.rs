@@ -5,13 +5,13 @@ use std::ops::Range;
 use axum::http::HeaderMap;
 use axum::http::header::{IF_RANGE, RANGE};
 
-use super::extract::condition;
-use super::problem::{Problem, Result};
+use crate::api::etag;
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::FileId;
 
 /// The one range asked for, or none for the whole file: if there is no `Range`, several, one in another unit,
 /// a malformed one, or if `If-Range` names another version.
-pub fn wanted(headers: &HeaderMap, size: u64, id: FileId) -> Result<Option<Range<u64>>> {
+pub fn requested(headers: &HeaderMap, size: u64, id: FileId) -> Result<Option<Range<u64>>> {
     let mut values = headers.get_all(RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Ok(None);
@@ -21,33 +21,33 @@ pub fn wanted(headers: &HeaderMap, size: u64, id: FileId) -> Result<Option<Range
         return Ok(None);
     };
     let range = match spec {
-        Spec::From { first, last } => first..last.map_or(size, |l| l.saturating_add(1).min(size)),
-        Spec::Last(0) => return Err(Problem::range(size)),
+        RangeSpec::From { first, last } => first..last.map_or(size, |l| l.saturating_add(1).min(size)),
+        RangeSpec::Last(0) => return Err(Problem::range(size)),
         // The end of nothing is all of it, and a partial answer cannot say so.
-        Spec::Last(_) if size == 0 => return Ok(None),
-        Spec::Last(bytes) => size.saturating_sub(bytes)..size,
+        RangeSpec::Last(_) if size == 0 => return Ok(None),
+        RangeSpec::Last(bytes) => size.saturating_sub(bytes)..size,
     };
     if range.start >= size { Err(Problem::range(size)) } else { Ok(Some(range)) }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Spec {
+enum RangeSpec {
     From { first: u64, last: Option<u64> },
     Last(u64),
 }
 
-fn parse(text: &str) -> Option<Spec> {
+fn parse(text: &str) -> Option<RangeSpec> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.trim_matches([' ', '\t']).split_once('-')?;
     if !unit.eq_ignore_ascii_case("bytes") {
         return None;
     }
     match (first, last) {
-        ("", last) => Some(Spec::Last(number(last)?)),
-        (first, "") => Some(Spec::From { first: number(first)?, last: None }),
+        ("", last) => Some(RangeSpec::Last(number(last)?)),
+        (first, "") => Some(RangeSpec::From { first: number(first)?, last: None }),
         (first, last) => {
             let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(Spec::From { first, last: Some(last) })
+            (first <= last).then_some(RangeSpec::From { first, last: Some(last) })
         }
     }
 }
@@ -70,7 +70,7 @@ fn is_same_version(headers: &HeaderMap, id: FileId) -> bool {
         _ => return false,
     };
     let opaque = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
-    opaque.is_some_and(|opaque| condition::ours(opaque) == Some(id))
+    opaque.is_some_and(|opaque| etag::parse_opaque(opaque) == Some(id))
 }
 
 #[cfg(test)]
@@ -80,12 +80,12 @@ mod tests {
 
     use super::*;
 
-    fn of(range: &str, if_range: Option<&str>, size: u64) -> std::result::Result<Option<Range<u64>>, ()> {
+    fn read(range: &str, if_range: Option<&str>, size: u64) -> std::result::Result<Option<Range<u64>>, ()> {
         let mut headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_str(range).unwrap())]);
         if let Some(value) = if_range {
             headers.insert(IF_RANGE, HeaderValue::from_str(value).unwrap());
         }
-        wanted(&headers, size, FileId(Uuid::nil())).map_err(|_| ())
+        requested(&headers, size, FileId(Uuid::nil())).map_err(|_| ())
     }
 
     #[test]
@@ -99,10 +99,10 @@ mod tests {
             ("bytes=9-99999999999999999999999", 9..10),
             ("bytes= 1-2 ", 1..3),
         ] {
-            assert_eq!(of(text, None, 10), Ok(Some(range)), "{text}");
+            assert_eq!(read(text, None, 10), Ok(Some(range)), "{text}");
         }
         for text in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999999999999999999-"] {
-            assert_eq!(of(text, None, 10), Err(()), "{text}");
+            assert_eq!(read(text, None, 10), Err(()), "{text}");
         }
         for text in [
             "bytes=0-1,3-4",
@@ -116,21 +116,21 @@ mod tests {
             "bytes=1-2-3",
             "bytes=--1",
         ] {
-            assert_eq!(of(text, None, 10), Ok(None), "{text}");
+            assert_eq!(read(text, None, 10), Ok(None), "{text}");
         }
-        assert_eq!(of("bytes=0-", None, 0), Err(()));
-        assert_eq!(of("bytes=-5", None, 0), Ok(None));
+        assert_eq!(read("bytes=0-", None, 0), Err(()));
+        assert_eq!(read("bytes=-5", None, 0), Ok(None));
     }
 
     #[test]
     fn if_range_is_strong_and_never_a_date() {
         let part = Ok(Some(0..1));
         let tag = format!("\"{}\"", Uuid::nil());
-        assert_eq!(of("bytes=0-0", Some(&tag), 10), part);
+        assert_eq!(read("bytes=0-0", Some(&tag), 10), part);
         for other in [&format!("W/{tag}"), "\"x\"", "Sun, 06 Nov 1994 08:49:37 GMT", "*", ""] {
-            assert_eq!(of("bytes=0-0", Some(other), 10), Ok(None), "{other}");
+            assert_eq!(read("bytes=0-0", Some(other), 10), Ok(None), "{other}");
         }
         // An outdated range is no reason for 416.
-        assert_eq!(of("bytes=99-", Some("\"x\""), 10), Ok(None));
+        assert_eq!(read("bytes=99-", Some("\"x\""), 10), Ok(None));
     }
 }

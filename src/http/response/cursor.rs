@@ -14,9 +14,9 @@ const VERSION: u8 = 1;
 const HASH: usize = 16;
 
 /// A resource and its filters: all but `limit`, which may change between pages.
-pub struct Scope(Sha256);
+pub struct CursorScope(Sha256);
 
-impl Scope {
+impl CursorScope {
     pub fn new(resource: &str) -> Self {
         Self(Sha256::new()).filter(Some(resource))
     }
@@ -38,12 +38,12 @@ impl Scope {
         self.0.clone().chain_update(position).finalize().iter().take(HASH).copied().collect()
     }
 
-    pub fn seal(&self, position: &[u8]) -> String {
+    pub fn encode(&self, position: &[u8]) -> String {
         URL_SAFE_NO_PAD.encode([&[VERSION], self.hash(position).as_slice(), position].concat())
     }
 
     /// The position that a cursor holds.
-    pub fn open(&self, cursor: &str) -> Result<Vec<u8>> {
+    pub fn decode(&self, cursor: &str) -> Result<Vec<u8>> {
         let other = || {
             Problem::malformed(
                 "The cursor is of another request: send it with the filters it came from, or start without one.",
@@ -62,26 +62,26 @@ mod tests {
 
     #[test]
     fn a_cursor_belongs_to_its_scope() {
-        let scope = Scope::new("files").filter(Some("a")).filter(None);
-        let cursor = scope.seal(b"there");
-        assert_eq!(scope.open(&cursor).unwrap(), b"there");
-        assert_eq!(scope.open(&scope.seal(b"")).unwrap(), b"");
+        let scope = CursorScope::new("files").filter(Some("a")).filter(None);
+        let cursor = scope.encode(b"there");
+        assert_eq!(scope.decode(&cursor).unwrap(), b"there");
+        assert_eq!(scope.decode(&scope.encode(b"")).unwrap(), b"");
         for other in [
-            Scope::new("find").filter(Some("a")).filter(None),
-            Scope::new("files").filter(None).filter(Some("a")),
-            Scope::new("files").filter(Some("a")),
-            Scope::new("files").filter(Some("")).filter(None),
+            CursorScope::new("find").filter(Some("a")).filter(None),
+            CursorScope::new("files").filter(None).filter(Some("a")),
+            CursorScope::new("files").filter(Some("a")),
+            CursorScope::new("files").filter(Some("")).filter(None),
         ] {
-            assert!(other.open(&cursor).is_err());
+            assert!(other.decode(&cursor).is_err());
         }
         for at in 0..cursor.len() {
             let mut bytes = cursor.clone().into_bytes();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
             let tampered = String::from_utf8(bytes).unwrap();
-            assert!(scope.open(&tampered).is_err(), "{tampered}");
+            assert!(scope.decode(&tampered).is_err(), "{tampered}");
         }
         for odd in ["", "A", "====", "ü", &cursor[..cursor.len() - 1], &format!("{cursor}=")] {
-            assert!(scope.open(odd).is_err(), "{odd}");
+            assert!(scope.decode(odd).is_err(), "{odd}");
         }
     }
 }

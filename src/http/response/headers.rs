@@ -3,42 +3,21 @@
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LAST_MODIFIED,
 };
-use axum::http::{HeaderMap, HeaderValue};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use uuid::Uuid;
 
-use super::extract::digest::REPR_DIGEST;
-use super::extract::media_type;
 use super::http_date::HttpDate;
 use super::problem::{Problem, Result};
-use crate::schema::FileId;
-use crate::schema::dir::Entry;
-use crate::schema::file::Digest;
+use crate::api::{digest, etag, header};
+use crate::http::media_type;
+use crate::schema::dir::FileEntry;
 
-/// A version's entity tag: strong, and new with every version.
-pub fn etag(id: FileId) -> String {
-    let mut buffer = Uuid::encode_buffer();
-    let id: &str = id.0.as_hyphenated().encode_lower(&mut buffer);
-    ["\"", id, "\""].concat()
-}
-
-/// As RFC 9530 writes it.
-pub fn repr_digest(digest: &Digest) -> String {
-    const START: &str = "sha-256=:";
-    // 32 bytes are 44 characters.
-    let mut text = String::with_capacity(START.len() + 44 + 1);
-    text.push_str(START);
-    STANDARD.encode_string(digest.0, &mut text);
-    text.push(':');
-    text
-}
+const REPR_DIGEST: HeaderName = HeaderName::from_static(header::REPR_DIGEST);
 
 /// What a cache needs: of a 304 this is all.
-pub fn validators(entry: &Entry, modified: HttpDate) -> Result<HeaderMap> {
+pub fn validators(entry: &FileEntry, modified: HttpDate) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    headers.insert(ETAG, value(etag(entry.id))?);
+    headers.insert(ETAG, value(etag::format(entry.id))?);
     headers.insert(LAST_MODIFIED, value(modified.print())?);
     // Caches may keep it and have to ask: a name can get other content at any time.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -46,11 +25,11 @@ pub fn validators(entry: &Entry, modified: HttpDate) -> Result<HeaderMap> {
 }
 
 /// All that is said of a file's content, but for its length.
-pub fn content(entry: &Entry, modified: HttpDate, name: &str, download: bool) -> Result<HeaderMap> {
+pub fn content(entry: &FileEntry, modified: HttpDate, name: &str, download: bool) -> Result<HeaderMap> {
     let mut headers = validators(entry, modified)?;
     let mime = &entry.attributes.mime;
     headers.insert(CONTENT_TYPE, value(mime.clone())?);
-    headers.insert(REPR_DIGEST, value(repr_digest(&entry.attributes.digest))?);
+    headers.insert(REPR_DIGEST, value(digest::format(&entry.attributes.digest))?);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || !is_inline(mime)))?);
     // What users upload is never to run in the name of this server, in whatever way a browser opens it.

@@ -6,11 +6,14 @@ use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 
-use super::entry::{Entries, Page};
+use super::entry::LazyEntries;
+use super::headers;
 use super::problem::{Problem, Result};
-use super::{App, headers, memory};
+use crate::api::entry::ListPage;
 use crate::budget::Permit;
-use crate::drive::{Found, Node};
+use crate::drive::{FilePage, Node};
+use crate::http::app::App;
+use crate::http::response::memory;
 use crate::schema::DrivePath;
 
 /// Bytes of an entry, but for its texts: no less than it has.
@@ -59,19 +62,19 @@ fn bytes_of(node: &Node) -> usize {
 }
 
 /// What is left of a page.
-pub struct Room {
+pub struct PageBudget {
     left: usize,
     empty: bool,
 }
 
-impl Room {
+impl PageBudget {
     /// For a page of so many entries; `path` is the directory's, if it lists one.
     pub fn new(entries: usize, path: Option<&DrivePath>) -> Self {
         let frame = FRAME + path.map_or(0, |path| escaped(path.as_str()));
         Self { left: bytes(entries).saturating_sub(frame), empty: true }
     }
 
-    /// How many entries of this directory may have room.
+    /// The most entries of this directory that may fit.
     pub fn most_below(&self, path: &DrivePath) -> usize {
         (self.left / (ENTRY + path.as_str().len())).max(1)
     }
@@ -92,9 +95,9 @@ impl Room {
     }
 }
 
-/// What a page of so many entries has room for. Cut short, it goes on behind the place of the last one shown.
-pub fn cut<K>(mut found: Found<K>, entries: usize, place: impl Fn(&Node) -> Option<K>) -> Found<K> {
-    let fits = Room::new(entries, None).fill(&found.nodes);
+/// Cuts a page to what fits. The rest follows behind the last entry that is kept.
+pub fn cut<K>(mut found: FilePage<K>, entries: usize, place: impl Fn(&Node) -> Option<K>) -> FilePage<K> {
+    let fits = PageBudget::new(entries, None).fill(&found.nodes);
     if fits < found.nodes.len() {
         found.nodes.truncate(fits);
         found.next = found.nodes.last().and_then(place).or(found.next);
@@ -112,7 +115,7 @@ pub fn page(
 ) -> Result<Response> {
     let link = next.as_ref().map(|cursor| headers::value(next_link(uri, cursor))).transpose()?;
     let bytes = FRAME + path.map_or(0, |path| escaped(path.as_str())) + nodes.iter().map(bytes_of).sum::<usize>();
-    let page = Page { path: path.map(DrivePath::as_str), entries: Entries(nodes), next };
+    let page = ListPage { path: path.map(|path| path.as_str().into()), entries: LazyEntries(nodes), next };
     let mut response = json_of(&page, bytes, Some(permit))?;
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);
@@ -140,7 +143,7 @@ fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Resu
     let body = match permit {
         Some(mut permit) => {
             permit.shrink(body.len());
-            permit.hold(body.into())
+            permit.attach(body.into())
         }
         None => body.into(),
     };
@@ -154,8 +157,8 @@ fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::file::{Attributes, Digest, Location};
-    use crate::schema::{DirId, FileId, Place, Timestamp, dir};
+    use crate::schema::file::{Attributes, ContentLocation, Digest};
+    use crate::schema::{DirId, FileId, StayId, Timestamp, dir};
 
     fn file(path: &str, text: &str) -> Node {
         let attributes = Attributes {
@@ -165,9 +168,9 @@ mod tests {
             modified: Timestamp::from_ms(253_402_300_799_999),
             added: Timestamp::from_ms(-2_177_452_800_000),
             digest: Digest([255; 32]),
-            location: Location::Inline,
+            location: ContentLocation::Inline,
         };
-        let entry = dir::Entry { id: FileId::random(), place: Place::CREATED, attributes };
+        let entry = dir::FileEntry { id: FileId::random(), stay: StayId::CREATED, attributes };
         Node::File { path: DrivePath::parse(path).unwrap(), entry }
     }
 
@@ -176,7 +179,7 @@ mod tests {
         let long = "/\"".to_owned() + &vec!["\\\"".repeat(127); 15].join("/");
         let texts = ["", "a", "\u{1}\t\"\\\u{7f}é照", &"\"".repeat(255)];
         for node in texts.iter().flat_map(|text| [file("/a", text), file(&long, text)]) {
-            let json = serde_json::to_string(&super::super::entry::view(&node)).unwrap();
+            let json = serde_json::to_string(&super::super::entry::entry_json(&node)).unwrap();
             // A comma follows.
             assert!(json.len() < bytes_of(&node), "{} of {}: {json}", json.len(), bytes_of(&node));
             assert!(bytes_of(&node) + FRAME + escaped(&long) <= LEAST);
@@ -185,17 +188,17 @@ mod tests {
 
     #[test]
     fn a_page_is_bounded_in_bytes() {
-        let filled = |entries: usize, node: Node| Room::new(entries, None).fill(&vec![node; entries]);
+        let filled = |entries: usize, node: Node| PageBudget::new(entries, None).fill(&vec![node; entries]);
         assert_eq!(filled(1, file("/a", "")), 1);
         assert_eq!(filled(5_000, file(&format!("/{}", "a".repeat(200)), "image/jpeg")), 5_000);
         let long = file(&format!("/{}", "a".repeat(200)), &"\"".repeat(255));
         let many = filled(1_000, long.clone());
         assert!(many * bytes_of(&long) < bytes(1_000) && (400..1_000).contains(&many), "{many}");
         assert!(filled(10_000, long.clone()) * bytes_of(&long) < PAGE);
-        let mut room = Room::new(1_000, Some(long.path()));
-        let first = room.fill(&vec![long.clone(); 300]);
-        assert_eq!(first + room.fill(&vec![long.clone(); 700]), many);
-        assert_eq!((room.fill(&[long]), room.most_below(&DrivePath::root())), (0, 2));
+        let mut budget = PageBudget::new(1_000, Some(long.path()));
+        let first = budget.fill(&vec![long.clone(); 300]);
+        assert_eq!(first + budget.fill(&vec![long.clone(); 700]), many);
+        assert_eq!((budget.fill(&[long]), budget.most_below(&DrivePath::root())), (0, 2));
     }
 
     #[test]
@@ -206,11 +209,11 @@ mod tests {
             Node::Directory { path: DrivePath::parse(&name).unwrap(), entry }
         };
         let nodes: Vec<_> = (0..3_000).map(node).collect();
-        let last = |found: &Found<String>| found.nodes.last().unwrap().path().to_string();
+        let last = |found: &FilePage<String>| found.nodes.last().unwrap().path().to_string();
         let place = |node: &Node| Some(node.path().to_string());
-        let whole = cut(Found { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, 100, place);
+        let whole = cut(FilePage { nodes: nodes[..10].to_vec(), next: Some("after".to_owned()) }, 100, place);
         assert_eq!((whole.nodes.len(), whole.next.as_deref()), (10, Some("after")));
-        let short = cut(Found { nodes: nodes.clone(), next: None }, nodes.len(), place);
+        let short = cut(FilePage { nodes: nodes.clone(), next: None }, nodes.len(), place);
         assert!(short.nodes.len() < nodes.len() && short.next == Some(last(&short)));
     }
 

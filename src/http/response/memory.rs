@@ -1,8 +1,8 @@
 //! Memory for a request: a permit of the drive's budget for each buffer, or 503 when there is none for a while.
 
-use super::App;
 use super::problem::{Problem, Result};
 use crate::budget::{Permit, WAIT};
+use crate::http::app::App;
 
 pub async fn take(app: &App, bytes: usize) -> Result<Permit> {
     within(app.drive.memory().take(bytes)).await

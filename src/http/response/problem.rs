@@ -2,7 +2,7 @@
 //! status.
 //!
 //! A handler returns a [`Problem`]; as a response it is a status, headers and itself as an extension, which
-//! [`access`](super::access) renders together with the request's id. What caused a 5xx is logged here, once,
+//! [`access_log`](crate::http::middleware::access_log) renders together with the request's id. What caused a 5xx is logged here, once,
 //! and never sent.
 
 use std::borrow::Cow;
@@ -11,135 +11,31 @@ use axum::body::Body;
 use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::content::ContentError;
-use crate::drive::{DriveError, StoreError};
+use crate::drive::DriveError;
 use crate::schema::PathError;
 
 pub type Result<T> = std::result::Result<T, Problem>;
 
-pub const MEDIA_TYPE: &str = "application/problem+json";
-
-/// The kinds of problems; each has a stable address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Malformed,
-    DigestMismatch,
-    BodyCut,
-    ForeignOrigin,
-    NotFound,
-    NoSuchRoute,
-    Method,
-    ParentMissing,
-    ParentIsFile,
-    IsDirectory,
-    IsFile,
-    Exists,
-    NotEmpty,
-    PathTooLong,
-    LengthRequired,
-    Precondition,
-    BodyTooLarge,
-    TargetTooLong,
-    MediaType,
-    Range,
-    UnknownHost,
-    SlowClient,
-    Internal,
-    Damaged,
-    TransferCoding,
-    Busy,
-    OutcomeUnknown,
-    Closing,
-    ReadOnly,
-    WritesStopped,
-    DiskFull,
-}
-
-impl Kind {
-    /// Status, the last part of the `type` and the title.
-    pub const fn row(self) -> (StatusCode, &'static str, &'static str) {
-        match self {
-            Self::Malformed => (StatusCode::BAD_REQUEST, "malformed", "The request is malformed"),
-            Self::DigestMismatch => {
-                (StatusCode::BAD_REQUEST, "digest-mismatch", "The body is not what its digest says")
-            }
-            Self::BodyCut => (StatusCode::BAD_REQUEST, "body-cut", "The body ended early"),
-            Self::ForeignOrigin => (StatusCode::FORBIDDEN, "foreign-origin", "A write from another site"),
-            Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is nothing here"),
-            Self::NoSuchRoute => (StatusCode::NOT_FOUND, "no-such-route", "There is no such resource"),
-            Self::Method => {
-                (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "This method is not for this resource")
-            }
-            Self::ParentMissing => (StatusCode::CONFLICT, "parent-missing", "A parent directory is missing"),
-            Self::ParentIsFile => (StatusCode::CONFLICT, "parent-is-file", "A parent is a file"),
-            Self::IsDirectory => (StatusCode::CONFLICT, "is-directory", "This is a directory"),
-            Self::IsFile => (StatusCode::CONFLICT, "is-file", "This is a file"),
-            Self::Exists => (StatusCode::CONFLICT, "exists", "The target exists"),
-            Self::NotEmpty => (StatusCode::CONFLICT, "not-empty", "The directory is not empty"),
-            Self::PathTooLong => (StatusCode::CONFLICT, "path-too-long", "A path would become too long or too deep"),
-            Self::LengthRequired => {
-                (StatusCode::LENGTH_REQUIRED, "length-required", "The length of the body is not said")
-            }
-            Self::Precondition => {
-                (StatusCode::PRECONDITION_FAILED, "precondition-failed", "A precondition does not hold")
-            }
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large"),
-            Self::TargetTooLong => (StatusCode::URI_TOO_LONG, "target-too-long", "The path is too long"),
-            Self::MediaType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "The body has a type that is not taken here")
-            }
-            Self::Range => (StatusCode::RANGE_NOT_SATISFIABLE, "range", "The range lies outside the file"),
-            Self::UnknownHost => (StatusCode::MISDIRECTED_REQUEST, "unknown-host", "This server has another name"),
-            Self::SlowClient => (StatusCode::REQUEST_TIMEOUT, "slow-client", "The request came too slowly"),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
-            Self::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged", "What is stored is damaged"),
-            Self::TransferCoding => {
-                (StatusCode::NOT_IMPLEMENTED, "transfer-coding", "The body has a coding that is not known here")
-            }
-            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "The server is busy"),
-            Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "The outcome is not known"),
-            Self::Closing => (StatusCode::SERVICE_UNAVAILABLE, "closing", "The server is shutting down"),
-            Self::ReadOnly => (StatusCode::SERVICE_UNAVAILABLE, "read-only", "The drive is open for reading only"),
-            Self::WritesStopped => {
-                (StatusCode::SERVICE_UNAVAILABLE, "writes-stopped", "The drive takes no more writes")
-            }
-            Self::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full"),
-        }
-    }
+fn status(kind: ProblemKind) -> StatusCode {
+    StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 #[derive(Clone, Debug)]
 pub struct Problem {
-    kind: Kind,
+    kind: ProblemKind,
     /// What to do about it.
     detail: Cow<'static, str>,
     header: Option<(HeaderName, HeaderValue)>,
     damage: bool,
 }
 
-/// What went wrong, and what to do about it (RFC 9457).
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
-pub struct Rendered<'a> {
-    /// The kind of problem.
-    #[schema(example = "/problems/not-found")]
-    r#type: String,
-    title: &'a str,
-    status: u16,
-    /// What to do about it.
-    detail: &'a str,
-    /// The id of the request, by which the server's log tells more.
-    #[schema(format = Uuid)]
-    instance: String,
-}
-
 impl Problem {
-    pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
-        let header = match kind.row().0 {
+    pub fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        let header = match status(kind) {
             StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
             // What comes next may be the rest of a body.
             StatusCode::REQUEST_TIMEOUT | StatusCode::LENGTH_REQUIRED => {
@@ -151,38 +47,41 @@ impl Problem {
     }
 
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Malformed, detail)
+        Self::new(ProblemKind::Malformed, detail)
     }
 
     pub fn not_found() -> Self {
-        Self::new(Kind::NotFound, "Nothing stands at this path: check its spelling, or list its parent directory.")
+        Self::new(
+            ProblemKind::NotFound,
+            "Nothing stands at this path: check its spelling, or list its parent directory.",
+        )
     }
 
     pub fn no_memory() -> Self {
-        Self::new(Kind::Busy, "The server has no memory for this now: others are being served. Try again.")
+        Self::new(ProblemKind::Busy, "The server has no memory for this now: others are being served. Try again.")
     }
 
     pub fn precondition() -> Self {
         Self::new(
-            Kind::Precondition,
+            ProblemKind::Precondition,
             "The file is not in the state that the request asks for: read it again, then decide.",
         )
     }
 
     /// 405 for this kind of thing; `allow` lists what it takes.
     pub fn method(allow: &'static str, detail: &'static str) -> Self {
-        Self { header: Some((ALLOW, HeaderValue::from_static(allow))), ..Self::new(Kind::Method, detail) }
+        Self { header: Some((ALLOW, HeaderValue::from_static(allow))), ..Self::new(ProblemKind::Method, detail) }
     }
 
     /// 416 for a file of this size.
     pub fn range(size: u64) -> Self {
-        let problem = Self::new(Kind::Range, format!("The file has {size} bytes: ask for a range within them."));
+        let problem = Self::new(ProblemKind::Range, format!("The file has {size} bytes: ask for a range within them."));
         Self { header: HeaderValue::try_from(format!("bytes */{size}")).ok().map(|v| (CONTENT_RANGE, v)), ..problem }
     }
 
     pub fn too_large(limit: u64) -> Self {
         Self::new(
-            Kind::BodyTooLarge,
+            ProblemKind::BodyTooLarge,
             format!("This server takes at most {limit} bytes in one request: send less, or raise its limit."),
         )
     }
@@ -190,7 +89,7 @@ impl Problem {
     /// A fault of ours. `cause` is logged, and never sent.
     pub fn internal(cause: &dyn std::fmt::Debug) -> Self {
         tracing::error!(?cause, "request failed");
-        Self::new(Kind::Internal, "The server could not do this; its log says why under this request's id.")
+        Self::new(ProblemKind::Internal, "The server could not do this; its log says why under this request's id.")
     }
 
     /// Rows or content are not as they were written.
@@ -199,7 +98,7 @@ impl Problem {
         Self {
             damage: true,
             ..Self::new(
-                Kind::Damaged,
+                ProblemKind::Damaged,
                 "What this asks for cannot be read back as it was stored. Tell the operator this request's id; the \
                  rest of the drive is served.",
             )
@@ -208,7 +107,7 @@ impl Problem {
 
     fn writes_stopped() -> Self {
         Self::new(
-            Kind::WritesStopped,
+            ProblemKind::WritesStopped,
             "A write failed, and the server takes no more until its operator restarts it. Reading still works.",
         )
     }
@@ -226,8 +125,19 @@ impl Problem {
         }
     }
 
+    /// An error of the directory that `under` names, which bounds a query.
+    pub fn under(error: DriveError) -> Self {
+        match error {
+            DriveError::IsFile => Self::malformed("`under` is a file: name a directory."),
+            DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile => {
+                Self::new(ProblemKind::NotFound, "There is no directory at `under`: check its spelling.")
+            }
+            other => other.into(),
+        }
+    }
+
     #[cfg(test)]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProblemKind {
         self.kind
     }
 
@@ -246,28 +156,21 @@ impl Problem {
             retry.map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap_or("1"))).collect();
         let head = format!(
             "HTTP/1.1 {}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {}\r\n{retry}Connection: close\r\n\r\n",
-            self.kind.row().0,
+            status(self.kind),
             body.len()
         );
         [head.into_bytes(), body].concat()
     }
 
     fn body(&self, request: Uuid) -> Vec<u8> {
-        let (status, name, title) = self.kind.row();
-        let rendered = Rendered {
-            r#type: format!("/problems/{name}"),
-            title,
-            status: status.as_u16(),
-            detail: &self.detail,
-            instance: request.to_string(),
-        };
-        serde_json::to_vec(&rendered).unwrap_or_default()
+        let json = ProblemJson::new(self.kind, &self.detail, request.to_string());
+        serde_json::to_vec(&json).unwrap_or_default()
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = self.kind.row().0.into_response();
+        let mut response = status(self.kind).into_response();
         if let Some((name, value)) = &self.header {
             response.headers_mut().insert(name, value.clone());
         }
@@ -279,8 +182,8 @@ impl IntoResponse for Problem {
 impl From<PathError> for Problem {
     fn from(error: PathError) -> Self {
         let kind = match error {
-            PathError::TooLong(_) => Kind::TargetTooLong,
-            _ => Kind::Malformed,
+            PathError::TooLong(_) => ProblemKind::TargetTooLong,
+            _ => ProblemKind::Malformed,
         };
         Self::new(kind, format!("Not a path: {error}."))
     }
@@ -290,40 +193,51 @@ impl From<DriveError> for Problem {
     fn from(error: DriveError) -> Self {
         match error {
             DriveError::NotFound => Self::not_found(),
-            DriveError::ParentMissing => Self::new(Kind::ParentMissing, "Make the directory that is to hold it first."),
+            DriveError::ParentMissing => {
+                Self::new(ProblemKind::ParentMissing, "Make the directory that is to hold it first.")
+            }
             DriveError::ParentIsFile => {
-                Self::new(Kind::ParentIsFile, "Nothing can stand below a file: choose another path.")
+                Self::new(ProblemKind::ParentIsFile, "Nothing can stand below a file: choose another path.")
             }
             DriveError::IsDirectory => Self::new(
-                Kind::IsDirectory,
+                ProblemKind::IsDirectory,
                 "A directory stands at this path: add a slash if you mean it, or choose another path.",
             ),
             DriveError::IsFile => {
-                Self::new(Kind::IsFile, "A file stands at this path: choose another path, or remove it first.")
+                Self::new(ProblemKind::IsFile, "A file stands at this path: choose another path, or remove it first.")
             }
             DriveError::Exists => Self::new(
-                Kind::Exists,
+                ProblemKind::Exists,
                 "Something is there already: choose another target. `overwrite` lets a file replace a file, and a folder's copy add to a folder that is there; a folder is never replaced, nor copied into itself or onto what holds it.",
             ),
-            DriveError::NotEmpty => {
-                Self::new(Kind::NotEmpty, "There is something in the directory: remove that first, or say `recursive`.")
-            }
+            DriveError::NotEmpty => Self::new(
+                ProblemKind::NotEmpty,
+                "There is something in the directory: remove that first, or say `recursive`.",
+            ),
             DriveError::Root => {
                 Self::malformed("The root is always there: it can be neither moved, nor copied, nor removed.")
             }
             DriveError::IntoItself => Self::malformed("The target lies inside the source: choose another one."),
             DriveError::Precondition => Self::precondition(),
             DriveError::Outgrown => Self::new(
-                Kind::PathTooLong,
+                ProblemKind::PathTooLong,
                 "Something in the directory would have a path of over 4,096 bytes or 128 levels: choose a shorter target.",
             ),
             DriveError::Path(error) => error.into(),
             DriveError::NoMemory => Self::no_memory(),
-            DriveError::Contended => Self::new(Kind::Busy, "Others are changing the same files: try again."),
-            DriveError::Closing => Self::new(Kind::Closing, "Try again when the server is back."),
+            DriveError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same files: try again."),
+            DriveError::Closing => Self::new(ProblemKind::Closing, "Try again when the server is back."),
             DriveError::Content(error) => error.into(),
-            DriveError::Store(error) => error.into(),
-            DriveError::Value(_) => Self::damaged(&error),
+            DriveError::Busy => Self::new(ProblemKind::Busy, "Too many writes are waiting: try again."),
+            DriveError::Full(_) => disk_full(&error),
+            DriveError::Unknown { full, .. } => unknown_outcome(&error, full),
+            DriveError::Stopped(_) => Self::writes_stopped(),
+            DriveError::ReadOnly => Self::new(
+                ProblemKind::ReadOnly,
+                "The server serves a damaged drive, for reading only: list and download what is there.",
+            ),
+            DriveError::Damaged(_) | DriveError::Value(_) => Self::damaged(&error),
+            DriveError::Failed(_) => Self::internal(&error),
         }
     }
 }
@@ -333,9 +247,9 @@ impl From<ContentError> for Problem {
         match error {
             ContentError::Full(_) => disk_full(&error),
             ContentError::TooLarge => {
-                Self::new(Kind::BodyTooLarge, "The file is larger than this drive can hold: send it in parts.")
+                Self::new(ProblemKind::BodyTooLarge, "The file is larger than this drive can hold: send it in parts.")
             }
-            ContentError::Gone(_) => Self::new(Kind::Busy, "The file is being replaced: try again."),
+            ContentError::Gone(_) => Self::new(ProblemKind::Busy, "The file is being replaced: try again."),
             ContentError::Damaged { .. } | ContentError::Cell(_) => Self::damaged(&error),
             ContentError::Stopped(_) => Self::writes_stopped(),
             ContentError::Io(_) => Self::internal(&error),
@@ -343,39 +257,23 @@ impl From<ContentError> for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Busy => Self::new(Kind::Busy, "Too many writes are waiting: try again."),
-            StoreError::Full(_) => disk_full(&error),
-            StoreError::Unknown { full: true, .. } => {
-                tracing::error!(cause = ?error, "the disk was full while a write was under way");
-                Problem::new(
-                    Kind::DiskFull,
-                    "There was no room left, and the change may have happened or not: make room, look, then try again.",
-                )
-            }
-            StoreError::Unknown { .. } => {
-                tracing::error!(cause = ?error, "the outcome of a write is not known");
-                Problem::new(Kind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
-            }
-            StoreError::Damaged(_) => Self::damaged(&error),
-            StoreError::Stopped(_) => Self::writes_stopped(),
-            StoreError::ReadOnly => Self::new(
-                Kind::ReadOnly,
-                "The server serves a damaged drive, for reading only: list and download what is there.",
-            ),
-            StoreError::Broken(_) | StoreError::OtherSpec(..) | StoreError::TooWide { .. } | StoreError::Failed(_) => {
-                Self::internal(&error)
-            }
-        }
+/// `full`: the disk had no room.
+fn unknown_outcome(cause: &dyn std::fmt::Debug, full: bool) -> Problem {
+    if full {
+        tracing::error!(?cause, "the disk was full while a write was under way");
+        return Problem::new(
+            ProblemKind::DiskFull,
+            "There was no room left, and the change may have happened or not: make room, look, then try again.",
+        );
     }
+    tracing::error!(?cause, "the outcome of a write is not known");
+    Problem::new(ProblemKind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
 }
 
 fn disk_full(cause: &dyn std::fmt::Debug) -> Problem {
     tracing::error!(?cause, "the disk is full");
     Problem::new(
-        Kind::DiskFull,
+        ProblemKind::DiskFull,
         "There is no room for this: remove files, or give the server more room. Reading still works.",
     )
 }

@@ -1,17 +1,18 @@
-//! `GET /v1/find`: files by name, wherever they stand.
+//! `GET /v1/find`: files by name, in all directories.
 
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use uuid::Uuid;
 
-use super::cursor::Scope;
-use super::extract::Params;
-use super::extract::query::name_start;
-use super::files::under_missing;
-use super::problem::{Problem, Result};
-use super::{App, entry, respond};
-use crate::drive::{FindAsk, Node};
+use crate::api::entry::ListPage;
+use crate::drive::{NameQuery, Node};
+use crate::http::app::App;
+use crate::http::request::Params;
+use crate::http::request::query::name_start;
+use crate::http::response::cursor::CursorScope;
+use crate::http::response::json;
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::path::{NAME_BYTES, fold};
 use crate::schema::{FileId, Name};
 
@@ -23,7 +24,7 @@ use crate::schema::{FileId, Name};
            ("under" = Option<String>, Query, description = "Only below this directory, as `/photos`"),
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
-    responses((status = 200, description = "A page of files", body = entry::Page<'static>,
+    responses((status = 200, description = "A page of files", body = ListPage<'static>,
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["name", "under", "limit", "cursor"])?;
@@ -38,20 +39,21 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     };
     let under = params.path("under")?;
     let limit = params.limit()?;
-    let scope = Scope::new("find")
+    let scope = CursorScope::new("find")
         .filter(Some(&name))
         .filter(prefix.then_some("*"))
         .filter(under.as_ref().map(|path| path.as_str()));
-    let after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
-    let permit = respond::permit(&app, limit).await?;
-    let found = app.drive.find(&FindAsk { name, prefix, under, after, limit }).await.map_err(under_missing)?;
-    let found = respond::cut(found, limit, place);
-    let next = found.next.map(|(folded, id)| scope.seal(&[id.0.as_bytes(), folded.as_bytes()].concat()));
-    respond::page(None, &found.nodes, next, &uri, permit)
+    let after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
+    let permit = json::permit(&app, limit).await?;
+    let page =
+        app.drive.files_by_name(&NameQuery { name, prefix, under, after, limit }).await.map_err(Problem::under)?;
+    let page = json::cut(page, limit, position);
+    let next = page.next.map(|(folded, id)| scope.encode(&[id.0.as_bytes(), folded.as_bytes()].concat()));
+    json::page(None, &page.nodes, next, &uri, permit)
 }
 
-/// Where a file stands in the order of a query.
-fn place(node: &Node) -> Option<(String, FileId)> {
+/// The position of a file in the order of the query.
+fn position(node: &Node) -> Option<(String, FileId)> {
     let Node::File { path, entry } = node else { return None };
     Some((fold(path.last()), entry.id))
 }

@@ -5,14 +5,16 @@ use axum::http::Uri;
 use axum::response::Response;
 use uuid::Uuid;
 
-use super::cursor::Scope;
-use super::extract::Params;
-use super::extract::identity::user;
-use super::extract::media_type;
-use super::problem::{Kind, Problem, Result};
-use super::{App, entry, respond};
-use crate::drive::{DriveError, FilesAsk, MimeFilter, Node};
-use crate::schema::time::Clock;
+use crate::api::entry::ListPage;
+use crate::drive::{MimeFilter, Node, TimeQuery};
+use crate::http::app::App;
+use crate::http::media_type;
+use crate::http::request::Params;
+use crate::http::request::identity::parse_user;
+use crate::http::response::cursor::CursorScope;
+use crate::http::response::json;
+use crate::http::response::problem::{Problem, Result};
+use crate::schema::index::by_time::Clock;
 use crate::schema::{FileId, Timestamp};
 
 const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "order", "limit", "cursor"];
@@ -30,55 +32,55 @@ const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "or
            ("order" = Option<String>, Query, pattern = "^(desc|asc)$", description = "`desc` unless told: newest first"),
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Entries of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
-    responses((status = 200, description = "A page of files", body = entry::Page<'static>,
+    responses((status = 200, description = "A page of files", body = ListPage<'static>,
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
 pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &KNOWN)?;
-    let mut ask = FilesAsk {
+    let mut query = TimeQuery {
         clock: params.choice("clock", &[("modified", Clock::Modified), ("added", Clock::Added)])?.unwrap_or_default(),
         from: params.time("from", Timestamp::parse_bound)?,
         to: params.time("to", Timestamp::parse_bound)?,
         under: params.path("under")?,
-        creator: params.text("creator").map(user).transpose()?,
+        creator: params.text("creator").map(parse_user).transpose()?,
         mime: params.text("type").map(mime_filter).transpose()?,
         ascending: params.choice("order", &[("desc", false), ("asc", true)])?.unwrap_or(false),
         after: None,
         limit: params.limit()?,
     };
-    if ask.from.zip(ask.to).is_some_and(|(from, to)| from > to) {
+    if query.from.zip(query.to).is_some_and(|(from, to)| from > to) {
         return Err(Problem::malformed("`from` lies after `to`: swap them."));
     }
-    let scope = scope(&ask);
-    ask.after = params.text("cursor").map(|cursor| decode(&scope.open(cursor)?)).transpose()?;
-    let permit = respond::permit(&app, ask.limit).await?;
-    let found = app.drive.files(&ask).await.map_err(under_missing)?;
-    let found = respond::cut(found, ask.limit, |node| place(node, ask.clock));
-    let next = found.next.map(|(time, id)| scope.seal(&encode(time, id)));
-    respond::page(None, &found.nodes, next, &uri, permit)
+    let scope = scope(&query);
+    query.after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
+    let permit = json::permit(&app, query.limit).await?;
+    let page = app.drive.files_by_time(&query).await.map_err(Problem::under)?;
+    let page = json::cut(page, query.limit, |node| position(node, query.clock));
+    let next = page.next.map(|(time, id)| scope.encode(&encode(time, id)));
+    json::page(None, &page.nodes, next, &uri, permit)
 }
 
 /// What a cursor is bound to: all that decides which files are passed, and in which order.
-fn scope(ask: &FilesAsk) -> Scope {
+fn scope(query: &TimeQuery) -> CursorScope {
     let number = |time: Option<Timestamp>| time.map(|t| t.ms().to_string());
-    let mime = ask.mime.as_ref().map(|filter| match filter {
+    let mime = query.mime.as_ref().map(|filter| match filter {
         MimeFilter::Top(top) => format!("{top}*"),
         MimeFilter::Exact(exact) => exact.clone(),
     });
-    Scope::new("files")
-        .filter(Some(match ask.clock {
+    CursorScope::new("files")
+        .filter(Some(match query.clock {
             Clock::Modified => "modified",
             Clock::Added => "added",
         }))
-        .filter(number(ask.from).as_deref())
-        .filter(number(ask.to).as_deref())
-        .filter(ask.under.as_ref().map(|path| path.as_str()))
-        .filter(ask.creator.as_deref())
+        .filter(number(query.from).as_deref())
+        .filter(number(query.to).as_deref())
+        .filter(query.under.as_ref().map(|path| path.as_str()))
+        .filter(query.creator.as_deref())
         .filter(mime.as_deref())
-        .filter(ask.ascending.then_some("asc"))
+        .filter(query.ascending.then_some("asc"))
 }
 
-/// Where a file stands in the order of a query.
-fn place(node: &Node, clock: Clock) -> Option<(Timestamp, FileId)> {
+/// The position of a file in the order of the query.
+fn position(node: &Node, clock: Clock) -> Option<(Timestamp, FileId)> {
     let Node::File { entry, .. } = node else { return None };
     let time = match clock {
         Clock::Modified => entry.attributes.modified,
@@ -111,17 +113,6 @@ fn mime_filter(text: &str) -> Result<MimeFilter> {
         Some(top) if top.ends_with('/') => MimeFilter::Top(top.to_owned()),
         _ => MimeFilter::Exact(essence),
     })
-}
-
-/// Errors of the folder that bounds a query.
-pub fn under_missing(error: DriveError) -> Problem {
-    match error {
-        DriveError::IsFile => Problem::malformed("`under` is a file: name a directory."),
-        DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile => {
-            Problem::new(Kind::NotFound, "There is no directory at `under`: check its spelling.")
-        }
-        other => other.into(),
-    }
 }
 
 #[cfg(test)]

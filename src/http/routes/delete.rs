@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 
-use super::App;
-use super::extract::{Params, Preconditions, Target};
-use super::fs_put::pin;
-use super::problem::{Problem, Result};
 use crate::drive::{DriveError, Node};
+use crate::http::app::App;
+use crate::http::request::condition::resolve_condition;
+use crate::http::request::{Params, Preconditions, Target};
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
 
 /// Delete a file
@@ -28,7 +28,7 @@ pub async fn delete(
     }
     if !target.directory {
         Params::parse(uri.query(), &[])?;
-        let condition = pin(&app, &target.path, preconditions).await?;
+        let condition = resolve_condition(&app, &target.path, preconditions).await?;
         app.drive.delete(&target.path, &condition).await?;
         return Ok(StatusCode::NO_CONTENT);
     }

@@ -1,4 +1,4 @@
-//! `GET` and `HEAD /v1/fs/<path>`: a file's content; a directory's listing is [`listing`].
+//! `GET` and `HEAD /v1/fs/<path>`: a file's content; of a directory, its [listing](super::list).
 
 use std::ops::Range;
 
@@ -11,22 +11,27 @@ use futures_util::stream::{self, Stream, StreamExt};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use prometheus_client::metrics::counter::Counter;
 
-use super::extract::path::location;
-use super::extract::{Params, Preconditions, Target};
-use super::http_date::HttpDate;
-use super::problem::{Kind, MEDIA_TYPE, Problem, Rendered, Result};
-use super::{App, headers, listing, memory, range};
+use super::list;
+use crate::api;
+use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::content::ContentError;
 use crate::drive::{Condition, DriveError, Node};
-use crate::schema::dir::Entry;
-use crate::schema::file::Location;
+use crate::http::app::App;
+use crate::http::request::range;
+use crate::http::request::{Params, Preconditions, Target};
+use crate::http::response::headers;
+use crate::http::response::http_date::HttpDate;
+use crate::http::response::memory;
+use crate::http::response::problem::{Problem, Result};
+use crate::schema::dir::FileEntry;
+use crate::schema::file::ContentLocation;
 use crate::schema::{DrivePath, Timestamp};
 
 /// How often a file is opened anew when it is replaced while it is opened.
 const TRIES: usize = 4;
 
 /// What a reader asks of a file.
-struct Ask<'a> {
+struct DownloadRequest<'a> {
     preconditions: &'a Preconditions,
     headers: &'a HeaderMap,
     head: bool,
@@ -48,7 +53,7 @@ struct Ask<'a> {
               (status = 206, description = "A part of the content", content_type = "*/*", body = String),
               (status = 304, description = "The version that the client has"),
               (status = 308, description = "A directory stands here: `Location` has a slash at its end"),
-              (status = 416, description = "The range lies outside the file", content_type = MEDIA_TYPE, body = Rendered<'static>)))]
+              (status = 416, description = "The range lies outside the file", content_type = MEDIA_TYPE, body = ProblemJson<'static>)))]
 pub async fn get(
     State(app): State<App>,
     method: Method,
@@ -58,7 +63,7 @@ pub async fn get(
     headers: HeaderMap,
 ) -> Result<Response> {
     if target.directory {
-        return listing::get(&app, &target.path, &uri, &headers).await;
+        return list::get(&app, &target.path, &uri, &headers).await;
     }
     for _ in 0..TRIES {
         let entry = match app.drive.stat(&target.path).await {
@@ -68,12 +73,17 @@ pub async fn get(
         };
         // Not before: a directory has other parameters, and its own address judges them.
         let download = Params::parse(uri.query(), &["download"])?.flag("download", false)?;
-        let ask = Ask { preconditions: &preconditions, headers: &headers, head: method == Method::HEAD, download };
-        if let Some(response) = answer(&app, &target.path, &entry, &ask).await? {
+        let ask = DownloadRequest {
+            preconditions: &preconditions,
+            headers: &headers,
+            head: method == Method::HEAD,
+            download,
+        };
+        if let Some(response) = respond(&app, &target.path, &entry, &ask).await? {
             return Ok(response);
         }
     }
-    Err(Problem::new(Kind::Busy, "The file is being replaced all the time: try again."))
+    Err(Problem::new(ProblemKind::Busy, "The file is being replaced all the time: try again."))
 }
 
 /// `/v1/fs` to `/v1/fs/`.
@@ -83,7 +93,7 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
 
 /// 308 to the directory's own address, path-absolute, the query kept.
 fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
-    let mut to = location(path, true);
+    let mut to = api::path::below(api::path::FS, path, true);
     if let Some(query) = uri.query() {
         to.push('?');
         to.extend(utf8_percent_encode(query, CONTROLS));
@@ -94,14 +104,19 @@ fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
 }
 
 /// The answer; none if the content is gone, since the file was replaced meanwhile.
-async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Result<Option<Response>> {
+async fn respond(
+    app: &App,
+    path: &DrivePath,
+    entry: &FileEntry,
+    ask: &DownloadRequest<'_>,
+) -> Result<Option<Response>> {
     let modified = HttpDate::last_modified(entry.attributes.modified, Timestamp::now());
-    if !may_go_on(ask.preconditions, entry, modified)? {
+    if !should_send(ask.preconditions, entry, modified)? {
         let headers = headers::validators(entry, modified)?;
         return Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()));
     }
     let size = entry.attributes.size;
-    let range = if ask.head { None } else { range::wanted(ask.headers, size, entry.id)? };
+    let range = if ask.head { None } else { range::requested(ask.headers, size, entry.id)? };
     let mut headers = headers::content(entry, modified, path.last(), ask.download)?;
     let status = match &range {
         Some(Range { start, end }) => {
@@ -116,7 +131,7 @@ async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Re
         return Ok(Some((status, headers).into_response()));
     }
     // What is inline is in memory as soon as it is read; a file's pieces take a permit each.
-    let inline = entry.attributes.location == Location::Inline;
+    let inline = entry.attributes.location == ContentLocation::Inline;
     let permit = if inline { Some(memory::take(app, size as usize).await?) } else { None };
     // IMPORTANT: the first piece is read before the status is sent: content that is gone or damaged is an
     // answer of its own then, and never the start of a good one.
@@ -127,7 +142,7 @@ async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Re
     let mut pieces = Box::pin(body.stream_within(app.drive.memory().clone(), start, end));
     match memory::within(pieces.next()).await? {
         Some(Ok(first)) => {
-            let first = permit.map_or(first.clone(), |permit| permit.hold(first));
+            let first = permit.map_or(first.clone(), |permit| permit.attach(first));
             Ok(Some((status, headers, whole(first, pieces, path.clone(), app.metrics.damage.clone())).into_response()))
         }
         Some(Err(ContentError::Gone(_))) => Ok(None),
@@ -138,7 +153,7 @@ async fn answer(app: &App, path: &DrivePath, entry: &Entry, ask: &Ask<'_>) -> Re
 
 /// Whether the content is wanted (RFC 9110 section 13.2.2): an error if a precondition fails, false if the
 /// client has this version already.
-fn may_go_on(asked: &Preconditions, entry: &Entry, modified: HttpDate) -> Result<bool> {
+fn should_send(asked: &Preconditions, entry: &FileEntry, modified: HttpDate) -> Result<bool> {
     let if_match = Condition { if_match: asked.versions.if_match.clone(), if_none_match: None };
     if !if_match.holds(Some(entry.id)) || asked.unmodified_since.is_some_and(|date| modified > date) {
         return Err(Problem::precondition());
@@ -165,7 +180,7 @@ fn whole(
     Body::from_stream(stream::once(async { Ok(first) }).chain(rest))
 }
 
-/// What is logged of an error stands within a span that names the file.
+/// Maps an error within a span that names the file, so that its log line does too.
 fn failed(error: DriveError, path: &DrivePath) -> Problem {
     tracing::error_span!("file", path = ?path.as_str()).in_scope(|| Problem::reading(error))
 }

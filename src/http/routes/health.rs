@@ -2,8 +2,9 @@
 
 use axum::extract::State;
 
-use super::App;
-use super::problem::{Kind, Problem, Result};
+use crate::api::problem::ProblemKind;
+use crate::http::app::App;
+use crate::http::response::problem::{Problem, Result};
 
 /// Whether the process lives
 #[utoipa::path(get, path = "/healthz", operation_id = "alive", tag = "operating",
@@ -20,7 +21,7 @@ pub async fn ready(State(app): State<App>) -> Result<&'static str> {
     app.drive.works()?;
     app.drive.ready().await.map_err(|error| {
         tracing::warn!(cause = ?error, "not ready");
-        Problem::new(Kind::Busy, "The server cannot serve yet: try again.")
+        Problem::new(ProblemKind::Busy, "The server cannot serve yet: try again.")
     })?;
     Ok("ok\n")
 }

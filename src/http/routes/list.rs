@@ -6,13 +6,16 @@ use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
-use super::cursor::Scope;
-use super::extract::Params;
-use super::problem::{Problem, Result};
-use super::respond::Room;
-use super::{App, entry, respond};
+use crate::api::entry::ListPage;
 use crate::budget::Permit;
-use crate::drive::{Drive, DriveError, Kind, ListAsk, Listing, Node};
+use crate::drive::{Drive, DriveError, ListQuery, Listing, Node, NodeKind};
+use crate::http::app::App;
+use crate::http::request::Params;
+use crate::http::response::cursor::CursorScope;
+use crate::http::response::entry::entry_json;
+use crate::http::response::json;
+use crate::http::response::json::PageBudget;
+use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
 use crate::schema::path::NAME_BYTES;
 
@@ -20,13 +23,13 @@ use crate::schema::path::NAME_BYTES;
 const PAGE: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum ListFormat {
     Json,
     Ndjson,
     Text,
 }
 
-impl Format {
+impl ListFormat {
     const ALL: [(Self, &str, &str); 3] =
         [(Self::Json, "application", "json"), (Self::Ndjson, "application", "x-ndjson"), (Self::Text, "text", "plain")];
 
@@ -82,50 +85,51 @@ fn media_range(text: &str) -> Option<(&str, u32)> {
            ("prefix" = Option<String>, Query, description = "Only names that start so"),
            ("kind" = Option<String>, Query, pattern = "^(file|directory)$", description = "Only these")),
     responses((status = 200, description = "A page of entries, or all of them, by `Accept`",
-        content((entry::Page<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")),
+        content((ListPage<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")),
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
 pub async fn get(app: &App, path: &DrivePath, uri: &Uri, headers: &HeaderMap) -> Result<Response> {
     let params = Params::parse(uri.query(), &["limit", "cursor", "prefix", "kind"])?;
-    let format = Format::wanted(headers);
-    let ask = ListAsk {
-        kind: params.choice("kind", &[("file", Kind::File), ("directory", Kind::Directory)])?,
+    let format = ListFormat::wanted(headers);
+    let query = ListQuery {
+        kind: params.choice("kind", &[("file", NodeKind::File), ("directory", NodeKind::Directory)])?,
         prefix: params.name_start("prefix")?.unwrap_or_default(),
         after: None,
         limit: params.limit()?,
     };
-    let mut response = if format == Format::Json {
-        page(app, path, ask, params.text("cursor"), uri).await?
+    let mut response = if format == ListFormat::Json {
+        page(app, path, query, params.text("cursor"), uri).await?
     } else if params.has("limit") || params.has("cursor") {
         return Err(Problem::malformed(
             "This format lists the whole directory: send neither `limit` nor `cursor`, or ask for application/json.",
         ));
     } else {
-        whole(app, path.clone(), ListAsk { limit: PAGE, ..ask }, format).await?
+        whole(app, path.clone(), ListQuery { limit: PAGE, ..query }, format).await?
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
-async fn page(app: &App, path: &DrivePath, mut ask: ListAsk, cursor: Option<&str>, uri: &Uri) -> Result<Response> {
-    let scope = Scope::new("listing").filter(Some(path.as_str())).filter(Some(&ask.prefix)).filter(match ask.kind {
-        None => None,
-        Some(Kind::File) => Some("file"),
-        Some(Kind::Directory) => Some("directory"),
-    });
-    ask.after = cursor.map(|cursor| position(scope.open(cursor)?)).transpose()?;
-    let permit = respond::permit(app, ask.limit).await?;
-    let listing = read(&app.drive, path, &ask).await.map_err(Problem::reading)?;
-    respond::page(Some(path), &listing.nodes, listing.next.map(|at| scope.seal(&at)), uri, permit)
+async fn page(app: &App, path: &DrivePath, mut query: ListQuery, cursor: Option<&str>, uri: &Uri) -> Result<Response> {
+    let scope =
+        CursorScope::new("listing").filter(Some(path.as_str())).filter(Some(&query.prefix)).filter(match query.kind {
+            None => None,
+            Some(NodeKind::File) => Some("file"),
+            Some(NodeKind::Directory) => Some("directory"),
+        });
+    query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
+    let permit = json::permit(app, query.limit).await?;
+    let listing = read(&app.drive, path, &query).await.map_err(Problem::reading)?;
+    json::page(Some(path), &listing.nodes, listing.next.map(|at| scope.encode(&at)), uri, permit)
 }
 
 /// As many entries as a page has room for, read in turns: what is read and does not fit is little.
-async fn read(drive: &Drive, path: &DrivePath, ask: &ListAsk) -> std::result::Result<Listing, DriveError> {
-    let mut room = Room::new(ask.limit, Some(path));
-    let mut listing = Listing { nodes: Vec::new(), next: ask.after.clone() };
-    while listing.nodes.len() < ask.limit {
-        let limit = (ask.limit - listing.nodes.len()).min(PAGE).min(room.most_below(path));
-        let turn = drive.list(path, &ListAsk { after: listing.next.take(), limit, ..ask.clone() }).await?;
-        let fits = room.fill(&turn.nodes);
+async fn read(drive: &Drive, path: &DrivePath, query: &ListQuery) -> std::result::Result<Listing, DriveError> {
+    let mut budget = PageBudget::new(query.limit, Some(path));
+    let mut listing = Listing { nodes: Vec::new(), next: query.after.clone() };
+    while listing.nodes.len() < query.limit {
+        let limit = (query.limit - listing.nodes.len()).min(PAGE).min(budget.most_below(path));
+        let turn = drive.list(path, &ListQuery { after: listing.next.take(), limit, ..query.clone() }).await?;
+        let fits = budget.fill(&turn.nodes);
         let is_full = fits < turn.nodes.len();
         listing.nodes.extend(turn.nodes.into_iter().take(fits));
         listing.next = if is_full { listing.nodes.last().and_then(Node::place) } else { turn.next };
@@ -145,31 +149,31 @@ fn position(bytes: Vec<u8>) -> Result<Bytes> {
 }
 
 /// A listing under way: one page in memory.
-struct Walk {
+struct ListStream {
     drive: Drive,
     path: DrivePath,
-    ask: ListAsk,
-    format: Format,
+    query: ListQuery,
+    format: ListFormat,
     count: u64,
-    state: State,
+    state: StreamState,
 }
 
-enum State {
+enum StreamState {
     /// Read, not yet sent.
     Page(Listing, Permit),
     /// To be read.
-    Ahead,
+    Unread,
     End,
 }
 
 /// The whole directory, page by page. The first page is read before the status is sent; an error later breaks
 /// the connection, so that what was cut is seen to be.
-async fn whole(app: &App, path: DrivePath, ask: ListAsk, format: Format) -> Result<Response> {
-    let permit = respond::permit(app, ask.limit).await?;
+async fn whole(app: &App, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
+    let permit = json::permit(app, query.limit).await?;
     let drive = app.drive.clone();
-    let first = read(&drive, &path, &ask).await.map_err(Problem::reading)?;
-    let walk = Walk { drive, path, ask, format, count: 0, state: State::Page(first, permit) };
-    let body = Body::from_stream(stream::try_unfold(walk, Walk::next));
+    let first = read(&drive, &path, &query).await.map_err(Problem::reading)?;
+    let walk = ListStream { drive, path, query, format, count: 0, state: StreamState::Page(first, permit) };
+    let body = Body::from_stream(stream::try_unfold(walk, ListStream::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(format.mime())),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -177,14 +181,14 @@ async fn whole(app: &App, path: DrivePath, ask: ListAsk, format: Format) -> Resu
     Ok((headers, body).into_response())
 }
 
-impl Walk {
+impl ListStream {
     async fn next(mut self) -> std::result::Result<Option<(Bytes, Self)>, DriveError> {
-        let (listing, mut permit) = match std::mem::replace(&mut self.state, State::End) {
-            State::End => return Ok(None),
-            State::Page(listing, permit) => (listing, permit),
-            State::Ahead => {
-                let permit = self.drive.memory().take(respond::bytes(self.ask.limit)).await;
-                let listing = read(&self.drive, &self.path, &self.ask).await.inspect_err(|error| {
+        let (listing, mut permit) = match std::mem::replace(&mut self.state, StreamState::End) {
+            StreamState::End => return Ok(None),
+            StreamState::Page(listing, permit) => (listing, permit),
+            StreamState::Unread => {
+                let permit = self.drive.memory().take(json::bytes(self.query.limit)).await;
+                let listing = read(&self.drive, &self.path, &self.query).await.inspect_err(|error| {
                     tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was broken off");
                 })?;
                 (listing, permit)
@@ -196,19 +200,19 @@ impl Walk {
         }
         self.count += listing.nodes.len() as u64;
         if listing.next.is_some() {
-            self.ask.after = listing.next;
-            self.state = State::Ahead;
-        } else if self.format == Format::Ndjson {
+            self.query.after = listing.next;
+            self.state = StreamState::Unread;
+        } else if self.format == ListFormat::Ndjson {
             lines.extend(format!("{{\"done\":true,\"count\":{}}}\n", self.count).into_bytes());
         }
         permit.shrink(lines.len());
-        Ok(Some((permit.hold(lines.into()), self)))
+        Ok(Some((permit.attach(lines.into()), self)))
     }
 
     fn line(&self, lines: &mut Vec<u8>, node: &Node) {
-        if self.format == Format::Ndjson {
+        if self.format == ListFormat::Ndjson {
             // Writing to memory cannot fail, nor can an entry fail to be JSON.
-            let _ = serde_json::to_writer(&mut *lines, &entry::view(node));
+            let _ = serde_json::to_writer(&mut *lines, &entry_json(node));
         } else {
             lines.extend_from_slice(node.path().last().as_bytes());
             if node.is_directory() {
@@ -227,7 +231,7 @@ mod tests {
     fn the_best_format_is_chosen() {
         let of = |accept: &str| {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
-            Format::wanted(&headers)
+            ListFormat::wanted(&headers)
         };
         for accept in [
             "",
@@ -240,7 +244,7 @@ mod tests {
             "text/plain;q=0.5, application/json",
             "application/x-ndjson;q=0, */*",
         ] {
-            assert_eq!(of(accept), Format::Json, "{accept}");
+            assert_eq!(of(accept), ListFormat::Json, "{accept}");
         }
         for accept in [
             "application/x-ndjson",
@@ -249,11 +253,11 @@ mod tests {
             "application/x-ndjson, */*",
             "application/x-ndjson, application/json",
         ] {
-            assert_eq!(of(accept), Format::Ndjson, "{accept}");
+            assert_eq!(of(accept), ListFormat::Ndjson, "{accept}");
         }
         for accept in ["text/plain", "text/*", "text/plain;charset=utf-8, */*;q=0.1"] {
-            assert_eq!(of(accept), Format::Text, "{accept}");
+            assert_eq!(of(accept), ListFormat::Text, "{accept}");
         }
-        assert_eq!(Format::wanted(&HeaderMap::new()), Format::Json);
+        assert_eq!(ListFormat::wanted(&HeaderMap::new()), ListFormat::Json);
     }
 }

@@ -4,53 +4,38 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use serde::Deserialize;
-use utoipa::ToSchema;
 
-use super::App;
-use super::entry::{self, CopyView};
-use super::extract::body::json;
-use super::extract::path::parse_text;
-use super::extract::{Creator, Params};
-use super::fs_put::{stored, stored_as};
-use super::problem::{Kind, Problem, Result};
+use crate::api::entry::{CopiedEntryJson, EntryJson, MoveRequest};
+use crate::api::problem::ProblemKind;
 use crate::drive::{DriveError, Node};
+use crate::http::app::App;
+use crate::http::request::body::json;
+use crate::http::request::path::parse_text;
+use crate::http::request::{Creator, Params};
+use crate::http::response::entry::{copied_json, entry_json};
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::written::{write_response, write_response_with};
 use crate::schema::DrivePath;
-
-/// From where to where.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = Relocation)]
-pub struct Asked {
-    #[schema(example = "/photos/2026/cat.jpg")]
-    from: String,
-    /// The new path in full, its last name included.
-    #[schema(example = "/photos/2026/tiger.jpg")]
-    to: String,
-    /// Whether a file at the target may be replaced.
-    #[serde(default)]
-    overwrite: bool,
-}
 
 /// Move a file or a directory
 ///
 /// A moved file keeps its id, times and creator. A directory moves with all it holds, at one instant for all
 /// readers. The target's parent must be there.
-#[utoipa::path(post, path = "/v1/move", operation_id = "move", tag = "files", request_body = Asked,
-    responses((status = 201, description = "Moved", body = entry::View<'static>),
-              (status = 200, description = "Moved over a file, which is gone", body = entry::View<'static>)))]
+#[utoipa::path(post, path = "/v1/move", operation_id = "move", tag = "files", request_body = MoveRequest,
+    responses((status = 201, description = "Moved", body = EntryJson<'static>),
+              (status = 200, description = "Moved over a file, which is gone", body = EntryJson<'static>)))]
 pub async fn move_to(State(app): State<App>, uri: Uri, headers: HeaderMap, body: Body) -> Result<Response> {
     let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
-    stored(&app.drive.move_node(&from, &to, overwrite).await.map_err(refused)?)
+    write_response(&app.drive.move_node(&from, &to, overwrite).await.map_err(refused)?)
 }
 
 /// Copy a file or a directory
 ///
 /// A copy has an id of its own. A directory is copied file by file, so that a copy may be seen half done; with
 /// `overwrite` it merges into one that is there, and a repeat completes what was cut short.
-#[utoipa::path(post, path = "/v1/copy", operation_id = "copy", tag = "files", request_body = Asked,
-    responses((status = 201, description = "Copied", body = CopyView<'static>),
-              (status = 200, description = "Copied over a file, or into a directory", body = CopyView<'static>)))]
+#[utoipa::path(post, path = "/v1/copy", operation_id = "copy", tag = "files", request_body = MoveRequest,
+    responses((status = 201, description = "Copied", body = CopiedEntryJson<'static>),
+              (status = 200, description = "Copied over a file, or into a directory", body = CopiedEntryJson<'static>)))]
 pub async fn copy_to(
     State(app): State<App>,
     creator: Creator,
@@ -60,12 +45,12 @@ pub async fn copy_to(
 ) -> Result<Response> {
     let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
     let (made, copied) = app.drive.copy_node(&from, &to, overwrite, &creator.0).await.map_err(refused)?;
-    stored_as(&made, &CopyView { entry: entry::view(&made.node), copied: copied.map(Into::into) })
+    write_response_with(&made, &CopiedEntryJson { entry: entry_json(&made.node), copied: copied.map(copied_json) })
 }
 
 async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(DrivePath, DrivePath, bool)> {
     Params::parse(uri.query(), &[])?;
-    let asked: Asked = json(app, headers, body).await?;
+    let asked: MoveRequest = json(app, headers, body).await?;
     let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
     let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
     // A trailing slash means a directory, here as everywhere.
@@ -88,7 +73,7 @@ fn refused(error: DriveError) -> Problem {
     match error {
         // Of the two paths as such all is well: it is what lies below that would not fit.
         DriveError::Path(_) => Problem::new(
-            Kind::PathTooLong,
+            ProblemKind::PathTooLong,
             "Something below would get a path too long or too deep: choose a shorter target.",
         ),
         other => other.into(),

@@ -1,13 +1,14 @@
-//! The API's description (OpenAPI 3.1), made of what stands at each handler.
+//! The API's description (OpenAPI 3.1), made of the attributes of the handlers.
 
 use axum::response::Response;
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter};
 use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::problem::{Kind, MEDIA_TYPE, Rendered, Result};
-use super::respond;
-use super::{files, find, fs_delete, fs_get, fs_put, health, listing, metrics, relocate, stat};
+use super::{by_name, by_time, delete, download, health, list, metrics, move_copy, stat, upload};
+use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
+use crate::http::response::json;
+use crate::http::response::problem::Result;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,22 +19,22 @@ use super::{files, find, fs_delete, fs_get, fs_put, health, listing, metrics, re
             and JSON members are errors."
     ),
     paths(
-        fs_get::get,
-        fs_put::put,
-        fs_delete::delete,
-        listing::get,
-        fs_put::make_directory,
-        fs_delete::delete_directory,
+        download::get,
+        upload::put,
+        delete::delete,
+        list::get,
+        upload::make_directory,
+        delete::delete_directory,
         stat::get,
-        relocate::move_to,
-        relocate::copy_to,
-        files::get,
-        find::get,
+        move_copy::move_to,
+        move_copy::copy_to,
+        by_time::get,
+        by_name::get,
         health::alive,
         health::ready,
         metrics::get
     ),
-    components(schemas(Rendered)),
+    components(schemas(ProblemJson)),
     tags(
         (name = "files", description = "Files and directories"),
         (name = "queries", description = "Files by time and by name"),
@@ -45,7 +46,7 @@ struct Api;
 
 /// `GET /openapi.json`.
 pub async fn get() -> Result<Response> {
-    respond::json(&Api::openapi())
+    json::json(&Api::openapi())
 }
 
 /// HEAD wherever there is GET of a file: the same without a body.
@@ -79,19 +80,25 @@ fn is_named(parameter: &RefOr<Parameter>, names: &[&str]) -> bool {
 struct Problems;
 
 /// Whatever is asked.
-const ALWAYS: [Kind; 6] =
-    [Kind::Malformed, Kind::SlowClient, Kind::TargetTooLong, Kind::UnknownHost, Kind::Internal, Kind::Busy];
+const ALWAYS: [ProblemKind; 6] = [
+    ProblemKind::Malformed,
+    ProblemKind::SlowClient,
+    ProblemKind::TargetTooLong,
+    ProblemKind::UnknownHost,
+    ProblemKind::Internal,
+    ProblemKind::Busy,
+];
 /// Where something may be missing.
-const READING: [Kind; 2] = [Kind::NotFound, Kind::Precondition];
-const WRITING: [Kind; 8] = [
-    Kind::ForeignOrigin,
-    Kind::NotFound,
-    Kind::Exists,
-    Kind::Precondition,
-    Kind::BodyTooLarge,
-    Kind::MediaType,
-    Kind::TransferCoding,
-    Kind::DiskFull,
+const READING: [ProblemKind; 2] = [ProblemKind::NotFound, ProblemKind::Precondition];
+const WRITING: [ProblemKind; 8] = [
+    ProblemKind::ForeignOrigin,
+    ProblemKind::NotFound,
+    ProblemKind::Exists,
+    ProblemKind::Precondition,
+    ProblemKind::BodyTooLarge,
+    ProblemKind::MediaType,
+    ProblemKind::TransferCoding,
+    ProblemKind::DiskFull,
 ];
 
 impl Modify for Problems {
@@ -103,20 +110,20 @@ impl Modify for Problems {
             writes.for_each(|operation| add(operation, &WRITING));
         }
         if let Some(upload) = api.paths.paths.get_mut("/v1/fs/{path}").and_then(|file| file.put.as_mut()) {
-            add(upload, &[Kind::LengthRequired]);
+            add(upload, &[ProblemKind::LengthRequired]);
         }
     }
 }
 
-fn add(operation: &mut Operation, kinds: &[Kind]) {
+fn add(operation: &mut Operation, kinds: &[ProblemKind]) {
     let operating = operation.tags.iter().flatten().any(|tag| tag == "operating");
     for kind in ALWAYS.iter().chain(kinds.iter().filter(|_| !operating)) {
-        let (status, _, title) = kind.row();
+        let status = kind.status().to_string();
         let description = match kind {
-            Kind::Malformed => "The request is malformed, or its body is not what its digest says",
-            Kind::Exists => "Something else stands at the path or above it, or the directory is not empty",
-            Kind::Busy => "The server is busy or shutting down, or the outcome is not known: see Retry-After",
-            _ => title,
+            ProblemKind::Malformed => "The request is malformed, or its body is not what its digest says",
+            ProblemKind::Exists => "Something else stands at the path or above it, or the directory is not empty",
+            ProblemKind::Busy => "The server is busy or shutting down, or the outcome is not known: see Retry-After",
+            _ => kind.title(),
         };
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         let response = ResponseBuilder::new().description(description);
@@ -125,7 +132,7 @@ fn add(operation: &mut Operation, kinds: &[Kind]) {
         } else {
             response.content(MEDIA_TYPE, problem)
         };
-        operation.responses.responses.entry(status.as_str().to_owned()).or_insert_with(|| response.into());
+        operation.responses.responses.entry(status).or_insert_with(|| response.into());
     }
 }
 

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
 
-use super::problem::{Problem, Result};
+use crate::http::response::problem::{Problem, Result};
 
 const PAGE: &str = r#"<!DOCTYPE html>
 <html lang="en">

@@ -2,25 +2,26 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LOCATION, TRANSFER_ENCODING,
-};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version};
-use axum::response::{IntoResponse, Response};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRANSFER_ENCODING};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
+use axum::response::Response;
 
-use serde::Serialize;
-
-use super::extract::body::{declared, receive, refuse_any};
-use super::extract::digest::Digests;
-use super::extract::media_type;
-use super::extract::path::location;
-use super::extract::{Creator, Params, Preconditions, Target, single};
-use super::problem::{Kind, Problem, Result};
-use super::{App, entry, headers, memory, respond};
-use crate::drive::{Condition, DriveError, Made, Node, PutOptions, Versions};
+use crate::api;
+use crate::api::entry::EntryJson;
+use crate::api::problem::ProblemKind;
+use crate::drive::{DriveError, PutOptions};
+use crate::http::app::App;
+use crate::http::media_type;
+use crate::http::request::body::{declared, receive, refuse_any};
+use crate::http::request::condition::resolve_condition;
+use crate::http::request::digest::Digests;
+use crate::http::request::{Creator, Params, Preconditions, Target, single_header};
+use crate::http::response::memory;
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::written::write_response;
 use crate::schema::{DrivePath, Timestamp};
 
-pub const OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
+const OC_MTIME: HeaderName = HeaderName::from_static(api::header::OC_MTIME);
 /// Bytes of a media type.
 const TYPE_BYTES: usize = 255;
 
@@ -38,9 +39,9 @@ const TYPE_BYTES: usize = 255;
            ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
            ("If-Unmodified-Since" = Option<String>, Header, description = "Replace only a version that is not newer")),
     request_body(content = String, content_type = "*/*", description = "The content"),
-    responses((status = 201, description = "Stored under a new name", body = entry::View<'static>,
+    responses((status = 201, description = "Stored under a new name", body = EntryJson<'static>,
                 headers(("ETag" = String), ("Location" = String))),
-              (status = 200, description = "Stored in place of an older version", body = entry::View<'static>)))]
+              (status = 200, description = "Stored in place of an older version", body = EntryJson<'static>)))]
 pub async fn put(
     State(app): State<App>,
     target: Target,
@@ -54,10 +55,10 @@ pub async fn put(
         return make_directory(&app, &target.path, creator, &preconditions, uri.query(), &headers, body).await;
     }
     check_end(version, &headers)?;
-    let asked = Upload::of(&target.path, uri.query(), &headers, app.options.max_body)?;
-    let condition = pin(&app, &target.path, preconditions).await?;
-    // IMPORTANT: all that can be refused is, before the body is polled: that is when the client is told to
-    // send it (`100 Continue`).
+    let asked = UploadHeaders::parse(&target.path, uri.query(), &headers, app.options.max_body)?;
+    let condition = resolve_condition(&app, &target.path, preconditions).await?;
+    // IMPORTANT: refuse all that can be refused before the body is polled. The first poll sends `100 Continue`, which
+    // makes the client send the body.
     app.drive.check_put(&target.path, asked.parents, &condition).await?;
     let mut upload = app.drive.upload();
     memory::within(upload.reserve(asked.length)).await??;
@@ -71,7 +72,7 @@ pub async fn put(
         condition,
     };
     let made = app.drive.put(&target.path, staged, options).await?;
-    let mut response = stored(&made)?;
+    let mut response = write_response(&made)?;
     if asked.mtime_accepted {
         response.headers_mut().insert(OC_MTIME, HeaderValue::from_static("accepted"));
     }
@@ -86,13 +87,13 @@ fn check_end(version: Version, headers: &HeaderMap) -> Result<()> {
         return Ok(());
     }
     Err(Problem::new(
-        Kind::LengthRequired,
+        ProblemKind::LengthRequired,
         "Nothing is stored: send the file with Content-Length, which says where it ends.",
     ))
 }
 
 /// What the headers and parameters of an upload say.
-struct Upload {
+struct UploadHeaders {
     mime: String,
     modified: Option<Timestamp>,
     mtime_accepted: bool,
@@ -101,22 +102,25 @@ struct Upload {
     length: Option<u64>,
 }
 
-impl Upload {
-    fn of(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
+impl UploadHeaders {
+    fn parse(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
         let params = Params::parse(query, &["parents", "modified"])?;
         if headers.contains_key(CONTENT_RANGE) {
             return Err(Problem::malformed("A file is sent whole: Content-Range does not go with PUT."));
         }
-        if single(headers, &CONTENT_ENCODING)?.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity")) {
+        if single_header(headers, &CONTENT_ENCODING)?
+            .is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"))
+        {
             return Err(Problem::new(
-                Kind::MediaType,
+                ProblemKind::MediaType,
                 "Send the file as it is: it is stored as it comes, without Content-Encoding.",
             ));
         }
         let bad_mtime =
             |_| Problem::malformed("X-OC-Mtime is unix seconds: an integer or a decimal, in the years 1901 to 9999.");
-        let mtime =
-            single(headers, &OC_MTIME)?.map(|t| Timestamp::parse_unix(t.trim()).map_err(bad_mtime)).transpose()?;
+        let mtime = single_header(headers, &OC_MTIME)?
+            .map(|t| Timestamp::parse_unix(t.trim()).map_err(bad_mtime))
+            .transpose()?;
         let modified = params.time("modified", Timestamp::parse)?;
         Ok(Self {
             mime: type_of(path, headers)?,
@@ -131,7 +135,7 @@ impl Upload {
 
 /// `Content-Type` if it is specific, else what the name suggests.
 fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
-    let sent = single(headers, &CONTENT_TYPE)?.map(str::trim).filter(|t| !t.is_empty());
+    let sent = single_header(headers, &CONTENT_TYPE)?.map(str::trim).filter(|t| !t.is_empty());
     let essence = sent.map_or(Some(""), media_type::essence);
     let vague = ["", "application/octet-stream", "application/x-www-form-urlencoded"];
     if essence.is_some_and(|essence| vague.iter().any(|v| essence.eq_ignore_ascii_case(v))) {
@@ -146,40 +150,14 @@ fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
     }
 }
 
-/// `If-Unmodified-Since` names a version by its date. Dates are coarse and no condition of a commit: the
-/// version that is there now is pinned instead, or that there is none.
-pub async fn pin(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
-    let mut condition = asked.versions;
-    let Some(date) = asked.unmodified_since else {
-        return Ok(condition);
-    };
-    match app.drive.stat(path).await {
-        Ok(Node::File { entry, .. }) => {
-            if super::http_date::HttpDate::last_modified(entry.attributes.modified, Timestamp::now()) > date {
-                return Err(Problem::precondition());
-            }
-            condition.if_match = Some(Versions::These(vec![entry.id]));
-            Ok(condition)
-        }
-        // What is not there has no date, and the condition does not count (RFC 9110 section 13.1.4): but what comes
-        // meanwhile is newer than any date that could have been meant.
-        Ok(Node::Directory { .. })
-        | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => {
-            condition.if_none_match = Some(Versions::Any);
-            Ok(condition)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Make a directory
 ///
 /// With its parents, unless told otherwise.
 #[utoipa::path(put, path = "/v1/fs/{path}/", operation_id = "make_directory", tag = "files",
     params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
            ("parents" = Option<bool>, Query, description = "false: 409 if the parent is missing")),
-    responses((status = 201, description = "Made", body = entry::View<'static>),
-              (status = 200, description = "It was there", body = entry::View<'static>)))]
+    responses((status = 201, description = "Made", body = EntryJson<'static>),
+              (status = 200, description = "It was there", body = EntryJson<'static>)))]
 pub async fn make_directory(
     app: &App,
     path: &DrivePath,
@@ -211,24 +189,7 @@ pub async fn make_directory(
     if !made.new && !preconditions.hold_for_directory(true) {
         return Err(Problem::precondition());
     }
-    stored(&made)
-}
-
-/// 201 if it is new, else 200; the entry, and where it stands.
-pub fn stored(made: &Made) -> Result<Response> {
-    stored_as(made, &entry::view(&made.node))
-}
-
-/// As [`stored`], with another body.
-pub fn stored_as(made: &Made, body: &impl Serialize) -> Result<Response> {
-    let status = if made.new { StatusCode::CREATED } else { StatusCode::OK };
-    let mut response = (status, respond::json(body)?).into_response();
-    let at = location(made.node.path(), made.node.is_directory());
-    response.headers_mut().insert(LOCATION, headers::value(at)?);
-    if let Node::File { entry, .. } = &made.node {
-        response.headers_mut().insert(ETAG, headers::value(headers::etag(entry.id))?);
-    }
-    Ok(response)
+    write_response(&made)
 }
 
 #[cfg(test)]

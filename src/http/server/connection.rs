@@ -22,43 +22,43 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower_service::Service;
 
-use super::framing::{Framed, HEAD_BYTES};
-use super::last_word::LastWords;
-use super::pace::{Paced, Patience, Waiter};
-use super::slots::Slot;
-use super::socket::{Socket, Watched};
-use crate::http::problem::Kind;
+use super::body_timeout::{BodyWaiter, TimedBody, Timeouts};
+use super::connection_limit::ConnectionSlot;
+use super::final_response::FinalResponses;
+use super::framing::{HEAD_BYTES, RequestFraming};
+use super::write_timeout::{ClientSocket, SharedFraming};
+use crate::api::problem::ProblemKind;
 
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
 
-/// Serves a connection to its end: its client leaves, is too slow, or has to make room. Why the server closed it;
-/// none if it ended by itself.
+/// Serves a connection to its end. Returns why the server closed it: the label of a metric; none if the client closed
+/// it, or it ended in order.
 pub async fn serve(
     stream: TcpStream,
     app: Router,
-    slot: Slot,
-    (patience, words): (Patience, &LastWords),
+    slot: ConnectionSlot,
+    (timeouts, responses): (Timeouts, &FinalResponses),
     mut ended: watch::Receiver<bool>,
 ) -> Option<&'static str> {
-    let (framing, slot) = (Watched::default(), Arc::new(slot));
-    let socket = Socket::new(stream, framing.clone(), slot.clone(), patience.clone());
-    let limits = patience.limits;
-    let (watched, held) = (framing.clone(), slot.clone());
+    let (framing, slot) = (SharedFraming::default(), Arc::new(slot));
+    let socket = ClientSocket::new(stream, framing.clone(), slot.clone(), timeouts.clone());
+    let limits = timeouts.limits;
+    let (heads, slot_of_requests) = (framing.clone(), slot.clone());
     let service = service_fn(move |request| {
-        let framed = watched.lock().next();
-        let (app, at_work, patience) = (app.clone(), AtWork::begin(held.clone()), patience.clone());
+        let framed = heads.lock().next_request();
+        let (app, guard, timeouts) = (app.clone(), RequestGuard::start(slot_of_requests.clone()), timeouts.clone());
         async move {
-            match at_work {
-                Some(at_work) => answer(request, framed, app, patience, at_work).await,
-                // The connection is about to be dropped: its client is told that nothing was done.
+            match guard {
+                Some(guard) => handle(request, framed, app, timeouts, guard).await,
+                // Evicted: the connection is about to be dropped, and its client gets a 503 of which nothing was done.
                 None => pending().await,
             }
         }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_header_size(HEAD_BYTES).max_headers(100);
-    // No more of a body than this lies in the library's buffers, in either direction.
+    // An upper bound for the library's buffers, in either direction.
     http.max_buf_size(BUFFER_BYTES);
     let mut connection = http.serve_connection(TokioIo::new(socket), service);
     let done = {
@@ -77,12 +77,14 @@ pub async fn serve(
         }
     };
     let socket = connection.into_parts().io.into_inner();
-    // IMPORTANT: a last word may stand only behind a whole answer, never in place of the rest of one.
-    let may_speak = !socket.is_unsent();
+    // IMPORTANT: a final response may only follow a whole response, never replace the rest of one.
+    let may_respond = !socket.is_unsent();
     match done {
         Some(Ok(())) => None,
-        Some(Err(error)) if error.is_timeout() && may_speak && framing.lock().is_in_head() => {
-            words.say(socket.stream, Kind::SlowClient, "The request's head took too long: send it at once.").await;
+        Some(Err(error)) if error.is_timeout() && may_respond && framing.lock().is_in_head() => {
+            responses
+                .send(socket.stream, ProblemKind::SlowClient, "The request's head took too long: send it at once.")
+                .await;
             Some("slow-head")
         }
         Some(Err(error)) if error.is_timeout() => Some("idle"),
@@ -91,76 +93,78 @@ pub async fn serve(
             tracing::debug!(%error, "a connection ended");
             None
         }
-        None if !may_speak => Some("slow-reader"),
+        None if !may_respond => Some("slow-reader"),
         None => {
-            words.say(socket.stream, Kind::Busy, "Too many connections are open: close some, or try again.").await;
+            responses
+                .send(socket.stream, ProblemKind::Busy, "Too many connections are open: close some, or try again.")
+                .await;
             Some("made-room")
         }
     }
 }
 
-/// Whether the client took nothing of an answer for too long.
+/// Whether the client read nothing of a response for too long.
 fn is_stalled(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
 }
 
-async fn answer(
+async fn handle(
     request: Request<Incoming>,
-    framed: Framed,
+    framed: RequestFraming,
     mut app: Router,
-    patience: Patience,
-    at_work: AtWork,
+    timeouts: Timeouts,
+    guard: RequestGuard,
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
     let mut request = Request::from_parts(parts, Body::empty());
     if !body.is_end_stream() {
-        let waiter = Waiter::new(at_work.0.clone());
-        *request.body_mut() = Body::new(Paced::new(Body::new(body), patience, waiter.clone()));
+        let waiter = BodyWaiter::new(guard.0.clone());
+        *request.body_mut() = Body::new(TimedBody::new(Body::new(body), timeouts, waiter.clone()));
         request.extensions_mut().insert(waiter);
     }
-    if framed == Framed::Ambiguous {
-        request.extensions_mut().insert(Ambiguous);
+    if framed == RequestFraming::Ambiguous {
+        request.extensions_mut().insert(AmbiguousFraming);
     }
     let is_old = request.version() < Version::HTTP_11;
     let mut response = app.call(request).await?;
     if is_old && response.body().size_hint().exact().is_none() {
-        at_work.0.set_endless();
+        guard.0.set_close_delimited();
     }
-    at_work.0.answered();
-    if framed != Framed::Plain {
+    guard.0.handler_done();
+    if framed != RequestFraming::Plain {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Body::new(Sent { body, _at_work: at_work })))
+    Ok(response.map(|body| Body::new(SentBody { body, _guard: guard })))
 }
 
-/// A request of which two headers say where it ends.
+/// Marks a request with both `Content-Length` and `Transfer-Encoding`.
 #[derive(Clone, Copy, Debug)]
-pub struct Ambiguous;
+pub struct AmbiguousFraming;
 
-/// A request is at work on the connection, until this is dropped and what came of it is flushed.
-struct AtWork(Arc<Slot>);
+/// A request is under way on the connection, until this is dropped and its response is flushed.
+struct RequestGuard(Arc<ConnectionSlot>);
 
-impl AtWork {
+impl RequestGuard {
     /// None if the connection is evicted.
-    fn begin(slot: Arc<Slot>) -> Option<Self> {
-        slot.begin().then(|| Self(slot))
+    fn start(slot: Arc<ConnectionSlot>) -> Option<Self> {
+        slot.start_request().then(|| Self(slot))
     }
 }
 
-impl Drop for AtWork {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.ended();
+        self.0.body_taken();
     }
 }
 
-/// The body of an answer.
-struct Sent {
+/// The body of a response: it holds the guard until the HTTP library has taken all of it.
+struct SentBody {
     body: Body,
-    _at_work: AtWork,
+    _guard: RequestGuard,
 }
 
-impl http_body::Body for Sent {
+impl http_body::Body for SentBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -187,10 +191,10 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::Notify;
 
-    use super::super::slots::Slots;
+    use super::super::connection_limit::ConnectionLimit;
     use super::*;
     use crate::budget::Budget;
-    use crate::http::Limits;
+    use crate::http::options::Limits;
 
     /// HTTP/1.0 knows no other end of an answer of unknown length than that of the connection.
     #[tokio::test]
@@ -198,7 +202,7 @@ mod tests {
         const BYTES: usize = 3_000_000;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (_ending, ended) = watch::channel(false);
-        let patience = Patience { limits: Limits::default(), memory: Budget::unlimited() };
+        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
         for end in ["it is whole", "its body fails", "the server ends"] {
             let go_on = Arc::new(Notify::new());
             let told = go_on.clone();
@@ -216,13 +220,13 @@ mod tests {
                 });
                 Body::from_stream(first.chain(rest))
             });
-            let slot = Slots::new(1, 1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+            let slot = ConnectionLimit::new(1, 1).acquire(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             client.write_all(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n").await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
-            let (patience, ended) = (patience.clone(), ended.clone());
+            let (timeouts, ended) = (timeouts.clone(), ended.clone());
             let serving =
-                tokio::spawn(async move { serve(stream, app, slot, (patience, &LastWords::new(1)), ended).await });
+                tokio::spawn(async move { serve(stream, app, slot, (timeouts, &FinalResponses::new(1)), ended).await });
             let mut buffer = vec![0; BYTES];
             client.read_exact(&mut buffer).await.unwrap();
             assert!(buffer.starts_with(b"HTTP/1.0 200 ") || buffer.starts_with(b"HTTP/1.1 200 "));
@@ -253,18 +257,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (_ending, ended) = watch::channel(false);
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let patience = Patience { limits: Limits::default(), memory: Budget::unlimited() };
+        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
         for evicted in [true; 20].into_iter().chain([false]) {
-            let slots = Slots::new(1, 1);
-            let slot = slots.take(here).unwrap();
+            let slots = ConnectionLimit::new(1, 1);
+            let slot = slots.acquire(here).unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             client.write_all(b"PUT /f HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             stream.readable().await.unwrap();
-            let _other = evicted.then(|| slots.take(here).unwrap());
-            let (app, patience, ended) = (app.clone(), patience.clone(), ended.clone());
+            let _other = evicted.then(|| slots.acquire(here).unwrap());
+            let (app, timeouts, ended) = (app.clone(), timeouts.clone(), ended.clone());
             let serving =
-                tokio::spawn(async move { serve(stream, app, slot, (patience, &LastWords::new(1)), ended).await });
+                tokio::spawn(async move { serve(stream, app, slot, (timeouts, &FinalResponses::new(1)), ended).await });
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();
             drop(client);

@@ -1,8 +1,8 @@
-//! Refusals that reach their client.
+//! Drains the unread rest of a request's body, so that an early response reaches its client.
 //!
-//! A request may be answered before its body is read. Closing the socket while the client still sends makes
-//! its system throw the answer away (RFC 9112 section 9.6), so the rest is read and dropped for a while, unless
-//! the client waits for `100 Continue` and was not told to go on.
+//! A request may be answered before its body is read. If the socket were closed while the client still sends, the
+//! client's system would discard the response (RFC 9112 section 9.6). So the rest is read and dropped for a while, unless
+//! the client waits for `100 Continue` and never got it: then it sends nothing.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,32 +16,32 @@ use http_body_util::BodyExt;
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::Handle;
 
-use super::edge::pace::Waiter;
+use super::body_timeout::BodyWaiter;
 
-/// For how long the rest of a body is read.
-const LINGER: Duration = Duration::from_secs(10);
+/// How long the rest of a body is read.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `received` counts the bytes that come.
-pub fn keep_reading(request: Request, received: &Counter) -> Request {
+/// Drains the body when the handler drops it. `received` counts its bytes.
+pub fn drain_on_drop(request: Request, received: &Counter) -> Request {
     if request.body().is_end_stream() {
         return request;
     }
     let sending = !request.headers().contains_key(EXPECT);
-    let waiter = request.extensions().get::<Waiter>().cloned();
-    request.map(|body| Body::new(Lingering { body, sending, received: received.clone(), waiter }))
+    let waiter = request.extensions().get::<BodyWaiter>().cloned();
+    request.map(|body| Body::new(DrainedBody { body, sending, received: received.clone(), waiter }))
 }
 
-struct Lingering {
+struct DrainedBody {
     body: Body,
-    /// The client sends without being told to, or has been told to.
+    /// The client sends: it did not wait for `100 Continue`, or got it.
     sending: bool,
-    /// Bytes that came.
+    /// Bytes of all bodies.
     received: Counter,
-    /// The service, by its connection.
-    waiter: Option<Waiter>,
+    /// The handler that waits for the body.
+    waiter: Option<BodyWaiter>,
 }
 
-impl http_body::Body for Lingering {
+impl http_body::Body for DrainedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -66,16 +66,17 @@ impl http_body::Body for Lingering {
     }
 }
 
-impl Drop for Lingering {
+impl Drop for DrainedBody {
     fn drop(&mut self) {
-        // IMPORTANT: from here on the request may be carried out, whether or not its body goes on.
+        // IMPORTANT: from here on the request may be carried out, and its connection must not be evicted for a stalled body.
         if let Some(waiter) = &self.waiter {
-            waiter.leave();
+            waiter.detach();
         }
         let (true, false, Ok(runtime)) = (self.sending, self.body.is_end_stream(), Handle::try_current()) else {
             return;
         };
         let mut rest = std::mem::take(&mut self.body);
-        runtime.spawn(tokio::time::timeout(LINGER, async move { while let Some(Ok(_)) = rest.frame().await {} }));
+        runtime
+            .spawn(tokio::time::timeout(DRAIN_TIMEOUT, async move { while let Some(Ok(_)) = rest.frame().await {} }));
     }
 }

@@ -1,4 +1,4 @@
-//! What a client is told outside of any answer, before its connection is closed.
+//! A response outside of any request, such as 503 at the connection limit, before the connection is closed.
 
 use std::io;
 use std::time::Duration;
@@ -7,42 +7,43 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use crate::http::problem::{Kind, Problem};
+use crate::api::problem::ProblemKind;
+use crate::http::response::problem::Problem;
 
-/// How long a last word may take to get to the client.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take to read it and close.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Last words, so many at a time: sockets that linger are no connections any more, and use up handles all the same.
-pub struct LastWords(Semaphore);
+/// Last responses, so many at a time: sockets that linger are no connections any more, and use up handles all the same.
+pub struct FinalResponses(Semaphore);
 
-impl LastWords {
+impl FinalResponses {
     pub fn new(at_a_time: usize) -> Self {
         Self(Semaphore::new(at_a_time))
     }
 
-    /// There is no room for another connection.
+    /// 503: the connection limit is reached.
     pub async fn refuse(&self, stream: TcpStream) {
-        self.say(stream, Kind::Busy, "The server has as many connections as it can serve: try again.").await;
+        self.send(stream, ProblemKind::Busy, "The server has as many connections as it can serve: try again.").await;
     }
 
-    /// Says why, closes, and reads for a moment, so that the client's system does not throw the answer away
-    /// (RFC 9112 section 9.6).
-    pub async fn say(&self, mut stream: TcpStream, kind: Kind, detail: &'static str) {
-        let word = Problem::new(kind, detail).raw();
+    /// Sends a problem, closes, and reads for a moment: otherwise the client's system may discard the response before the
+    /// client reads it (RFC 9112 section 9.6).
+    pub async fn send(&self, mut stream: TcpStream, kind: ProblemKind, detail: &'static str) {
+        let response = Problem::new(kind, detail).raw();
         let Ok(_place) = self.0.try_acquire() else {
-            // It fits into the socket's buffer, and reaches clients that have nothing under way.
-            let _told = stream.try_write(&word);
+            // It fits into the socket's buffer, and reaches clients that are not sending.
+            let _sent = stream.try_write(&response);
             return;
         };
         let say = async {
-            stream.write_all(&word).await?;
+            stream.write_all(&response).await?;
             stream.shutdown().await?;
             let mut rest = [0; 4096];
             while stream.read(&mut rest).await? > 0 {}
             Ok::<_, io::Error>(())
         };
-        if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, say).await {
-            tracing::debug!(%error, "a client had left before it could be told why");
+        if let Ok(Err(error)) = tokio::time::timeout(TIMEOUT, say).await {
+            tracing::debug!(%error, "a client left before its final response");
         }
     }
 }
@@ -57,16 +58,16 @@ mod tests {
     #[tokio::test]
     async fn no_more_sockets_linger_than_may() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let words = LastWords::new(1);
+        let responses = FinalResponses::new(1);
         let pair = async || {
             let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             (client, listener.accept().await.unwrap().0)
         };
         let (mut first, server) = pair().await;
-        let mut lingering = Box::pin(words.refuse(server));
+        let mut lingering = Box::pin(responses.refuse(server));
         assert!(timeout(Duration::from_millis(50), &mut lingering).await.is_err(), "its client has not left");
         let (mut second, server) = pair().await;
-        timeout(Duration::from_millis(500), words.refuse(server)).await.expect("it does not linger");
+        timeout(Duration::from_millis(500), responses.refuse(server)).await.expect("it does not linger");
         drop(lingering);
         for client in [&mut first, &mut second] {
             let mut told = String::new();

@@ -1,73 +1,75 @@
-//! Where one request ends and the next begins, seen from the bytes of a connection (RFC 9112 section 6.3).
+//! Request smuggling: finds requests with both `Content-Length` and `Transfer-Encoding` (RFC 9112 section 6.3).
 //!
-//! A request with both `Content-Length` and `Transfer-Encoding` is one that two programs may cut in two ways, which
-//! is how requests are smuggled past a proxy. The HTTP library takes the second header and hides the first, so it
-//! is looked for here. After a request with `Transfer-Encoding` nothing is looked at: it is the last one of its
-//! connection, so that chunks need not be understood twice.
+//! Two programs may cut such a request in two ways, and a proxy in front may have believed the other header. hyper 1
+//! rejects differing lengths and codings that do not end with `chunked` by itself. But of this pair it removes
+//! `Content-Length` before a handler sees the request (`proto/h1/role.rs`), and it has no option to keep or reject it.
+//! So the bytes of each head are scanned here for the names of the two headers; bodies are skipped by their length.
+//! Scanning ends at the first request with `Transfer-Encoding`: its response closes the connection, so that chunks need
+//! not be parsed twice, and bytes behind them are never a request.
 
 use std::collections::VecDeque;
 
 /// Bytes of a request's head.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// What is known of a request whose head has come.
+/// How a request says where its body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framed {
-    /// Its length is known, or it has no body.
+pub enum RequestFraming {
+    /// By its length, or it has no body.
     Plain,
-    /// Its body comes in chunks: it is the last request of the connection.
+    /// In chunks: it is the last request of the connection.
     Chunked,
-    /// Two headers say where it ends.
+    /// By two headers.
     Ambiguous,
 }
 
 #[derive(Debug)]
-enum State {
-    /// In a head; what came of it so far.
+enum FramingState {
+    /// In a head; its bytes so far.
     Head(Vec<u8>),
-    /// So many bytes of a body are still to come.
+    /// In a body; how many bytes of it are missing.
     Body(u64),
-    /// Nothing is looked at any more.
-    Blind,
+    /// All further bytes are ignored.
+    Ignored,
 }
 
 /// The framing of the requests of one connection.
 #[derive(Debug)]
-pub struct Framing {
-    state: State,
-    /// Of heads that came, oldest first.
-    heads: VecDeque<Framed>,
+pub struct ConnectionFraming {
+    state: FramingState,
+    /// The requests that the handler has not seen yet, oldest first.
+    heads: VecDeque<RequestFraming>,
 }
 
-impl Default for Framing {
+impl Default for ConnectionFraming {
     fn default() -> Self {
-        Self { state: State::Head(Vec::new()), heads: VecDeque::new() }
+        Self { state: FramingState::Head(Vec::new()), heads: VecDeque::new() }
     }
 }
 
-impl Framing {
-    /// Takes the next bytes of the connection.
-    pub fn take(&mut self, mut bytes: &[u8]) {
+impl ConnectionFraming {
+    /// Scans the next bytes of the connection.
+    pub fn observe(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match &mut self.state {
-                State::Blind => return,
-                State::Body(left) => {
+                FramingState::Ignored => return,
+                FramingState::Body(left) => {
                     let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                     *left -= here as u64;
                     bytes = bytes.get(here..).unwrap_or_default();
                     if *left == 0 {
-                        self.state = State::Head(Vec::new());
+                        self.state = FramingState::Head(Vec::new());
                     }
                 }
-                State::Head(head) => {
-                    let Some(taken) = to_the_end(head, bytes) else {
+                FramingState::Head(head) => {
+                    let Some(taken) = read_head(head, bytes) else {
                         if head.len() > HEAD_BYTES {
-                            self.state = State::Blind;
+                            self.state = FramingState::Ignored;
                         }
                         return;
                     };
                     bytes = bytes.get(taken..).unwrap_or_default();
-                    let (framed, next) = framed(head);
+                    let (framed, next) = parse_head(head);
                     self.heads.push_back(framed);
                     self.state = next;
                 }
@@ -75,21 +77,21 @@ impl Framing {
         }
     }
 
-    /// The request that is the next to be answered.
-    pub fn next(&mut self) -> Framed {
-        self.heads.pop_front().unwrap_or(Framed::Plain)
+    /// The framing of the next request that is handled.
+    pub fn next_request(&mut self) -> RequestFraming {
+        self.heads.pop_front().unwrap_or(RequestFraming::Plain)
     }
 
-    /// Whether a head has begun and is not whole.
+    /// Whether a head has begun and is not complete.
     pub fn is_in_head(&self) -> bool {
-        matches!(&self.state, State::Head(head) if !head.is_empty())
+        matches!(&self.state, FramingState::Head(head) if !head.is_empty())
     }
 }
 
-/// Adds bytes to a head up to the empty line that ends it. How many those are; none if it did not come.
-fn to_the_end(head: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
+/// Adds bytes to a head up to the empty line that ends it. Returns how many; none if the line is missing.
+fn read_head(head: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     for (at, &byte) in bytes.iter().enumerate() {
-        // Empty lines before a request are passed by (RFC 9112 section 2.2).
+        // Empty lines before a request are skipped (RFC 9112 section 2.2).
         if head.is_empty() && matches!(byte, b'\r' | b'\n') {
             continue;
         }
@@ -101,7 +103,7 @@ fn to_the_end(head: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     None
 }
 
-fn framed(head: &[u8]) -> (Framed, State) {
+fn parse_head(head: &[u8]) -> (RequestFraming, FramingState) {
     let (mut length, mut lengths, mut chunked) = (0, 0, false);
     for line in head.split(|&byte| byte == b'\n').skip(1) {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
@@ -114,10 +116,10 @@ fn framed(head: &[u8]) -> (Framed, State) {
         chunked |= name.eq_ignore_ascii_case(b"transfer-encoding");
     }
     match (chunked, lengths) {
-        (true, 0) => (Framed::Chunked, State::Blind),
-        (true, _) => (Framed::Ambiguous, State::Blind),
-        (false, _) if length == 0 => (Framed::Plain, State::Head(Vec::new())),
-        (false, _) => (Framed::Plain, State::Body(length)),
+        (true, 0) => (RequestFraming::Chunked, FramingState::Ignored),
+        (true, _) => (RequestFraming::Ambiguous, FramingState::Ignored),
+        (false, _) if length == 0 => (RequestFraming::Plain, FramingState::Head(Vec::new())),
+        (false, _) => (RequestFraming::Plain, FramingState::Body(length)),
     }
 }
 
@@ -126,10 +128,10 @@ mod tests {
     use super::*;
 
     /// What is seen of these bytes, in pieces of any size.
-    fn seen(bytes: &str) -> Vec<Framed> {
+    fn seen(bytes: &str) -> Vec<RequestFraming> {
         let whole = |piece: usize| {
-            let mut framing = Framing::default();
-            bytes.as_bytes().chunks(piece).for_each(|piece| framing.take(piece));
+            let mut framing = ConnectionFraming::default();
+            bytes.as_bytes().chunks(piece).for_each(|piece| framing.observe(piece));
             Vec::from(framing.heads)
         };
         let all = whole(bytes.len());
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart() {
-        use Framed::{Ambiguous, Chunked, Plain};
+        use RequestFraming::{Ambiguous, Chunked, Plain};
         let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let put = "PUT /a HTTP/1.1\r\nContent-Length: 28\r\n\r\nPOST / HTTP/1.1\r\nA: b\r\n\r\n1234";
         let chunked = "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
@@ -160,15 +162,15 @@ mod tests {
 
     #[test]
     fn a_head_that_is_not_whole_is_known_and_bounded() {
-        let mut framing = Framing::default();
+        let mut framing = ConnectionFraming::default();
         assert!(!framing.is_in_head());
-        framing.take(b"\r\n");
+        framing.observe(b"\r\n");
         assert!(!framing.is_in_head());
-        framing.take(b"GET / HTTP/1.1\r\nA: ");
+        framing.observe(b"GET / HTTP/1.1\r\nA: ");
         assert!(framing.is_in_head());
         for _ in 0..100 {
-            framing.take(&[b'x'; 4096]);
+            framing.observe(&[b'x'; 4096]);
         }
-        assert!(!framing.is_in_head() && matches!(framing.state, State::Blind));
+        assert!(!framing.is_in_head() && matches!(framing.state, FramingState::Ignored));
     }
 }

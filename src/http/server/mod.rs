@@ -1,19 +1,20 @@
-//! The server's edge: sockets are taken, watched and let go here, and nothing of a request's meaning is known.
+//! Connections: accepting, limits and time-outs, and how serving ends. Nothing here knows what a request means.
 //!
-//! - here: the loop over connections, and how serving ends; [`accept`]: sockets from the system
-//! - [`slots`]: how many connections there may be, and which goes when there is no room for another
+//! - here: the loop over connections, and the shutdown; [`mod@accept`]: the listener
+//! - [`connection_limit`]: how many connections there may be, and which is evicted for a new one
 //! - [`connection`]: one connection, from its first byte to its last
-//! - [`socket`]: its bytes; [`framing`]: where one request ends and the next begins
-//! - [`last_word`]: what a client is told outside of any answer
-//! - [`pace`]: bodies that come too slowly
+//! - [`write_timeout`]: its socket; [`framing`]: requests that two programs may cut in two ways
+//! - [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
+//! - [`final_response`]: what a client gets outside of any request
 
 mod accept;
+pub(super) mod body_timeout;
 mod connection;
+mod connection_limit;
+pub(super) mod drain;
+mod final_response;
 mod framing;
-mod last_word;
-pub(super) mod pace;
-mod slots;
-mod socket;
+mod write_timeout;
 
 use std::io;
 use std::net::IpAddr;
@@ -25,50 +26,50 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub(super) use connection::Ambiguous;
+pub(super) use connection::AmbiguousFraming;
 
-use super::Limits;
-use super::metrics::Connections;
 use crate::budget::Budget;
-use accept::{Trouble, accept};
-use last_word::LastWords;
-use pace::Patience;
-use slots::Slots;
+use crate::http::metrics::ConnectionMetrics;
+use crate::http::options::Limits;
+use accept::{AcceptBackoff, accept};
+use body_timeout::Timeouts;
+use connection_limit::ConnectionLimit;
+use final_response::FinalResponses;
 
-/// How long requests in flight may take once the server is told to stop.
-const DRAIN: Duration = Duration::from_secs(30);
-/// Sockets at a time that are read for a moment after a last word. They come on top of
-/// [`Limits::connections`](super::Limits); with more, the last word is sent and the socket closed at once.
-const LINGERING: usize = 32;
+/// How long requests in flight may take after a shutdown began.
+const SHUTDOWN: Duration = Duration::from_secs(30);
+/// Sockets at a time that wait for their clients to read a final response. They come on top of
+/// [`Limits::connections`](crate::http::Limits); beyond, the response is sent and the socket closed at once.
+const FINAL_RESPONSES: usize = 32;
 
-/// Serves until `shutdown` ends, then finishes the requests in flight, for at most 30 seconds or until the future
-/// that it gave ends too. Connections are no longer accepted meanwhile.
+/// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at most
+/// 30 seconds or until the future that `shutdown` returned ends too.
 pub async fn serve<F>(
     listener: TcpListener,
     app: Router,
     limits: Limits,
-    seen: Connections,
+    metrics: ConnectionMetrics,
     memory: Budget,
     shutdown: impl Future<Output = F> + Send,
 ) -> io::Result<()>
 where
     F: Future<Output = ()> + Send,
 {
-    let server = Arc::new(Server {
+    let server = Arc::new(ConnectionServer {
         limits,
-        slots: Slots::new(limits.connections, limits.connections_of_address),
-        seen,
+        slots: ConnectionLimit::new(limits.connections, limits.connections_of_address),
+        metrics,
         memory,
-        words: LastWords::new(LINGERING),
+        responses: FinalResponses::new(FINAL_RESPONSES),
     });
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
-    let mut trouble = Trouble::default();
+    let mut backoff = AcceptBackoff::default();
     tokio::pin!(shutdown);
     let at_once = loop {
         tokio::select! {
             at_once = &mut shutdown => break at_once,
-            (stream, from) = accept(&listener, &server.slots, &mut trouble) => {
+            (stream, from) = accept(&listener, &server.slots, &mut backoff) => {
                 connections.spawn(server.clone().run(stream, from.ip(), app.clone(), ended.clone()));
             }
             Some(_) = connections.join_next() => {}
@@ -79,8 +80,8 @@ where
     let finished = async { while connections.join_next().await.is_some() {} };
     tokio::select! {
         () = finished => return Ok(()),
-        () = tokio::time::sleep(DRAIN) => {
-            tracing::warn!("requests were still running after {} s and are cut", DRAIN.as_secs());
+        () = tokio::time::sleep(SHUTDOWN) => {
+            tracing::warn!("requests were still running after {} s and are cut", SHUTDOWN.as_secs());
         }
         () = at_once => tracing::warn!("told again to stop: requests in flight are cut"),
     }
@@ -88,36 +89,37 @@ where
     Ok(())
 }
 
-struct Server {
+struct ConnectionServer {
     limits: Limits,
-    slots: Arc<Slots>,
-    seen: Connections,
+    slots: Arc<ConnectionLimit>,
+    metrics: ConnectionMetrics,
     memory: Budget,
-    words: LastWords,
+    responses: FinalResponses,
 }
 
-impl Server {
-    fn patience(&self) -> Patience {
-        Patience { limits: self.limits, memory: self.memory.clone() }
+impl ConnectionServer {
+    fn timeouts(&self) -> Timeouts {
+        Timeouts { limits: self.limits, memory: self.memory.clone() }
     }
 
     async fn run(self: Arc<Self>, stream: TcpStream, from: IpAddr, app: Router, ended: watch::Receiver<bool>) {
-        self.seen.accepted.inc();
+        self.metrics.accepted.inc();
         // Small answers must not wait for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        match self.slots.take(from) {
+        match self.slots.acquire(from) {
             Some(slot) => {
-                self.seen.open.inc();
-                if let Some(why) = connection::serve(stream, app, slot, (self.patience(), &self.words), ended).await {
-                    self.seen.closed(why);
+                self.metrics.open.inc();
+                if let Some(why) = connection::serve(stream, app, slot, (self.timeouts(), &self.responses), ended).await
+                {
+                    self.metrics.closed(why);
                 }
-                self.seen.open.dec();
+                self.metrics.open.dec();
             }
             None => {
-                self.seen.closed("no-room");
-                self.words.refuse(stream).await;
+                self.metrics.closed("no-room");
+                self.responses.refuse(stream).await;
             }
         }
     }

@@ -1,5 +1,6 @@
-//! A client's socket: its framing is watched, it says when all of an answer was handed to the system, and a client
-//! that does not read what it asked for is let go.
+//! A client's socket. It passes what is read to the [framing](super::framing), tells the
+//! [limit](super::connection_limit) when a whole response is flushed, and ends the connection of a client that reads
+//! nothing of its response for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -11,97 +12,102 @@ use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::framing::Framing;
-use super::pace::{Patience, RATE, Stall};
-use super::slots::Slot;
+use super::body_timeout::{MIN_RATE, StallTimer, Timeouts};
+use super::connection_limit::ConnectionSlot;
+use super::framing::ConnectionFraming;
 
-/// Bytes of a read while no body is wanted.
-const LITTLE: usize = 4096;
+/// Bytes of a read while no handler waits for a body.
+const SMALL_READ: usize = 4096;
 
 /// The framing of a connection, shared by its socket and its requests.
 #[derive(Clone, Default)]
-pub struct Watched(Arc<Mutex<Framing>>);
+pub struct SharedFraming(Arc<Mutex<ConnectionFraming>>);
 
-impl Watched {
-    pub fn lock(&self) -> MutexGuard<'_, Framing> {
+impl SharedFraming {
+    pub fn lock(&self) -> MutexGuard<'_, ConnectionFraming> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub struct Socket {
+pub struct ClientSocket {
     pub stream: TcpStream,
-    framing: Watched,
-    slot: Arc<Slot>,
-    /// Something was to be written since the last flush that came to its end.
+    framing: SharedFraming,
+    slot: Arc<ConnectionSlot>,
+    /// There was a write since the last complete flush.
     unsent: bool,
-    patience: Patience,
-    /// Runs while the client takes nothing of what is sent.
-    stall: Option<Stall>,
-    /// Bytes that were sent since the last flush that came to its end, and how long the client took nothing.
+    timeouts: Timeouts,
+    /// Runs while the client reads nothing of what is sent.
+    stall: Option<StallTimer>,
+    /// Since the last complete flush: bytes sent, and how long the client read nothing.
     sent: u64,
     stalled: Duration,
-    /// However it is closed, its client sees an error.
-    resets: bool,
+    /// However the socket is closed, the client sees a connection reset.
+    reset_on_close: bool,
 }
 
-impl Socket {
-    pub fn new(stream: TcpStream, framing: Watched, slot: Arc<Slot>, patience: Patience) -> Self {
+impl ClientSocket {
+    pub fn new(stream: TcpStream, framing: SharedFraming, slot: Arc<ConnectionSlot>, timeouts: Timeouts) -> Self {
         let (sent, stalled) = (0, Duration::ZERO);
-        Self { stream, framing, slot, unsent: false, patience, stall: None, sent, stalled, resets: false }
+        Self { stream, framing, slot, unsent: false, timeouts, stall: None, sent, stalled, reset_on_close: false }
     }
 
-    /// Whether the HTTP library may have bytes left that the system has not got: whatever is written behind its back
-    /// would stand in their place.
+    /// Whether the HTTP library may have bytes that it has not written: anything written to the stream directly would
+    /// take their place.
     pub fn is_unsent(&self) -> bool {
         self.unsent
     }
 
-    /// Reads a head, or what comes of a body after its answer. The HTTP library's buffer grows with what one read
-    /// brings, and stays as it is: it must not grow for bytes that nobody wants.
-    fn poll_read_little(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut bytes = [0; LITTLE];
-        let room = bytes.get_mut(..buf.remaining().min(LITTLE)).unwrap_or_default();
-        let mut little = ReadBuf::new(room);
-        let read = Pin::new(&mut self.stream).poll_read(cx, &mut little);
-        buf.put_slice(little.filled());
+    /// Reads a head, or the rest of a body after its response. The HTTP library's buffer grows with the size of a read and
+    /// never shrinks: it must not grow for bytes that nobody wants.
+    fn poll_small_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut bytes = [0; SMALL_READ];
+        let room = bytes.get_mut(..buf.remaining().min(SMALL_READ)).unwrap_or_default();
+        let mut small = ReadBuf::new(room);
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut small);
+        buf.put_slice(small.filled());
         read
     }
 
     /// Before the first byte of an answer that ends where the connection does, as one of HTTP/1.0 may: an orderly close
-    /// would say that it was whole. From here on the system resets the connection, whatever ends it, be it the end of
+    /// would say that it was whole. From here on the system reset_on_close the connection, whatever ends it, be it the end of
     /// this process.
-    fn guard_end(&mut self) -> io::Result<()> {
-        if !self.resets && self.slot.is_endless() {
+    fn arm_reset(&mut self) -> io::Result<()> {
+        if !self.reset_on_close && self.slot.is_close_delimited() {
             self.stream.set_zero_linger()?;
-            self.resets = true;
+            self.reset_on_close = true;
         }
         Ok(())
     }
 
-    /// The answer is whole: the system sends what it has of it, then closes in order.
+    /// The response is complete: the system sends the rest of it, then closes in order.
     #[expect(deprecated, reason = "what may block is to linger for a while, and this ends lingering")]
-    fn release_end(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.resets) { self.stream.set_linger(None) } else { Ok(()) }
+    fn disarm_reset(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.reset_on_close) { self.stream.set_linger(None) } else { Ok(()) }
     }
 
-    /// Ends a write of these bytes that goes on too long without one of them, or with too few.
-    fn hurry(&mut self, cx: &mut Context<'_>, buf: &[u8], written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    /// Fails a write of these bytes that makes no progress for too long, or too little.
+    fn limit_stall(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         self.unsent = true;
         if let Poll::Ready(written) = written {
-            return Poll::Ready(self.went_on(written));
+            return Poll::Ready(self.write_done(written));
         }
-        let Self { stream, patience, slot, stall, .. } = self;
+        let Self { stream, timeouts, slot, stall, .. } = self;
         let stall = stall.get_or_insert_with(|| {
-            slot.set_stalled(true);
-            Stall::begin(patience.limits.write_idle)
+            slot.set_write_stalled(true);
+            StallTimer::start(timeouts.limits.write_idle)
         });
-        while let Poll::Ready(ended) = stall.poll_look(cx, &patience.memory) {
-            // The system tells of room only when a third of its buffer is free, which may have megabytes; it takes
-            // bytes as soon as the client has taken some.
+        while let Poll::Ready(ended) = stall.poll_check(cx, &timeouts.memory) {
+            // The system reports room only when a third of its buffer is free, which may have megabytes, but it accepts
+            // bytes as soon as the client has read some: so try.
             match rustix::io::write(&*stream, buf) {
-                Ok(taken) if taken > 0 => return Poll::Ready(self.went_on(Ok(taken))),
+                Ok(taken) if taken > 0 => return Poll::Ready(self.write_done(Ok(taken))),
                 Err(error) if error != Errno::AGAIN && error != Errno::INTR => {
-                    return Poll::Ready(self.went_on(Err(error.into())));
+                    return Poll::Ready(self.write_done(Err(error.into())));
                 }
                 _ if ended => return Poll::Ready(Err(stalled())),
                 _ => {}
@@ -110,18 +116,18 @@ impl Socket {
         Poll::Pending
     }
 
-    /// The end of a write, and of a stall if there was one.
-    fn went_on(&mut self, written: io::Result<usize>) -> io::Result<usize> {
+    /// A write has ended, and a stall if there was one.
+    fn write_done(&mut self, written: io::Result<usize>) -> io::Result<usize> {
         self.sent += *written.as_ref().unwrap_or(&0) as u64;
         let Some(stall) = self.stall.take() else { return written };
-        self.slot.set_stalled(false);
-        self.stalled += stall.lasted();
+        self.slot.set_write_stalled(false);
+        self.stalled += stall.elapsed();
         if self.is_slow() { Err(stalled()) } else { written }
     }
 
-    /// Whether the client has taken too little for the time that it was waited for.
+    /// Whether the client has read too little in the time that it stalled.
     fn is_slow(&self) -> bool {
-        self.stalled >= self.patience.limits.body_grace && self.sent < self.stalled.as_secs() * RATE
+        self.stalled >= self.timeouts.limits.body_grace && self.sent < self.stalled.as_secs() * MIN_RATE
     }
 }
 
@@ -129,32 +135,32 @@ fn stalled() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the client does not read")
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for ClientSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = if self.slot.is_at_work() {
+        let read = if self.slot.is_handling() {
             Pin::new(&mut self.stream).poll_read(cx, buf)
         } else {
-            self.poll_read_little(cx, buf)
+            self.poll_small_read(cx, buf)
         };
         if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            self.framing.lock().take(bytes);
+            self.framing.lock().observe(bytes);
         }
         read
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for ClientSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.guard_end()?;
+        self.arm_reset()?;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.hurry(cx, buf, written)
+        self.limit_stall(cx, buf, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        // The HTTP library flushes the socket only when it has written all it had, and once more after it let go of an
-        // answer: the last byte may have gone before that.
+        // The HTTP library flushes the socket when it has written all it had, and once more after it dropped the
+        // response: its last byte may have been written before that.
         if matches!(flushed, Poll::Ready(Ok(()))) {
             if self.unsent {
                 (self.unsent, self.sent, self.stalled) = (false, 0, Duration::ZERO);
@@ -164,9 +170,9 @@ impl AsyncWrite for Socket {
         flushed
     }
 
-    /// The HTTP library comes here when it has written all it had, and not after an error.
+    /// The HTTP library calls this when it has written all it had, and never after an error.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.release_end()?;
+        self.disarm_reset()?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
@@ -175,10 +181,10 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.guard_end()?;
+        self.arm_reset()?;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         let first = bufs.iter().find(|buf| !buf.is_empty());
-        self.hurry(cx, first.map_or(&[], |buf| &**buf), written)
+        self.limit_stall(cx, first.map_or(&[], |buf| &**buf), written)
     }
 
     fn is_write_vectored(&self) -> bool {

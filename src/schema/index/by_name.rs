@@ -1,17 +1,18 @@
-//! The name index: files by their folded names, wherever they stand.
+//! The name index: files by their folded names, in whatever directory.
 //!
 //! A row key is the folded name, a zero byte, the kind (1 byte; files only for now) and the file's id. No
-//! name holds a zero byte, so byte order is the order by folded name, then by id. Cells are hints, as in the
+//! name holds a zero byte, so byte order is the order by folded name, then by id. Cells are index entries, as in the
 //! time index.
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::ids::{DirId, FileId};
-use super::path::Name;
-use super::value::{Reader, ValueError, Writer};
+use crate::schema::ids::{DirId, FileId};
+use crate::schema::path::Name;
+use crate::schema::value::{self, Reader, StoredValue, ValueError, Writer};
 use crate::table::RowRange;
 
+/// The name of the table.
 pub const TABLE: &str = "name";
 const KIND_FILE: u8 = b'f';
 
@@ -40,23 +41,33 @@ pub fn prefix(folded: &str) -> RowRange {
     RowRange::prefix(folded.as_bytes())
 }
 
-/// The value of a hint in the name index.
+/// The value of an index entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameHint {
+pub struct NameIndexEntry {
+    /// The directory.
     pub dir: DirId,
+    /// The name in that directory.
     pub name: Name,
 }
 
-impl NameHint {
+impl NameIndexEntry {
+    /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(1).uuid(self.dir.0).bytes(self.name.as_str().as_bytes()).done()
+        Writer::new(Self::VERSION).uuid(self.dir.0).bytes(self.name.as_str().as_bytes()).done()
     }
 
+    /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("name hint", 1, value)?;
+        value::decode(value)
+    }
+}
+
+impl StoredValue for NameIndexEntry {
+    const NAME: &'static str = "name index entry";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
         let (dir, name) = (DirId(r.uuid()?), r.text()?);
         let name = Name::parse(name).map_err(|_| r.damaged())?;
-        r.end()?;
         Ok(Self { dir, name })
     }
 }
@@ -72,10 +83,10 @@ mod tests {
         assert_eq!(bytes.as_ref(), [b"a.jpg\0f".to_vec(), vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok(("a.jpg", id)));
         assert!(decode_key(b"a").is_err());
-        let hint = NameHint { dir: DirId(Uuid::from_bytes([2; 16])), name: Name::parse("A.jpg").unwrap() };
+        let hint = NameIndexEntry { dir: DirId(Uuid::from_bytes([2; 16])), name: Name::parse("A.jpg").unwrap() };
         let bytes = [vec![1], vec![2; 16], b"\x05A.jpg".to_vec()].concat();
         assert_eq!(hint.encode().as_ref(), bytes);
-        assert_eq!(NameHint::decode(&bytes), Ok(hint));
+        assert_eq!(NameIndexEntry::decode(&bytes), Ok(hint));
     }
 
     #[test]

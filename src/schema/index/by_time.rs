@@ -1,31 +1,35 @@
 //! The time index: files by when they were modified or added, newest first.
 //!
 //! A row key is the clock (1 byte), the inverted milliseconds (8 bytes, big-endian `!((ms as u64) ^ (1 << 63))`,
-//! so that later times sort first) and the file's id (16 bytes). Each cell is a hint: its qualifier is a
-//! place, its value says where the file stood then.
+//! so that later times sort first) and the file's id (16 bytes). Each cell is an index entry: its
+//! qualifier is a stay id, its value the position of the file during that stay.
 
 use std::ops::Bound;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::ids::{DirId, FileId};
-use super::path::Name;
-use super::timestamp::Timestamp;
-use super::value::{Reader, ValueError, Writer};
+use crate::schema::ids::{DirId, FileId};
+use crate::schema::path::Name;
+use crate::schema::timestamp::Timestamp;
+use crate::schema::value::{self, Reader, StoredValue, ValueError, Writer};
 use crate::table::RowRange;
 
+/// The name of the table.
 pub const TABLE: &str = "time";
 
 /// Which of a file's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Clock {
     #[default]
+    /// `modified`: the time that the client has given.
     Modified,
+    /// `added`: the time of the upload.
     Added,
 }
 
 impl Clock {
+    /// Both clocks.
     pub const ALL: [Self; 2] = [Self::Modified, Self::Added];
 
     fn byte(self) -> u8 {
@@ -40,6 +44,7 @@ fn inverted(time: Timestamp) -> u64 {
     !((time.ms() as u64) ^ (1 << 63))
 }
 
+/// The row key of a file.
 pub fn key(clock: Clock, time: Timestamp, id: FileId) -> Bytes {
     let mut key = Vec::with_capacity(25);
     key.push(clock.byte());
@@ -69,18 +74,23 @@ pub fn range(clock: Clock, from: Option<Timestamp>, to: Option<Timestamp>) -> Ro
     RowRange { from: Bound::Included(first.into()), to: Bound::Excluded(end.into()) }
 }
 
-/// The value of a hint in the time index.
+/// The value of an index entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimeHint {
+pub struct TimeIndexEntry {
+    /// The directory.
     pub dir: DirId,
+    /// The name in that directory.
     pub name: Name,
+    /// The name of the user who created it.
     pub creator: String,
+    /// The media type.
     pub mime: String,
 }
 
-impl TimeHint {
+impl TimeIndexEntry {
+    /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(1)
+        Writer::new(Self::VERSION)
             .uuid(self.dir.0)
             .bytes(self.name.as_str().as_bytes())
             .bytes(self.mime.as_bytes())
@@ -88,12 +98,19 @@ impl TimeHint {
             .done()
     }
 
+    /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = Reader::new("time hint", 1, value)?;
+        value::decode(value)
+    }
+}
+
+impl StoredValue for TimeIndexEntry {
+    const NAME: &'static str = "time index entry";
+
+    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
         let (dir, name) = (DirId(r.uuid()?), r.text()?);
         let name = Name::parse(name).map_err(|_| r.damaged())?;
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
-        r.end()?;
         Ok(Self { dir, name, creator, mime })
     }
 }
@@ -111,7 +128,7 @@ mod tests {
         let bytes = key(Clock::Added, Timestamp::from_ms(1), id(6));
         assert_eq!(bytes.as_ref(), [vec![1, 0x7f, 255, 255, 255, 255, 255, 255, 254], vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok((Timestamp::from_ms(1), id(6))));
-        let hint = TimeHint {
+        let hint = TimeIndexEntry {
             dir: DirId(Uuid::from_bytes([2; 16])),
             name: Name::parse("a").unwrap(),
             creator: "eva".into(),
@@ -119,7 +136,7 @@ mod tests {
         };
         let bytes = [vec![1], vec![2; 16], b"\x01a\x03x/y\x03eva".to_vec()].concat();
         assert_eq!(hint.encode().as_ref(), bytes);
-        assert_eq!(TimeHint::decode(&bytes), Ok(hint));
+        assert_eq!(TimeIndexEntry::decode(&bytes), Ok(hint));
     }
 
     #[test]

@@ -6,50 +6,50 @@ use super::*;
 use crate::table::row::{Column, RowKey, RowRange};
 use crate::table::spec::FamilySpec;
 
-fn spec(name: &str, class: Class, families: &[&str]) -> TableSpec {
+fn spec(name: &str, lifecycle: KeyLifecycle, families: &[&str]) -> TableSpec {
     let family = |name: &&str| FamilySpec {
         name: (*name).to_owned(),
         compression: Default::default(),
         bloom: false,
         cells: Default::default(),
     };
-    TableSpec { name: name.to_owned(), class, families: families.iter().map(family).collect() }
+    TableSpec { name: name.to_owned(), lifecycle, families: families.iter().map(family).collect() }
 }
 
 /// A catalog with a table of each class: `return`, `made`, `once` and `late`.
 fn catalog() -> Catalog {
     let catalog = Catalog::default();
-    for (name, class) in [
-        ("return", Class::RowsReturn),
-        ("made", Class::MadeOnce),
-        ("once", Class::WriteOnce),
-        ("late", Class::WriteOnceLate),
+    for (name, lifecycle) in [
+        ("return", KeyLifecycle::Reusable),
+        ("made", KeyLifecycle::UniqueId),
+        ("once", KeyLifecycle::Immutable),
+        ("late", KeyLifecycle::ImmutableLate),
     ] {
-        catalog.add(&spec(name, class, &["cf", "sub"]));
+        catalog.add(&spec(name, lifecycle, &["cf", "sub"]));
     }
     catalog
 }
 
-type Answer = fn() -> Checked;
+type Answer = fn() -> Validity;
 
 fn bytes(len: usize) -> Bytes {
     vec![b'x'; len].into()
 }
 
-fn over(what: &'static str, limit: usize) -> Checked {
-    Err(Broken::Limit { what, len: limit + 1, limit })
+fn over(what: &'static str, limit: usize) -> Validity {
+    Err(RuleViolation::Limit { what, len: limit + 1, limit })
 }
 
-fn empty(what: &'static str) -> Checked {
-    Err(Broken::Empty { what })
+fn empty(what: &'static str) -> Validity {
+    Err(RuleViolation::Empty { what })
 }
 
-fn no_family(table: &str) -> Checked {
-    Err(Broken::NoFamily(table.to_owned(), "nope".to_owned()))
+fn no_family(table: &str) -> Validity {
+    Err(RuleViolation::NoFamily(table.to_owned(), "nope".to_owned()))
 }
 
-fn no_table() -> Checked {
-    Err(Broken::NoTable("nope".to_owned()))
+fn no_table() -> Validity {
+    Err(RuleViolation::NoTable("nope".to_owned()))
 }
 
 fn put() -> Change {
@@ -68,48 +68,50 @@ fn row(table: &'static str, changes: Vec<Change>) -> RowChange {
     RowChange { table, row: "r".into(), changes }
 }
 
-fn guarded(table: &'static str, check: Check, changes: Vec<Change>) -> Guarded {
-    Guarded { table, row: "r".into(), checks: vec![check], changes }
+fn guarded(table: &'static str, check: Check, changes: Vec<Change>) -> ConditionalRow {
+    ConditionalRow { table, row: "r".into(), checks: vec![check], changes }
 }
 
 fn absent() -> Check {
     Check::Absent(Column::new("cf", "q"))
 }
 
-fn prepares(rows: Vec<RowChange>) -> Checked {
-    catalog().check_plan(&Plan { prepare: rows, ..Plan::default() })
+fn prepares(rows: Vec<RowChange>) -> Validity {
+    catalog().validate_plan(&Plan { prepare: rows, ..Plan::default() })
 }
 
-fn guards(rows: Vec<Guarded>) -> Checked {
-    catalog().check_plan(&Plan { guarded: rows, ..Plan::default() })
+fn guards(rows: Vec<ConditionalRow>) -> Validity {
+    catalog().validate_plan(&Plan { guarded: rows, ..Plan::default() })
 }
 
-fn finishes(rows: Vec<RowChange>) -> Checked {
-    catalog().check_plan(&Plan { finish: rows, ..Plan::default() })
+fn finishes(rows: Vec<RowChange>) -> Validity {
+    catalog().validate_plan(&Plan { finish: rows, ..Plan::default() })
 }
 
-fn get(key: &[u8], ask: &Ask) -> Checked {
-    catalog().check_ask("return", key, ask)
+fn get(key: &[u8], query: &RowQuery) -> Validity {
+    catalog().validate_row_query("return", key, query)
 }
 
-fn page(limit: usize, fence: Vec<Column>) -> PageAsk {
+fn page(limit: usize, unchanged: Vec<Column>) -> PageQuery {
     let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-    PageAsk { table: "return", row: "r".into(), family: "cf", from, to, limit, fence }
+    PageQuery { table: "return", row: "r".into(), family: "cf", from, to, limit, unchanged }
 }
 
-fn scan(limit: usize, ask: Ask) -> ScanAsk {
-    ScanAsk { table: "return", range: RowRange::all(), ask, limit, reverse: false }
+fn scan(limit: usize, query: RowQuery) -> ScanQuery {
+    ScanQuery { table: "return", range: RowRange::all(), row_query: query, limit, reverse: false }
 }
 
 #[test]
 fn an_empty_plan_is_allowed() {
-    assert_eq!(catalog().check_plan(&Plan::default()), Ok(()));
+    assert_eq!(catalog().validate_plan(&Plan::default()), Ok(()));
 }
 
 #[test]
 fn names_of_tables_and_families_are_plain() {
-    let check = |name: &str, families: &[&str]| Catalog::default().check_spec(&spec(name, Class::RowsReturn, families));
-    let names = |name: &str| Err(Broken::Spec(name.to_owned(), "names of tables and families are a-z, 0-9, _ and -"));
+    let check =
+        |name: &str, families: &[&str]| Catalog::default().validate_spec(&spec(name, KeyLifecycle::Reusable, families));
+    let names =
+        |name: &str| Err(RuleViolation::Spec(name.to_owned(), "names of tables and families are a-z, 0-9, _ and -"));
     assert_eq!(check("a_table-9", &["cf", "c-f_0"]), Ok(()));
     for name in ["", "Dir", "a b", "a/b", "a.b", "a:b", "\u{e4}", "a\0"] {
         assert_eq!(check(name, &["cf"]), names(name), "{name:?}");
@@ -119,17 +121,20 @@ fn names_of_tables_and_families_are_plain() {
 
 #[test]
 fn a_table_has_families_each_once() {
-    let check = |families: &[&str]| Catalog::default().check_spec(&spec("dir", Class::RowsReturn, families));
-    let once = Err(Broken::Spec("dir".to_owned(), "a table has families, each named once"));
+    let check = |families: &[&str]| Catalog::default().validate_spec(&spec("dir", KeyLifecycle::Reusable, families));
+    let once = Err(RuleViolation::Spec("dir".to_owned(), "a table has families, each named once"));
     assert_eq!(check(&[]), once);
     assert_eq!(check(&["cf", "sub", "cf"]), once);
 }
 
 #[test]
 fn a_table_must_have_been_created() {
-    assert_eq!(catalog().check_ask("nope", b"r", &Ask::families(&["cf"])), no_table());
-    assert_eq!(catalog().check_page(&PageAsk { table: "nope", ..page(1, vec![]) }), no_table());
-    assert_eq!(catalog().check_scan(&ScanAsk { table: "nope", ..scan(1, Ask::families(&["cf"])) }), no_table());
+    assert_eq!(catalog().validate_row_query("nope", b"r", &RowQuery::families(&["cf"])), no_table());
+    assert_eq!(catalog().validate_page_query(&PageQuery { table: "nope", ..page(1, vec![]) }), no_table());
+    assert_eq!(
+        catalog().validate_scan_query(&ScanQuery { table: "nope", ..scan(1, RowQuery::families(&["cf"])) }),
+        no_table()
+    );
     assert_eq!(prepares(vec![row("nope", vec![put()])]), no_table());
     assert_eq!(guards(vec![guarded("nope", absent(), vec![])]), no_table());
     assert_eq!(finishes(vec![row("nope", vec![delete()])]), no_table());
@@ -137,14 +142,14 @@ fn a_table_must_have_been_created() {
 
 #[test]
 fn a_family_must_be_the_tables() {
-    let cells = Ask::cells(vec![Column::new("nope", "q")]);
-    let families = Ask::families(&["cf", "nope"]);
-    for ask in [cells, families] {
-        assert_eq!(get(b"r", &ask), no_family("return"));
-        assert_eq!(catalog().check_scan(&scan(1, ask)), no_family("return"));
+    let cells = RowQuery::cells(vec![Column::new("nope", "q")]);
+    let families = RowQuery::families(&["cf", "nope"]);
+    for query in [cells, families] {
+        assert_eq!(get(b"r", &query), no_family("return"));
+        assert_eq!(catalog().validate_scan_query(&scan(1, query)), no_family("return"));
     }
-    assert_eq!(catalog().check_page(&PageAsk { family: "nope", ..page(1, vec![]) }), no_family("return"));
-    assert_eq!(catalog().check_page(&page(1, vec![Column::new("nope", "q")])), no_family("return"));
+    assert_eq!(catalog().validate_page_query(&PageQuery { family: "nope", ..page(1, vec![]) }), no_family("return"));
+    assert_eq!(catalog().validate_page_query(&page(1, vec![Column::new("nope", "q")])), no_family("return"));
 
     let changes = [Change::put("nope", "q", "v"), Change::delete("nope", "q"), delete_family("nope")];
     assert_eq!(prepares(vec![row("made", vec![changes[0].clone()])]), no_family("made"));
@@ -162,33 +167,37 @@ fn a_family_must_be_the_tables() {
 
 #[test]
 fn a_row_key_has_1_to_8192_bytes() {
-    let cases: [(usize, Answer); 4] =
-        [(1, || Ok(())), (ROW_KEY, || Ok(())), (ROW_KEY + 1, || over("row key", ROW_KEY)), (0, || empty("a row key"))];
+    let cases: [(usize, Answer); 4] = [
+        (1, || Ok(())),
+        (ROW_KEY_BYTES, || Ok(())),
+        (ROW_KEY_BYTES + 1, || over("row key", ROW_KEY_BYTES)),
+        (0, || empty("a row key")),
+    ];
     for (len, answer) in cases {
         let key: RowKey = bytes(len);
-        assert_eq!(get(&key, &Ask::families(&["cf"])), answer());
-        assert_eq!(catalog().check_page(&PageAsk { row: key.clone(), ..page(1, vec![]) }), answer());
+        assert_eq!(get(&key, &RowQuery::families(&["cf"])), answer());
+        assert_eq!(catalog().validate_page_query(&PageQuery { row: key.clone(), ..page(1, vec![]) }), answer());
         assert_eq!(prepares(vec![RowChange { row: key.clone(), ..row("made", vec![put()]) }]), answer());
-        assert_eq!(guards(vec![Guarded { row: key.clone(), ..guarded("return", absent(), vec![]) }]), answer());
+        assert_eq!(guards(vec![ConditionalRow { row: key.clone(), ..guarded("return", absent(), vec![]) }]), answer());
         assert_eq!(finishes(vec![RowChange { row: key.clone(), ..row("made", vec![delete()]) }]), answer());
     }
-    assert_eq!(ROW_KEY, 8192);
+    assert_eq!(ROW_KEY_BYTES, 8192);
 }
 
 #[test]
 fn a_qualifier_has_1_to_1024_bytes() {
     let cases: [(usize, Answer); 4] = [
         (1, || Ok(())),
-        (QUALIFIER, || Ok(())),
-        (QUALIFIER + 1, || over("qualifier", QUALIFIER)),
+        (QUALIFIER_BYTES, || Ok(())),
+        (QUALIFIER_BYTES + 1, || over("qualifier", QUALIFIER_BYTES)),
         (0, || empty("a qualifier")),
     ];
     for (len, answer) in cases {
         let column = Column::new("cf", bytes(len));
-        let ask = Ask::cells(vec![column.clone()]);
-        assert_eq!(get(b"r", &ask), answer());
-        assert_eq!(catalog().check_scan(&scan(1, ask)), answer());
-        assert_eq!(catalog().check_page(&page(1, vec![column.clone()])), answer());
+        let query = RowQuery::cells(vec![column.clone()]);
+        assert_eq!(get(b"r", &query), answer());
+        assert_eq!(catalog().validate_scan_query(&scan(1, query)), answer());
+        assert_eq!(catalog().validate_page_query(&page(1, vec![column.clone()])), answer());
         for check in [Check::Absent(column.clone()), Check::Equals(column.clone(), "v".into())] {
             assert_eq!(guards(vec![guarded("return", check, vec![])]), answer());
         }
@@ -198,13 +207,17 @@ fn a_qualifier_has_1_to_1024_bytes() {
         assert_eq!(prepares(vec![row("made", vec![Change::put("cf", bytes(len), "v")])]), answer());
         assert_eq!(finishes(vec![row("made", vec![Change::delete("cf", bytes(len))])]), answer());
     }
-    assert_eq!(QUALIFIER, 1024);
+    assert_eq!(QUALIFIER_BYTES, 1024);
 }
 
 #[test]
 fn a_value_has_1_byte_to_1_mib() {
-    let cases: [(usize, Answer); 4] =
-        [(1, || Ok(())), (CELL, || Ok(())), (CELL + 1, || over("cell", CELL)), (0, || empty("a cell's value"))];
+    let cases: [(usize, Answer); 4] = [
+        (1, || Ok(())),
+        (CELL_BYTES, || Ok(())),
+        (CELL_BYTES + 1, || over("cell", CELL_BYTES)),
+        (0, || empty("a cell's value")),
+    ];
     for (len, answer) in cases {
         let put = Change::put("cf", "q", bytes(len));
         assert_eq!(prepares(vec![row("made", vec![put.clone()])]), answer());
@@ -213,15 +226,15 @@ fn a_value_has_1_byte_to_1_mib() {
         let equals = Check::Equals(Column::new("cf", "q"), bytes(len));
         assert_eq!(guards(vec![guarded("return", equals, vec![])]), answer());
     }
-    assert_eq!(CELL, 1 << 20);
+    assert_eq!(CELL_BYTES, 1 << 20);
 }
 
 #[test]
 fn a_read_asks_for_something_and_for_a_page_at_most() {
-    assert_eq!(get(b"r", &Ask::default()), empty("what to read"));
-    assert_eq!(catalog().check_scan(&scan(1, Ask::default())), empty("what to read"));
+    assert_eq!(get(b"r", &RowQuery::default()), empty("what to read"));
+    assert_eq!(catalog().validate_scan_query(&scan(1, RowQuery::default())), empty("what to read"));
 
-    let cells = |count| Ask::cells(vec![Column::new("cf", "q"); count]);
+    let cells = |count| RowQuery::cells(vec![Column::new("cf", "q"); count]);
     assert_eq!(get(b"r", &cells(PAGE_CELLS)), Ok(()));
     assert_eq!(get(b"r", &cells(PAGE_CELLS + 1)), over("cells asked for", PAGE_CELLS));
     assert_eq!(PAGE_CELLS, 10_001);
@@ -229,14 +242,17 @@ fn a_read_asks_for_something_and_for_a_page_at_most() {
 
 #[test]
 fn a_page_a_fence_and_a_scan_are_bounded() {
-    let fence = |count| vec![Column::new("cf", "q"); count];
-    assert_eq!(catalog().check_page(&page(PAGE_CELLS, fence(FENCE))), Ok(()));
-    assert_eq!(catalog().check_page(&page(PAGE_CELLS + 1, fence(0))), over("page", PAGE_CELLS));
-    assert_eq!(catalog().check_page(&page(1, fence(FENCE + 1))), over("fence cells", FENCE));
-    let families = || Ask::families(&["cf"]);
-    assert_eq!(catalog().check_scan(&scan(PAGE_CELLS, families())), Ok(()));
-    assert_eq!(catalog().check_scan(&scan(PAGE_CELLS + 1, families())), over("scan", PAGE_CELLS));
-    assert_eq!(FENCE, 4);
+    let unchanged = |count| vec![Column::new("cf", "q"); count];
+    assert_eq!(catalog().validate_page_query(&page(PAGE_CELLS, unchanged(UNCHANGED_CELLS))), Ok(()));
+    assert_eq!(catalog().validate_page_query(&page(PAGE_CELLS + 1, unchanged(0))), over("page", PAGE_CELLS));
+    assert_eq!(
+        catalog().validate_page_query(&page(1, unchanged(UNCHANGED_CELLS + 1))),
+        over("fence cells", UNCHANGED_CELLS)
+    );
+    let families = || RowQuery::families(&["cf"]);
+    assert_eq!(catalog().validate_scan_query(&scan(PAGE_CELLS, families())), Ok(()));
+    assert_eq!(catalog().validate_scan_query(&scan(PAGE_CELLS + 1, families())), over("scan", PAGE_CELLS));
+    assert_eq!(UNCHANGED_CELLS, 4);
 }
 
 #[test]
@@ -247,31 +263,31 @@ fn a_plan_has_4_mib_at_most_over_all_its_parts() {
         let put = |len| vec![Change::put("cf", "q", bytes(len))];
         let named = |row: &'static str, table, changes| RowChange { table, row: row.into(), changes };
         Plan {
-            prepare: vec![named("a", "made", put(CELL)), named("b", "made", put(CELL))],
-            guarded: vec![Guarded {
+            prepare: vec![named("a", "made", put(CELL_BYTES)), named("b", "made", put(CELL_BYTES))],
+            guarded: vec![ConditionalRow {
                 table: "return",
                 row: "r".into(),
                 checks: vec![
                     Check::Absent(Column::new("cf", "q")),
                     Check::Equals(Column::new("cf", "q"), "abc".into()),
                 ],
-                changes: put(CELL - rest + over - 1),
+                changes: put(CELL_BYTES - rest + over - 1),
             }],
-            finish: vec![named("d", "late", put(CELL))],
+            finish: vec![named("d", "late", put(CELL_BYTES))],
             ..Plan::default()
         }
     };
-    assert_eq!(plan(0).bytes(), PLAN - 1);
-    assert_eq!(catalog().check_plan(&plan(0)), Ok(()));
-    assert_eq!(catalog().check_plan(&plan(1)), Ok(()));
-    assert_eq!(catalog().check_plan(&plan(2)), over("plan", PLAN));
-    assert_eq!(PLAN, 4 << 20);
+    assert_eq!(plan(0).bytes(), PLAN_BYTES - 1);
+    assert_eq!(catalog().validate_plan(&plan(0)), Ok(()));
+    assert_eq!(catalog().validate_plan(&plan(1)), Ok(()));
+    assert_eq!(catalog().validate_plan(&plan(2)), over("plan", PLAN_BYTES));
+    assert_eq!(PLAN_BYTES, 4 << 20);
 }
 
 #[test]
 fn a_plan_guards_130_rows_at_most() {
     let rows = |count: usize| {
-        let row = |n: usize| Guarded { row: n.to_string().into(), ..guarded("return", absent(), vec![put()]) };
+        let row = |n: usize| ConditionalRow { row: n.to_string().into(), ..guarded("return", absent(), vec![put()]) };
         (0..count).map(row).collect::<Vec<_>>()
     };
     assert_eq!(guards(rows(GUARDED_ROWS)), Ok(()));
@@ -283,11 +299,11 @@ fn a_plan_guards_130_rows_at_most() {
 fn a_row_of_a_plan_changes_something_and_a_guarded_one_checks_something() {
     assert_eq!(prepares(vec![row("made", vec![])]), empty("a row without checks or changes"));
     assert_eq!(finishes(vec![row("made", vec![])]), empty("a row without checks or changes"));
-    let unchecked = Guarded { checks: Vec::new(), ..guarded("return", absent(), vec![put()]) };
+    let unchecked = ConditionalRow { checks: Vec::new(), ..guarded("return", absent(), vec![put()]) };
     assert_eq!(guards(vec![unchecked]), empty("a guarded row's list of checks"));
 }
 
-/// What each class allows, by part of the plan and kind of change: the table of `Class`, spelled out.
+/// What each class allows, by part of the plan and kind of change: the table of `KeyLifecycle`, spelled out.
 #[test]
 fn every_class_allows_its_own_changes_in_every_part() {
     let kinds = [
@@ -333,8 +349,8 @@ fn every_class_allows_its_own_changes_in_every_part() {
             };
             let found = match answer {
                 Ok(()) => "ok",
-                Err(Broken::Class { table: named, .. }) if named == table => "no",
-                Err(Broken::Empty { .. }) => "-",
+                Err(RuleViolation::Lifecycle { table: named, .. }) if named == table => "no",
+                Err(RuleViolation::Empty { .. }) => "-",
                 Err(other) => panic!("{table} {part} {kind}: {other}"),
             };
             assert_eq!(found, expected, "{table} {part} {kind}");
@@ -351,11 +367,12 @@ fn one_check_that_finds_a_made_once_row_is_enough() {
 
 #[test]
 fn a_row_is_named_once_over_all_parts() {
-    let twice = |table: &str| Err(Broken::RowTwice(table.to_owned()));
+    let twice = |table: &str| Err(RuleViolation::RowTwice(table.to_owned()));
     let equals = || guarded("made", Check::Equals(Column::new("cf", "q"), "v".into()), vec![]);
     let made = || row("made", vec![put()]);
     let gone = || row("made", vec![delete_family("cf")]);
-    let plan = |prepare, guarded, finish| catalog().check_plan(&Plan { prepare, guarded, finish, ..Plan::default() });
+    let plan =
+        |prepare, guarded, finish| catalog().validate_plan(&Plan { prepare, guarded, finish, ..Plan::default() });
 
     assert_eq!(plan(vec![made(), made()], vec![], vec![]), twice("made"));
     assert_eq!(plan(vec![], vec![equals(), equals()], vec![]), twice("made"));
@@ -371,8 +388,8 @@ fn a_row_is_named_once_over_all_parts() {
 
 #[test]
 fn a_write_once_cell_is_named_once_over_all_parts() {
-    let twice = || Err(Broken::CellTwice("once".to_owned()));
-    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, finish, ..Plan::default() });
+    let twice = || Err(RuleViolation::CellTwice("once".to_owned()));
+    let plan = |prepare: Vec<RowChange>, finish| catalog().validate_plan(&Plan { prepare, finish, ..Plan::default() });
     let new = |q: &'static str| row("once", vec![Change::put("cf", q, "v")]);
     let old = |q: &'static str| row("once", vec![Change::delete("cf", q)]);
 
@@ -394,8 +411,8 @@ fn a_write_once_cell_is_named_once_over_all_parts() {
 
 #[test]
 fn a_write_once_family_is_removed_without_naming_its_cells() {
-    let twice = || Err(Broken::CellTwice("once".to_owned()));
-    let plan = |prepare: Vec<RowChange>, finish| catalog().check_plan(&Plan { prepare, finish, ..Plan::default() });
+    let twice = || Err(RuleViolation::CellTwice("once".to_owned()));
+    let plan = |prepare: Vec<RowChange>, finish| catalog().validate_plan(&Plan { prepare, finish, ..Plan::default() });
     let gone = |family| row("once", vec![delete_family(family)]);
 
     assert_eq!(plan(vec![row("once", vec![put()])], vec![gone("cf")]), twice());

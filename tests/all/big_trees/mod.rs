@@ -1,7 +1,7 @@
 //! Trees as large as the promises speak of, moved, copied and deleted whole on the real engine, while watchers
-//! look all the time: nobody sees a part, nobody waits for longer than one batch takes.
+//! read all the time: no reader sees a part of a change, and no request waits longer than one batch takes.
 //!
-//! - `tree`: what is in the trees, and a drive to keep them on
+//! - `tree`: the contents of the trees, and a drive for them
 //! - `watch`: the watchers, and what they must never see
 
 mod tree;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rowdrive::drive::{ListAsk, Node};
-use rowdrive::engines::rocks::Commits;
-use rowdrive::schema::{dir, dirid, file, name, time};
+use rowdrive::drive::{ListQuery, Node};
+use rowdrive::engines::rocks::CommitStats;
+use rowdrive::schema::{dir, dir_parent, file, index::by_name, index::by_time};
 use uuid::Uuid;
 
-use tree::{CONTENT, Tree, World, path};
-use watch::{Fate, Watch};
+use tree::{CONTENT, TestDrive, Tree, path};
+use watch::{TreeChange, Watch};
 
 /// Changes of one plan, at most. A batch is closed when it has 2,000; the row that closes it brings a page of 1,000
 /// children and 4 cells of its own. A plan that drops the files of a deleted directory has less: 100 files, each
@@ -38,12 +38,12 @@ const NEW: &str = "/archive/moved";
 const COPY: &str = "/copies/tree";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_directory_of_100_000_files_is_held_whole() {
+async fn a_directory_of_100_000_files_moves_and_is_deleted_atomically() {
     stays_whole("100,000 files", Tree::wide(100_000)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_tree_of_10_000_directories_is_held_whole() {
+async fn a_tree_of_10_000_directories_moves_and_is_deleted_atomically() {
     let tree = Tree::deep();
     assert!(tree.directories.len() > 10_000);
     stays_whole("10,000 directories", tree).await;
@@ -51,37 +51,41 @@ async fn a_tree_of_10_000_directories_is_held_whole() {
 
 async fn stays_whole(title: &str, tree: Tree) {
     let tree = Arc::new(tree);
-    let world = World::new().await;
+    let test_drive = TestDrive::new().await;
     let start = Instant::now();
     for place in PLACES {
-        world.drive.mkdir(&path(place, ""), "eva", false).await.unwrap();
+        test_drive.drive.mkdir(&path(place, ""), "eva", false).await.unwrap();
     }
-    let ids = Arc::new(world.make(OLD, &tree).await);
+    let ids = Arc::new(test_drive.make(OLD, &tree).await);
     eprintln!("{title}: made in {:.1} s", start.elapsed().as_secs_f64());
-    let world = world.reopened().await;
+    let test_drive = test_drive.reopened().await;
 
-    let drive = world.drive.clone();
+    let drive = test_drive.drive.clone();
     let moved = async { drive.move_node(&path(OLD, ""), &path(NEW, ""), false).await.map(|_| ()) };
     let mut uploads =
-        watched(title, "move", &world, Watch::new(&drive, &tree, &ids, OLD, Fate::Moves { to: NEW }), moved).await;
+        watched(title, "move", &test_drive, Watch::new(&drive, &tree, &ids, OLD, TreeChange::Moves { to: NEW }), moved)
+            .await;
 
     let copied = async { drive.copy_node(&path(NEW, ""), &path(COPY, ""), false, "eva").await.map(|_| ()) };
-    uploads += watched(title, "copy", &world, Watch::new(&drive, &tree, &ids, NEW, Fate::Stays), copied).await;
-    let copies = is_whole(&world, COPY, &tree).await;
+    uploads +=
+        watched(title, "copy", &test_drive, Watch::new(&drive, &tree, &ids, NEW, TreeChange::Stays), copied).await;
+    let copies = is_whole(&test_drive, COPY, &tree).await;
     assert!(ids.iter().all(|(below, id)| copies[below] != *id), "a copy is what it is a copy of");
 
     let deleted = async { drive.delete_subtree(&path(NEW, "")).await };
-    uploads += watched(title, "delete", &world, Watch::new(&drive, &tree, &ids, NEW, Fate::Vanishes), deleted).await;
-    assert_eq!(is_whole(&world, COPY, &tree).await, copies);
+    uploads +=
+        watched(title, "delete", &test_drive, Watch::new(&drive, &tree, &ids, NEW, TreeChange::Vanishes), deleted)
+            .await;
+    assert_eq!(is_whole(&test_drive, COPY, &tree).await, copies);
 
     // Nothing is left but the copy, and what was uploaded meanwhile.
     let files = tree.files.len() + uploads as usize;
     let directories = tree.directories.len() + PLACES.len();
-    for (table, rows) in [(file::TABLE, files), (name::TABLE, files), (time::TABLE, 2 * files)] {
-        assert_eq!(world.rows(table).await, rows, "rows of {table}");
+    for (table, rows) in [(file::TABLE, files), (by_name::TABLE, files), (by_time::TABLE, 2 * files)] {
+        assert_eq!(test_drive.rows(table).await, rows, "rows of {table}");
     }
-    for (table, rows) in [(dirid::TABLE, directories), (dir::TABLE, directories + 1)] {
-        assert_eq!(world.rows(table).await, rows, "rows of {table}");
+    for (table, rows) in [(dir_parent::TABLE, directories), (dir::TABLE, directories + 1)] {
+        assert_eq!(test_drive.rows(table).await, rows, "rows of {table}");
     }
 }
 
@@ -89,11 +93,11 @@ async fn stays_whole(title: &str, tree: Tree) {
 async fn watched(
     title: &str,
     what: &str,
-    world: &World,
+    test_drive: &TestDrive,
     watch: Arc<Watch>,
     operation: impl Future<Output = rowdrive::drive::Result<()>>,
 ) -> u64 {
-    let before = world.rocks.commits();
+    let before = test_drive.rocks.commit_stats();
     let watchers = watch.begin();
     // Each has seen the tree as it is before.
     while watch.looks.fewest() == 0 && !watchers.iter().any(|watcher| watcher.is_finished()) {
@@ -103,10 +107,10 @@ async fn watched(
     operation.await.unwrap();
     let answered = start.elapsed();
     watch.answered();
-    world.finished().await;
+    test_drive.finished().await;
     let finished = start.elapsed();
     watch.end(watchers).await;
-    let after = world.rocks.commits();
+    let after = test_drive.rocks.commit_stats();
     let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let looks = &watch.looks;
     eprintln!(
@@ -130,22 +134,22 @@ async fn watched(
     counted(&looks.uploads)
 }
 
-/// The commit thread was held for one batch at a time: neither a plan nor what met in one group is more.
-fn holds_are_short(commits: &Commits) {
-    let Commits { most_changes_of_plan, most_bytes_of_plan, most_changes_of_group, .. } = commits;
+/// The commit thread was held for one batch at a time: neither a plan nor a commit group is larger.
+fn holds_are_short(commits: &CommitStats) {
+    let CommitStats { most_changes_of_plan, most_bytes_of_plan, most_changes_of_group, .. } = commits;
     assert!(*most_changes_of_plan <= PLAN_CHANGES, "{commits:?}");
     assert!(*most_bytes_of_plan <= PLAN_BYTES, "{commits:?}");
-    // The operation sends one plan at a time, and so does the one who uploads.
+    // The operation sends one plan at a time, and so does the uploader.
     assert!(*most_changes_of_group <= PLAN_CHANGES + UPLOAD_CHANGES, "{commits:?}");
 }
 
 /// That the whole tree is there, with what its files hold; the ids of all that is in it.
-async fn is_whole(world: &World, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
-    let mut ids = HashMap::from([(String::new(), tree::id(&world.drive.stat(&path(base, "")).await.unwrap()))]);
+async fn is_whole(test_drive: &TestDrive, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
+    let mut ids = HashMap::from([(String::new(), tree::id(&test_drive.drive.stat(&path(base, "")).await.unwrap()))]);
     for below in &tree.directories {
-        let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         loop {
-            let page = world.drive.list(&path(base, below), &ask).await.unwrap();
+            let page = test_drive.drive.list(&path(base, below), &ask).await.unwrap();
             for node in &page.nodes {
                 if let Node::File { entry, .. } = node {
                     assert_eq!(entry.attributes.size, CONTENT.len() as u64);

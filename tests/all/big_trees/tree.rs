@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rowdrive::drive::{Condition, Drive, Made, Node, PutOptions};
+use rowdrive::drive::{Condition, Drive, Node, PutOptions, Written};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
-use rowdrive::schema::{DrivePath, Timestamp, op};
-use rowdrive::table::{Ask, RowRange, ScanAsk, Tables};
+use rowdrive::schema::{DrivePath, Timestamp, subtree_op};
+use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 use std::ops::Bound;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -92,7 +92,7 @@ pub fn id(node: &Node) -> Uuid {
 /// What each small file holds.
 pub const CONTENT: &[u8] = b"tiny";
 
-pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -> rowdrive::drive::Result<Made> {
+pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -> rowdrive::drive::Result<Written> {
     let mut upload = drive.upload();
     upload.write(Bytes::from_static(CONTENT)).await?;
     let staged = upload.finish().await?;
@@ -102,14 +102,14 @@ pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -
 }
 
 /// A drive on an engine of its own.
-pub struct World {
+pub struct TestDrive {
     pub drive: Drive,
     pub tables: Tables,
     pub rocks: Arc<Rocks>,
     folder: TempDir,
 }
 
-impl World {
+impl TestDrive {
     pub async fn new() -> Self {
         Self::open(tempfile::tempdir().unwrap()).await
     }
@@ -133,7 +133,7 @@ impl World {
         Self::open(folder).await
     }
 
-    /// Makes the tree there, and tells the ids of all that is in it.
+    /// Creates the tree there, and returns the ids of everything in it.
     pub async fn make(&self, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
         let mut ids = HashMap::new();
         // A level at a time: parents are there before their children.
@@ -160,7 +160,7 @@ impl World {
 
     /// Waits until no record of an operation is left: what is left to be done after an answer is done.
     pub async fn finished(&self) {
-        while self.rows(op::TABLE).await > 0 {
+        while self.rows(subtree_op::TABLE).await > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -170,8 +170,8 @@ impl World {
         let mut range = RowRange::all();
         let mut rows = 0;
         loop {
-            let (ask, limit) = (Ask::families(&["cf"]), 10_000);
-            let ask = ScanAsk { table, range: range.clone(), ask, limit, reverse: false };
+            let (ask, limit) = (RowQuery::families(&["cf"]), 10_000);
+            let ask = ScanQuery { table, range: range.clone(), row_query: ask, limit, reverse: false };
             let page = self.tables.scan(&ask).await.unwrap();
             let Some((last, _)) = page.last() else { return rows };
             rows += page.len();

@@ -1,4 +1,4 @@
-//! Watchers: whoever looks while an operation runs, and what must never be seen.
+//! Watchers: readers that run during an operation, and what they must never see.
 //!
 //! A look is several reads, each at an instant of its own. What is held against each other is therefore only what
 //! the order of the reads makes a contradiction:
@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rowdrive::drive::{Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node};
-use rowdrive::schema::time::Clock;
+use rowdrive::drive::{Drive, DriveError, ListQuery, NameQuery, Node, TimeQuery};
+use rowdrive::schema::index::by_time::Clock;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ use super::tree::{NEEDLE, NEEDLES, Tree, id, path, put};
 
 /// What is to become of the tree at the old path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TreeChange {
     Moves { to: &'static str },
     Vanishes,
     Stays,
@@ -38,8 +38,8 @@ pub struct Watch {
     pub tree: Arc<Tree>,
     pub ids: Arc<HashMap<String, Uuid>>,
     pub from: &'static str,
-    pub fate: Fate,
-    /// Somebody has seen that it happened.
+    pub fate: TreeChange,
+    /// A reader has seen that it happened.
     happened: AtomicBool,
     ended: AtomicBool,
     pub looks: Looks,
@@ -72,7 +72,7 @@ impl Watch {
         tree: &Arc<Tree>,
         ids: &Arc<HashMap<String, Uuid>>,
         from: &'static str,
-        fate: Fate,
+        fate: TreeChange,
     ) -> Arc<Self> {
         let (drive, tree, ids) = (drive.clone(), tree.clone(), ids.clone());
         let (happened, ended, looks) = (AtomicBool::new(false), AtomicBool::new(false), Looks::default());
@@ -93,7 +93,7 @@ impl Watch {
 
     /// The operation was answered: from now on it must be seen.
     pub fn answered(&self) {
-        if self.fate != Fate::Stays {
+        if self.fate != TreeChange::Stays {
             self.saw_it();
         }
     }
@@ -115,14 +115,14 @@ impl Watch {
     }
 
     fn saw_it(&self) {
-        assert_ne!(self.fate, Fate::Stays, "what is copied is gone");
+        assert_ne!(self.fate, TreeChange::Stays, "what is copied is gone");
         self.happened.store(true, Ordering::SeqCst);
     }
 
     fn to(&self) -> Option<&'static str> {
         match self.fate {
-            Fate::Moves { to } => Some(to),
-            Fate::Vanishes | Fate::Stays => None,
+            TreeChange::Moves { to } => Some(to),
+            TreeChange::Vanishes | TreeChange::Stays => None,
         }
     }
 
@@ -220,7 +220,7 @@ impl Watch {
     /// False if a directory is missing; else everything must be there.
     async fn walk(&self, base: &str) -> bool {
         for (below, wanted) in self.tree.children() {
-            let mut ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 1_000 };
+            let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 1_000 };
             let mut listed: Vec<String> = Vec::with_capacity(wanted);
             loop {
                 let before = self.has_happened();
@@ -258,10 +258,11 @@ impl Watch {
             let base = self.to().filter(|_| before).unwrap_or(self.from);
             let under = (look % 4 >= 2).then(|| path(base, ""));
             let found = if look % 2 == 0 {
-                let ask = FindAsk { name: NEEDLE.into(), prefix: true, under: under.clone(), after: None, limit: 100 };
-                self.drive.find(&ask).await.map(|found| (found.nodes, found.next.is_none()))
+                let ask =
+                    NameQuery { name: NEEDLE.into(), prefix: true, under: under.clone(), after: None, limit: 100 };
+                self.drive.files_by_name(&ask).await.map(|found| (found.nodes, found.next.is_none()))
             } else {
-                let ask = FilesAsk {
+                let ask = TimeQuery {
                     clock: Clock::Modified,
                     from: Some(NEEDLES[0]),
                     to: Some(NEEDLES[1]),
@@ -272,7 +273,7 @@ impl Watch {
                     after: None,
                     limit: 100,
                 };
-                self.drive.files(&ask).await.map(|found| (found.nodes, found.next.is_none()))
+                self.drive.files_by_time(&ask).await.map(|found| (found.nodes, found.next.is_none()))
             };
             match found {
                 Ok((nodes, whole)) => {
@@ -302,7 +303,7 @@ impl Watch {
         for (needle, shown) in &ours {
             assert!(shown.len() <= 1, "{needle} is shown twice: {shown:?}");
             match (shown.first(), self.fate) {
-                (None, Fate::Vanishes) => self.saw_it(),
+                (None, TreeChange::Vanishes) => self.saw_it(),
                 (None, fate) => panic!("{needle} is missed (it {fate:?}, under its root: {under})"),
                 (Some(node), fate) => {
                     let at = node.path();

@@ -34,7 +34,7 @@ async fn stopped(scratch: &Path) -> (PathBuf, PathBuf) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exit_codes_tell_a_sound_drive_from_a_damaged_one() {
+async fn the_exit_code_is_0_for_an_intact_drive_and_1_for_a_damaged_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, content) = stopped(scratch.path()).await;
     let sound = check(&data, &["--content"]);
@@ -59,14 +59,14 @@ async fn exit_codes_tell_a_sound_drive_from_a_damaged_one() {
     let finding = &json["findings"][0];
     assert_eq!((&finding["kind"], &finding["path"]), (&"content-damaged".into(), &"/some folder/large".into()));
     assert_eq!((&json["summary"]["wrong"], &finding["repaired"]), (&1.into(), &false.into()));
-    // Whoever does not ask for the bytes is not told of them, but that they were not read.
+    // Without --content the damaged bytes are not reported; the summary says that they were not read.
     let unread = check(&data, &[]);
     assert_eq!(unread.status.code(), Some(0));
     assert!(text(&unread.stdout).contains("; content was not read"), "{unread:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_cannot_be_checked_is_refused_with_the_reason() {
+async fn a_folder_that_cannot_be_checked_is_refused_with_a_reason() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let refused = check(&data, &[]);
@@ -92,9 +92,9 @@ async fn a_folder_that_cannot_be_checked_is_refused_with_the_reason() {
     assert!(text(&refused.stderr).contains("`rowdrive serve` brings it up to date"), "{refused:?}");
 }
 
-/// Each is whole in itself, and of the size that the other's entry says: only the digests tell.
+/// Each is whole in itself, and of the size that the other's entry says: only the digests differ.
 #[tokio::test(flavor = "multi_thread")]
-async fn content_files_that_changed_places_are_damage() {
+async fn swapped_content_files_are_damage() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, first) = stopped(scratch.path()).await;
     let server = Server::start_on(&data, &[]);

@@ -1,175 +1,184 @@
-//! Damage that is planted, each kind alone: it is found and named, and a repair mends what can be mended without
+//! Injected damage, each kind alone: a check finds and names it, and a repair mends what can be mended without
 //! touching what a name leads to.
 
-mod plant;
-mod program;
+mod command;
+mod inject;
 
-use rowdrive::check::Kind;
+use rowdrive::check::FindingKind;
 
+use crate::drive::fixture::Fixture;
 use crate::drive::model::Op;
-use crate::drive::world::World;
-use plant::{LARGE, Planted, plant};
+use inject::{Damage, LARGE, inject_damage};
 
 const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/large", LARGE), Op::Put("/a/b/g", 6), Op::Mkdir("/c"), Op::Put("/h", 7)];
 
 #[tokio::test]
-async fn a_sound_drive_is_found_sound() {
-    let world = World::new(SET_UP).await;
-    world.run(Op::Move("/a/b", "/c/b", false)).await.unwrap();
-    world.run(Op::Move("/h", "/c/h", false)).await.unwrap();
-    world.run(Op::Copy("/a/large", "/c/large", false)).await.unwrap();
-    world.run(Op::Remove("/a")).await.unwrap();
-    world.nothing_left_over().await;
+async fn a_check_of_an_intact_drive_finds_nothing() {
+    let fixture = Fixture::new(SET_UP).await;
+    fixture.run(Op::Move("/a/b", "/c/b", false)).await.unwrap();
+    fixture.run(Op::Move("/h", "/c/h", false)).await.unwrap();
+    fixture.run(Op::Copy("/a/large", "/c/large", false)).await.unwrap();
+    fixture.run(Op::Remove("/a")).await.unwrap();
+    fixture.nothing_left_over().await;
 }
 
-/// What is planted, what a check says of it (kind and path), and whether a repair mends it.
-type Case = (Planted, &'static [(Kind, &'static str)], bool);
+/// The injected damage, the findings of a check (kind and path), and whether a repair mends it.
+type DamageCase = (Damage, &'static [(FindingKind, &'static str)], bool);
 
-/// Where no path is told.
+/// The finding names no path.
 const NOWHERE: &str = "";
 
-const CASES: &[Case] = &[
-    (Planted::NoFileRow("/a/f"), &[(Kind::FileMissing, "/a/f")], false),
-    (Planted::NoFileRow("/a/large"), &[(Kind::FileMissing, "/a/large")], false),
-    (Planted::OtherFileRow("/a/f"), &[(Kind::FileDiffers, "/a/f")], false),
-    (Planted::NoName("/a/f"), &[(Kind::StrayFile, NOWHERE), (Kind::StrayHint, NOWHERE)], true),
-    (Planted::NoName("/a/large"), &[(Kind::StrayFile, NOWHERE), (Kind::StrayHint, NOWHERE)], true),
-    (Planted::OldVersion("/a/f"), &[(Kind::StrayFile, NOWHERE)], true),
-    (Planted::NoHint("/a/f", "time"), &[(Kind::HintMissing, "/a/f")], true),
-    (Planted::NoHint("/a/b/g", "owner"), &[(Kind::HintMissing, "/a/b/g")], true),
-    (Planted::NoHint("/h", "name"), &[(Kind::HintMissing, "/h")], true),
-    (Planted::OtherHint("/h", "name"), &[(Kind::HintMissing, "/h"), (Kind::StrayHint, NOWHERE)], true),
-    (Planted::StrayHint("time"), &[(Kind::StrayHint, NOWHERE)], true),
-    (Planted::StrayHint("owner"), &[(Kind::StrayHint, NOWHERE)], true),
-    (Planted::StrayHint("name"), &[(Kind::StrayHint, NOWHERE)], true),
-    (Planted::UnreadableHint, &[(Kind::StrayHint, NOWHERE)], true),
-    (Planted::NoInline("/a/f"), &[(Kind::ContentMissing, "/a/f")], false),
-    (Planted::OtherInline("/a/f"), &[(Kind::ContentDamaged, "/a/f")], false),
-    (Planted::NoContent("/a/large"), &[(Kind::ContentMissing, "/a/large")], false),
-    (Planted::FlippedByte("/a/large", 10), &[(Kind::ContentDamaged, "/a/large")], false),
-    (Planted::FlippedByte("/a/large", LARGE + 1), &[(Kind::ContentDamaged, "/a/large")], false),
-    (Planted::CutContent("/a/large"), &[(Kind::ContentDamaged, "/a/large")], false),
-    (Planted::StrayContent, &[(Kind::StrayContent, NOWHERE)], true),
-    (Planted::Foreign, &[(Kind::Foreign, NOWHERE)], false),
-    (Planted::Condemned("/a/large"), &[(Kind::ContentCondemned, "/a/large")], true),
-    (Planted::NoLink("/a/b"), &[(Kind::Link, "/a/b")], true),
-    (Planted::OtherLink("/a/b"), &[(Kind::Link, "/a/b")], true),
-    (Planted::StrayLink, &[(Kind::StrayLink, NOWHERE)], true),
-    (Planted::DeadMark("/a/b"), &[(Kind::Mark, "/a/b")], true),
-    (Planted::DeadStaged("/c/new"), &[(Kind::Mark, NOWHERE)], true),
-    (Planted::StrayDirectory("/c/new"), &[(Kind::StrayDirectory, NOWHERE)], true),
+const CASES: &[DamageCase] = &[
+    (Damage::NoFileRow("/a/f"), &[(FindingKind::FileMissing, "/a/f")], false),
+    (Damage::NoFileRow("/a/large"), &[(FindingKind::FileMissing, "/a/large")], false),
+    (Damage::OtherFileRow("/a/f"), &[(FindingKind::FileDiffers, "/a/f")], false),
+    (Damage::NoName("/a/f"), &[(FindingKind::StrayFile, NOWHERE), (FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::NoName("/a/large"), &[(FindingKind::StrayFile, NOWHERE), (FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::OldVersion("/a/f"), &[(FindingKind::StrayFile, NOWHERE)], true),
+    (Damage::NoHint("/a/f", "time"), &[(FindingKind::IndexEntryMissing, "/a/f")], true),
+    (Damage::NoHint("/a/b/g", "owner"), &[(FindingKind::IndexEntryMissing, "/a/b/g")], true),
+    (Damage::NoHint("/h", "name"), &[(FindingKind::IndexEntryMissing, "/h")], true),
     (
-        Planted::NoName("/a/b"),
+        Damage::OtherHint("/h", "name"),
+        &[(FindingKind::IndexEntryMissing, "/h"), (FindingKind::StrayIndexEntry, NOWHERE)],
+        true,
+    ),
+    (Damage::StrayHint("time"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::StrayHint("owner"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::StrayHint("name"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::UnreadableHint, &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::NoInline("/a/f"), &[(FindingKind::ContentMissing, "/a/f")], false),
+    (Damage::OtherInline("/a/f"), &[(FindingKind::ContentDamaged, "/a/f")], false),
+    (Damage::NoContent("/a/large"), &[(FindingKind::ContentMissing, "/a/large")], false),
+    (Damage::FlippedByte("/a/large", 10), &[(FindingKind::ContentDamaged, "/a/large")], false),
+    (Damage::FlippedByte("/a/large", LARGE + 1), &[(FindingKind::ContentDamaged, "/a/large")], false),
+    (Damage::CutContent("/a/large"), &[(FindingKind::ContentDamaged, "/a/large")], false),
+    (Damage::StrayContent, &[(FindingKind::StrayContent, NOWHERE)], true),
+    (Damage::Foreign, &[(FindingKind::ForeignFile, NOWHERE)], false),
+    (Damage::Condemned("/a/large"), &[(FindingKind::ContentPendingUnlink, "/a/large")], true),
+    (Damage::NoLink("/a/b"), &[(FindingKind::DirParent, "/a/b")], true),
+    (Damage::OtherLink("/a/b"), &[(FindingKind::DirParent, "/a/b")], true),
+    (Damage::StrayLink, &[(FindingKind::StrayDirParent, NOWHERE)], true),
+    (Damage::DeadMark("/a/b"), &[(FindingKind::OrphanedLock, "/a/b")], true),
+    (Damage::DeadStaged("/c/new"), &[(FindingKind::OrphanedLock, NOWHERE)], true),
+    (Damage::StrayDirectory("/c/new"), &[(FindingKind::StrayDirectory, NOWHERE)], true),
+    (
+        Damage::NoName("/a/b"),
         &[
-            (Kind::StrayDirectory, NOWHERE),
-            (Kind::StrayFile, NOWHERE),
-            (Kind::StrayHint, NOWHERE),
-            (Kind::StrayLink, NOWHERE),
+            (FindingKind::StrayDirectory, NOWHERE),
+            (FindingKind::StrayFile, NOWHERE),
+            (FindingKind::StrayIndexEntry, NOWHERE),
+            (FindingKind::StrayDirParent, NOWHERE),
         ],
         true,
     ),
     (
-        Planted::NoDirectoryRow("/a/b"),
+        Damage::NoDirectoryRow("/a/b"),
         &[
-            (Kind::DirectoryMissing, "/a/b"),
-            (Kind::StrayFile, NOWHERE),
-            (Kind::StrayHint, NOWHERE),
-            (Kind::StrayLink, NOWHERE),
+            (FindingKind::DirectoryMissing, "/a/b"),
+            (FindingKind::StrayFile, NOWHERE),
+            (FindingKind::StrayIndexEntry, NOWHERE),
+            (FindingKind::StrayDirParent, NOWHERE),
         ],
         false,
     ),
-    (Planted::OtherDirectory("/c"), &[(Kind::DirectoryDiffers, "/c")], false),
+    (Damage::OtherDirectory("/c"), &[(FindingKind::DirectoryDiffers, "/c")], false),
     (
-        Planted::SameId("/c", "/a/b"),
+        Damage::SameId("/c", "/a/b"),
         &[
-            (Kind::SameId, "/c"),
-            (Kind::Link, "/c"),
-            (Kind::StrayLink, NOWHERE),
-            (Kind::StrayFile, NOWHERE),
-            (Kind::StrayHint, NOWHERE),
+            (FindingKind::SameId, "/c"),
+            (FindingKind::DirParent, "/c"),
+            (FindingKind::StrayDirParent, NOWHERE),
+            (FindingKind::StrayFile, NOWHERE),
+            (FindingKind::StrayIndexEntry, NOWHERE),
         ],
         false,
     ),
-    (Planted::SameName("/a/f"), &[(Kind::SameName, "/a/f"), (Kind::DirectoryMissing, "/a/f")], false),
-    (Planted::UnreadableEntry("/a"), &[(Kind::Unreadable, "/a")], false),
-    (Planted::UnreadableName("/a"), &[(Kind::Unreadable, "/a")], false),
-    (Planted::BadKey, &[(Kind::Unreadable, NOWHERE)], false),
-    (Planted::SecondName("/a/f", "/c/f"), &[(Kind::FileDiffers, "/c/f"), (Kind::HintMissing, "/c/f")], false),
+    (Damage::SameName("/a/f"), &[(FindingKind::SameName, "/a/f"), (FindingKind::DirectoryMissing, "/a/f")], false),
+    (Damage::UnreadableEntry("/a"), &[(FindingKind::Unreadable, "/a")], false),
+    (Damage::UnreadableName("/a"), &[(FindingKind::Unreadable, "/a")], false),
+    (Damage::BadKey, &[(FindingKind::Unreadable, NOWHERE)], false),
+    (
+        Damage::SecondName("/a/f", "/c/f"),
+        &[(FindingKind::FileDiffers, "/c/f"), (FindingKind::IndexEntryMissing, "/c/f")],
+        false,
+    ),
 ];
 
 #[tokio::test]
-async fn each_planted_damage_is_found_and_named() {
-    for (planted, expected, mended) in CASES {
-        let world = World::new(SET_UP).await;
-        plant(&world, *planted).await;
-        let (summary, findings) = world.check(false).await;
+async fn a_check_finds_and_names_each_injected_damage() {
+    for (damage, expected, mended) in CASES {
+        let fixture = Fixture::new(SET_UP).await;
+        inject_damage(&fixture, *damage).await;
+        let (summary, findings) = fixture.check(false).await;
         let mut seen: Vec<_> = findings.iter().map(|f| (f.kind, f.path.clone().unwrap_or_default())).collect();
         seen.dedup();
         let wanted: Vec<_> = expected.iter().map(|(kind, path)| (*kind, (*path).to_owned())).collect();
-        let all = |of: &[(Kind, String)], others: &[(Kind, String)]| of.iter().all(|one| others.contains(one));
-        assert!(all(&seen, &wanted) && all(&wanted, &seen), "{planted:?}: {findings:#?}");
-        assert!(!summary.is_right() && summary.repaired == 0, "{planted:?}: {summary:?}");
-        assert!(findings.iter().all(|f| !f.row.is_empty() && !f.detail.is_empty()), "{planted:?}: {findings:#?}");
-        mend(&world, *planted, *mended).await;
+        let all =
+            |of: &[(FindingKind, String)], others: &[(FindingKind, String)]| of.iter().all(|one| others.contains(one));
+        assert!(all(&seen, &wanted) && all(&wanted, &seen), "{damage:?}: {findings:#?}");
+        assert!(!summary.is_right() && summary.repaired == 0, "{damage:?}: {summary:?}");
+        assert!(findings.iter().all(|f| !f.row.is_empty() && !f.detail.is_empty()), "{damage:?}: {findings:#?}");
+        mend(&fixture, *damage, *mended).await;
     }
 }
 
 /// A repair shows every file as before, but for those that no name leads to.
-async fn mend(world: &World, planted: Planted, mended: bool) {
-    let (before, found) = (plant::listed(world).await, plant::found(world).await);
-    let (summary, findings) = world.check(true).await;
-    assert_eq!(summary.is_right(), mended, "{planted:?}: {findings:#?}");
-    assert_eq!(plant::listed(world).await, before, "{planted:?}");
-    assert!(mended || plant::found(world).await == found, "{planted:?}: files are found elsewhere: {findings:#?}");
-    let (summary, findings) = world.check(false).await;
-    assert_eq!((summary.wrong, summary.strays) == (0, 0), mended, "{planted:?}, repaired: {findings:#?}");
+async fn mend(fixture: &Fixture, damage: Damage, mended: bool) {
+    let (before, found) = (inject::listed(fixture).await, inject::found(fixture).await);
+    let (summary, findings) = fixture.check(true).await;
+    assert_eq!(summary.is_right(), mended, "{damage:?}: {findings:#?}");
+    assert_eq!(inject::listed(fixture).await, before, "{damage:?}");
+    assert!(mended || inject::found(fixture).await == found, "{damage:?}: files are found elsewhere: {findings:#?}");
+    let (summary, findings) = fixture.check(false).await;
+    assert_eq!((summary.wrong, summary.strays) == (0, 0), mended, "{damage:?}, repaired: {findings:#?}");
     if mended {
         // Indexes and tree agree in every way there is to see them.
-        world.view().await;
+        fixture.view().await;
         // What is saved is what the file held.
-        plant::saved(world, planted);
+        inject::saved(fixture, damage);
     }
 }
 
 /// Without the tree as it was, nothing is removed: what looks stray may be what a lost row led to.
 #[tokio::test]
 async fn a_repair_removes_nothing_below_a_damaged_tree() {
-    for planted in [Planted::NoDirectoryRow("/a/b"), Planted::UnreadableEntry("/a"), Planted::BadKey] {
-        let world = World::new(SET_UP).await;
-        plant(&world, planted).await;
-        plant(&world, Planted::NoName("/h")).await;
-        let rows = world.rows().await;
-        let (summary, findings) = world.check(true).await;
-        assert!(summary.strays > 0 && summary.repaired == 0, "{planted:?}: {findings:#?}");
-        assert_eq!(world.rows().await, rows, "{planted:?}");
+    for damage in [Damage::NoDirectoryRow("/a/b"), Damage::UnreadableEntry("/a"), Damage::BadKey] {
+        let fixture = Fixture::new(SET_UP).await;
+        inject_damage(&fixture, damage).await;
+        inject_damage(&fixture, Damage::NoName("/h")).await;
+        let rows = fixture.rows().await;
+        let (summary, findings) = fixture.check(true).await;
+        assert!(summary.strays > 0 && summary.repaired == 0, "{damage:?}: {findings:#?}");
+        assert_eq!(fixture.rows().await, rows, "{damage:?}");
     }
 }
 
-/// A drive that was stopped in the middle: what the next start settles is neither wrong nor stray.
+/// A drive that was stopped in the middle: work that the next start finishes is neither wrong nor stray.
 #[tokio::test]
-async fn what_the_next_start_settles_is_not_wrong() {
+async fn work_that_the_next_start_finishes_is_no_finding() {
     use crate::stepwise::Fault;
     let operations = [Op::Move("/a", "/c/z", false), Op::Remove("/a"), Op::Put("/a/large", LARGE + 1)];
     let mut unsettled = 0;
     for op in operations {
-        let clean = World::new(SET_UP).await;
+        let clean = Fixture::new(SET_UP).await;
         let begun = clean.store.steps();
         clean.run(op).await.unwrap();
         clean.idle().await;
         for step in begun + 1..=clean.store.steps() {
-            let mut world = World::new(SET_UP).await;
-            world.store.at(step, Fault::StopAfter);
-            let _stopped = world.run(op).await;
-            world.drive.close().await;
-            let (summary, findings) = world.check(true).await;
+            let mut fixture = Fixture::new(SET_UP).await;
+            fixture.store.at(step, Fault::StopAfter);
+            let _stopped = fixture.run(op).await;
+            fixture.drive.close().await;
+            let (summary, findings) = fixture.check(true).await;
             assert_eq!(summary.wrong, 0, "{op:?} stopped after {step}: {findings:#?}");
             // A store without transactions has rows that were prepared for nothing.
             assert!(matches!(op, Op::Put(..)) || summary.strays == 0, "{op:?} stopped after {step}: {findings:#?}");
-            unsettled += summary.unsettled;
-            world.restart().await;
-            world.idle().await;
-            world.nothing_wrong().await;
+            unsettled += summary.pending;
+            fixture.restart().await;
+            fixture.idle().await;
+            fixture.nothing_wrong().await;
         }
     }
     assert!(unsettled > 20, "{unsettled}");

@@ -19,8 +19,8 @@ use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
 use crate::drive::model::{Op, View};
+use crate::faults::client::{check_command, look, program, send, sound};
 use crate::faults::oracle::within;
-use crate::faults::site::{check_command, look, program, send, sound};
 use crate::faults::{number, seed};
 use crate::server::Server;
 
@@ -56,15 +56,15 @@ fn backups(at: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Somebody with a folder of his own, who remembers every state that it has had.
-struct Writer {
+/// A client with a folder of its own that remembers every state of it.
+struct BackupWriter {
     folder: &'static str,
     /// After each operation that was acknowledged; the last may be followed by one that is under way.
     states: Mutex<Vec<View>>,
     under_way: Mutex<Option<View>>,
 }
 
-impl Writer {
+impl BackupWriter {
     fn new(number: usize) -> Arc<Self> {
         let folder = Box::leak(format!("/w{number}").into_boxed_str());
         Arc::new(Self { folder, states: Mutex::new(vec![View::default()]), under_way: Mutex::default() })
@@ -145,9 +145,9 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
     let targets = [elsewhere.path().join("backups"), scratch.path().join("backups")];
     let data = scratch.path().join("data");
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
-    let writers: Vec<_> = (0..4).map(Writer::new).collect();
+    let writers: Vec<_> = (0..4).map(BackupWriter::new).collect();
     let stop = Arc::new(AtomicBool::new(false));
-    let work = |(number, writer): (usize, &Arc<Writer>)| {
+    let work = |(number, writer): (usize, &Arc<BackupWriter>)| {
         tokio::spawn(writer.clone().work(server.address.clone(), seed, number, stop.clone()))
     };
     let working: Vec<_> = writers.iter().enumerate().map(work).collect();
@@ -216,7 +216,7 @@ async fn some_files(server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_backup_brings_only_what_is_new_and_old_ones_go() {
+async fn a_second_backup_copies_only_new_files_and_removes_old_backups() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -277,7 +277,7 @@ async fn until(reached: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_that_is_deleted_meanwhile_is_kept_until_the_backup_has_it_or_ends() {
+async fn content_deleted_during_a_backup_is_kept_until_it_is_copied_or_the_backup_ends() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let server = Server::start_on(&data, &[]);
@@ -317,7 +317,7 @@ async fn content_that_is_deleted_meanwhile_is_kept_until_the_backup_has_it_or_en
     let deleted = Client::new().delete(server.url("/v1/fs/a/?recursive=true")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     until(|| content() == 1 && !data.join("db/checkpoint").exists()).await;
-    // Somebody who asks for something else gets nothing; a server that is asked to end does so in a backup too.
+    // A client that asks for something else gets nothing; a server that is asked to stop does so during a backup too.
     let mut other = ask("everything");
     let mut said = String::new();
     other.read_to_string(&mut said).unwrap();
@@ -328,7 +328,7 @@ async fn content_that_is_deleted_meanwhile_is_kept_until_the_backup_has_it_or_en
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_drive_is_backed_up_too_and_a_damaged_backup_is_refused() {
+async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
     let server = Server::start_on(&data, &[]);

@@ -1,4 +1,4 @@
-//! Files that rot, in an earlier backup or on the drive: later backups have the sound one, wherever it is, or say that
+//! Damaged files, in an earlier backup or on the drive: later backups have the intact one, wherever it is, or say that
 //! there is none.
 
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
-use crate::faults::site::program;
+use crate::faults::client::program;
 use crate::server::Server;
 
 fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
@@ -28,7 +28,7 @@ fn content(to: &Path) -> PathBuf {
     found.pop().unwrap()
 }
 
-/// Changes a byte, as a disk does: the file has its size and, unless somebody wrote it, its time.
+/// Changes a byte, as a disk does: the file has its size and, unless a program wrote it, its time.
 fn rot(path: &Path, keep_time: bool) -> u64 {
     let modified = fs::metadata(path).unwrap().modified().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -42,7 +42,7 @@ fn rot(path: &Path, keep_time: bool) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_rots_in_a_backup_is_brought_anew_from_the_drive() {
+async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
     let scratch = tempfile::tempdir().unwrap();
     // Another file system: the drive does not share its files with the backup.
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -136,7 +136,7 @@ async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_that_cannot_be_read_keeps_nothing_else_from_the_backup() {
+async fn unreadable_content_does_not_block_the_rest_of_the_backup() {
     let scratch = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
@@ -181,7 +181,7 @@ async fn content_that_cannot_be_read_keeps_nothing_else_from_the_backup() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn backups_of_a_damaged_drive_do_not_push_the_last_sound_one_out() {
+async fn backups_of_a_damaged_drive_do_not_displace_the_last_intact_one() {
     let scratch = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
@@ -195,7 +195,7 @@ async fn backups_of_a_damaged_drive_do_not_push_the_last_sound_one_out() {
     for _ in 0..3 {
         assert_eq!(keep("2").code, Some(1));
     }
-    // What is broken is deleted, and with it what was told of the damage.
+    // Deleting the damaged file also clears its report.
     let deleted = Client::new().delete(server.url("/v1/fs/photo")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     keep("2").is_done();
@@ -216,7 +216,7 @@ fn tables(data: &Path) -> Vec<PathBuf> {
 }
 
 /// Waits until tables are merged no more.
-async fn settled(data: &Path) {
+async fn wait_until_compacted(data: &Path) {
     let mut before = Vec::new();
     while before != tables(data) {
         before = tables(data);
@@ -224,7 +224,7 @@ async fn settled(data: &Path) {
     }
 }
 
-/// A table of the drive, changed as a disk does it while nobody reads it.
+/// A table of the drive, changed as a disk changes it between two reads.
 fn rot_table(data: &Path) -> PathBuf {
     let table = tables(data).into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
     assert!(table.metadata().unwrap().len() > 1_000_000);
@@ -233,7 +233,7 @@ fn rot_table(data: &Path) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_rots_on_the_drive_does_not_push_the_sound_one_out() {
+async fn a_damaged_table_on_the_drive_does_not_displace_the_intact_copy() {
     let scratch = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
@@ -244,7 +244,7 @@ async fn a_table_that_rots_on_the_drive_does_not_push_the_sound_one_out() {
     assert_eq!(server.terminate(), Some(0));
     // What is in the log gets its tables.
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
-    settled(&data).await;
+    wait_until_compacted(&data).await;
     run("backup", &to, &data, &["--keep", "1"]).is_done();
     let table = rot_table(&data);
     let name = format!("db/{} is damaged on the drive", table.file_name().unwrap().to_str().unwrap());
@@ -270,7 +270,7 @@ async fn a_table_that_rots_on_the_drive_does_not_push_the_sound_one_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_that_is_gone_from_the_drive_is_taken_from_an_earlier_backup() {
+async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
     let scratch = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
@@ -304,7 +304,7 @@ async fn content_that_is_gone_from_the_drive_is_taken_from_an_earlier_backup() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_cannot_be_listed_keeps_nothing_else_from_the_backup() {
+async fn an_unlistable_folder_does_not_block_the_rest_of_the_backup() {
     let scratch = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
-use crate::faults::site::program;
+use crate::faults::client::program;
 use crate::server::{Server, root};
 
 fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
@@ -34,7 +34,7 @@ async fn stored(data: &Path, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_drive_in_the_place_of_another_does_not_push_its_backups_out() {
+async fn an_empty_drive_at_the_same_path_does_not_displace_the_backups_of_another() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     stored(&data, "photo").await;
@@ -70,7 +70,7 @@ async fn an_empty_drive_in_the_place_of_another_does_not_push_its_backups_out() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn backups_of_a_restored_drive_go_on_in_the_same_folder() {
+async fn backups_of_a_restored_drive_continue_in_the_same_folder() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     stored(&data, "first").await;
@@ -85,7 +85,7 @@ async fn backups_of_a_restored_drive_go_on_in_the_same_folder() {
         assert!(backups(&to).len() == 1 && !before.contains(&backups(&to)[0]), "{:?}", backups(&to));
         ids.push(fs::read_to_string(again.join("db/store-id")).unwrap());
     }
-    // Parts of two of them are told apart all the same.
+    // Parts of two such folders are distinguished all the same.
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 3);
@@ -114,7 +114,7 @@ async fn backups_of_an_older_version_count_for_any_drive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_whose_manifest_has_rotted_is_named_and_passed_over() {
+async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
     for name in ["first", "second"] {
@@ -129,7 +129,7 @@ async fn a_backup_whose_manifest_has_rotted_is_named_and_passed_over() {
         fs::write(&path, bytes).unwrap();
     };
     rot(&old);
-    // It is never removed: nobody knows what it is.
+    // It is never removed: what it is cannot be known.
     for _ in 0..2 {
         let made = run("backup", &to, &data, &["--keep", "1"]);
         assert!(made.code == Some(1) && made.out.contains(&old) && made.out.contains("passed over"), "{made:?}");
@@ -151,7 +151,7 @@ async fn a_backup_whose_manifest_has_rotted_is_named_and_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_folder_of_backups_is_told() {
+async fn a_new_backup_folder_is_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     stored(&data, "photo").await;
@@ -216,7 +216,7 @@ async fn nothing_is_backed_up_or_restored_into_a_drive_or_a_backup() {
 
 /// The disk of a log is full, or its reader has gone: what cannot be said keeps no file from the backup.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_whose_output_cannot_be_written_is_made() {
+async fn a_backup_completes_even_if_its_output_cannot_be_written() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("to"));
     stored(&data, "photo").await;

@@ -1,4 +1,4 @@
-//! The socket of a server that is asked for backups: who is silent holds up nobody.
+//! The backup socket of a server: a silent client blocks no other.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use super::Run;
-use crate::faults::site::program;
+use crate::faults::client::program;
 use crate::server::Server;
 
 fn connect(data: &Path) -> UnixStream {
@@ -29,7 +29,7 @@ async fn running(server: &Server) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_client_holds_up_no_backup_and_a_second_one_is_told() {
+async fn a_silent_client_does_not_block_a_backup_and_a_second_backup_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
@@ -44,7 +44,7 @@ async fn a_silent_client_holds_up_no_backup_and_a_second_one_is_told() {
     let second = Run::of(command.output().unwrap());
     assert_eq!(second.code, Some(3), "{second:?}");
     assert!(second.err.contains("another backup of this drive is running"), "{second:?}");
-    // It was not let go for that, and goes on.
+    // That did not close its connection: it continues.
     assert!(data.join("db/checkpoint/CURRENT").is_file());
     writeln!(&held, "alive").unwrap();
     assert_eq!(ask(&held, "end"), "{\"error\":null}\n");

@@ -1,4 +1,4 @@
-//! Copies of the store beside it, where `db/` is on a disk of its own, and those that a killed process has left.
+//! Checkpoints of the store: where `db/` is on a disk of its own, and those left by a killed process.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
-use crate::faults::site::{check_command, program, sound};
+use crate::faults::client::{check_command, program, sound};
 use crate::server::Server;
 
 const MEMORY: [&str; 2] = ["--memory", "32MiB"];
@@ -71,7 +71,7 @@ fn damage_manifest(db: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_on_a_disk_of_their_own_are_linked_there() {
+async fn a_checkpoint_hard_links_tables_on_a_disk_of_their_own() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     let disk = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -109,7 +109,7 @@ async fn tables_on_a_disk_of_their_own_are_linked_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_process_has_left_is_gone_before_the_store_is_opened() {
+async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     stored(&data).await;

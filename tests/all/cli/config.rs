@@ -1,4 +1,4 @@
-//! `rowdrive serve` told what to do by flags, the environment and a file.
+//! How flags, the environment and a file configure `rowdrive serve`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,21 +59,21 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
         let path = written(folder.path(), &format!("{key} = {file}\n"));
         let (named, long) = (format!("ROWDRIVE_{}", key.to_uppercase().replace('-', "_")), format!("--{key}"));
         let toml = |text: &str| if text.parse::<u32>().is_ok() { text.to_owned() } else { format!("{text:?}") };
-        let told = |environment: &[(&str, &str)], arguments: &[&str]| {
+        let shown = |environment: &[(&str, &str)], arguments: &[&str]| {
             let printed = printed(environment, arguments);
             let (value, from) = values(&printed)[key];
             (value.to_owned(), from.to_owned())
         };
         let of = |source: String| format!("From {source}; the default is {default}.");
-        assert_eq!(told(&[], &[]), (default.into(), "The default.".into()));
+        assert_eq!(shown(&[], &[]), (default.into(), "The default.".into()));
         let config = ["--config", &path];
         let from_file = (file.to_owned(), of(format!("the file {path}")));
-        assert_eq!(told(&[], &config), from_file);
-        assert_eq!(told(&[("ROWDRIVE_CONFIG", &path)], &[]), from_file);
+        assert_eq!(shown(&[], &config), from_file);
+        assert_eq!(shown(&[("ROWDRIVE_CONFIG", &path)], &[]), from_file);
         let from_variable = (toml(variable), of(format!("the variable {named}")));
-        assert_eq!(told(&[(&named, variable)], &config), from_variable);
+        assert_eq!(shown(&[(&named, variable)], &config), from_variable);
         let from_flag = (toml(flag), of("the command line".into()));
-        assert_eq!(told(&[(&named, variable)], &[&config[..], &[&long, flag]].concat()), from_flag);
+        assert_eq!(shown(&[(&named, variable)], &[&config[..], &[&long, flag]].concat()), from_flag);
     }
     let printed = printed(&[("ROWDRIVE_HOST", "a.example,b.example")], &["--data", "x"]);
     let values = values(&printed);
@@ -82,7 +82,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
 }
 
 #[test]
-fn what_is_printed_is_a_file_that_says_the_same() {
+fn the_printed_configuration_is_a_file_with_the_same_meaning() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("a \"b\" 'c' \\d #e\nf é");
     let data = data.to_str().unwrap();
@@ -98,7 +98,7 @@ fn what_is_printed_is_a_file_that_says_the_same() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// The flags of `rowdrive serve` that may stand in a file.
+/// The flags of `rowdrive serve` that a file may contain.
 fn options() -> Vec<String> {
     let help = run(&[], &["serve", "-h"]).out;
     let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
@@ -113,8 +113,8 @@ fn the_example_holds_every_option_and_its_default() {
     let options = options();
     assert!(options.len() >= 10, "{options:?}");
     for option in &options {
-        let stands = |line: &str| line.trim_start_matches('#').starts_with(&format!("{option} = "));
-        assert!(example.lines().any(stands), "{option} is missing");
+        let sets_option = |line: &str| line.trim_start_matches('#').starts_with(&format!("{option} = "));
+        assert!(example.lines().any(sets_option), "{option} is missing");
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rowdrive.toml");
     let read = printed(&[], &["--config", path]);
@@ -128,10 +128,10 @@ fn the_example_holds_every_option_and_its_default() {
 }
 
 #[test]
-fn a_wrong_file_is_2_and_says_where() {
+fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let known = "there are data, listen, memory, host, max-body, connections, connections-per-address, head-timeout";
-    for (text, line, told) in [
+    for (text, line, shown) in [
         ("colour = 1", 1, known),
         ("\nmax_body = 1", 2, known),
         ("config = \"x\"", 1, known),
@@ -160,7 +160,7 @@ fn a_wrong_file_is_2_and_says_where() {
         let refused = run(&[], &[&["serve", "--config", &path][..], &flags].concat());
         assert_eq!(refused.code, Some(2), "{text}: {refused:?}");
         assert!(refused.err.starts_with(&format!("rowdrive: {path}, line {line}: ")), "{text}: {}", refused.err);
-        assert!(refused.err.contains(told) && refused.err.lines().count() == 1, "{text}: {}", refused.err);
+        assert!(refused.err.contains(shown) && refused.err.lines().count() == 1, "{text}: {}", refused.err);
     }
     fs::write(folder.path().join("rowdrive.toml"), b"# \n\xff").unwrap();
     let path = folder.path().join("rowdrive.toml");
@@ -170,7 +170,7 @@ fn a_wrong_file_is_2_and_says_where() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_3() {
+fn an_unreadable_file_exits_with_3() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_owned(), folder.path().join("none")] {
         let refused = run(&[], &["serve", "--data", "x", "--config", path.to_str().unwrap()]);
@@ -180,10 +180,10 @@ fn a_file_that_cannot_be_read_is_3() {
 }
 
 #[test]
-fn what_nobody_says_or_says_wrongly_is_2() {
+fn a_missing_or_invalid_option_exits_with_2() {
     let folder = tempfile::tempdir().unwrap();
     let path = written(folder.path(), "memory = \"1GiB\"\n");
-    for (environment, told) in [
+    for (environment, shown) in [
         (&[][..], "--data <DIR>"),
         (&[("ROWDRIVE_CONFIG", path.as_str())], "--data <DIR>"),
         (&[("ROWDRIVE_DATA", "x"), ("ROWDRIVE_MEMORY", "much")], "--memory"),
@@ -191,11 +191,11 @@ fn what_nobody_says_or_says_wrongly_is_2() {
     ] {
         let refused = run(environment, &["serve"]);
         assert_eq!(refused.code, Some(2), "{environment:?}: {refused:?}");
-        assert!(refused.err.contains(told), "{environment:?}: {refused:?}");
+        assert!(refused.err.contains(shown), "{environment:?}: {refused:?}");
     }
 }
 
-/// A server whose log goes to a file, told all by its file and environment.
+/// A server whose log goes to a file, configured by its file and environment alone.
 fn served(folder: &Path, environment: &[(&str, &str)]) -> (Server, PathBuf) {
     let log = folder.join("log");
     let mut command = Command::new("/bin/sh");
@@ -213,7 +213,7 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn a_server_does_as_its_file_and_environment_say_and_logs_it() {
+fn a_server_follows_its_file_and_environment_and_logs_them() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let text = format!(
@@ -239,20 +239,20 @@ fn a_server_does_as_its_file_and_environment_say_and_logs_it() {
 
     let log = fs::read_to_string(log).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let told: Vec<_> = lines.filter_map(|line| Some(line["fields"]["configuration"].as_str()?.to_owned())).collect();
-    let [told] = &told[..] else { panic!("{log}") };
+    let shown: Vec<_> = lines.filter_map(|line| Some(line["fields"]["configuration"].as_str()?.to_owned())).collect();
+    let [shown] = &shown[..] else { panic!("{log}") };
     for said in [
         format!("data = {:?} (from the file {path}); ", data.display()),
         format!("memory = 67108864 (from the file {path}); "),
         "host = [\"one.example\", \"two.example\"] (from the variable ROWDRIVE_HOST); ".to_owned(),
         "connections = 4096 (default); ".to_owned(),
     ] {
-        assert!(told.contains(&said), "{said} is missing in {told}");
+        assert!(shown.contains(&said), "{said} is missing in {shown}");
     }
 }
 
 #[test]
-fn the_server_to_talk_to_may_be_a_variable() {
+fn the_server_address_can_be_given_in_the_environment() {
     let server = Server::start();
     let url = format!("http://{}", server.address);
     let listed = run(&[("ROWDRIVE_SERVER", &url)], &["ls", "/"]);

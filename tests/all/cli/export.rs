@@ -1,18 +1,16 @@
 //! `rowdrive export` against a real server.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use super::tree::{self, bytes, write};
 use super::{export, import, rowdrive};
 use crate::server::{Server, root};
 
 #[test]
-fn what_is_in_the_way_is_named_and_kept() {
+fn an_export_names_and_keeps_local_files_in_its_way() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to, outside) = (scratch.path().join("from"), scratch.path().join("to"), scratch.path().join("outside"));
     for path in ["folder/a", "folder/below/b", "linked/c", "piped/d", "file", "link", "fine/e", "zone/f"] {
@@ -52,7 +50,7 @@ fn what_is_in_the_way_is_named_and_kept() {
 }
 
 #[test]
-fn a_local_file_that_differs_in_anything_is_brought_back() {
+fn an_export_replaces_a_local_file_that_differs_in_any_way() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
     for (seed, name) in (0..).zip(["same", "flipped", "time", "longer", "shorter", "gone"]) {
@@ -62,7 +60,7 @@ fn a_local_file_that_differs_in_anything_is_brought_back() {
     export(&server.address, "/", &to).is_done();
     let mut flipped = fs::read(to.join("flipped")).unwrap();
     flipped[200_000] ^= 1;
-    // Neither size nor time tells.
+    // Neither size nor time differs.
     write(&to.join("flipped"), &flipped, 1_234_567_890_123_999_999);
     tree::set_time(&to.join("time"), 1_234_567_890_124_000_000);
     write(&to.join("longer"), &bytes(300_001, 3), 1_234_567_890_123_456_789);
@@ -75,7 +73,7 @@ fn a_local_file_that_differs_in_anything_is_brought_back() {
 }
 
 #[test]
-fn one_file_is_brought_back_under_its_name() {
+fn a_single_file_is_exported_under_its_name() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to/here"));
     write(&from.join("a b/c%d.txt"), b"content", -5_000_000);
@@ -100,7 +98,7 @@ fn export_to_small_disk(address: &str, to: &Path) -> String {
 }
 
 #[test]
-fn a_full_disk_is_told_and_keeps_no_half_file() {
+fn an_export_to_a_full_disk_reports_it_and_leaves_no_partial_file() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
     fs::create_dir(&to).unwrap();
@@ -136,8 +134,8 @@ fn on_a_stick(to: &Path, image: &Path, address: &str, commands: &str) -> String 
 }
 
 #[test]
-fn of_two_names_that_a_folder_takes_for_one_the_second_is_named_and_replaces_nothing() {
-    if !root("of_two_names_that_a_folder_takes_for_one_the_second_is_named_and_replaces_nothing") {
+fn the_second_of_two_names_that_are_equal_in_the_folder_is_reported_and_replaces_nothing() {
+    if !root("the_second_of_two_names_that_are_equal_in_the_folder_is_reported_and_replaces_nothing") {
         return;
     }
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
@@ -190,7 +188,7 @@ fn of_two_names_that_a_folder_takes_for_one_the_second_is_named_and_replaces_not
 }
 
 #[test]
-fn a_file_of_the_drive_that_is_called_as_a_left_over_stays() {
+fn a_drive_file_named_like_a_partial_file_is_kept() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
     let name = format!(".rowdrive-export-{}", "0123456789abcdef".repeat(2));
@@ -218,7 +216,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// It is what saves the rest of a damaged drive.
 #[test]
-fn files_whose_content_is_lost_keep_no_other_file_back() {
+fn files_with_lost_content_do_not_block_the_export_of_others() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (lost, sound, to) = (scratch.path().join("lost"), scratch.path().join("sound"), scratch.path().join("to"));
     for n in 0..20 {
@@ -247,206 +245,4 @@ fn files_whose_content_is_lost_keep_no_other_file_back() {
         tree::are_equal(&sound, &to.join("a-sound"));
         assert!(tree::names(&to.join("z-lost")).is_empty());
     }
-}
-
-/// Which file of the disk each path is, and its content.
-type Standing = BTreeMap<PathBuf, (u64, Option<Vec<u8>>)>;
-
-/// What lies below a folder, and the folder itself.
-fn standing(at: &Path) -> Standing {
-    let all = tree::names(at).into_iter().chain([at.to_owned()]);
-    let of = |path: PathBuf| {
-        let found = fs::symlink_metadata(&path).ok()?;
-        let content = if found.is_file() { Some(fs::read(&path).ok()?) } else { None };
-        Some((path, (found.ino(), content)))
-    };
-    all.filter_map(of).collect()
-}
-
-/// The same of a data folder, once its server has nothing to do any more.
-fn at_rest(data: &Path) -> Standing {
-    for _ in 0..100 {
-        let before = standing(data);
-        std::thread::sleep(Duration::from_millis(300));
-        if standing(data) == before {
-            return before;
-        }
-    }
-    panic!("{} does not come to rest", data.display());
-}
-
-/// Puts one file onto the drive, at a path without a slash in front.
-fn put(address: &str, path: &Path, content: &[u8]) {
-    let alone = tempfile::tempdir().unwrap();
-    write(&alone.path().join(path.file_name().unwrap()), content, 1);
-    import(address, alone.path(), &format!("/{}", path.parent().unwrap().display())).is_done();
-}
-
-const LEFT_OVER: &str = ".rowdrive-export-0123456789abcdef0123456789abcdef";
-
-/// Older copies of the files that a server works with must not take their place: what was acknowledged since would be
-/// lost, and the server would not notice before its next start.
-#[test]
-fn an_export_changes_nothing_in_a_data_folder_and_brings_the_rest() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (home, kept, to) = (scratch.path().join("home"), scratch.path().join("kept"), scratch.path().join("to"));
-    let live = Server::start_on(&home.join("data"), &[]);
-    let data = live.data.clone();
-    write(&kept.join("large"), &bytes(600_000, 1), 1);
-    write(&kept.join("small"), &bytes(600, 2), 1);
-    import(&live.address, &kept, "/kept").is_done();
-    // Not even what a killed export has left there is removed.
-    fs::write(data.join(LEFT_OVER), "").unwrap();
-    fs::write(data.join("content").join(LEFT_OVER), "").unwrap();
-    let before = at_rest(&data);
-
-    let server = Server::start();
-    let files: Vec<&Path> =
-        before.iter().filter(|(_, (_, content))| content.is_some()).map(|(path, _)| &**path).collect();
-    let below = |path: &Path| path.strip_prefix(&home).unwrap().to_owned();
-    for name in ["store-id", "db/CURRENT", "db/store-id", "db/tables.json", "db/in-use", "content"] {
-        assert!(files.iter().any(|path| path.starts_with(data.join(name))), "{name}: {files:?}");
-    }
-    for path in files.iter().map(|path| below(path)).chain(["data/db/000000.log".into(), "data/made/f".into()]) {
-        put(&server.address, &path, b"older");
-    }
-    let others = ["a/f", "data.txt", "photos/db/CURRENT", "zone/f"];
-    for path in others {
-        put(&server.address, Path::new(path), b"older");
-    }
-    for fetched in [4, 0] {
-        let run = export(&server.address, "/", &home);
-        assert_eq!(run.code, Some(1), "{run:#?}");
-        assert!(run.last().starts_with(&format!("{fetched} files fetched ")), "{run:#?}");
-        let start = format!("{}/data: it is the data folder of a drive, ", home.display());
-        assert!(run.named("failed").len() == 1 && run.named("failed")[0].starts_with(&start), "{run:#?}");
-        assert!(standing(&data) == before, "{run:#?}");
-    }
-    for path in others {
-        assert_eq!(fs::read(home.join(path)).unwrap(), b"older", "{path}");
-    }
-    assert_eq!(live.terminate(), Some(0));
-    let live = Server::start_on(&data, &[]);
-    export(&live.address, "/kept", &to).is_done();
-    tree::are_equal(&kept, &to);
-}
-
-/// As where it is mounted. Its name is anybody's choice.
-#[test]
-fn an_export_changes_nothing_in_a_part_of_a_data_folder() {
-    let (live, scratch) = (Server::start(), tempfile::tempdir().unwrap());
-    put(&live.address, Path::new("large"), &bytes(600_000, 1));
-    let mounted = scratch.path().join("mounted");
-    for (part, name) in [("db", "tables"), ("content", "bytes")] {
-        let from = live.data.join(part);
-        // What holds others comes before them.
-        for (path, (_, content)) in at_rest(&from) {
-            let to = mounted.join(name).join(path.strip_prefix(&from).unwrap());
-            match content {
-                Some(content) => fs::write(to, content).unwrap(),
-                None => fs::create_dir_all(to).unwrap(),
-            }
-        }
-    }
-    let before = [standing(&mounted.join("tables")), standing(&mounted.join("bytes"))];
-    let server = Server::start();
-    for path in ["tables/CURRENT", "tables/made/f", "bytes/new/f", "bytes/f", "f"] {
-        put(&server.address, Path::new(path), b"older");
-    }
-    let run = export(&server.address, "/", &mounted);
-    assert_eq!(run.code, Some(1), "{run:#?}");
-    assert!(run.last().starts_with("1 files fetched ") && run.last().ends_with(" 2 failed"), "{run:#?}");
-    for (named, (name, part)) in run.named("failed").iter().zip([("bytes", "content/"), ("tables", "db/")]) {
-        let start = format!("{}/{name}: it is the {part} of a drive, ", mounted.display());
-        assert!(named.starts_with(&start), "{run:#?}");
-    }
-    assert!([standing(&mounted.join("tables")), standing(&mounted.join("bytes"))] == before);
-}
-
-#[test]
-fn an_export_into_a_data_folder_does_not_begin() {
-    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
-    let data = &server.data;
-    put(&server.address, Path::new("f"), b"f");
-    put(&server.address, Path::new("large"), &bytes(600_000, 1));
-    fs::write(data.join(LEFT_OVER), "").unwrap();
-    symlink(data.join("content"), scratch.path().join("link")).unwrap();
-    let before = at_rest(data);
-    for to in [
-        data.clone(),
-        data.join("made/below"),
-        data.join("lost/../db"),
-        data.join("db"),
-        data.join("db/made"),
-        data.join("content"),
-        data.join("content/x"),
-        data.join("content/new"),
-        scratch.path().join("link/x"),
-        scratch.path().join("made/../link/x"),
-    ] {
-        for from in ["/", "/f"] {
-            let run = export(&server.address, from, &to);
-            assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{}: {run:#?}", to.display());
-            assert!(run.err.contains(&format!("{} is ", to.display())), "{run:#?}");
-            assert!(run.err.contains(" of a drive, or lies in it, ") && run.err.contains("name a folder"), "{run:#?}");
-            assert!(standing(data) == before, "{}: {run:#?}", to.display());
-        }
-    }
-    export(&server.address, "/", &scratch.path().join("made/below")).is_done();
-}
-
-/// Some were imported by versions that took a data folder for one like any other.
-#[test]
-fn what_is_called_as_a_part_of_a_data_folder_comes_back_again_and_again() {
-    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
-    let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
-    for path in [
-        "notes/store-id",
-        "notes/db/readme",
-        "site/backup.json",
-        "site/db/rows",
-        "site/content/new/page",
-        "other/CURRENT",
-        "other/db/in-use",
-        "store-8fc6d904-734a-42bd-92ad-438e0b88979e/f",
-        "store-id",
-    ] {
-        write(&from.join(path), path.as_bytes(), 1);
-    }
-    let run = import(&server.address, &from, "/");
-    run.is_done();
-    assert!(run.last().starts_with("9 files sent") && run.last().contains("; 0 skipped, "), "{run:#?}");
-    for fetched in [9, 0] {
-        let run = export(&server.address, "/", &to);
-        run.is_done();
-        assert!(run.last().starts_with(&format!("{fetched} files fetched ")), "{run:#?}");
-        tree::are_equal(&from, &to);
-    }
-}
-
-/// From then on it cannot be told from a data folder.
-#[test]
-fn a_copy_of_a_data_folder_is_exported_once_until_it_is_moved_away() {
-    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
-    let (to, away) = (scratch.path().join("to"), scratch.path().join("away"));
-    for path in ["store-id", "db/store-id", "db/CURRENT", "db/tables.json", "db/in-use", "content/new/x"] {
-        put(&server.address, &Path::new("old").join(path), b"old");
-    }
-    put(&server.address, Path::new("f"), b"f");
-    export(&server.address, "/", &to).is_done();
-    fs::write(to.join("old/db/CURRENT"), "newer").unwrap();
-    fs::remove_file(to.join("f")).unwrap();
-    let before = standing(&to.join("old"));
-    let run = export(&server.address, "/", &to);
-    assert_eq!(run.code, Some(1), "{run:#?}");
-    assert!(run.last().starts_with("1 files fetched ") && run.last().ends_with(" 1 failed"), "{run:#?}");
-    let named = format!("{}/old: it is the data folder of a drive, ", to.display());
-    assert!(run.named("failed")[0].starts_with(&named) && run.named("failed")[0].contains("move it away"), "{run:#?}");
-    assert!(standing(&to.join("old")) == before);
-    let run = export(&server.address, "/old", &to.join("old"));
-    assert_eq!(run.code, Some(3), "{run:#?}");
-    assert!(run.err.contains("never changed by an export") && standing(&to.join("old")) == before, "{run:#?}");
-    fs::rename(to.join("old"), &away).unwrap();
-    export(&server.address, "/", &to).is_done();
-    assert_eq!(fs::read(to.join("old/db/CURRENT")).unwrap(), b"old");
 }

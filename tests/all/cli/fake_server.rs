@@ -1,4 +1,4 @@
-//! A server that says what a test wants it to say.
+//! A server whose answers a test chooses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

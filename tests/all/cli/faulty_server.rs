@@ -1,4 +1,4 @@
-//! What a server or a file system does that no real one can be brought to on demand.
+//! Faults of a server or a file system that a real one does not show on demand.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::fake::{Fake, content, digest, directory, file, page, problem};
+use super::fake_server::{Fake, content, digest, directory, file, page, problem};
 use super::tree::{self, bytes, write};
 use super::{Run, command, export, import, rowdrive};
 use crate::server::Server;
@@ -25,7 +25,7 @@ use crate::server::Server;
 /// What a fake drive has been sent: names and bodies, in the order in which they came.
 type Sent = Arc<Mutex<Vec<(String, Bytes)>>>;
 
-/// An empty drive that checks digests as a real one does. `first` is told of each file's name, how many files have
+/// An empty drive that checks digests as a real one does. `first` is called with each file's name, how many files have
 /// come before, and when a part of its body has come.
 fn taking(first: impl Fn(&str, usize) + Clone + Send + Sync + 'static) -> (Fake, Sent) {
     let sent = Sent::default();
@@ -66,7 +66,7 @@ fn taking(first: impl Fn(&str, usize) + Clone + Send + Sync + 'static) -> (Fake,
 }
 
 #[test]
-fn a_file_that_vanishes_is_named() {
+fn an_import_names_a_file_that_vanishes() {
     let scratch = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
         write(&scratch.path().join(name), name.as_bytes(), 1);
@@ -94,7 +94,7 @@ fn scribble(path: &Path, byte: u8) {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_sent_is_read_anew_or_named() {
+fn a_file_that_changes_during_upload_is_read_again_or_named() {
     let scratch = tempfile::tempdir().unwrap();
     let big = scratch.path().join("big");
     for (times, cut) in [(1, false), (2, false), (1, true), (2, true)] {
@@ -125,7 +125,7 @@ fn a_file_that_changes_while_it_is_sent_is_read_anew_or_named() {
 }
 
 #[test]
-fn a_server_that_stores_other_bytes_is_not_believed() {
+fn a_server_that_stores_other_bytes_is_detected() {
     let scratch = tempfile::tempdir().unwrap();
     write(&scratch.path().join("f"), b"as it is", 1);
     let fake = Fake::start(async |request: Request| match *request.method() {
@@ -159,7 +159,7 @@ fn busy(times: usize, wait: &'static str) -> (Fake, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_busy_server_is_waited_for_as_long_as_it_asks() {
+fn a_client_waits_for_a_busy_server_as_long_as_retry_after_says() {
     let scratch = tempfile::tempdir().unwrap();
     write(&scratch.path().join("f"), b"f", 1);
     let (fake, asked) = busy(3, "0");
@@ -173,7 +173,7 @@ fn a_busy_server_is_waited_for_as_long_as_it_asks() {
 }
 
 #[test]
-fn a_full_drive_is_not_asked_for_every_file() {
+fn an_import_stops_early_on_a_full_drive() {
     let scratch = tempfile::tempdir().unwrap();
     for name in 0..500 {
         write(&scratch.path().join(name.to_string()), b"x", 1);
@@ -189,7 +189,7 @@ fn a_full_drive_is_not_asked_for_every_file() {
 }
 
 #[test]
-fn what_is_there_already_shows_that_not_everything_fails() {
+fn files_already_on_the_drive_show_that_not_everything_fails() {
     let scratch = tempfile::tempdir().unwrap();
     // Every second one is there; the time is that of `file`.
     let there: Vec<Value> = (0..40).step_by(2).map(|n| file(&format!("{n:02}"), b"x")).collect();
@@ -215,7 +215,7 @@ fn what_is_there_already_shows_that_not_everything_fails() {
 const EVIL: [&str; 8] = ["..", ".", "", "a/b", "/etc/x", "a\nb", "e\u{301}", "../outside"];
 
 #[test]
-fn names_from_a_server_lead_nowhere_else() {
+fn names_from_a_server_cannot_escape_the_target_folder() {
     let scratch = tempfile::tempdir().unwrap();
     let to = scratch.path().join("in/to");
     fs::create_dir_all(&to).unwrap();
@@ -262,7 +262,7 @@ fn giving(size: usize, answer: impl Fn() -> Response + Clone + Send + Sync + 'st
 }
 
 #[test]
-fn wrong_or_broken_content_gets_no_name() {
+fn wrong_or_truncated_content_is_never_published_under_a_name() {
     for size in [1000, 3 << 20] {
         let scratch = tempfile::tempdir().unwrap();
         write(&scratch.path().join("f"), b"as it was", 1);
@@ -320,7 +320,7 @@ fn waiting(fake: &Fake, to: &Path) -> (Child, PathBuf) {
 }
 
 #[test]
-fn what_a_killed_export_leaves_the_next_one_removes_and_no_other() {
+fn an_export_removes_only_the_partial_files_of_a_killed_export() {
     let (server, fake, scratch) = (Server::start(), hanging(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
     write(&from.join("f"), &bytes(HANGING, 1), 1);
@@ -348,7 +348,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn an_interrupted_transfer_sums_up_and_leaves_nothing_half_done() {
+fn an_interrupted_transfer_prints_its_summary_and_leaves_no_partial_file() {
     let (fake, scratch) = (hanging(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
     fs::create_dir(&to).unwrap();

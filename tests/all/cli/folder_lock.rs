@@ -1,4 +1,4 @@
-//! A server waits for whoever has its folder, and marks nothing in it before.
+//! A server waits for the lock of its folder, and writes nothing there before it has the lock.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Folder {
 }
 
 #[test]
-fn a_server_waits_for_who_has_its_folder_and_then_serves() {
+fn a_server_waits_for_the_lock_of_its_folder_and_then_serves() {
     let folder = Folder::new();
     let first = Server::start_on(&folder.data, &[]);
     let second = waiting(&folder.data, &folder.said);
@@ -50,7 +50,7 @@ fn a_server_waits_for_who_has_its_folder_and_then_serves() {
 }
 
 #[test]
-fn a_server_that_waits_for_its_folder_ends_when_it_is_told_to() {
+fn a_server_that_waits_for_its_folder_stops_on_a_signal() {
     let folder = Folder::new();
     let first = Server::start_on(&folder.data, &[]);
     let mut second = waiting(&folder.data, &folder.said);
@@ -62,7 +62,7 @@ fn a_server_that_waits_for_its_folder_ends_when_it_is_told_to() {
 
 /// Two first starts at a time would give each part an id of its own.
 #[test]
-fn a_first_start_marks_nothing_before_the_folder_is_its_own() {
+fn a_first_start_writes_no_id_before_it_locks_the_folder() {
     let folder = Folder::new();
     let db = folder.data.join("db");
     fs::create_dir_all(&db).unwrap();

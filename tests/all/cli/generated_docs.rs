@@ -40,19 +40,19 @@ fn every_shell_completes_every_subcommand() {
 }
 
 #[test]
-fn bash_takes_its_completions_and_uses_them() {
+fn bash_loads_its_completions_and_uses_them() {
     let script = rowdrive(&["completions", "bash"]).out;
     // Reads without running; then completes `rowdrive serve --max` as Tab would.
     let asked =
         "COMP_WORDS=(rowdrive serve --max); COMP_CWORD=2; _rowdrive rowdrive --max serve; echo \"${COMPREPLY[@]}\"";
-    for (flag, script, told) in [("-n", script.clone(), ""), ("-s", format!("{script}\n{asked}\n"), "--max-body\n")] {
+    for (flag, script, output) in [("-n", script.clone(), ""), ("-s", format!("{script}\n{asked}\n"), "--max-body\n")] {
         let mut bash = Command::new("bash");
         bash.arg(flag).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut bash = bash.spawn().unwrap();
         bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
         let run = Run::of(bash.wait_with_output().unwrap());
         run.is_done();
-        assert_eq!((run.out.as_str(), run.err.as_str()), (told, ""), "{flag}");
+        assert_eq!((run.out.as_str(), run.err.as_str()), (output, ""), "{flag}");
     }
 }
 

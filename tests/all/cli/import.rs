@@ -14,7 +14,7 @@ use super::{export, import};
 use crate::server::Server;
 
 #[test]
-fn a_tree_goes_up_once_and_comes_back_as_it_was() {
+fn an_imported_tree_is_exported_unchanged_and_sent_only_once() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("made/to"));
     tree::sample(&from);
@@ -47,7 +47,7 @@ fn a_tree_goes_up_once_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn another_time_or_other_bytes_are_sent_again() {
+fn a_file_with_a_changed_time_or_changed_bytes_is_sent_again() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
     for name in ["same", "time", "bytes", "longer"] {
@@ -67,7 +67,7 @@ fn another_time_or_other_bytes_are_sent_again() {
 }
 
 #[test]
-fn what_cannot_be_on_the_drive_is_named() {
+fn an_import_names_files_that_the_drive_cannot_store() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let from = scratch.path().join("from");
     write(&from.join("fine/f"), b"fine", 1);
@@ -121,7 +121,7 @@ fn what_cannot_be_on_the_drive_is_named() {
 }
 
 #[test]
-fn a_file_and_a_folder_of_one_name_are_left_as_they_are() {
+fn an_import_leaves_a_file_and_a_folder_of_the_same_name_unchanged() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let (first, second) = (scratch.path().join("first"), scratch.path().join("second"));
     write(&first.join("is a file"), b"file", 1);
@@ -143,7 +143,7 @@ fn a_file_and_a_folder_of_one_name_are_left_as_they_are() {
 }
 
 #[test]
-fn what_cannot_begin_says_why() {
+fn a_transfer_that_cannot_start_says_why() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     let from = scratch.path().join("from");
     write(&from.join("f"), &bytes(10, 0), 1);

@@ -1,11 +1,13 @@
-//! The log of a server whose standard error nobody reads.
+//! The log of a server: as text or JSON, and with a standard error that is not read.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::server::Server;
@@ -13,9 +15,102 @@ use crate::server::Server;
 /// A server whose standard error is a pipe.
 fn start(data: &Path) -> (Server, PipeReader) {
     let (reader, writer) = pipe().unwrap();
+    (start_with(data, &[], &[], writer.into()), reader)
+}
+
+fn start_with(data: &Path, arguments: &[&str], environment: &[(&str, &str)], log: Stdio) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env_remove("RUST_LOG").stderr(writer);
-    (Server::wait_for_with_log(command, data), reader)
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(arguments).stderr(log);
+    for variable in ["RUST_LOG", "NO_COLOR", "ROWDRIVE_LOG_FORMAT"] {
+        command.env_remove(variable);
+    }
+    command.envs(environment.iter().copied());
+    Server::wait_for_with_log(command, data)
+}
+
+/// The side of a terminal that shows, and the side that a program writes to.
+fn terminal() -> (File, File) {
+    let shows = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&shows).unwrap();
+    unlockpt(&shows).unwrap();
+    let name = ptsname(&shows, Vec::new()).unwrap().into_string().unwrap();
+    (shows.into(), File::options().read(true).write(true).open(name).unwrap())
+}
+
+/// The lines of a log up to the one of a request to this path.
+fn until(log: impl Read, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in BufReader::new(log).lines().map(|line| line.unwrap()) {
+        let is_last = line.contains(path);
+        found.push(line);
+        if is_last {
+            return found;
+        }
+    }
+    panic!("there is no line of {path}: {found:?}")
+}
+
+fn is_json(line: &str) -> bool {
+    serde_json::from_str::<Value>(line).is_ok()
+}
+
+#[test]
+fn a_text_log_has_one_short_line_for_each_request() {
+    for (arguments, environment) in
+        [(&["--log-format", "text"][..], &[][..]), (&[], &[("ROWDRIVE_LOG_FORMAT", "text")])]
+    {
+        let scratch = tempfile::tempdir().unwrap();
+        let (reader, writer) = pipe().unwrap();
+        // The name of the folder is in an event, which stays one line.
+        let server = start_with(&scratch.path().join("da\nta"), arguments, environment, writer.into());
+        assert!(get(&server, "/v1/stat/no%20such").starts_with("HTTP/1.1 404 "));
+        let lines = until(reader, "/v1/stat/");
+        let (access, before) = lines.split_last().unwrap();
+        let words: Vec<_> = access.split(' ').collect();
+        let [time, "GET", "/v1/stat/no%20such", "404", ms, "ms", size, unit] = words[..] else { panic!("{access}") };
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{access}");
+        assert!(ms.parse::<f64>().is_ok() && size.parse::<f64>().is_ok() && unit == "B", "{access}");
+        let starting = before.iter().find(|line| line.contains("configuration=")).unwrap();
+        assert!(starting.contains(" INFO starting configuration=data = "), "{starting}");
+        assert!(before.iter().any(|line| line.contains("da\\nta")), "{before:?}");
+        assert!(
+            lines.iter().all(|line| line.starts_with("20") && !is_json(line) && !line.contains('\u{1b}')),
+            "{lines:?}"
+        );
+    }
+}
+
+#[test]
+fn a_log_on_a_terminal_is_coloured_text_unless_json_is_requested() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (number, (arguments, environment, text, coloured)) in [
+        (&[][..], &[][..], true, true),
+        (&[], &[("NO_COLOR", "1")], true, false),
+        (&["--log-format", "json"], &[], false, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (shows, writes) = terminal();
+        let server = start_with(&scratch.path().join(number.to_string()), arguments, environment, writes.into());
+        get(&server, "/healthz");
+        for line in until(shows, "/healthz") {
+            assert_eq!((is_json(&line), line.contains('\u{1b}')), (!text, coloured), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_to_a_file_or_pipe_is_json() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (server, log) = start(&scratch.path().join("data"));
+    get(&server, "/healthz");
+    let lines = until(log, "/healthz");
+    assert!(lines.iter().all(|line| is_json(line)), "{lines:?}");
+    let access: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    let names: Vec<_> = access["fields"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["bytes", "id", "method", "ms", "path", "status"]);
+    assert_eq!((&access["target"], &access["level"]), (&"access".into(), &"INFO".into()));
 }
 
 /// One request on a connection of its own. Fails if there is no answer: the bound is generous.
@@ -36,7 +131,7 @@ fn fill(server: &Server) {
     }
 }
 
-/// As the metrics tell it.
+/// According to the metrics.
 fn dropped(server: &Server) -> u64 {
     let metrics = get(server, "/metrics");
     let line = metrics.lines().find_map(|line| line.strip_prefix("rowdrive_log_lines_dropped_total "));
@@ -44,7 +139,7 @@ fn dropped(server: &Server) -> u64 {
 }
 
 #[test]
-fn a_stalled_reader_of_the_log_stops_no_request_and_learns_how_many_lines_it_lost() {
+fn a_stalled_log_reader_blocks_no_request_and_is_given_the_count_of_dropped_lines() {
     let scratch = tempfile::tempdir().unwrap();
     let (server, log) = start(&scratch.path().join("data"));
     fill(&server);
@@ -76,7 +171,7 @@ fn a_stalled_reader_of_the_log_stops_no_request_and_learns_how_many_lines_it_los
 }
 
 #[test]
-fn a_stalled_reader_of_the_log_does_not_keep_the_server_from_ending() {
+fn a_stalled_log_reader_does_not_block_shutdown() {
     let scratch = tempfile::tempdir().unwrap();
     let (server, _log) = start(&scratch.path().join("data"));
     fill(&server);

@@ -1,24 +1,26 @@
 //! The subcommands as people call them: those that talk to a running server, how the server is configured, and what
-//! describes the command line. Those that open a data folder have their tests beside what they call.
+//! describes the command line. The tests of those that open a data folder are with the code that they call.
 
-mod asking;
-mod backing_up;
-mod configuring;
-mod describing;
-mod exporting;
-mod fake;
-mod faking;
-mod importing;
-mod keeping;
-mod leasing;
-mod logging;
-mod mounted;
-mod restarting;
-mod restoring;
-mod rotting;
-mod stopping;
+mod backup;
+mod backup_damage;
+mod backup_retention;
+mod backup_socket;
+mod checkpoints;
+mod config;
+mod export;
+mod export_data_folders;
+mod fake_server;
+mod faulty_server;
+mod file_commands;
+mod folder_lock;
+mod generated_docs;
+mod import;
+mod interrupting;
+mod log;
+mod restart;
+mod restore;
+mod shutdown;
 pub mod tree;
-mod waiting;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

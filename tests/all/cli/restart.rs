@@ -43,7 +43,7 @@ fn restart(data: &Path, address: &str) -> Server {
 }
 
 #[test]
-fn a_transfer_outlives_a_restart_of_its_server() {
+fn a_transfer_survives_a_restart_of_its_server() {
     let scratch = tempfile::tempdir().unwrap();
     let (from, to, data) = (scratch.path().join("from"), scratch.path().join("to"), scratch.path().join("data"));
     tree::many(&from, FILES);
@@ -67,7 +67,7 @@ fn a_transfer_outlives_a_restart_of_its_server() {
 }
 
 #[test]
-fn an_import_whose_server_is_gone_ends_and_a_repeat_completes_it() {
+fn an_import_without_its_server_ends_and_a_repeat_completes_it() {
     let scratch = tempfile::tempdir().unwrap();
     let (from, to, data) = (scratch.path().join("from"), scratch.path().join("to"), scratch.path().join("data"));
     tree::many(&from, FILES);

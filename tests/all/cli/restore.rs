@@ -1,4 +1,4 @@
-//! What `rowdrive restore` takes for its own in a folder, and what it leaves alone.
+//! Which files of a folder `rowdrive restore` treats as its own, and which it leaves alone.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
-use crate::faults::site::program;
+use crate::faults::client::program;
 use crate::server::Server;
 
 const MARK: &str = "rowdrive restore, format 1\n/a/backup\n";
@@ -28,7 +28,7 @@ fn refused(from: &Path, data: &Path, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_removes_only_what_a_restore_has_made() {
+async fn a_restore_removes_only_files_of_an_earlier_restore() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
@@ -36,7 +36,7 @@ async fn a_restore_removes_only_what_a_restore_has_made() {
     assert_eq!(put("a").await.unwrap().status(), StatusCode::CREATED);
     run_backup(&data, &to);
 
-    // Somebody's folder that has a file of the mark's name, with text and without.
+    // A user's folder that has a file of the mark's name, with text and without.
     let mine = scratch.path().join("mine");
     fs::create_dir_all(mine.join("photos")).unwrap();
     fs::write(mine.join("photos/p"), "precious").unwrap();
@@ -59,7 +59,7 @@ async fn a_restore_removes_only_what_a_restore_has_made() {
         fs::write(data.join("restoring"), text).unwrap();
         let refused = run("restore", &to, &data);
         assert_eq!(refused.code, Some(3), "{refused:?}");
-        // With a genuine mark, what is met first is named: the lock that is held, or what no restore has made.
+        // With a genuine mark, the first obstacle is named: the lock, or a file that no restore has written.
         let why = ["is not empty", "is in use", "was not made by the restore"];
         assert!(why.iter().any(|why| refused.err.contains(why)), "{refused:?}");
     }
@@ -82,7 +82,7 @@ fn run_backup(data: &Path, to: &Path) {
 }
 
 #[test]
-fn a_restore_that_was_broken_off_begins_anew_and_two_at_once_are_refused() {
+fn an_interrupted_restore_starts_over_and_two_concurrent_ones_are_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
     assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
@@ -110,7 +110,7 @@ fn a_restore_that_was_broken_off_begins_anew_and_two_at_once_are_refused() {
 }
 
 #[test]
-fn a_manifest_that_leads_out_of_the_folder_is_refused_before_anything_is_written() {
+fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, victim) =
         (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("victim"));
@@ -137,7 +137,7 @@ fn a_manifest_that_leads_out_of_the_folder_is_refused_before_anything_is_written
 
 /// A check changes nothing: neither of a backup, which would be damaged by that, nor of what a crash has left.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_checked_is_as_it_was_and_a_backup_can_be_restored() {
+async fn a_check_changes_nothing_and_a_backup_can_be_restored() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
@@ -206,7 +206,7 @@ async fn whole(again: &Path, how: &[&str]) -> Vec<bool> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_of_a_rotten_backup_can_be_restored() {
+async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
@@ -249,10 +249,10 @@ async fn what_is_left_of_a_rotten_backup_can_be_restored() {
     assert_eq!(whole(&again, &["--degraded"]).await, [true, true, true]);
 }
 
-/// What the tables name is not there any more, and nothing tells that the two belong together but that they were
+/// The content that the tables name is missing, and the only sign that the two belong together is that they were
 /// backed up and restored as one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drive_that_has_lost_all_its_large_files_is_served_once_it_is_restored() {
+async fn a_drive_without_any_of_its_large_files_is_served_after_a_restore() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
     let server = Server::start_on(&data, &["--memory", "32MiB"]);

@@ -1,4 +1,4 @@
-//! How the server ends when it is told to: what is under way is finished, what was acknowledged is there.
+//! How the server stops on a signal: requests in flight are finished, acknowledged writes are kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::server::{Server, terminate};
 /// Far more than an end may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What becomes of a path: the last answer, and what was sent since that nobody has answered.
+/// The state of a path: the last answer, and the requests sent since that have no answer.
 #[derive(Default)]
 struct Written {
     acknowledged: BTreeMap<usize, Option<Vec<u8>>>,
@@ -139,13 +139,13 @@ async fn drains(rounds: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_told_to_stop_finishes_requests_and_keeps_what_it_acknowledged() {
+async fn sigterm_finishes_requests_and_keeps_acknowledged_writes() {
     drains(10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the long form: run it before a release"]
-async fn a_server_told_to_stop_finishes_requests_and_keeps_what_it_acknowledged_200_times() {
+async fn sigterm_finishes_requests_and_keeps_acknowledged_writes_200_times() {
     drains(200).await;
 }
 
@@ -230,11 +230,11 @@ async fn check_after_clean_up(data: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clean_up_that_is_under_way_does_not_hold_up_the_end() {
+async fn running_clean_up_does_not_delay_shutdown() {
     end_amid_clean_up(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_is_heard_while_the_store_is_closed() {
+async fn a_second_signal_takes_effect_while_the_store_closes() {
     end_amid_clean_up(2).await;
 }

@@ -59,7 +59,7 @@ pub fn many(at: &Path, files: u32) {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum LocalEntry {
     Folder,
     /// Content, and milliseconds since 1970.
     File(Vec<u8>, i64),
@@ -83,17 +83,17 @@ pub fn names(at: &Path) -> Vec<PathBuf> {
 }
 
 /// All that lies below, by composed names.
-pub fn seen(at: &Path) -> BTreeMap<String, Seen> {
+pub fn seen(at: &Path) -> BTreeMap<String, LocalEntry> {
     let of = |path: PathBuf| {
         let meta = fs::symlink_metadata(&path).unwrap();
         let name = nfc(path.strip_prefix(at).unwrap().to_str().unwrap()).into_owned();
         if meta.is_dir() {
-            return (name, Seen::Folder);
+            return (name, LocalEntry::Folder);
         } else if !meta.is_file() {
-            return (name, Seen::Other);
+            return (name, LocalEntry::Other);
         }
         let ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
-        (name, Seen::File(fs::read(&path).unwrap(), ns.div_euclid(1_000_000).try_into().unwrap()))
+        (name, LocalEntry::File(fs::read(&path).unwrap(), ns.div_euclid(1_000_000).try_into().unwrap()))
     };
     names(at).into_iter().map(of).collect()
 }
@@ -107,7 +107,7 @@ pub fn temporaries(at: &Path) -> Vec<String> {
 #[track_caller]
 pub fn are_equal(left: &Path, right: &Path) {
     let (left, right) = (seen(left), seen(right));
-    let names = |tree: &BTreeMap<String, Seen>| tree.keys().cloned().collect::<Vec<_>>();
+    let names = |tree: &BTreeMap<String, LocalEntry>| tree.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&left), names(&right));
     for (name, what) in &left {
         assert!(right[name] == *what, "{name} differs");

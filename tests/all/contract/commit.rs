@@ -1,8 +1,8 @@
 //! `commit`: the one write.
 
 use bytes::Bytes;
-use rowdrive::table::rules::{CELL, GUARDED_ROWS, PLAN};
-use rowdrive::table::{Ask, Check, Column, Plan, Tables};
+use rowdrive::table::limits::{CELL_BYTES, GUARDED_ROWS, PLAN_BYTES};
+use rowdrive::table::{Check, Column, Plan, RowQuery, Tables};
 
 use super::engines::EngineUnderTest;
 use super::plans::{
@@ -35,10 +35,10 @@ async fn before_everything(engine: &dyn EngineUnderTest) -> Tables {
 }
 
 async fn cells(tables: &Tables, table: &'static str, key: &str, families: &[&'static str]) -> Vec<String> {
-    text(&tables.get(table, key.as_bytes(), &Ask::families(families)).await.unwrap())
+    text(&tables.get(table, key.as_bytes(), &RowQuery::families(families)).await.unwrap())
 }
 
-pub async fn commit_does_all_parts(engine: &dyn EngineUnderTest) {
+pub async fn commit_writes_all_parts_of_a_plan(engine: &dyn EngineUnderTest) {
     let tables = before_everything(engine).await;
     done(&tables, everything(equals("cf", "old", "v"))).await;
     assert_eq!(cells(&tables, "file", "f", &["cf", "c"]).await, ["c:data=x", "cf:size=1"]);
@@ -67,7 +67,7 @@ pub async fn commit_refused_leaves_prepare_harmless(engine: &dyn EngineUnderTest
     done(&tables, everything(equals("cf", "old", "v"))).await;
     assert_eq!(cells(&tables, "file", "f", &["cf", "c"]).await, ["c:data=x", "cf:size=1"]);
 
-    // Who gives up removes them by a plan of `finish` alone, whether or not they are there.
+    // A caller that gives up removes them by a plan of `finish` alone, whether or not they are there.
     let second = |check| Plan {
         prepare: vec![row("file", "g", vec![put("cf", "size", "2")]), row("hint", "g", vec![put("cf", "new", "v")])],
         guarded: vec![guard("dir", "b", vec![check], vec![put("sub", "g", "g")])],
@@ -232,34 +232,34 @@ fn noise(len: usize, seed: u32) -> Bytes {
     std::iter::repeat_with(next).take(len).collect::<Vec<u8>>().into()
 }
 
-pub async fn commit_takes_cells_of_one_mebibyte(engine: &dyn EngineUnderTest) {
+pub async fn commit_accepts_cells_of_one_mebibyte(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
-    let value = noise(CELL, 1);
+    let value = noise(CELL_BYTES, 1);
     done(&tables, prepare(vec![row("file", "f", vec![put("c", "data", value.clone())])])).await;
     assert!(tables.cell("file", b"f", "c", b"data").await.unwrap().unwrap() == value);
-    // As a value to compare with, and to be told of.
+    // As a value to compare with, and to report.
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", value.clone())])])).await;
     let check = |value| guarded(vec![guard("dir", "r", vec![equals("cf", "q", value)], vec![])]);
     done(&tables, check(value.clone())).await;
     let mut other = value.to_vec();
-    other[CELL - 1] ^= 1;
+    other[CELL_BYTES - 1] ^= 1;
     assert!(refused(&tables, check(other.into())).await.current == Some(value));
 }
 
-pub async fn commit_takes_a_plan_of_four_mebibytes(engine: &dyn EngineUnderTest) {
+pub async fn commit_accepts_a_plan_of_four_mebibytes(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
-    let big = |n: u32| (format!("{n}"), noise(CELL - 2, n));
+    let big = |n: u32| (format!("{n}"), noise(CELL_BYTES - 2, n));
     let cells: Vec<_> = (0..4).map(big).collect();
     let changes = cells.iter().map(|(q, value)| put("c", q.clone(), value.clone())).collect();
     let plan = prepare(vec![row("file", "file", changes)]);
-    assert_eq!(plan.bytes(), PLAN);
+    assert_eq!(plan.bytes(), PLAN_BYTES);
     done(&tables, plan).await;
-    let found = tables.get("file", b"file", &Ask::families(&["c"])).await.unwrap();
+    let found = tables.get("file", b"file", &RowQuery::families(&["c"])).await.unwrap();
     assert_eq!(found.len(), 4);
     assert!(cells.iter().all(|(q, value)| found.get("c", q.as_bytes()) == Some(value)));
 }
 
-pub async fn commit_takes_130_guarded_rows(engine: &dyn EngineUnderTest) {
+pub async fn commit_accepts_130_guarded_rows(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let rows = |last: Check| {
         let row = |n: usize| {
@@ -274,7 +274,7 @@ pub async fn commit_takes_130_guarded_rows(engine: &dyn EngineUnderTest) {
     assert_eq!(tables.scan(&scan(&["cf"], 200)).await.unwrap().len(), GUARDED_ROWS);
 }
 
-pub async fn commit_takes_made_once_rows_through_their_life(engine: &dyn EngineUnderTest) {
+pub async fn commit_carries_unique_id_rows_through_their_life_cycle(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     // Prepared or made in guarded, changed where it is found, removed in guarded or finish.
     done(&tables, prepare(vec![row("file", "f", vec![put("cf", "place", "1"), put("cf", "size", "9")])])).await;
@@ -289,11 +289,11 @@ pub async fn commit_takes_made_once_rows_through_their_life(engine: &dyn EngineU
     let removed = vec![delete_family("cf"), delete_family("c")];
     done(&tables, guarded(vec![guard("file", "g", vec![equals("cf", "place", "2")], removed)])).await;
     assert!(
-        tables.scan(&rowdrive::table::ScanAsk { table: "file", ..scan(&["cf", "c"], 9) }).await.unwrap().is_empty()
+        tables.scan(&rowdrive::table::ScanQuery { table: "file", ..scan(&["cf", "c"], 9) }).await.unwrap().is_empty()
     );
 }
 
-pub async fn commit_takes_write_once_cells_through_their_life(engine: &dyn EngineUnderTest) {
+pub async fn commit_carries_immutable_cells_through_their_life_cycle(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     // Two cells of one row, made and removed apart, in one plan.
     done(&tables, prepare(vec![row("hint", "h", vec![put("cf", "1", "a")])])).await;
@@ -309,7 +309,7 @@ pub async fn commit_takes_write_once_cells_through_their_life(engine: &dyn Engin
     // Late ones: made and removed in finish.
     done(&tables, finish(vec![row("todo", "t", vec![put("cf", "q", "v")])])).await;
     done(&tables, finish(vec![row("todo", "t", vec![delete_family("cf")])])).await;
-    let found = tables.get("todo", b"t", &Ask::cells(vec![Column::new("cf", "q")])).await.unwrap();
+    let found = tables.get("todo", b"t", &RowQuery::cells(vec![Column::new("cf", "q")])).await.unwrap();
     assert!(found.is_empty());
-    assert!(tables.get("hint", b"h", &Ask::cells(columns(&[("cf", "1")]))).await.unwrap().is_empty());
+    assert!(tables.get("hint", b"h", &RowQuery::cells(columns(&[("cf", "1")]))).await.unwrap().is_empty());
 }

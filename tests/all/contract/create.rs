@@ -2,12 +2,12 @@
 
 use futures_util::future::join_all;
 use rowdrive::table::spec::{CellSize, Compression, FamilySpec};
-use rowdrive::table::{Class, StoreError, TableSpec, Tables};
+use rowdrive::table::{KeyLifecycle, StoreError, TableSpec, Tables};
 
 use super::engines::EngineUnderTest;
 use super::plans::{all, dir, done, guarded, open, put, row, spec, tables_of};
 
-pub async fn create_again_finds_the_table_as_it_is(engine: &dyn EngineUnderTest) {
+pub async fn creating_a_table_again_leaves_it_unchanged(engine: &dyn EngineUnderTest) {
     let store = engine.open();
     let tables = tables_of(store.clone()).await;
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", "v")])])).await;
@@ -15,20 +15,20 @@ pub async fn create_again_finds_the_table_as_it_is(engine: &dyn EngineUnderTest)
     assert_eq!(all(&again, b"r").await, ["cf:q=v"]);
 }
 
-pub async fn create_with_other_properties_is_refused(engine: &dyn EngineUnderTest) {
+pub async fn create_with_different_properties_is_refused(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", "v")])])).await;
-    let there = spec("dir", Class::RowsReturn, &["cf", "sub"]);
+    let there = spec("dir", KeyLifecycle::Reusable, &["cf", "sub"]);
     let family = |change: fn(&mut FamilySpec)| {
         let mut other = there.clone();
         change(&mut other.families[0]);
         other
     };
     let others = [
-        TableSpec { class: Class::MadeOnce, ..there.clone() },
-        spec("dir", Class::RowsReturn, &["cf"]),
-        spec("dir", Class::RowsReturn, &["cf", "sub", "c"]),
-        spec("dir", Class::RowsReturn, &["cf", "other"]),
+        TableSpec { lifecycle: KeyLifecycle::UniqueId, ..there.clone() },
+        spec("dir", KeyLifecycle::Reusable, &["cf"]),
+        spec("dir", KeyLifecycle::Reusable, &["cf", "sub", "c"]),
+        spec("dir", KeyLifecycle::Reusable, &["cf", "other"]),
         family(|f| f.compression = Compression::None),
         family(|f| f.bloom = !f.bloom),
         family(|f| f.cells = CellSize::Large),
@@ -41,9 +41,9 @@ pub async fn create_with_other_properties_is_refused(engine: &dyn EngineUnderTes
     assert_eq!(all(&tables, b"r").await, ["cf:q=v"]);
 }
 
-pub async fn create_at_once_makes_one_table(engine: &dyn EngineUnderTest) {
+pub async fn concurrent_creates_make_one_table(engine: &dyn EngineUnderTest) {
     let store = engine.open();
-    let specs = [spec("new", Class::RowsReturn, &["cf"]), spec("new", Class::RowsReturn, &["cf", "sub"])];
+    let specs = [spec("new", KeyLifecycle::Reusable, &["cf"]), spec("new", KeyLifecycle::Reusable, &["cf", "sub"])];
     let answers = join_all((0..8).map(|n| {
         let (tables, spec) = (Tables::new(store.clone()), specs[n % 2].clone());
         tokio::spawn(async move { tables.create(&spec).await })
@@ -56,12 +56,12 @@ pub async fn create_at_once_makes_one_table(engine: &dyn EngineUnderTest) {
 
 pub async fn create_keeps_tables_and_families_apart(engine: &dyn EngineUnderTest) {
     let tables = Tables::new(engine.open());
-    // However an engine joins the names, these pairs must not meet.
+    // However an engine joins the names, these pairs must not collide.
     let names: [(&'static str, &[&'static str]); 4] =
         [("a", &["b-c", "b_c", "b"]), ("a-b", &["c"]), ("a_b", &["c", "b"]), ("b", &["b", "c"])];
     let mut pairs = Vec::new();
     for (table, families) in names {
-        tables.create(&spec(table, Class::MadeOnce, families)).await.unwrap();
+        tables.create(&spec(table, KeyLifecycle::UniqueId, families)).await.unwrap();
         pairs.extend(families.iter().map(|family| (table, *family)));
     }
     for (table, family) in &pairs {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rowdrive::table::rules::PAGE_CELLS;
-use rowdrive::table::{Ask, Class, Plan, StoreError, Tables};
+use rowdrive::table::limits::PAGE_CELLS;
+use rowdrive::table::{KeyLifecycle, Plan, RowQuery, StoreError, Tables};
 
 use super::engines::EngineUnderTest;
 use super::plans::{
@@ -14,7 +14,7 @@ use super::plans::{
 pub async fn tables_survive_a_restart(engine: &dyn EngineUnderTest) {
     drop(open(engine).await);
     let tables = Tables::new(engine.open());
-    let other = spec("dir", Class::MadeOnce, &["cf", "sub"]);
+    let other = spec("dir", KeyLifecycle::UniqueId, &["cf", "sub"]);
     assert!(matches!(tables.create(&other).await, Err(StoreError::OtherSpec(..))));
     drop(tables);
     open(engine).await;
@@ -52,7 +52,7 @@ pub async fn removed_stays_removed_after_a_restart(engine: &dyn EngineUnderTest)
         drop(tables);
         tables = open(engine).await;
         assert_eq!(all(&tables, b"r").await, ["sub:x=v"]);
-        let hint = tables.get("hint", b"h", &Ask::families(&["cf"])).await.unwrap();
+        let hint = tables.get("hint", b"h", &RowQuery::families(&["cf"])).await.unwrap();
         assert_eq!(super::plans::text(&hint), ["cf:2=v"]);
     }
 }

@@ -32,7 +32,7 @@ pub async fn changes_happen_in_their_order(engine: &dyn EngineUnderTest) {
     assert_eq!(after(&tables, twice).await, ["cf:e=1", s0]);
 }
 
-pub async fn changes_of_what_is_not_there_are_no_error(engine: &dyn EngineUnderTest) {
+pub async fn changes_of_missing_cells_are_no_error(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     done(&tables, guarded(vec![dir("none", vec![delete("cf", "q"), delete_family("sub"), delete_family("cf")])])).await;
     assert!(tables.scan(&scan(&["cf", "sub"], 10)).await.unwrap().is_empty());
@@ -51,7 +51,7 @@ async fn neighbours(tables: &Tables) {
     }
 }
 
-pub async fn delete_family_is_whole_and_alone_whatever_its_size(engine: &dyn EngineUnderTest) {
+pub async fn delete_family_removes_all_of_one_family_of_any_size(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     neighbours(&tables).await;
     for size in SIZES {
@@ -83,7 +83,7 @@ pub async fn put_after_delete_family_survives(engine: &dyn EngineUnderTest) {
     }
 }
 
-pub async fn delete_family_takes_what_the_same_row_put_before(engine: &dyn EngineUnderTest) {
+pub async fn delete_family_removes_earlier_puts_of_the_same_row(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     for size in SIZES {
         let mut changes: Vec<_> = (0..size).map(|n| put("sub", qualifier(n), "v")).collect();
@@ -93,7 +93,7 @@ pub async fn delete_family_takes_what_the_same_row_put_before(engine: &dyn Engin
     }
 }
 
-pub async fn row_without_cells_is_gone_and_may_return(engine: &dyn EngineUnderTest) {
+pub async fn row_without_cells_is_absent_and_can_be_written_again(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     for n in 0..3 {
         let made =

@@ -1,7 +1,7 @@
 //! `get`: one row at one instant.
 
-use rowdrive::table::rules::PAGE_CELLS;
-use rowdrive::table::{Ask, Plan, Row, StoreError};
+use rowdrive::table::limits::PAGE_CELLS;
+use rowdrive::table::{Plan, Row, RowQuery, StoreError};
 
 use super::engines::EngineUnderTest;
 use super::plans::{
@@ -9,22 +9,22 @@ use super::plans::{
     while_writing,
 };
 
-pub async fn get_finds_what_was_asked_and_no_more(engine: &dyn EngineUnderTest) {
+pub async fn get_returns_what_was_asked_and_no_more(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let cells = ["a", "b", "c"].map(|q| put("cf", q, format!("cf-{q}")));
     let children = ["a", "b"].map(|q| put("sub", q, format!("sub-{q}")));
     done(&tables, guarded(vec![dir("r", [cells.to_vec(), children.to_vec()].concat())])).await;
     let cases = [
-        (Ask::cells(columns(&[("cf", "b")])), vec!["cf:b=cf-b"]),
-        (Ask::cells(columns(&[("sub", "a"), ("cf", "c"), ("cf", "none")])), vec!["cf:c=cf-c", "sub:a=sub-a"]),
-        (Ask::cells(columns(&[("cf", "a"), ("cf", "a")])), vec!["cf:a=cf-a"]),
-        (Ask::families(&["sub"]), vec!["sub:a=sub-a", "sub:b=sub-b"]),
+        (RowQuery::cells(columns(&[("cf", "b")])), vec!["cf:b=cf-b"]),
+        (RowQuery::cells(columns(&[("sub", "a"), ("cf", "c"), ("cf", "none")])), vec!["cf:c=cf-c", "sub:a=sub-a"]),
+        (RowQuery::cells(columns(&[("cf", "a"), ("cf", "a")])), vec!["cf:a=cf-a"]),
+        (RowQuery::families(&["sub"]), vec!["sub:a=sub-a", "sub:b=sub-b"]),
         (
-            Ask::families(&["sub", "cf", "sub"]),
+            RowQuery::families(&["sub", "cf", "sub"]),
             vec!["cf:a=cf-a", "cf:b=cf-b", "cf:c=cf-c", "sub:a=sub-a", "sub:b=sub-b"],
         ),
         (
-            Ask { cells: columns(&[("cf", "b"), ("sub", "b")]), families: vec!["sub"] },
+            RowQuery { cells: columns(&[("cf", "b"), ("sub", "b")]), families: vec!["sub"] },
             vec!["cf:b=cf-b", "sub:a=sub-a", "sub:b=sub-b"],
         ),
     ];
@@ -33,12 +33,12 @@ pub async fn get_finds_what_was_asked_and_no_more(engine: &dyn EngineUnderTest) 
     }
 }
 
-pub async fn get_of_what_is_not_there_is_an_empty_row(engine: &dyn EngineUnderTest) {
+pub async fn get_of_a_missing_row_is_an_empty_row(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     assert!(all(&tables, b"r").await.is_empty());
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", "v")])])).await;
     assert!(all(&tables, b"s").await.is_empty());
-    for ask in [Ask::families(&["sub"]), Ask::cells(columns(&[("cf", "p"), ("sub", "q")]))] {
+    for ask in [RowQuery::families(&["sub"]), RowQuery::cells(columns(&[("cf", "p"), ("sub", "q")]))] {
         assert_eq!(tables.get("dir", b"r", &ask).await.unwrap(), Row::default());
     }
     done(&tables, guarded(vec![dir("r", vec![delete("cf", "q")])])).await;
@@ -58,7 +58,7 @@ fn renumber(cells: usize) -> impl Fn(usize) -> Plan + Send + 'static {
 }
 
 /// Reads a row that always holds `cells` cells in each family: all of one number.
-async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, ask: Ask, expected: usize) {
+async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, ask: RowQuery, expected: usize) {
     let tables = open(engine).await;
     let write = renumber(cells);
     done(&tables, write(0)).await;
@@ -71,23 +71,23 @@ async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, ask: Ask, expect
     .await;
 }
 
-pub async fn get_of_families_is_one_instant(engine: &dyn EngineUnderTest) {
-    never_torn(engine, 3, Ask::families(&["sub", "cf"]), 6).await;
+pub async fn get_reads_families_at_one_instant(engine: &dyn EngineUnderTest) {
+    never_torn(engine, 3, RowQuery::families(&["sub", "cf"]), 6).await;
 }
 
-pub async fn get_of_cells_is_one_instant(engine: &dyn EngineUnderTest) {
+pub async fn get_reads_cells_at_one_instant(engine: &dyn EngineUnderTest) {
     let cells = [("cf", "000000"), ("sub", "000001"), ("sub", "000000"), ("cf", "000002")];
-    never_torn(engine, 3, Ask::cells(columns(&cells)), 4).await;
+    never_torn(engine, 3, RowQuery::cells(columns(&cells)), 4).await;
 }
 
-pub async fn get_of_wide_families_is_one_instant(engine: &dyn EngineUnderTest) {
-    let ask = Ask { cells: columns(&[("cf", "000007")]), families: vec!["sub"] };
+pub async fn get_reads_wide_families_at_one_instant(engine: &dyn EngineUnderTest) {
+    let ask = RowQuery { cells: columns(&[("cf", "000007")]), families: vec!["sub"] };
     never_torn(engine, 300, ask, 301).await;
 }
 
 pub async fn get_of_a_family_ends_at_a_page(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
-    let ask = Ask::families(&["cf", "sub"]);
+    let ask = RowQuery::families(&["cf", "sub"]);
     fill(&tables, b"r", "sub", 0..PAGE_CELLS).await;
     assert_eq!(tables.get("dir", b"r", &ask).await.unwrap().len(), PAGE_CELLS);
 
@@ -99,7 +99,7 @@ pub async fn get_of_a_family_ends_at_a_page(engine: &dyn EngineUnderTest) {
         other => panic!("{:?}", other.map(|row| row.len())),
     }
     // Nothing else of the row is lost by it.
-    assert!(tables.get("dir", b"r", &Ask::families(&["cf"])).await.unwrap().is_empty());
+    assert!(tables.get("dir", b"r", &RowQuery::families(&["cf"])).await.unwrap().is_empty());
     assert!(tables.cell("dir", b"r", "sub", b"010000").await.unwrap().is_some());
 }
 
@@ -129,7 +129,7 @@ pub const KEYS: [&[u8]; 22] = [
     b"\xff\xff",
 ];
 
-pub async fn get_takes_any_bytes_as_row_key(engine: &dyn EngineUnderTest) {
+pub async fn get_accepts_any_bytes_as_row_key(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let number = |n: usize| format!("{n}");
     for (n, key) in KEYS.iter().enumerate() {
@@ -144,11 +144,11 @@ pub async fn get_takes_any_bytes_as_row_key(engine: &dyn EngineUnderTest) {
     }
 }
 
-pub async fn get_takes_any_bytes_as_qualifier(engine: &dyn EngineUnderTest) {
+pub async fn get_accepts_any_bytes_as_qualifier(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let cells = KEYS.iter().enumerate().map(|(n, key)| put("cf", *key, n.to_string())).collect();
     done(&tables, guarded(vec![dir("r", cells), dir("r\0", vec![put("cf", "q", "other")])])).await;
-    let row = tables.get("dir", b"r", &Ask::families(&["cf"])).await.unwrap();
+    let row = tables.get("dir", b"r", &RowQuery::families(&["cf"])).await.unwrap();
     let found: Vec<&[u8]> = row.family("cf").map(|cell| cell.qualifier.as_ref()).collect();
     assert_eq!(found, KEYS);
     for (n, key) in KEYS.iter().enumerate() {
@@ -159,7 +159,7 @@ pub async fn get_takes_any_bytes_as_qualifier(engine: &dyn EngineUnderTest) {
     assert_eq!(tables.page(&page("r", "cf", 100)).await.unwrap().cells.len(), KEYS.len());
 }
 
-pub async fn get_sees_what_was_acknowledged(engine: &dyn EngineUnderTest) {
+pub async fn get_sees_acknowledged_writes(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     for n in 0..50 {
         done(&tables, guarded(vec![dir("r", vec![put("cf", "q", n.to_string())])])).await;

@@ -38,51 +38,51 @@ macro_rules! keeps_the_contract {
     ($engine:expr) => {
         keeps! { $engine,
             create:
-                create_again_finds_the_table_as_it_is
-                create_with_other_properties_is_refused
-                create_at_once_makes_one_table
+                creating_a_table_again_leaves_it_unchanged
+                create_with_different_properties_is_refused
+                concurrent_creates_make_one_table
                 create_keeps_tables_and_families_apart;
             get:
-                get_finds_what_was_asked_and_no_more
-                get_of_what_is_not_there_is_an_empty_row
-                get_of_families_is_one_instant
-                get_of_cells_is_one_instant
-                get_of_wide_families_is_one_instant
+                get_returns_what_was_asked_and_no_more
+                get_of_a_missing_row_is_an_empty_row
+                get_reads_families_at_one_instant
+                get_reads_cells_at_one_instant
+                get_reads_wide_families_at_one_instant
                 get_of_a_family_ends_at_a_page
-                get_takes_any_bytes_as_row_key
-                get_takes_any_bytes_as_qualifier
-                get_sees_what_was_acknowledged;
+                get_accepts_any_bytes_as_row_key
+                get_accepts_any_bytes_as_qualifier
+                get_sees_acknowledged_writes;
             page:
                 page_is_in_qualifier_order_and_of_one_family
-                page_takes_bounds_of_all_kinds
+                page_accepts_bounds_of_all_kinds
                 page_ends_at_its_limit_and_says_whether_more_follow
                 page_resumes_after_its_last_qualifier
-                page_fence_answers_in_the_order_asked
-                page_fence_is_of_the_same_instant
-                page_of_hundreds_and_its_fence_are_of_one_instant
+                page_returns_its_unchanged_cells_in_the_order_asked
+                page_and_its_unchanged_cells_are_of_one_instant
+                page_of_hundreds_and_its_unchanged_cells_are_of_one_instant
                 page_reads_a_wide_family_to_its_end
-                page_passes_what_was_removed;
+                page_skips_removed_cells;
             get_many:
                 get_many_answers_in_order_and_for_missing_rows
                 get_many_answers_for_a_thousand_rows
-                get_many_row_is_one_instant
+                get_many_reads_each_row_at_one_instant
                 get_many_of_a_family_ends_at_a_page;
             scan:
                 scan_is_in_key_order
                 scan_reverse_is_the_exact_reverse
-                scan_takes_bounds_of_all_kinds
-                scan_of_a_prefix_finds_its_rows_alone
+                scan_accepts_bounds_of_all_kinds
+                scan_of_a_prefix_finds_only_its_rows
                 scan_ends_at_its_limit
                 scan_resumes_by_key
                 scan_skips_rows_that_hold_only_other_cells
-                scan_answers_families_and_cells
-                scan_row_is_one_instant
+                scan_returns_families_and_cells
+                scan_reads_each_row_at_one_instant
                 scan_of_a_family_ends_at_a_page
-                scan_of_single_cells_passes_wide_rows
-                scan_passes_what_was_removed
+                scan_of_single_cells_skips_wide_rows
+                scan_skips_removed_rows
                 scan_of_an_empty_table_finds_nothing;
             commit:
-                commit_does_all_parts
+                commit_writes_all_parts_of_a_plan
                 commit_refused_changes_no_guarded_and_no_finish_row
                 commit_refused_leaves_prepare_harmless
                 commit_checks_that_a_cell_is_absent
@@ -93,25 +93,25 @@ macro_rules! keeps_the_contract {
                 commit_checks_see_no_change_of_their_own_plan
                 commit_of_checks_alone_changes_nothing
                 commit_of_nothing_is_committed
-                commit_takes_cells_of_one_mebibyte
-                commit_takes_a_plan_of_four_mebibytes
-                commit_takes_130_guarded_rows
-                commit_takes_made_once_rows_through_their_life
-                commit_takes_write_once_cells_through_their_life;
+                commit_accepts_cells_of_one_mebibyte
+                commit_accepts_a_plan_of_four_mebibytes
+                commit_accepts_130_guarded_rows
+                commit_carries_unique_id_rows_through_their_life_cycle
+                commit_carries_immutable_cells_through_their_life_cycle;
             families:
                 changes_happen_in_their_order
-                changes_of_what_is_not_there_are_no_error
-                delete_family_is_whole_and_alone_whatever_its_size
+                changes_of_missing_cells_are_no_error
+                delete_family_removes_all_of_one_family_of_any_size
                 put_after_delete_family_survives
-                delete_family_takes_what_the_same_row_put_before
-                row_without_cells_is_gone_and_may_return
+                delete_family_removes_earlier_puts_of_the_same_row
+                row_without_cells_is_absent_and_can_be_written_again
                 family_is_empty_after_many_deletes;
             races:
                 increments_are_never_lost
-                one_of_many_creators_wins
+                exactly_one_of_many_creators_wins
                 guarded_rows_change_at_one_instant
                 transfers_between_rows_keep_the_sum
-                emptied_and_filled_at_once_never_both_happen
+                concurrent_fill_and_remove_if_empty_never_both_succeed
                 abandoned_commit_is_all_or_nothing
                 many_plans_at_once_are_all_answered;
         }

@@ -3,8 +3,8 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use rowdrive::table::rules::PAGE_CELLS;
-use rowdrive::table::{Column, Page, PageAsk, Plan, RowRange, Tables};
+use rowdrive::table::limits::PAGE_CELLS;
+use rowdrive::table::{Column, Page, PageQuery, Plan, RowRange, Tables};
 
 use super::engines::EngineUnderTest;
 use super::plans::{
@@ -32,24 +32,24 @@ pub async fn page_is_in_qualifier_order_and_of_one_family(engine: &dyn EngineUnd
     let found = tables.page(&page("r", "sub", 100)).await.unwrap();
     assert_eq!(qualifiers(&found), ["b", "d", "f", "h"]);
     assert!(found.cells.iter().all(|cell| cell.qualifier == cell.value));
-    assert_eq!((found.more, found.fence.len()), (false, 0));
-    for missing in [page("none", "sub", 100), PageAsk { family: "cf", ..page("s", "sub", 100) }] {
+    assert_eq!((found.more, found.unchanged.len()), (false, 0));
+    for missing in [page("none", "sub", 100), PageQuery { family: "cf", ..page("s", "sub", 100) }] {
         assert_eq!(tables.page(&missing).await.unwrap(), Page::default());
     }
 }
 
-pub async fn page_takes_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
+pub async fn page_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
     let tables = four(engine).await;
     // Inverted ones too: they hold nothing, and are no error.
     for from in bounds(&[b"", b"b", b"c", b"d", b"d\0", b"h", b"i", b"\xff"]) {
         for to in bounds(&[b"", b"a", b"b", b"c", b"f", b"f\0", b"h", b"\xff\xff"]) {
             let range = RowRange { from: from.clone(), to: to.clone() };
             let expected: Vec<_> = ["b", "d", "f", "h"].into_iter().filter(|q| range.contains(q.as_bytes())).collect();
-            let fence = columns(&[("cf", "c")]);
-            let ask = PageAsk { from: from.clone(), to, fence, ..page("r", "sub", 100) };
+            let unchanged = columns(&[("cf", "c")]);
+            let ask = PageQuery { from: from.clone(), to, unchanged, ..page("r", "sub", 100) };
             let found = tables.page(&ask).await.unwrap();
             assert_eq!(qualifiers(&found), expected, "{range:?}");
-            assert_eq!((found.more, found.fence), (false, vec![Some("no".into())]), "{range:?}");
+            assert_eq!((found.more, found.unchanged), (false, vec![Some("no".into())]), "{range:?}");
         }
     }
 }
@@ -62,7 +62,8 @@ pub async fn page_ends_at_its_limit_and_says_whether_more_follow(engine: &dyn En
         assert_eq!(found.more, limit < 4, "limit {limit}");
 
         // What follows beyond the range does not count.
-        let found = tables.page(&PageAsk { to: Bound::Excluded("f".into()), ..page("r", "sub", limit) }).await.unwrap();
+        let found =
+            tables.page(&PageQuery { to: Bound::Excluded("f".into()), ..page("r", "sub", limit) }).await.unwrap();
         assert_eq!(qualifiers(&found), ["b", "d"][..limit.min(2)]);
         assert_eq!(found.more, limit < 2, "limit {limit} below f");
     }
@@ -87,17 +88,17 @@ pub async fn page_resumes_after_its_last_qualifier(engine: &dyn EngineUnderTest)
     }
 }
 
-pub async fn page_fence_answers_in_the_order_asked(engine: &dyn EngineUnderTest) {
+pub async fn page_returns_its_unchanged_cells_in_the_order_asked(engine: &dyn EngineUnderTest) {
     let tables = four(engine).await;
-    let fence = columns(&[("sub", "h"), ("cf", "none"), ("cf", "c"), ("sub", "h")]);
+    let unchanged = columns(&[("sub", "h"), ("cf", "none"), ("cf", "c"), ("sub", "h")]);
     let values = vec![Some(Bytes::from("h")), None, Some("no".into()), Some("h".into())];
-    let found = tables.page(&PageAsk { fence: fence.clone(), ..page("r", "sub", 1) }).await.unwrap();
-    assert_eq!((qualifiers(&found), found.fence), (vec!["b".to_owned()], values.clone()));
+    let found = tables.page(&PageQuery { unchanged: unchanged.clone(), ..page("r", "sub", 1) }).await.unwrap();
+    assert_eq!((qualifiers(&found), found.unchanged), (vec!["b".to_owned()], values.clone()));
     // A fence is answered whether or not there is anything to page.
-    let found = tables.page(&PageAsk { fence: fence.clone(), ..page("r", "sub", 0) }).await.unwrap();
-    assert_eq!(found.fence, values);
-    let found = tables.page(&PageAsk { fence, ..page("none", "sub", 1) }).await.unwrap();
-    assert_eq!(found.fence, vec![None; 4]);
+    let found = tables.page(&PageQuery { unchanged: unchanged.clone(), ..page("r", "sub", 0) }).await.unwrap();
+    assert_eq!(found.unchanged, values);
+    let found = tables.page(&PageQuery { unchanged, ..page("none", "sub", 1) }).await.unwrap();
+    assert_eq!(found.unchanged, vec![None; 4]);
 }
 
 /// Gives all cells of `sub`, and the fence in `cf`, one number; every other time the row is emptied first.
@@ -114,21 +115,21 @@ async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, limit: usize) {
     let tables = open(engine).await;
     let write = renumber(cells);
     done(&tables, write(0)).await;
-    let ask = PageAsk { fence: vec![Column::new("cf", "fence")], ..page("r", "sub", limit) };
+    let ask = PageQuery { unchanged: vec![Column::new("cf", "fence")], ..page("r", "sub", limit) };
     while_writing(&tables, write, async || {
         let page = tables.page(&ask).await.unwrap();
         assert_eq!((page.cells.len(), page.more), (limit.min(cells), limit < cells));
-        let fence = page.fence[0].clone().unwrap();
-        assert!(page.cells.iter().all(|cell| cell.value == fence), "{fence:?}: {:?}", page.cells);
+        let unchanged = page.unchanged[0].clone().unwrap();
+        assert!(page.cells.iter().all(|cell| cell.value == unchanged), "{unchanged:?}: {:?}", page.cells);
     })
     .await;
 }
 
-pub async fn page_fence_is_of_the_same_instant(engine: &dyn EngineUnderTest) {
+pub async fn page_and_its_unchanged_cells_are_of_one_instant(engine: &dyn EngineUnderTest) {
     never_torn(engine, 20, 10).await;
 }
 
-pub async fn page_of_hundreds_and_its_fence_are_of_one_instant(engine: &dyn EngineUnderTest) {
+pub async fn page_of_hundreds_and_its_unchanged_cells_are_of_one_instant(engine: &dyn EngineUnderTest) {
     never_torn(engine, 300, 400).await;
 }
 
@@ -138,12 +139,12 @@ pub async fn page_reads_a_wide_family_to_its_end(engine: &dyn EngineUnderTest) {
     let found = tables.page(&page("r", "sub", PAGE_CELLS)).await.unwrap();
     assert_eq!((found.cells.len(), found.more), (PAGE_CELLS, true));
     let last = found.cells.last().unwrap().qualifier.clone();
-    let rest = PageAsk { from: Bound::Excluded(last), ..page("r", "sub", PAGE_CELLS) };
+    let rest = PageQuery { from: Bound::Excluded(last), ..page("r", "sub", PAGE_CELLS) };
     let found = tables.page(&rest).await.unwrap();
     assert_eq!((found.cells.len(), found.more), (4, false));
 }
 
-pub async fn page_passes_what_was_removed(engine: &dyn EngineUnderTest) {
+pub async fn page_skips_removed_cells(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     fill(&tables, b"r", "sub", 0..8_000).await;
     // One by one at the front, as a range in the middle of the rest.

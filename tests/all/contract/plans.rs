@@ -7,29 +7,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use rowdrive::table::spec::{CellSize, Compression, FamilySpec};
 use rowdrive::table::{
-    Ask, Change, Check, Class, Column, Guarded, Outcome, PageAsk, Plan, Refusal, Row, RowChange, RowKey, RowRange,
-    ScanAsk, TableSpec, Tables,
+    Change, Check, Column, ConditionalRow, KeyLifecycle, Outcome, PageQuery, Plan, Refusal, Row, RowChange, RowKey,
+    RowQuery, RowRange, ScanQuery, TableSpec, Tables,
 };
 
 use super::engines::EngineUnderTest;
 
-pub fn spec(name: &str, class: Class, families: &[&str]) -> TableSpec {
+pub fn spec(name: &str, lifecycle: KeyLifecycle, families: &[&str]) -> TableSpec {
     let family = |name: &&str| FamilySpec {
         name: (*name).to_owned(),
         compression: if *name == "c" { Compression::None } else { Compression::Light },
         bloom: *name == "cf",
         cells: if *name == "c" { CellSize::Large } else { CellSize::Small },
     };
-    TableSpec { name: name.to_owned(), class, families: families.iter().map(family).collect() }
+    TableSpec { name: name.to_owned(), lifecycle, families: families.iter().map(family).collect() }
 }
 
 /// A table of each class.
 pub fn specs() -> [TableSpec; 4] {
     [
-        spec("dir", Class::RowsReturn, &["cf", "sub"]),
-        spec("file", Class::MadeOnce, &["cf", "c"]),
-        spec("hint", Class::WriteOnce, &["cf"]),
-        spec("todo", Class::WriteOnceLate, &["cf"]),
+        spec("dir", KeyLifecycle::Reusable, &["cf", "sub"]),
+        spec("file", KeyLifecycle::UniqueId, &["cf", "c"]),
+        spec("hint", KeyLifecycle::Immutable, &["cf"]),
+        spec("todo", KeyLifecycle::ImmutableLate, &["cf"]),
     ]
 }
 
@@ -71,12 +71,12 @@ pub fn always() -> Check {
     absent("cf", "never")
 }
 
-pub fn guard(table: &'static str, row: impl Into<RowKey>, checks: Vec<Check>, changes: Vec<Change>) -> Guarded {
-    Guarded { table, row: row.into(), checks, changes }
+pub fn guard(table: &'static str, row: impl Into<RowKey>, checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
+    ConditionalRow { table, row: row.into(), checks, changes }
 }
 
 /// A row of `dir`, changed whatever it holds.
-pub fn dir(row: impl Into<RowKey>, changes: Vec<Change>) -> Guarded {
+pub fn dir(row: impl Into<RowKey>, changes: Vec<Change>) -> ConditionalRow {
     guard("dir", row, vec![always()], changes)
 }
 
@@ -84,7 +84,7 @@ pub fn row(table: &'static str, row: impl Into<RowKey>, changes: Vec<Change>) ->
     RowChange { table, row: row.into(), changes }
 }
 
-pub fn guarded(guarded: Vec<Guarded>) -> Plan {
+pub fn guarded(guarded: Vec<ConditionalRow>) -> Plan {
     Plan { guarded, ..Plan::default() }
 }
 
@@ -122,13 +122,13 @@ pub fn qualifier(n: usize) -> String {
     format!("{n:06}")
 }
 
-pub fn page(row: impl Into<RowKey>, family: &'static str, limit: usize) -> PageAsk {
+pub fn page(row: impl Into<RowKey>, family: &'static str, limit: usize) -> PageQuery {
     let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-    PageAsk { table: "dir", row: row.into(), family, from, to, limit, fence: Vec::new() }
+    PageQuery { table: "dir", row: row.into(), family, from, to, limit, unchanged: Vec::new() }
 }
 
-pub fn scan(families: &[&'static str], limit: usize) -> ScanAsk {
-    ScanAsk { table: "dir", range: RowRange::all(), ask: Ask::families(families), limit, reverse: false }
+pub fn scan(families: &[&'static str], limit: usize) -> ScanQuery {
+    ScanQuery { table: "dir", range: RowRange::all(), row_query: RowQuery::families(families), limit, reverse: false }
 }
 
 pub fn columns(cells: &[(&'static str, &'static str)]) -> Vec<Column> {
@@ -145,7 +145,7 @@ pub fn text(row: &Row) -> Vec<String> {
 
 /// All of a row of `dir`, as text.
 pub async fn all(tables: &Tables, row: &[u8]) -> Vec<String> {
-    text(&tables.get("dir", row, &Ask::families(&["cf", "sub"])).await.unwrap())
+    text(&tables.get("dir", row, &RowQuery::families(&["cf", "sub"])).await.unwrap())
 }
 
 /// Bounds of all kinds at these places, and none.

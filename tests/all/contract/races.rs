@@ -1,4 +1,4 @@
-//! Many callers at once.
+//! Many concurrent callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ async fn number(tables: &Tables, key: &str) -> i64 {
     std::str::from_utf8(&value).unwrap().parse().unwrap()
 }
 
-fn compare_and_set(key: &str, from: i64, to: i64) -> rowdrive::table::Guarded {
+fn compare_and_set(key: &str, from: i64, to: i64) -> rowdrive::table::ConditionalRow {
     guard("dir", key.to_owned(), vec![equals("cf", "n", from.to_string())], vec![put("cf", "n", to.to_string())])
 }
 
@@ -36,7 +36,7 @@ pub async fn increments_are_never_lost(engine: &dyn EngineUnderTest) {
                         counted += 1;
                         seen += 1;
                     }
-                    // What stood in the way is what to go on from.
+                    // Retry from the value that made the check fail.
                     Outcome::Refused(refusal) => {
                         lost_races.fetch_add(1, Ordering::Relaxed);
                         let current = refusal.current.unwrap();
@@ -52,20 +52,21 @@ pub async fn increments_are_never_lost(engine: &dyn EngineUnderTest) {
         task.unwrap();
     }
     assert_eq!(number(&tables, "r").await, 8 * 40);
-    assert!(lost_races.load(Ordering::Relaxed) > 0, "nobody met anybody");
+    assert!(lost_races.load(Ordering::Relaxed) > 0, "no two updates conflicted");
 }
 
-pub async fn one_of_many_creators_wins(engine: &dyn EngineUnderTest) {
+pub async fn exactly_one_of_many_creators_wins(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     for round in 0..20 {
         let key = format!("r{round}");
-        let tasks = (0..8).map(|who: usize| {
+        let tasks = (0..8).map(|caller: usize| {
             let (tables, key) = (tables.clone(), key.clone());
             // Half of them make two rows, in either order.
             tokio::spawn(async move {
-                let make =
-                    |key: String| guard("dir", key, vec![absent("cf", "id")], vec![put("cf", "id", who.to_string())]);
-                let rows = match who % 4 {
+                let make = |key: String| {
+                    guard("dir", key, vec![absent("cf", "id")], vec![put("cf", "id", caller.to_string())])
+                };
+                let rows = match caller % 4 {
                     0 => vec![make(key.clone()), make(format!("{key}-2"))],
                     1 => vec![make(format!("{key}-2")), make(key.clone())],
                     _ => vec![make(key.clone())],
@@ -74,7 +75,7 @@ pub async fn one_of_many_creators_wins(engine: &dyn EngineUnderTest) {
             })
         });
         let won: Vec<bool> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
-        let winners: Vec<usize> = (0..8).filter(|who| won[*who]).collect();
+        let winners: Vec<usize> = (0..8).filter(|caller| won[*caller]).collect();
         assert_eq!(winners.len(), 1, "{winners:?}");
         assert_eq!(all(&tables, key.as_bytes()).await, [format!("cf:id={}", winners[0])]);
         let second = all(&tables, format!("{key}-2").as_bytes()).await;
@@ -98,7 +99,7 @@ pub async fn guarded_rows_change_at_one_instant(engine: &dyn EngineUnderTest) {
         }
     })
     .await;
-    assert!(held > 0, "the checks never met the rows at rest");
+    assert!(held > 0, "the checks never found the rows unlocked");
 }
 
 pub async fn transfers_between_rows_keep_the_sum(engine: &dyn EngineUnderTest) {
@@ -130,7 +131,7 @@ pub async fn transfers_between_rows_keep_the_sum(engine: &dyn EngineUnderTest) {
 }
 
 /// Removing an empty directory against making files in it.
-pub async fn emptied_and_filled_at_once_never_both_happen(engine: &dyn EngineUnderTest) {
+pub async fn concurrent_fill_and_remove_if_empty_never_both_succeed(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let (mut removed, mut filled) = (0, 0);
     for round in 0..40 {

@@ -2,8 +2,8 @@
 
 use std::ops::Bound;
 
-use rowdrive::table::rules::PAGE_CELLS;
-use rowdrive::table::{Ask, Row, RowKey, RowRange, ScanAsk, StoreError, Tables};
+use rowdrive::table::limits::PAGE_CELLS;
+use rowdrive::table::{Row, RowKey, RowQuery, RowRange, ScanQuery, StoreError, Tables};
 
 use super::engines::EngineUnderTest;
 use super::get::KEYS;
@@ -39,12 +39,12 @@ pub async fn scan_reverse_is_the_exact_reverse(engine: &dyn EngineUnderTest) {
     for families in [&["cf"][..], &["sub"], &["sub", "cf"]] {
         let mut forward = tables.scan(&scan(families, 100)).await.unwrap();
         forward.reverse();
-        let backward = tables.scan(&ScanAsk { reverse: true, ..scan(families, 100) }).await.unwrap();
+        let backward = tables.scan(&ScanQuery { reverse: true, ..scan(families, 100) }).await.unwrap();
         assert_eq!(backward, forward);
     }
 }
 
-pub async fn scan_takes_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
+pub async fn scan_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
     let there: [&'static [u8]; 6] = [b"\0", b"b", b"b\0", b"b\x01", b"d", b"\xff"];
     let tables = rows(engine, &there).await;
     // Inverted ones too: they hold nothing, and are no error.
@@ -52,19 +52,19 @@ pub async fn scan_takes_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
         for to in bounds(&[b"", b"\0", b"b", b"b\0", b"b\x01\0", b"d", b"\xff", b"\xff\xff"]) {
             let range = RowRange { from: from.clone(), to };
             let mut expected: Vec<_> = there.into_iter().filter(|key| range.contains(key)).collect();
-            let ask = ScanAsk { range, ..scan(&["cf"], 100) };
+            let ask = ScanQuery { range, ..scan(&["cf"], 100) };
             assert_eq!(keys(&tables.scan(&ask).await.unwrap()), expected, "{ask:?}");
             expected.reverse();
-            let ask = ScanAsk { reverse: true, ..ask };
+            let ask = ScanQuery { reverse: true, ..ask };
             assert_eq!(keys(&tables.scan(&ask).await.unwrap()), expected, "{ask:?}");
         }
     }
 }
 
-pub async fn scan_of_a_prefix_finds_its_rows_alone(engine: &dyn EngineUnderTest) {
+pub async fn scan_of_a_prefix_finds_only_its_rows(engine: &dyn EngineUnderTest) {
     let tables = rows(engine, &KEYS).await;
     for prefix in [b"".as_slice(), b"/", b"/a", b"/a\0", b"\0", b"\x01", b"\xff", b"\xff\xff", b"none"] {
-        let ask = ScanAsk { range: RowRange::prefix(prefix), ..scan(&["cf"], 100) };
+        let ask = ScanQuery { range: RowRange::prefix(prefix), ..scan(&["cf"], 100) };
         let expected: Vec<_> = KEYS.into_iter().filter(|key| key.starts_with(prefix)).collect();
         assert_eq!(keys(&tables.scan(&ask).await.unwrap()), expected, "{}", prefix.escape_ascii());
     }
@@ -77,7 +77,7 @@ pub async fn scan_ends_at_its_limit(engine: &dyn EngineUnderTest) {
         let found = tables.scan(&scan(&["cf"], limit)).await.unwrap();
         assert_eq!(keys(&found), there[..limit.min(4)]);
         // Reversed, the limit counts from the end.
-        let found = tables.scan(&ScanAsk { reverse: true, ..scan(&["cf"], limit) }).await.unwrap();
+        let found = tables.scan(&ScanQuery { reverse: true, ..scan(&["cf"], limit) }).await.unwrap();
         let last: Vec<_> = there.into_iter().rev().take(limit).collect();
         assert_eq!(keys(&found), last);
     }
@@ -86,7 +86,7 @@ pub async fn scan_ends_at_its_limit(engine: &dyn EngineUnderTest) {
 pub async fn scan_resumes_by_key(engine: &dyn EngineUnderTest) {
     let tables = rows(engine, &KEYS).await;
     for (reverse, limit) in [(false, 1), (true, 1), (false, 5), (true, 5)] {
-        let mut ask = ScanAsk { reverse, ..scan(&["cf"], limit) };
+        let mut ask = ScanQuery { reverse, ..scan(&["cf"], limit) };
         let mut found: Vec<RowKey> = Vec::new();
         loop {
             let page = tables.scan(&ask).await.unwrap();
@@ -117,32 +117,32 @@ async fn mixed(engine: &dyn EngineUnderTest) -> Tables {
 
 pub async fn scan_skips_rows_that_hold_only_other_cells(engine: &dyn EngineUnderTest) {
     let tables = mixed(engine).await;
-    let cases: [(Ask, &[&str]); 6] = [
-        (Ask::families(&["cf"]), &["both", "cf"]),
-        (Ask::families(&["sub"]), &["both", "many", "sub"]),
-        (Ask::cells(columns(&[("cf", "q")])), &["both", "cf"]),
-        (Ask::cells(columns(&[("sub", "q")])), &["both", "sub"]),
-        (Ask::cells(columns(&[("sub", "000029"), ("cf", "r")])), &["cf", "many"]),
-        (Ask::cells(columns(&[("sub", "none")])), &[]),
+    let cases: [(RowQuery, &[&str]); 6] = [
+        (RowQuery::families(&["cf"]), &["both", "cf"]),
+        (RowQuery::families(&["sub"]), &["both", "many", "sub"]),
+        (RowQuery::cells(columns(&[("cf", "q")])), &["both", "cf"]),
+        (RowQuery::cells(columns(&[("sub", "q")])), &["both", "sub"]),
+        (RowQuery::cells(columns(&[("sub", "000029"), ("cf", "r")])), &["cf", "many"]),
+        (RowQuery::cells(columns(&[("sub", "none")])), &[]),
     ];
     for (ask, expected) in cases {
         for limit in 1..6 {
-            let plain = ScanAsk { ask: ask.clone(), ..scan(&[], limit) };
+            let plain = ScanQuery { row_query: ask.clone(), ..scan(&[], limit) };
             let found = tables.scan(&plain).await.unwrap();
             let wanted: Vec<_> = expected.iter().take(limit).map(|key| key.as_bytes()).collect();
             assert_eq!(keys(&found), wanted, "{plain:?}");
-            let found = tables.scan(&ScanAsk { reverse: true, ..plain }).await.unwrap();
+            let found = tables.scan(&ScanQuery { reverse: true, ..plain }).await.unwrap();
             let wanted: Vec<_> = expected.iter().rev().take(limit).map(|key| key.as_bytes()).collect();
             assert_eq!(keys(&found), wanted, "reversed {ask:?}");
         }
     }
 }
 
-pub async fn scan_answers_families_and_cells(engine: &dyn EngineUnderTest) {
+pub async fn scan_returns_families_and_cells(engine: &dyn EngineUnderTest) {
     let tables = mixed(engine).await;
-    let ask = Ask { cells: columns(&[("sub", "q"), ("sub", "000003"), ("cf", "r")]), families: vec!["cf"] };
+    let ask = RowQuery { cells: columns(&[("sub", "q"), ("sub", "000003"), ("cf", "r")]), families: vec!["cf"] };
     for reverse in [false, true] {
-        let mut found = tables.scan(&ScanAsk { ask: ask.clone(), reverse, ..scan(&[], 100) }).await.unwrap();
+        let mut found = tables.scan(&ScanQuery { row_query: ask.clone(), reverse, ..scan(&[], 100) }).await.unwrap();
         if reverse {
             found.reverse();
         }
@@ -152,7 +152,7 @@ pub async fn scan_answers_families_and_cells(engine: &dyn EngineUnderTest) {
     }
 }
 
-pub async fn scan_row_is_one_instant(engine: &dyn EngineUnderTest) {
+pub async fn scan_reads_each_row_at_one_instant(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let write = |n: usize| {
         let row = |key| {
@@ -163,10 +163,10 @@ pub async fn scan_row_is_one_instant(engine: &dyn EngineUnderTest) {
         guarded(vec![row("a"), row("b"), row("c")])
     };
     done(&tables, write(0)).await;
-    let cells = Ask { cells: columns(&[("cf", "p")]), families: vec!["sub"] };
+    let cells = RowQuery { cells: columns(&[("cf", "p")]), families: vec!["sub"] };
     while_writing(&tables, write, async || {
-        for (ask, reverse) in [(Ask::families(&["sub", "cf"]), false), (cells.clone(), true)] {
-            let found = tables.scan(&ScanAsk { ask: ask.clone(), reverse, ..scan(&[], 10) }).await.unwrap();
+        for (ask, reverse) in [(RowQuery::families(&["sub", "cf"]), false), (cells.clone(), true)] {
+            let found = tables.scan(&ScanQuery { row_query: ask.clone(), reverse, ..scan(&[], 10) }).await.unwrap();
             assert_eq!(found.len(), 3);
             for (_, row) in found {
                 assert!(row.len() > 2, "{:?}", text(&row));
@@ -183,24 +183,24 @@ pub async fn scan_of_a_family_ends_at_a_page(engine: &dyn EngineUnderTest) {
         .await;
     fill(&tables, b"m", "sub", 0..PAGE_CELLS).await;
     for reverse in [false, true] {
-        let found = tables.scan(&ScanAsk { reverse, ..scan(&["sub"], 10) }).await.unwrap();
+        let found = tables.scan(&ScanQuery { reverse, ..scan(&["sub"], 10) }).await.unwrap();
         assert_eq!(found.iter().map(|(_, row)| row.len()).collect::<Vec<_>>(), [1, PAGE_CELLS, 1]);
     }
     fill(&tables, b"m", "sub", PAGE_CELLS..PAGE_CELLS + 1).await;
     for reverse in [false, true] {
-        match tables.scan(&ScanAsk { reverse, ..scan(&["cf", "sub"], 10) }).await {
+        match tables.scan(&ScanQuery { reverse, ..scan(&["cf", "sub"], 10) }).await {
             Err(StoreError::TooWide { table, row, family }) => {
                 assert_eq!((table.as_str(), row.as_ref(), family.as_str()), ("dir", b"m".as_slice(), "sub"));
             }
             other => panic!("{:?}", other.map(|rows| rows.len())),
         }
-        // A scan that ends before the wide row, or does not ask for its family, does not meet it.
-        assert_eq!(tables.scan(&ScanAsk { reverse, ..scan(&["cf", "sub"], 1) }).await.unwrap().len(), 1);
-        assert_eq!(tables.scan(&ScanAsk { reverse, ..scan(&["cf"], 10) }).await.unwrap().len(), 2);
+        // A scan that ends before the wide row, or does not ask for its family, does not read it.
+        assert_eq!(tables.scan(&ScanQuery { reverse, ..scan(&["cf", "sub"], 1) }).await.unwrap().len(), 1);
+        assert_eq!(tables.scan(&ScanQuery { reverse, ..scan(&["cf"], 10) }).await.unwrap().len(), 2);
     }
 }
 
-pub async fn scan_of_single_cells_passes_wide_rows(engine: &dyn EngineUnderTest) {
+pub async fn scan_of_single_cells_skips_wide_rows(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     fill(&tables, b"b", "sub", 0..PAGE_CELLS + 10).await;
     fill(&tables, b"d", "sub", 0..50).await;
@@ -210,7 +210,8 @@ pub async fn scan_of_single_cells_passes_wide_rows(engine: &dyn EngineUnderTest)
     for reverse in [false, true] {
         let cells =
             vec![rowdrive::table::Column::new("sub", "000005"), rowdrive::table::Column::new("sub", last.clone())];
-        let mut found = tables.scan(&ScanAsk { ask: Ask::cells(cells), reverse, ..scan(&[], 10) }).await.unwrap();
+        let mut found =
+            tables.scan(&ScanQuery { row_query: RowQuery::cells(cells), reverse, ..scan(&[], 10) }).await.unwrap();
         if reverse {
             found.reverse();
         }
@@ -219,7 +220,7 @@ pub async fn scan_of_single_cells_passes_wide_rows(engine: &dyn EngineUnderTest)
     }
 }
 
-pub async fn scan_passes_what_was_removed(engine: &dyn EngineUnderTest) {
+pub async fn scan_skips_removed_rows(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let rows = |n: usize, change: fn() -> rowdrive::table::Change| {
         (0..120).map(|m| dir(qualifier(n * 120 + m), vec![change()])).collect::<Vec<_>>()
@@ -234,7 +235,7 @@ pub async fn scan_passes_what_was_removed(engine: &dyn EngineUnderTest) {
         done(&tables, guarded(gone)).await;
     }
     for reverse in [false, true] {
-        let found = tables.scan(&ScanAsk { reverse, ..scan(&["cf"], 10) }).await.unwrap();
+        let found = tables.scan(&ScanQuery { reverse, ..scan(&["cf"], 10) }).await.unwrap();
         assert_eq!(keys(&found), [qualifier(2_999).as_bytes()]);
     }
 }
@@ -243,5 +244,5 @@ pub async fn scan_of_an_empty_table_finds_nothing(engine: &dyn EngineUnderTest) 
     let tables = open(engine).await;
     assert!(tables.scan(&scan(&["cf", "sub"], 10)).await.unwrap().is_empty());
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", "v")])])).await;
-    assert!(tables.scan(&ScanAsk { table: "file", ..scan(&["cf"], 10) }).await.unwrap().is_empty());
+    assert!(tables.scan(&ScanQuery { table: "file", ..scan(&["cf"], 10) }).await.unwrap().is_empty());
 }

@@ -1,14 +1,14 @@
-//! The sessions of the README and of `docs/api.md`, run as they are written against a real server.
-
-mod promises;
+//! The commands of the README and of `docs/`, run as they are written against a real server.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::server::Server;
 
-const README: &str = include_str!("../../README.md");
-const API: &str = include_str!("../../docs/api.md");
+const README: &str = include_str!("../../../README.md");
+const GUIDE: &str = include_str!("../../../docs/guide.md");
+const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
+const API: &str = include_str!("../../../docs/api.md");
 
 /// The shell blocks of a page that follow the marker, in order.
 fn sessions(page: &str) -> Vec<String> {
@@ -16,9 +16,9 @@ fn sessions(page: &str) -> Vec<String> {
     marked.map(|after| after.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()).collect()
 }
 
-/// One of the README's blocks, counted from 1.
-fn session(marker: usize) -> String {
-    sessions(README).swap_remove(marker - 1)
+/// One block of a page, counted from 1.
+fn session(page: &str, marker: usize) -> String {
+    sessions(page).swap_remove(marker - 1)
 }
 
 /// A folder with the picture that the sessions upload.
@@ -36,12 +36,21 @@ fn run(definitions: &str, script: &str, folder: &Path) -> Output {
 }
 
 #[test]
+fn the_session_of_the_readme_runs_as_written() {
+    runs_as_written(&session(README, 1));
+}
+
+#[test]
 fn the_session_runs_as_written() {
+    runs_as_written(&session(GUIDE, 1));
+}
+
+fn runs_as_written(session: &str) {
     let server = Server::start();
     let (folder, photo) = with_photo();
     // Only the port differs, so that a server that is running already is left alone.
-    let script = session(1).replace("127.0.0.1:8080", &server.address);
-    // Of curl, failing statuses are errors too: the README leaves that to the reader's eyes.
+    let script = session.replace("127.0.0.1:8080", &server.address);
+    // Of curl, failing statuses are errors too: a reader of the page sees them.
     let curl = "curl() { command curl --fail --silent --show-error \"$@\"; echo; }";
     let run = run(curl, &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
@@ -89,13 +98,13 @@ fn the_api_answers_as_its_page_says() {
 }
 
 #[test]
-fn whole_trees_go_up_and_come_back_as_written() {
+fn the_import_and_export_session_runs_as_written() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("holiday/day 1")).unwrap();
     std::fs::write(folder.path().join("holiday/day 1/beach.jpg"), [1; 1000]).unwrap();
     let program = env!("CARGO_BIN_EXE_rowdrive");
-    let script = session(2).replace("target/debug/rowdrive", "rowdrive");
+    let script = session(GUIDE, 2).replace("target/release/rowdrive", "rowdrive");
     let rowdrive = format!("rowdrive() {{ {program} \"$@\" --server http://{}; }}", server.address);
     let run = run(&rowdrive, &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
@@ -110,7 +119,7 @@ fn whole_trees_go_up_and_come_back_as_written() {
 fn the_configuration_runs_as_written() {
     let folder = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_rowdrive");
-    let script = session(3).replace("target/debug/rowdrive", "rowdrive");
+    let script = session(CONFIGURATION, 1).replace("target/release/rowdrive", "rowdrive");
     let script = format!("set -e\nrowdrive() {{ {program} \"$@\"; }}\nexport ROWDRIVE_LISTEN=127.0.0.1:0\n{script}");
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(&script).current_dir(folder.path());
@@ -120,7 +129,7 @@ fn the_configuration_runs_as_written() {
     assert!(server.data.join("db").is_dir());
     assert_eq!(server.terminate_child(), Some(0));
 
-    let script = session(4).replace("target/debug/rowdrive", program);
+    let script = session(GUIDE, 3).replace("target/release/rowdrive", program);
     let run = Command::new("bash").args(["-e", "-c", &script]).env("HOME", folder.path()).output().unwrap();
     assert!(run.status.success(), "{run:?}");
     for file in ["bash-completion/completions/rowdrive", "man/man1/rowdrive.1", "man/man1/rowdrive-serve.1"] {

@@ -1,28 +1,28 @@
-//! What makes an answer fast must not be used where it would make it wrong: walks that are kept, walks that are taken
-//! as proved, and listings that are not read again.
+//! Caches and shortcuts must not make an answer wrong: cached paths, paths that are
+//! trusted, and listings that are not read again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowdrive::drive::{Drive, FindAsk, ListAsk, Node, Settings, Thresholds};
+use rowdrive::drive::{Drive, ListQuery, NameQuery, Node, Settings, Thresholds};
 use rowdrive::migrate;
-use rowdrive::schema::op;
+use rowdrive::schema::subtree_op;
 use rowdrive::table::Tables;
 use tokio::sync::Notify;
 
+use super::fixture::{Fixture, SETTINGS, find_all, path, run};
 use super::model::Op;
-use super::world::{SETTINGS, World, find_all, path, run};
 use crate::stepwise::Stepwise;
 
 fn pieces(threshold: usize) -> Settings {
-    let limits = Thresholds { walks_kept: 1_000, ..Thresholds::all(threshold) };
-    Settings { limits, turn: threshold, ..SETTINGS }
+    let limits = Thresholds { paths_cached: 1_000, ..Thresholds::all(threshold) };
+    Settings { limits, rows_per_step: threshold, ..SETTINGS }
 }
 
 /// The paths of the files found below a folder, by an index alone; none if there is no such folder.
 async fn found(drive: &Drive, under: &str) -> Option<BTreeSet<String>> {
-    let found = drive.find(&FindAsk { under: Some(path(under)), ..find_all() }).await.ok()?;
+    let found = drive.files_by_name(&NameQuery { under: Some(path(under)), ..find_all() }).await.ok()?;
     Some(found.nodes.iter().map(|node| node.path().to_string()).collect())
 }
 
@@ -31,18 +31,18 @@ fn paths(all: &[&str]) -> Option<BTreeSet<String>> {
 }
 
 #[tokio::test]
-async fn a_kept_walk_is_not_used_once_a_directory_has_moved() {
+async fn a_cached_path_is_not_used_after_a_directory_move() {
     for threshold in [1, 100] {
-        let world = World::with(pieces(threshold), &[Op::Put("/x/y/f", 5), Op::Put("/a/g", 6)]).await;
+        let fixture = Fixture::with(pieces(threshold), &[Op::Put("/x/y/f", 5), Op::Put("/a/g", 6)]).await;
         // Walks of both folders are kept from here on.
-        assert_eq!(found(&world.drive, "/a").await, paths(&["/a/g"]));
+        assert_eq!(found(&fixture.drive, "/a").await, paths(&["/a/g"]));
         for (from, to, seen) in [
             ("/x", "/a/x", &["/a/g", "/a/x/y/f"][..]),
             ("/a/x", "/x", &["/a/g"]),
             ("/x/y", "/a/y", &["/a/g", "/a/y/f"]),
         ] {
-            assert_eq!(world.run(Op::Move(from, to, false)).await, Ok(()));
-            assert_eq!(found(&world.drive, "/a").await, paths(seen), "{from} has moved to {to}");
+            assert_eq!(fixture.run(Op::Move(from, to, false)).await, Ok(()));
+            assert_eq!(found(&fixture.drive, "/a").await, paths(seen), "{from} has moved to {to}");
         }
     }
 }
@@ -56,35 +56,35 @@ const IN_PLACE: &[Op] = &[Op::Move("/x/p", "/t", false), Op::Move("/s", "/x/p", 
 
 /// A query with changes before one or two of its calls. What is found by it, and by the same query afterwards.
 async fn torn(first: usize, second: Option<usize>) -> Option<[Option<BTreeSet<String>>; 2]> {
-    let world = World::with(pieces(1), SET_UP).await;
-    world.store.scan_row_by_row();
-    let begun = world.store.calls();
-    let watcher = world.watcher.clone();
+    let fixture = Fixture::with(pieces(1), SET_UP).await;
+    fixture.store.scan_row_by_row();
+    let begun = fixture.store.calls();
+    let watcher = fixture.watcher.clone();
     // By the watcher's handle: what the changes do is no call here.
-    world.store.once_before_call(begun + first, move || async move {
+    fixture.store.once_before_call(begun + first, move || async move {
         for op in TORN {
             run(&watcher, *op).await.unwrap();
         }
     });
     if let Some(second) = second {
-        let watcher = world.watcher.clone();
-        world.store.once_before_call(begun + second, move || async move {
+        let watcher = fixture.watcher.clone();
+        fixture.store.once_before_call(begun + second, move || async move {
             for op in IN_PLACE {
                 run(&watcher, *op).await.unwrap();
             }
         });
     }
-    let during = found(&world.drive, "/s").await;
-    if world.store.calls() - begun < second.unwrap_or(first) {
+    let during = found(&fixture.drive, "/s").await;
+    if fixture.store.calls() - begun < second.unwrap_or(first) {
         return None;
     }
     let now = if second.is_some() { "/x/p" } else { "/s" };
-    let after = found(&world.drive, now).await;
+    let after = found(&fixture.drive, now).await;
     Some([during, after])
 }
 
 #[tokio::test]
-async fn a_walk_read_while_directories_move_is_not_kept() {
+async fn a_path_read_while_directories_move_is_not_cached() {
     let mut calls = 0;
     for call in 1.. {
         let Some([_, after]) = torn(call, None).await else { break };
@@ -95,7 +95,7 @@ async fn a_walk_read_while_directories_move_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_walk_read_while_directories_move_proves_nothing() {
+async fn a_path_read_while_directories_move_is_not_trusted() {
     let all = [paths(&["/s/p/c/f"]), paths(&["/s/c/f"]), paths(&["/x/p/c/f"])];
     let mut pairs = 0;
     for first in 1.. {
@@ -114,47 +114,47 @@ async fn a_walk_read_while_directories_move_proves_nothing() {
 
 /// A move that has begun and not ended: a walk that is read before its instant is not good after it.
 #[tokio::test]
-async fn a_walk_read_while_a_move_is_under_way_is_not_kept() {
-    let world = World::with(pieces(100), &[Op::Put("/s/p/c/f", 5), Op::Mkdir("/x")]).await;
+async fn a_path_read_during_an_unfinished_move_is_not_cached() {
+    let fixture = Fixture::with(pieces(100), &[Op::Put("/s/p/c/f", 5), Op::Mkdir("/x")]).await;
     let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (here, told) = (reached.clone(), go_on.clone());
-    world.store.before(move |step| {
-        let instant = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == op::TABLE);
-        let (here, told) = (here.clone(), told.clone());
+    let (here, resume) = (reached.clone(), go_on.clone());
+    fixture.store.before(move |step| {
+        let instant = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
+        let (here, resume) = (here.clone(), resume.clone());
         async move {
             if instant {
                 here.notify_one();
-                told.notified().await;
+                resume.notified().await;
             }
         }
     });
-    let mover = world.drive.clone();
+    let mover = fixture.drive.clone();
     let moving = tokio::spawn(async move { run(&mover, Op::Move("/s/p", "/x/p", false)).await });
     reached.notified().await;
-    assert_eq!(found(&world.watcher, "/s").await, paths(&["/s/p/c/f"]));
+    assert_eq!(found(&fixture.watcher, "/s").await, paths(&["/s/p/c/f"]));
     go_on.notify_one();
     assert_eq!(moving.await.unwrap(), Ok(()));
-    assert_eq!(found(&world.watcher, "/x").await, paths(&["/x/p/c/f"]), "asked again, after the move");
-    assert_eq!(found(&world.watcher, "/s").await, paths(&[]));
+    assert_eq!(found(&fixture.watcher, "/x").await, paths(&["/x/p/c/f"]), "asked again, after the move");
+    assert_eq!(found(&fixture.watcher, "/s").await, paths(&[]));
 }
 
 /// A file that leaves a folder for another one of the same scope, just before the first one leaves the scope: its
-/// index row was read before, and says that it stands in the first and nowhere else.
+/// index row was read before, and says that it is in the first and nowhere else.
 #[tokio::test]
-async fn an_index_row_read_before_its_folder_left_skips_no_file() {
+async fn an_index_row_read_before_its_folder_moved_skips_no_file() {
     const MOVES: &[Op] = &[Op::Move("/s/p/f", "/s/q/f", false), Op::Move("/s/p", "/x/p", false)];
     let mut calls = 0;
     for call in 1.. {
-        let world = World::with(pieces(1), &[Op::Put("/s/p/f", 5), Op::Mkdir("/s/q"), Op::Mkdir("/x")]).await;
-        world.store.scan_row_by_row();
-        let (begun, watcher) = (world.store.calls(), world.watcher.clone());
-        world.store.once_before_call(begun + call, move || async move {
+        let fixture = Fixture::with(pieces(1), &[Op::Put("/s/p/f", 5), Op::Mkdir("/s/q"), Op::Mkdir("/x")]).await;
+        fixture.store.scan_row_by_row();
+        let (begun, watcher) = (fixture.store.calls(), fixture.watcher.clone());
+        fixture.store.once_before_call(begun + call, move || async move {
             for op in MOVES {
                 run(&watcher, *op).await.unwrap();
             }
         });
-        let found = found(&world.drive, "/s").await;
-        if world.store.calls() - begun < call {
+        let found = found(&fixture.drive, "/s").await;
+        if fixture.store.calls() - begun < call {
             break;
         }
         assert!([paths(&["/s/p/f"]), paths(&["/s/q/f"])].contains(&found), "moves before call {call}: {found:?}");
@@ -165,20 +165,20 @@ async fn an_index_row_read_before_its_folder_left_skips_no_file() {
 
 /// A folder is listed at its new path while its row there is half made; the move ends before its record is read.
 #[tokio::test]
-async fn a_listing_of_a_row_that_was_half_made_is_read_again() {
+async fn a_listing_that_reads_a_half_written_row_is_repeated() {
     const FOLDER: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/g", 6), Op::Put("/a/h", 7), Op::Mkdir("/a/d")];
     let (mut half_made, mut calls) = (0, 0);
     for call in 1.. {
-        let world = World::with(Settings { patience: Duration::from_secs(20), ..pieces(1) }, FOLDER).await;
-        world.idle().await;
-        world.store.scan_row_by_row();
+        let fixture = Fixture::with(Settings { lock_wait: Duration::from_secs(20), ..pieces(1) }, FOLDER).await;
+        fixture.idle().await;
+        fixture.store.scan_row_by_row();
         let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (here, told) = (reached.clone(), go_on.clone());
-        world.store.once_before_call(world.store.calls() + call, move || async move {
+        let (here, resume) = (reached.clone(), go_on.clone());
+        fixture.store.once_before_call(fixture.store.calls() + call, move || async move {
             here.notify_one();
-            told.notified().await;
+            resume.notified().await;
         });
-        let mover = world.drive.clone();
+        let mover = fixture.drive.clone();
         let mut moving = tokio::spawn(async move { run(&mover, Op::Move("/a", "/n", false)).await });
         let came_there = tokio::select! {
             biased;
@@ -191,8 +191,8 @@ async fn a_listing_of_a_row_that_was_half_made_is_read_again() {
         // It stops once more at its instant, which its own caller has not heard of.
         let (instant, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (come, clean_up) = (instant.clone(), finish.clone());
-        world.store.after(move |step| {
-            let is_it = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == op::TABLE);
+        fixture.store.after(move |step| {
+            let is_it = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
             let (come, clean_up) = (come.clone(), clean_up.clone());
             async move {
                 if is_it {
@@ -202,16 +202,16 @@ async fn a_listing_of_a_row_that_was_half_made_is_read_again() {
             }
         });
         // The reader has a store of its own: before its second call, the record's, the move goes on to there.
-        let store = Stepwise::new(world.store.inner());
+        let store = Stepwise::new(fixture.store.inner());
         let tables = Tables::new(Arc::<Stepwise>::clone(&store));
         migrate::up(&tables).await.unwrap();
-        let reader = world.drive.beside(tables);
+        let reader = fixture.drive.with_tables(tables);
         let second = go_on.clone();
         store.once_before_call(store.calls() + 2, move || async move {
             second.notify_one();
             let _ = tokio::time::timeout(Duration::from_millis(200), instant.notified()).await;
         });
-        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 100 };
+        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 100 };
         let listed = reader.list(&path("/n"), &ask).await;
         half_made += usize::from(store.calls() > 1);
         go_on.notify_one();

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rowdrive::drive::{Drive, Node, Settings, Thresholds};
-use rowdrive::schema::{CF, FileId, file, op, unlink};
-use rowdrive::table::{Ask, Change, Check, Column, Guarded, Outcome, Plan, RowChange, RowRange, ScanAsk};
+use rowdrive::schema::{CF, FileId, file, pending_unlink, subtree_op};
+use rowdrive::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, RowRange, ScanQuery};
 use tokio::sync::Notify;
 
+use super::fixture::{Fixture, SETTINGS, path, run};
 use super::model::Op;
-use super::world::{SETTINGS, World, path, run};
 use crate::stepwise::Fault;
 
 const LARGE: usize = 300_000;
@@ -29,29 +29,29 @@ fn pieces(threshold: usize) -> Settings {
 
 /// One call of the store fails, a read or a write, and all after it work: without a restart nothing is left over.
 #[tokio::test]
-async fn an_error_that_passes_does_not_end_the_clean_up() {
+async fn a_transient_error_does_not_end_the_clean_up() {
     for op in [Op::Remove("/a"), Op::Move("/a", "/b/a", false), Op::Delete("/a/c/g")] {
         for threshold in [1, 100] {
-            let clean = World::with(pieces(threshold), SET_UP).await;
+            let clean = Fixture::with(pieces(threshold), SET_UP).await;
             clean.idle().await;
             clean.store.scan_row_by_row();
             let begun = clean.store.calls();
             clean.run(op).await.unwrap();
             clean.idle().await;
             for call in 1..=clean.store.calls() - begun {
-                let world = World::with(pieces(threshold), SET_UP).await;
-                world.idle().await;
-                world.store.scan_row_by_row();
-                world.store.at_call(world.store.calls() + call, Fault::Lose);
-                let before = world.view().await;
-                let done = world.run(op).await;
-                let seen = world.view().await;
+                let fixture = Fixture::with(pieces(threshold), SET_UP).await;
+                fixture.idle().await;
+                fixture.store.scan_row_by_row();
+                fixture.store.at_call(fixture.store.calls() + call, Fault::Lose);
+                let before = fixture.view().await;
+                let done = fixture.run(op).await;
+                let seen = fixture.view().await;
                 assert!(seen == before || Ok(&seen) == before.after(op).as_ref(), "{op:?}, call {call} lost: {seen:?}");
                 assert!(done.is_err() || seen != before, "{op:?}, call {call} lost");
                 if !matches!(op, Op::Delete(_)) {
-                    world.idle().await;
-                    assert_eq!(world.view().await, seen, "{op:?}, call {call} lost");
-                    world.nothing_left_over().await;
+                    fixture.idle().await;
+                    assert_eq!(fixture.view().await, seen, "{op:?}, call {call} lost");
+                    fixture.nothing_left_over().await;
                 }
             }
         }
@@ -59,22 +59,22 @@ async fn an_error_that_passes_does_not_end_the_clean_up() {
 }
 
 /// Where the content of a file lies.
-async fn content_file(world: &World, at: &str) -> std::path::PathBuf {
-    let Node::File { entry, .. } = world.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
+async fn content_file(fixture: &Fixture, at: &str) -> std::path::PathBuf {
+    let Node::File { entry, .. } = fixture.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
     let id = entry.id.to_string();
-    world.data.path().join("content").join(&id[..2]).join(id)
+    fixture.data.path().join("content").join(&id[..2]).join(id)
 }
 
 /// A folder in the place of a content file cannot be removed as a file.
 #[tokio::test]
-async fn a_content_file_that_cannot_be_removed_holds_up_no_other() {
+async fn a_content_file_that_cannot_be_removed_blocks_no_other() {
     for threshold in [1, 2, 100] {
-        let world = World::with(pieces(threshold), SET_UP).await;
-        world.idle().await;
-        let (stuck, other) = (content_file(&world, "/a/c/g").await, content_file(&world, "/a/c/h").await);
+        let fixture = Fixture::with(pieces(threshold), SET_UP).await;
+        fixture.idle().await;
+        let (stuck, other) = (content_file(&fixture, "/a/c/g").await, content_file(&fixture, "/a/c/h").await);
         std::fs::remove_file(&stuck).unwrap();
         std::fs::create_dir(&stuck).unwrap();
-        assert_eq!(world.run(Op::Remove("/a")).await, Ok(()));
+        assert_eq!(fixture.run(Op::Remove("/a")).await, Ok(()));
         for _ in 0..2_000 {
             if !other.exists() {
                 break;
@@ -83,99 +83,99 @@ async fn a_content_file_that_cannot_be_removed_holds_up_no_other() {
         }
         assert!(!other.exists(), "thresholds {threshold}: the other content stays");
         std::fs::remove_dir(&stuck).unwrap();
-        world.nothing_left_over().await;
+        fixture.nothing_left_over().await;
     }
 }
 
 /// A file in the place of the folder where a committed upload belongs: it stays staged.
 #[tokio::test(start_paused = true)]
-async fn staged_content_that_cannot_be_settled_is_tried_with_pauses_and_holds_up_no_rows() {
+async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_no_rows() {
     // Pauses of 2, 4, 8, 16 and then 20 ms each.
     const TRIES: usize = 14;
-    let mut world = World::with(pieces(1), SET_UP).await;
-    world.idle().await;
-    let settled = content_file(&world, "/a/c/g").await;
-    let Node::File { entry, .. } = world.drive.stat(&path("/a/c/g")).await.unwrap() else { panic!("no file") };
-    world.drive.close().await;
+    let mut fixture = Fixture::with(pieces(1), SET_UP).await;
+    fixture.idle().await;
+    let final_path = content_file(&fixture, "/a/c/g").await;
+    let Node::File { entry, .. } = fixture.drive.stat(&path("/a/c/g")).await.unwrap() else { panic!("no file") };
+    fixture.drive.close().await;
     // As a process leaves it that stops between its commit and the end of its upload.
-    let (folder, new) = (settled.parent().unwrap(), world.data.path().join("content/new"));
-    let staged = new.join(settled.file_name().unwrap());
-    let aside = world.data.path().join("aside");
-    std::fs::rename(&settled, &staged).unwrap();
+    let (folder, new) = (final_path.parent().unwrap(), fixture.data.path().join("content/new"));
+    let staged = new.join(final_path.file_name().unwrap());
+    let aside = fixture.data.path().join("aside");
+    std::fs::rename(&final_path, &staged).unwrap();
     std::fs::rename(folder, &aside).unwrap();
     std::fs::write(folder, "in the way").unwrap();
-    let left = Plan { finish: vec![unlink::make(FileId::random())], ..Plan::default() };
-    assert_eq!(world.tables.commit(left).await.unwrap(), Outcome::Committed);
+    let left = Plan { finish: vec![pending_unlink::put(FileId::random())], ..Plan::default() };
+    assert_eq!(fixture.tables.commit(left).await.unwrap(), Outcome::Committed);
 
     let (tries, row) = (Arc::new(AtomicUsize::new(0)), entry.id.key());
     let count = tries.clone();
-    world.store.reading(move |read| {
+    fixture.store.reading(move |read| {
         let many = read.table == file::TABLE && read.row == row && count.fetch_add(1, Ordering::SeqCst) >= 2 * TRIES;
-        // Who never pauses is stopped here, or the paused clock would stand still.
+        // A loop without pauses is stopped here, or the paused clock would not advance.
         async move {
             if many {
                 std::future::pending().await
             }
         }
     });
-    world.restart().await;
+    fixture.restart().await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let tried = tries.load(Ordering::SeqCst);
     assert!((2..=TRIES).contains(&tried), "it was tried {tried} times");
     assert!(staged.exists());
-    assert_eq!(world.count(unlink::TABLE, "cf").await, 0, "rows of an earlier process stay");
+    assert_eq!(fixture.count(pending_unlink::TABLE, "cf").await, 0, "rows of an earlier process stay");
     let mut metrics = Registry::default();
-    world.drive.register(&mut metrics);
+    fixture.drive.register(&mut metrics);
     let mut text = String::new();
     encode(&mut text, &metrics).unwrap();
     assert!(text.contains("cleanup_waiting 1\n"), "{text}");
 
     // The fault passes.
-    world.store.reading(|_| async {});
+    fixture.store.reading(|_| async {});
     std::fs::remove_file(folder).unwrap();
     std::fs::rename(&aside, folder).unwrap();
-    world.idle().await;
-    assert!(settled.exists() && !staged.exists());
-    world.nothing_left_over().await;
+    fixture.idle().await;
+    assert!(final_path.exists() && !staged.exists());
+    fixture.nothing_left_over().await;
 }
 
-/// What was staged for a plan that met a full disk is settled in the same process, but not before the store works again.
+/// Content staged for a plan that failed on a full disk is cleaned up in the same process, once the store works again.
 #[tokio::test(start_paused = true)]
-async fn content_of_a_plan_that_met_a_full_disk_is_settled_once_there_is_room() {
+async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_is_room() {
     for step in 1.. {
-        let world = World::new(&[Op::Put("/a/f", 5)]).await;
-        world.idle().await;
-        let begun = world.store.steps();
-        world.store.at(begun + step, Fault::Fill);
-        let done = world.run(Op::Put("/a/g", LARGE)).await;
-        let new = || std::fs::read_dir(world.data.path().join("content/new")).unwrap().count();
+        let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
+        fixture.idle().await;
+        let begun = fixture.store.steps();
+        fixture.store.at(begun + step, Fault::Fill);
+        let done = fixture.run(Op::Put("/a/g", LARGE)).await;
+        let new = || std::fs::read_dir(fixture.data.path().join("content/new")).unwrap().count();
         if done.is_ok() {
-            assert!(step > 2, "no step of a plan met a full disk");
+            assert!(step > 2, "no step of a plan hit a full disk");
             break;
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(new(), 1, "step {step}: nobody knows yet");
-        world.store.make_room();
-        world.drive.idle().await;
+        assert_eq!(new(), 1, "step {step}: the outcome is still unknown");
+        fixture.store.make_room();
+        fixture.drive.idle().await;
         assert_eq!(new(), 0, "step {step}");
         // A row of its own may be there, which no name leads to: it keeps its content.
-        let ask = Ask::cells(vec![Column::new(CF, file::CONTENT)]);
-        let scan = ScanAsk { table: file::TABLE, range: RowRange::all(), ask, limit: 10, reverse: false };
-        let kept = world.tables.scan(&scan).await.unwrap().len() - 1;
-        assert_eq!((world.content_files(kept).await, world.view().await.files.len()), (kept, 1), "step {step}");
+        let ask = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
+        let scan = ScanQuery { table: file::TABLE, range: RowRange::all(), row_query: ask, limit: 10, reverse: false };
+        let kept = fixture.tables.scan(&scan).await.unwrap().len() - 1;
+        assert_eq!((fixture.content_files(kept).await, fixture.view().await.files.len()), (kept, 1), "step {step}");
     }
 }
 
 #[tokio::test]
-async fn more_content_to_be_removed_than_is_kept_in_memory_is_listed_from_the_store() {
-    let world = World::with(pieces(1), &[]).await;
-    world.idle().await;
+async fn pending_removals_beyond_the_memory_limit_are_listed_from_the_store() {
+    let fixture = Fixture::with(pieces(1), &[]).await;
+    fixture.idle().await;
     let held = Arc::new(Notify::new());
     let go_on = held.clone();
     // The unlinker stops at its first call while more and more is dropped.
     let stopped = Arc::new(AtomicUsize::new(0));
     let count = stopped.clone();
-    world.store.before(move |step| {
+    fixture.store.before(move |step| {
         let (go_on, count) = (go_on.clone(), count.clone());
         async move {
             if step.what.starts_with("unlink")
@@ -187,10 +187,10 @@ async fn more_content_to_be_removed_than_is_kept_in_memory_is_listed_from_the_st
         }
     });
     for n in 0..8 {
-        world.run(Op::Put("/f", LARGE + n)).await.unwrap();
+        fixture.run(Op::Put("/f", LARGE + n)).await.unwrap();
     }
     held.notify_one();
-    world.nothing_left_over().await;
+    fixture.nothing_left_over().await;
 }
 
 /// Its clean-up takes far more than a few calls.
@@ -206,28 +206,28 @@ const WIDE: &[Op] = &[
     Op::Put("/a/l/f", 11),
 ];
 
-/// Closing waits for nothing that follows the answer, and what is left is settled by the next start.
+/// Closing waits for nothing that follows the answer, and the next start finishes what is left.
 #[tokio::test]
 async fn closing_does_not_wait_for_the_clean_up() {
     for op in [Op::Remove("/a"), Op::Move("/a", "/b/a", false)] {
         let mut closed_after_the_answer = 0;
         for call in (1..).step_by(3) {
-            let mut world = World::with(pieces(1), WIDE).await;
-            world.idle().await;
-            let before = world.view().await;
-            world.store.scan_row_by_row();
-            let begun = world.store.calls();
+            let mut fixture = Fixture::with(pieces(1), WIDE).await;
+            fixture.idle().await;
+            let before = fixture.view().await;
+            fixture.store.scan_row_by_row();
+            let begun = fixture.store.calls();
             // The drive is closed while this call is made.
             let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-            let (here, told) = (reached.clone(), go_on.clone());
-            world.store.once_before_call(begun + call, move || async move {
+            let (here, resume) = (reached.clone(), go_on.clone());
+            fixture.store.once_before_call(begun + call, move || async move {
                 here.notify_one();
-                told.notified().await;
+                resume.notified().await;
             });
-            let drive = world.drive.clone();
+            let drive = fixture.drive.clone();
             let running = tokio::spawn(async move { run(&drive, op).await });
             let all = async {
-                tokio::join!(world.drive.idle(), async {
+                tokio::join!(fixture.drive.idle(), async {
                     while !running.is_finished() {
                         tokio::task::yield_now().await
                     }
@@ -243,18 +243,18 @@ async fn closing_does_not_wait_for_the_clean_up() {
             }
             tokio::task::yield_now().await;
             let answered = running.is_finished();
-            let drive = world.drive.clone();
+            let drive = fixture.drive.clone();
             let closing = tokio::spawn(async move { drive.close().await });
             tokio::task::yield_now().await;
             go_on.notify_one();
             closing.await.unwrap();
             assert_eq!(running.await.unwrap(), Ok(()), "{op:?}, closed at call {call}");
-            let more = world.store.calls() - begun - call;
+            let more = fixture.store.calls() - begun - call;
             assert!(!answered || more < 8, "{op:?}, closed at call {call}: {more} calls after it");
             closed_after_the_answer += usize::from(answered);
-            world.restart().await;
-            assert_eq!(Ok(world.view().await), before.after(op), "{op:?}, closed at call {call}");
-            world.nothing_left_over().await;
+            fixture.restart().await;
+            assert_eq!(Ok(fixture.view().await), before.after(op), "{op:?}, closed at call {call}");
+            fixture.nothing_left_over().await;
         }
         assert!(closed_after_the_answer > 5, "{op:?}: {closed_after_the_answer}");
     }
@@ -262,39 +262,41 @@ async fn closing_does_not_wait_for_the_clean_up() {
 
 fn row(table: &'static str, row: &'static str, qualifier: &'static [u8]) -> Plan {
     let change = Change::put(CF, qualifier, Bytes::from_static(b"?"));
-    if table == unlink::TABLE {
+    if table == pending_unlink::TABLE {
         return Plan { finish: vec![RowChange { table, row: row.into(), changes: vec![change] }], ..Plan::default() };
     }
     let checks = vec![Check::Absent(Column::new(CF, qualifier))];
-    Plan { guarded: vec![Guarded { table, row: row.into(), checks, changes: vec![change] }], ..Plan::default() }
+    Plan { guarded: vec![ConditionalRow { table, row: row.into(), checks, changes: vec![change] }], ..Plan::default() }
 }
 
-/// A row that nobody can read refuses no start, and what stands before and behind it is done.
+/// An unreadable row does not block a start, and the work before and after it is done.
 #[tokio::test]
-async fn a_row_of_work_that_cannot_be_read_is_passed_by_and_found_by_a_check() {
-    for (table, qualifier) in [(op::TABLE, op::PHASE), (op::TABLE, op::WHAT), (unlink::TABLE, b"u")] {
+async fn an_unreadable_work_row_is_skipped_and_found_by_a_check() {
+    for (table, qualifier) in
+        [(subtree_op::TABLE, subtree_op::PHASE), (subtree_op::TABLE, subtree_op::WHAT), (pending_unlink::TABLE, b"u")]
+    {
         for (stop, first) in [(true, "!"), (false, "~")] {
-            let mut world = World::with(pieces(1), SET_UP).await;
-            world.idle().await;
-            assert_eq!(world.run(Op::Remove("/a")).await, Ok(()));
+            let mut fixture = Fixture::with(pieces(1), SET_UP).await;
+            fixture.idle().await;
+            assert_eq!(fixture.run(Op::Remove("/a")).await, Ok(()));
             if stop {
-                world.drive.close().await;
+                fixture.drive.close().await;
             }
             let mut spoilt = row(table, first, qualifier);
-            if table == op::TABLE {
+            if table == subtree_op::TABLE {
                 // Both cells, one of them not as it was written.
-                let other = if qualifier == op::PHASE { op::WHAT } else { op::PHASE };
-                let other = Change::put(CF, other, op::Phase::Committed.encode());
+                let other = if qualifier == subtree_op::PHASE { subtree_op::WHAT } else { subtree_op::PHASE };
+                let other = Change::put(CF, other, subtree_op::Phase::Committed.encode());
                 spoilt.guarded[0].changes.push(other);
             }
-            assert_eq!(world.tables.commit(spoilt).await.unwrap(), Outcome::Committed);
-            world.restart().await;
-            world.idle().await;
-            let (_, findings) = world.check(false).await;
+            assert_eq!(fixture.tables.commit(spoilt).await.unwrap(), Outcome::Committed);
+            fixture.restart().await;
+            fixture.idle().await;
+            let (_, findings) = fixture.check(false).await;
             let found: Vec<_> = findings.iter().map(|finding| (finding.table, finding.row.as_str())).collect();
             assert_eq!(found, [(table, first)], "{findings:#?}");
-            assert_eq!(world.content_files(0).await, 0, "{table}: content is left");
-            let drive: &Drive = &world.drive;
+            assert_eq!(fixture.content_files(0).await, 0, "{table}: content is left");
+            let drive: &Drive = &fixture.drive;
             drive.close().await;
         }
     }

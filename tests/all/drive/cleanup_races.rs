@@ -7,8 +7,8 @@ use std::time::Duration;
 use rowdrive::drive::{Settings, Thresholds};
 use tokio::sync::Notify;
 
-use super::model::{No, Op, View};
-use super::world::{SETTINGS, World, run};
+use super::fixture::{Fixture, SETTINGS, run};
+use super::model::{Op, OpError, View};
 
 const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Put("/a/c/h", 7), Op::Put("/k", 8), Op::Mkdir("/b")];
@@ -30,31 +30,31 @@ const OTHERS: &[Op] = &[
     Op::Copy("/k", "/a/k", false),
 ];
 
-/// Everything in pieces of one; a writer settles small rows in its way, or none.
-fn pieces(children_in_the_way: usize) -> Settings {
-    let limits = Thresholds { children_in_the_way, ..Thresholds::all(1) };
-    Settings { limits, patience: Duration::from_millis(8), ..SETTINGS }
+/// Everything in pieces of one; a writer finishes small subtrees in its way, or none.
+fn pieces(children_finished_by_writer: usize) -> Settings {
+    let limits = Thresholds { children_finished_by_writer, ..Thresholds::all(1) };
+    Settings { limits, lock_wait: Duration::from_millis(8), ..SETTINGS }
 }
 
 /// A world in which the clean-up of an operation waits before this call of it; none if it has no such call. `None`
 /// inside if the call comes before the answer.
-async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Option<(World, Arc<Notify>)>> {
-    let world = World::with(settings, SET_UP).await;
-    world.idle().await;
-    world.store.scan_row_by_row();
+async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Option<(Fixture, Arc<Notify>)>> {
+    let fixture = Fixture::with(settings, SET_UP).await;
+    fixture.idle().await;
+    fixture.store.scan_row_by_row();
     let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (here, told) = (reached.clone(), go_on.clone());
-    world.store.once_before_call(world.store.calls() + call, move || async move {
+    let (here, resume) = (reached.clone(), go_on.clone());
+    fixture.store.once_before_call(fixture.store.calls() + call, move || async move {
         here.notify_one();
-        told.notified().await;
+        resume.notified().await;
     });
-    let drive = world.drive.clone();
+    let drive = fixture.drive.clone();
     let running = tokio::spawn(async move {
         let done = run(&drive, op).await;
         drive.idle().await;
         done
     });
-    let answered = world.watcher.clone();
+    let answered = fixture.watcher.clone();
     loop {
         if running.is_finished() {
             return None;
@@ -63,20 +63,20 @@ async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Optio
             break;
         }
     }
-    // After the instant nobody finds the folder any more.
-    let gone = matches!(answered.stat(&super::world::path("/a")).await, Err(rowdrive::drive::DriveError::NotFound));
+    // After the commit no reader finds the folder any more.
+    let gone = matches!(answered.stat(&super::fixture::path("/a")).await, Err(rowdrive::drive::DriveError::NotFound));
     if !gone {
         go_on.notify_one();
         running.await.unwrap().unwrap();
         return Some(None);
     }
-    Some(Some((world, go_on)))
+    Some(Some((fixture, go_on)))
 }
 
-fn expected(view: View, op: Op, answer: Result<(), No>) -> Option<View> {
+fn expected(view: View, op: Op, answer: Result<(), OpError>) -> Option<View> {
     match (answer, view.after(op)) {
         (Ok(()), Ok(after)) => Some(after),
-        (Err(No::Unknown), _) => Some(view),
+        (Err(OpError::Unknown), _) => Some(view),
         (Err(no), Err(other)) if no == other => Some(view),
         _ => None,
     }
@@ -96,23 +96,23 @@ async fn behind(first: Op) {
                 }
                 let settings = pieces(if (i + j) % 3 == 0 { 1 } else { 100 });
                 let Some(stopped) = stopped_behind(first, call, settings).await else { break };
-                let Some((world, go_on)) = stopped else { continue };
-                let mut view = world.view().await;
+                let Some((fixture, go_on)) = stopped else { continue };
+                let mut view = fixture.view().await;
                 let mut answers = Vec::new();
                 for op in [second, third] {
-                    let answer = world.run(*op).await;
+                    let answer = fixture.run(*op).await;
                     answers.push(answer);
-                    gave_up += usize::from(answer == Err(No::Unknown));
+                    gave_up += usize::from(answer == Err(OpError::Unknown));
                     let title =
                         format!("{answers:?} of {second:?} and {third:?} before call {call} of {first:?}'s clean-up");
                     view = expected(view.clone(), *op, answer).unwrap_or_else(|| panic!("{title}: {view:?}"));
-                    assert_eq!(world.view().await, view, "{title}\n{:#?}", world.store.log());
+                    assert_eq!(fixture.view().await, view, "{title}\n{:#?}", fixture.store.log());
                 }
                 go_on.notify_one();
-                world.idle().await;
+                fixture.idle().await;
                 let title = format!("{second:?} and {third:?} before call {call} of {first:?}'s clean-up");
-                assert_eq!(world.view().await, view, "{title}, in the end\n{:#?}", world.store.log());
-                world.nothing_left_over().await;
+                assert_eq!(fixture.view().await, view, "{title}, in the end\n{:#?}", fixture.store.log());
+                fixture.nothing_left_over().await;
                 races += 1;
             }
         }
@@ -122,16 +122,16 @@ async fn behind(first: Op) {
 }
 
 #[tokio::test]
-async fn two_others_while_a_recursive_delete_is_cleaned_up() {
+async fn two_other_operations_during_the_clean_up_of_a_recursive_delete() {
     behind(FIRST[0]).await;
 }
 
 #[tokio::test]
-async fn two_others_while_a_move_is_cleaned_up() {
+async fn two_other_operations_during_the_clean_up_of_a_move() {
     behind(FIRST[1]).await;
 }
 
 #[tokio::test]
-async fn two_others_while_a_move_into_another_folder_is_cleaned_up() {
+async fn two_other_operations_during_the_clean_up_of_a_move_into_another_folder() {
     behind(FIRST[2]).await;
 }

@@ -1,48 +1,48 @@
-//! Content that is not what its entry says: told as damage, never given out or copied.
+//! Content that is not what its entry says: answered as damage, never sent or copied.
 
 use rowdrive::content::ContentError;
-use rowdrive::drive::{DriveError, Node, Settings, StoreError, Thresholds};
+use rowdrive::drive::{DriveError, Node, Settings, Thresholds};
 use rowdrive::schema::{FileId, dir, file};
-use rowdrive::table::{Change, Check, Column, Guarded, Outcome, Plan, RowKey};
+use rowdrive::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, RowKey};
 
+use super::fixture::{Fixture, SETTINGS, bytes, content, path};
 use super::model::Op;
-use super::world::{SETTINGS, World, bytes, content, path};
 
 const LARGE: usize = 300_000;
 
 /// A cell: its table, its family and its qualifier.
-type Of = (&'static str, &'static str, &'static [u8]);
+type CellId = (&'static str, &'static str, &'static [u8]);
 
 /// Puts a cell that is there in another way, or removes it.
-async fn change(world: &World, (table, family, qualifier): Of, row: RowKey, value: Option<&'static [u8]>) {
-    let good = world.tables.cell(table, &row, family, qualifier).await.unwrap().unwrap();
+async fn change(fixture: &Fixture, (table, family, qualifier): CellId, row: RowKey, value: Option<&'static [u8]>) {
+    let good = fixture.tables.cell(table, &row, family, qualifier).await.unwrap().unwrap();
     let changes = vec![match value {
         Some(value) => Change::put(family, qualifier, value),
         None => Change::delete(family, qualifier),
     }];
     let checks = vec![Check::Equals(Column::new(family, qualifier), good)];
-    let guarded = vec![Guarded { table, row, checks, changes }];
-    let done = world.tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap();
+    let guarded = vec![ConditionalRow { table, row, checks, changes }];
+    let done = fixture.tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap();
     assert_eq!(done, Outcome::Committed);
 }
 
-async fn id(world: &World, at: &str) -> FileId {
-    let Node::File { entry, .. } = world.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
+async fn id(fixture: &Fixture, at: &str) -> FileId {
+    let Node::File { entry, .. } = fixture.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
     entry.id
 }
 
 /// Puts the content cell of a file in another way, or removes it.
-async fn spoil(world: &World, at: &str, data: Option<&'static [u8]>) -> FileId {
-    let id = id(world, at).await;
-    change(world, (file::TABLE, file::C, file::DATA), id.key(), data).await;
+async fn spoil(fixture: &Fixture, at: &str, data: Option<&'static [u8]>) -> FileId {
+    let id = id(fixture, at).await;
+    change(fixture, (file::TABLE, file::C, file::DATA), id.key(), data).await;
     id
 }
 
 /// A file of five bytes whose content cell is put in another way, or removed.
-async fn spoilt(data: Option<&'static [u8]>) -> (World, FileId) {
-    let world = World::new(&[Op::Put("/a/f", 5)]).await;
-    let id = spoil(&world, "/a/f", data).await;
-    (world, id)
+async fn spoilt(data: Option<&'static [u8]>) -> (Fixture, FileId) {
+    let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
+    let id = spoil(&fixture, "/a/f", data).await;
+    (fixture, id)
 }
 
 fn is_damage<T>(answer: Result<T, DriveError>, of: FileId) -> bool {
@@ -50,23 +50,23 @@ fn is_damage<T>(answer: Result<T, DriveError>, of: FileId) -> bool {
 }
 
 #[tokio::test]
-async fn content_of_another_length_or_without_its_cell_is_damage() {
+async fn content_of_a_different_length_or_without_its_cell_is_damage() {
     for data in [Some(b"\x01four".as_slice()), Some(b"\x01sixsix"), None] {
-        let (world, id) = spoilt(data).await;
-        assert!(is_damage(world.drive.open_file(&path("/a/f")).await, id), "{data:?}");
-        assert!(is_damage(world.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id), "{data:?}");
-        assert!(matches!(world.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
+        let (fixture, id) = spoilt(data).await;
+        assert!(is_damage(fixture.drive.open_file(&path("/a/f")).await, id), "{data:?}");
+        assert!(is_damage(fixture.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id), "{data:?}");
+        assert!(matches!(fixture.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
     }
 }
 
 #[tokio::test]
 async fn content_that_differs_from_its_digest_is_not_copied() {
-    let (world, id) = spoilt(Some(b"\x01other")).await;
-    assert!(is_damage(world.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id));
-    assert!(matches!(world.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
+    let (fixture, id) = spoilt(Some(b"\x01other")).await;
+    assert!(is_damage(fixture.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id));
+    assert!(matches!(fixture.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
 }
 
-/// Every kind of damage, with sound files beside it, behind it and below it.
+/// Every kind of damage, with intact files before, after and below it.
 const FOLDER: &[Op] = &[
     Op::Put("/a/f", 5),
     Op::Put("/a/g", 6),
@@ -81,36 +81,36 @@ const FOLDER: &[Op] = &[
 ];
 
 /// The folder with its damage; the first damaged file of it.
-async fn damaged_folder(threshold: usize) -> (World, FileId) {
+async fn damaged_folder(threshold: usize) -> (Fixture, FileId) {
     let limits = if threshold == 1 { Thresholds::all(1) } else { Thresholds::DEFAULT };
-    let world = World::with(Settings { limits, ..SETTINGS }, FOLDER).await;
-    let first = spoil(&world, "/a/f", Some(b"\x01other")).await;
-    spoil(&world, "/a/c/f", None).await;
-    spoil(&world, "/a/k/f", Some(b"\0of no version")).await;
-    let large = id(&world, "/a/c/h").await.to_string();
-    let large = world.data.path().join("content").join(&large[..2]).join(large);
+    let fixture = Fixture::with(Settings { limits, ..SETTINGS }, FOLDER).await;
+    let first = spoil(&fixture, "/a/f", Some(b"\x01other")).await;
+    spoil(&fixture, "/a/c/f", None).await;
+    spoil(&fixture, "/a/k/f", Some(b"\0of no version")).await;
+    let large = id(&fixture, "/a/c/h").await.to_string();
+    let large = fixture.data.path().join("content").join(&large[..2]).join(large);
     let mut stored = std::fs::read(&large).unwrap();
     stored[1_000] ^= 1;
     std::fs::write(&large, stored).unwrap();
-    // What a listing of this one's files meets.
-    change(&world, (dir::TABLE, dir::SUB, b"f_f"), path("/a/d").key(), Some(b"\0")).await;
-    (world, first)
+    // What a listing of this directory's files reads.
+    change(&fixture, (dir::TABLE, dir::SUB, b"f_f"), path("/a/d").key(), Some(b"\0")).await;
+    (fixture, first)
 }
 
 #[tokio::test]
-async fn what_is_damaged_keeps_nothing_else_of_its_folder_from_being_copied() {
+async fn damaged_entries_do_not_block_the_copy_of_their_folder() {
     for threshold in [1, 100] {
-        let (world, first) = damaged_folder(threshold).await;
+        let (fixture, first) = damaged_folder(threshold).await;
         // Once more it is the same.
         for _ in 0..2 {
-            assert!(is_damage(world.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await, first));
+            assert!(is_damage(fixture.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await, first));
             for (sound, size) in [("g", 6), ("h", LARGE), ("c/g", 8), ("d/e/f", 10), ("k/g", 12)] {
-                let copy = world.drive.open_file(&path(&format!("/t/{sound}"))).await;
+                let copy = fixture.drive.open_file(&path(&format!("/t/{sound}"))).await;
                 let copy = copy.unwrap_or_else(|error| panic!("{sound}, thresholds {threshold}: {error}"));
                 assert!(content(copy).await == bytes(size), "{sound}");
             }
             for damaged in ["f", "c/f", "c/h", "d/f", "k/f"] {
-                let copy = world.drive.stat(&path(&format!("/t/{damaged}"))).await;
+                let copy = fixture.drive.stat(&path(&format!("/t/{damaged}"))).await;
                 assert!(matches!(copy, Err(DriveError::NotFound)), "{damaged}: {copy:?}");
             }
         }
@@ -120,9 +120,9 @@ async fn what_is_damaged_keeps_nothing_else_of_its_folder_from_being_copied() {
 /// It is not about one file alone, and not hidden by what is.
 #[tokio::test]
 async fn a_full_disk_ends_the_copy_of_a_folder_at_once() {
-    let (world, _) = damaged_folder(1).await;
-    world.run(Op::Mkdir("/t")).await.unwrap();
-    world.store.full_from(Some(0));
-    let copied = world.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await;
-    assert!(matches!(copied, Err(DriveError::Store(StoreError::Full(_)))), "{copied:?}");
+    let (fixture, _) = damaged_folder(1).await;
+    fixture.run(Op::Mkdir("/t")).await.unwrap();
+    fixture.store.full_from(Some(0));
+    let copied = fixture.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await;
+    assert!(matches!(copied, Err(DriveError::Full(_))), "{copied:?}");
 }

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
-use rowdrive::check::{Finding, Options, Summary, Told, check};
+use rowdrive::check::{CheckEvent, CheckSummary, Finding, Options, check};
 use rowdrive::drive::{
-    Condition, Drive, DriveError, FilesAsk, FindAsk, ListAsk, Node, Opened, PutOptions, Retry, Settings, Thresholds,
-    Versions,
+    Backoff, Condition, Drive, DriveError, ListQuery, NameQuery, Node, OpenFile, PutOptions, Settings, Thresholds,
+    TimeQuery, Versions,
 };
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
-use rowdrive::schema::time::Clock;
-use rowdrive::schema::{DrivePath, dir, dirid, file, name, op, owner, time, unlink};
-use rowdrive::table::{Ask, RowRange, ScanAsk, StoreError, Tables};
+use rowdrive::schema::index::by_time::Clock;
+use rowdrive::schema::{
+    DrivePath, dir, dir_parent, file, index::by_name, index::by_owner, index::by_time, pending_unlink, subtree_op,
+};
+use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 use tempfile::TempDir;
 
-use super::model::{No, Op, View};
+use super::model::{Op, OpError, View};
 use crate::stepwise::Stepwise;
 
-pub struct World {
+pub struct Fixture {
     pub store: Arc<Stepwise>,
     /// Works through the stepwise store.
     pub drive: Drive,
@@ -42,7 +44,7 @@ fn in_memory() -> TempDir {
     if shared.is_dir() { tempfile::tempdir_in(shared).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-/// The content of a version: its size tells it from others.
+/// The content of a version: its size differs from all others.
 pub fn bytes(size: usize) -> Bytes {
     (0..size).map(|i| (i ^ size) as u8).collect::<Vec<u8>>().into()
 }
@@ -54,37 +56,37 @@ fn clock() -> rowdrive::schema::Timestamp {
     rowdrive::schema::Timestamp::from_ms(NOW.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Those who wait for an operation that is paused wait in vain: not for long.
+/// How long callers wait for a paused operation, always in vain: short.
 pub const SETTINGS: Settings = Settings {
     clock,
-    patience: Duration::from_millis(20),
-    turn: 64,
-    work: 150_000,
+    lock_wait: Duration::from_millis(20),
+    rows_per_step: 64,
+    cells_per_query: 150_000,
     reserve: 64 << 20,
     memory: 256 << 20,
-    paths: 1 << 20,
+    path_cache: 1 << 20,
     limits: Thresholds::DEFAULT,
-    retry: Retry { first: Duration::from_millis(2), longest: Duration::from_millis(20) },
+    retry: Backoff { first: Duration::from_millis(2), longest: Duration::from_millis(20) },
 };
 
-impl World {
+impl Fixture {
     pub async fn new(set_up: &[Op]) -> Self {
         Self::with(SETTINGS, set_up).await
     }
 
     /// Its queries read so many index rows in a turn.
     pub async fn with_turn(turn: usize, set_up: &[Op]) -> Self {
-        Self::with(Settings { turn, ..SETTINGS }, set_up).await
+        Self::with(Settings { rows_per_step: turn, ..SETTINGS }, set_up).await
     }
 
     /// Its writers wait so long for each other.
-    pub async fn with_patience(patience: Duration, set_up: &[Op]) -> Self {
-        Self::with(Settings { patience, ..SETTINGS }, set_up).await
+    pub async fn with_lock_wait(lock_wait: Duration, set_up: &[Op]) -> Self {
+        Self::with(Settings { lock_wait, ..SETTINGS }, set_up).await
     }
 
     /// Its queries read no more than so many cells, some rows at a time.
     pub async fn with_work(turn: usize, work: usize) -> Self {
-        Self::with(Settings { turn, work, ..SETTINGS }, &[]).await
+        Self::with(Settings { rows_per_step: turn, cells_per_query: work, ..SETTINGS }, &[]).await
     }
 
     pub async fn with(settings: Settings, set_up: &[Op]) -> Self {
@@ -95,24 +97,24 @@ impl World {
         let tables = Tables::new(store.inner());
         migrate::up(&tables).await.unwrap();
         let drive = Drive::open_with(through, &data.path().join("content"), settings).await.unwrap();
-        let watcher = drive.beside(tables.clone());
-        let world = Self { store, drive, watcher, tables, data };
+        let watcher = drive.with_tables(tables.clone());
+        let fixture = Self { store, drive, watcher, tables, data };
         for op in set_up {
-            world.run(*op).await.unwrap();
+            fixture.run(*op).await.unwrap();
         }
-        world
+        fixture
     }
 
-    /// A new process on the same store: what the last one left is settled.
+    /// A new process on the same store: it finishes the work that the last one left.
     pub async fn restart(&mut self) {
         self.store.revive();
         let tables = Tables::new(self.store.clone());
         migrate::up(&tables).await.unwrap();
         self.drive = Drive::open_with(tables, &self.data.path().join("content"), SETTINGS).await.unwrap();
-        self.watcher = self.drive.beside(self.tables.clone());
+        self.watcher = self.drive.with_tables(self.tables.clone());
     }
 
-    pub async fn run(&self, op: Op) -> Result<(), No> {
+    pub async fn run(&self, op: Op) -> Result<(), OpError> {
         run(&self.drive, op).await
     }
 
@@ -120,10 +122,10 @@ impl World {
         view(&self.watcher).await
     }
 
-    /// Waits until no record of an operation is left, whoever settles it.
-    pub async fn settled(&self) {
+    /// Waits until no record of an operation is left.
+    pub async fn wait_until_no_records(&self) {
         for _ in 0..400 {
-            if self.count(op::TABLE, "cf").await == 0 {
+            if self.count(subtree_op::TABLE, "cf").await == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -134,7 +136,7 @@ impl World {
     /// Cells of a family, over all rows.
     pub async fn count(&self, table: &'static str, family: &'static str) -> usize {
         let range = RowRange::all();
-        let scan = ScanAsk { table, range, ask: Ask::families(&[family]), limit: 10_000, reverse: false };
+        let scan = ScanQuery { table, range, row_query: RowQuery::families(&[family]), limit: 10_000, reverse: false };
         let rows = self.tables.scan(&scan).await.unwrap();
         rows.iter().map(|(_, row)| row.len()).sum()
     }
@@ -148,18 +150,18 @@ impl World {
         let large = seen.files.values().filter(|size| **size > rowdrive::content::INLINE).count();
         assert_eq!(self.count(file::TABLE, "cf").await, 10 * files, "file rows of {seen:?}");
         assert_eq!(self.count(file::TABLE, file::C).await, files - large, "inline content of {seen:?}");
-        assert_eq!(self.count(time::TABLE, "cf").await, 2 * files, "time hints of {seen:?}");
-        assert_eq!(self.count(owner::TABLE, "cf").await, 2 * files, "owner hints of {seen:?}");
-        assert_eq!(self.count(name::TABLE, "cf").await, files, "name hints of {seen:?}");
-        assert_eq!(self.count(dirid::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
+        assert_eq!(self.count(by_time::TABLE, "cf").await, 2 * files, "time hints of {seen:?}");
+        assert_eq!(self.count(by_owner::TABLE, "cf").await, 2 * files, "owner hints of {seen:?}");
+        assert_eq!(self.count(by_name::TABLE, "cf").await, files, "name hints of {seen:?}");
+        assert_eq!(self.count(dir_parent::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;
-        assert_eq!(self.count(op::TABLE, "cf").await, 0, "records");
+        assert_eq!(self.count(subtree_op::TABLE, "cf").await, 0, "records");
         assert_eq!(self.count(dir::TABLE, "cf").await, 3 * (seen.dirs.len() + 1), "marks");
         assert_eq!(self.content_files(large).await, large, "content files of {seen:?}");
         assert_eq!(std::fs::read_dir(self.data.path().join("content/new")).unwrap().count(), 0, "staged content");
-        assert_eq!(self.count(unlink::TABLE, "cf").await, 0);
+        assert_eq!(self.count(pending_unlink::TABLE, "cf").await, 0);
         let (summary, findings) = self.check(false).await;
-        assert_eq!((summary.wrong, summary.strays, summary.unsettled), (0, 0, 0), "{findings:#?}");
+        assert_eq!((summary.wrong, summary.strays, summary.pending), (0, 0, 0), "{findings:#?}");
         assert_eq!((summary.directories, summary.files), (seen.dirs.len() as u64 + 1, files as u64));
     }
 
@@ -170,15 +172,15 @@ impl World {
     }
 
     /// What a check of the store behind finds.
-    pub async fn check(&self, repair: bool) -> (Summary, Vec<Finding>) {
+    pub async fn check(&self, repair: bool) -> (CheckSummary, Vec<Finding>) {
         let mut findings = Vec::new();
-        let mut tell = |told: Told<'_>| {
-            if let Told::Finding(finding) = told {
+        let mut handle_event = |event: CheckEvent<'_>| {
+            if let CheckEvent::Finding(finding) = event {
                 findings.push(finding.clone());
             }
         };
         let options = Options { content: true, repair };
-        let summary = check(&self.tables, self.data.path(), &options, &mut tell).await.unwrap();
+        let summary = check(&self.tables, self.data.path(), &options, &mut handle_event).await.unwrap();
         (summary, findings)
     }
 
@@ -197,17 +199,28 @@ impl World {
     /// Every cell of every table.
     pub async fn rows(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let others = [dirid::TABLE, time::TABLE, owner::TABLE, name::TABLE, unlink::TABLE, op::TABLE];
+        let others = [
+            dir_parent::TABLE,
+            by_time::TABLE,
+            by_owner::TABLE,
+            by_name::TABLE,
+            pending_unlink::TABLE,
+            subtree_op::TABLE,
+        ];
         let families: [(_, &[&'static str]); 2] = [(dir::TABLE, &["cf", "sub"]), (file::TABLE, &["cf", "c"])];
         for (table, families) in families.into_iter().chain(others.map(|table| (table, &["cf"][..]))) {
-            let (range, ask) = (RowRange::all(), Ask::families(families));
-            let rows = self.tables.scan(&ScanAsk { table, range, ask, limit: 10_000, reverse: false }).await.unwrap();
+            let (range, ask) = (RowRange::all(), RowQuery::families(families));
+            let rows = self
+                .tables
+                .scan(&ScanQuery { table, range, row_query: ask, limit: 10_000, reverse: false })
+                .await
+                .unwrap();
             found.extend(rows.into_iter().map(|row| format!("{table} {row:?}")));
         }
         found
     }
 
-    /// Content files, staged ones too. An upload that nobody needs is removed in the background: it is waited for.
+    /// Content files, staged ones too. An unneeded upload is removed in the background: it is waited for.
     pub async fn content_files(&self, expected: usize) -> usize {
         let mut found = 0;
         for _ in 0..200 {
@@ -223,7 +236,7 @@ impl World {
 }
 
 /// Runs an operation.
-pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
+pub async fn run(drive: &Drive, op: Op) -> Result<(), OpError> {
     let done = match op {
         Op::Put(at, size) => put(drive, at, size, Condition::default()).await,
         Op::New(at, size) => {
@@ -239,19 +252,19 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), No> {
     done.map_err(|error| refused(format!("{op:?}"), error))
 }
 
-/// Why something was not done, as far as the model tells.
-pub fn refused(what: String, error: DriveError) -> No {
+/// Why something was not done, as far as the model distinguishes.
+pub fn refused(what: String, error: DriveError) -> OpError {
     match error {
-        DriveError::NotFound => No::NotFound,
-        DriveError::Precondition => No::Precondition,
-        DriveError::Store(StoreError::Full(_)) => No::Full,
-        DriveError::Contended | DriveError::Store(StoreError::Unknown { .. } | StoreError::Failed(_)) => No::Unknown,
+        DriveError::NotFound => OpError::NotFound,
+        DriveError::Precondition => OpError::Precondition,
+        DriveError::Full(_) => OpError::Full,
+        DriveError::Contended | DriveError::Unknown { .. } | DriveError::Failed(_) => OpError::Unknown,
         DriveError::ParentMissing
         | DriveError::ParentIsFile
         | DriveError::IsDirectory
         | DriveError::IsFile
         | DriveError::Exists
-        | DriveError::NotEmpty => No::Conflict,
+        | DriveError::NotEmpty => OpError::Conflict,
         other => panic!("{what}: {other:?}"),
     }
 }
@@ -265,8 +278,8 @@ pub async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> 
     drive.put(&path(at), staged, options).await.map(|_| ())
 }
 
-pub fn time_query(clock: Clock) -> FilesAsk {
-    FilesAsk {
+pub fn time_query(clock: Clock) -> TimeQuery {
+    TimeQuery {
         clock,
         from: None,
         to: None,
@@ -279,12 +292,12 @@ pub fn time_query(clock: Clock) -> FilesAsk {
     }
 }
 
-pub fn find_all() -> FindAsk {
-    FindAsk { name: String::new(), prefix: true, under: None, after: None, limit: 10_000 }
+pub fn find_all() -> NameQuery {
+    NameQuery { name: String::new(), prefix: true, under: None, after: None, limit: 10_000 }
 }
 
 /// Every byte of a file that was opened.
-pub async fn content(opened: Opened) -> Vec<u8> {
+pub async fn content(opened: OpenFile) -> Vec<u8> {
     let size = opened.entry.attributes.size;
     let stream = opened.body.stream(0, size);
     pin_mut!(stream);
@@ -313,7 +326,7 @@ pub async fn view(drive: &Drive) -> View {
     let mut seen = View::default();
     let mut below = vec![DrivePath::root()];
     while let Some(at) = below.pop() {
-        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         for node in drive.list(&at, &ask).await.unwrap().nodes {
             assert_eq!(drive.stat(node.path()).await.unwrap(), node);
             match node {
@@ -330,10 +343,10 @@ pub async fn view(drive: &Drive) -> View {
         }
     }
     for clock in Clock::ALL {
-        let by_time = drive.files(&time_query(clock)).await.unwrap();
+        let by_time = drive.files_by_time(&time_query(clock)).await.unwrap();
         assert_eq!(sizes(by_time.nodes), seen.files, "files by time");
     }
-    let by_name = drive.find(&find_all()).await.unwrap();
+    let by_name = drive.files_by_name(&find_all()).await.unwrap();
     assert_eq!(sizes(by_name.nodes), seen.files, "files by name");
     seen
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rowdrive::drive::{DriveError, FilesAsk, FindAsk, Node, Settings, Thresholds};
-use rowdrive::schema::time::Clock;
+use rowdrive::drive::{DriveError, NameQuery, Node, Settings, Thresholds, TimeQuery};
+use rowdrive::schema::index::by_time::Clock;
 use tokio::sync::Notify;
 
+use super::fixture::{Fixture, SETTINGS, find_all, path, run, time_query};
 use super::model::Op;
-use super::queries::{Query, SET_UP, answer, at_read, files, nodes, queries};
-use super::world::{SETTINGS, World, find_all, path, run, time_query};
-use crate::stepwise::{Fault, Part};
+use super::query_races::{Query, SET_UP, answer, at_read, files, nodes, queries};
+use crate::stepwise::{Fault, PlanPart};
 
 /// Each version is a file of its own to the indexes, but at the path there is a file at every moment.
 const REPLACED: &[&[Op]] = &[
@@ -23,10 +23,10 @@ const REPLACED: &[&[Op]] = &[
 ];
 
 /// Queries of this world read one index row a turn, or all of them at once.
-async fn in_turns(one_by_one: bool, set_up: &[Op]) -> World {
+async fn in_turns(one_by_one: bool, set_up: &[Op]) -> Fixture {
     let limits = Thresholds { files_queried: 1, ..Thresholds::DEFAULT };
-    let one_row = Settings { turn: 1, limits, ..SETTINGS };
-    World::with(if one_by_one { one_row } else { SETTINGS }, set_up).await
+    let one_row = Settings { rows_per_step: 1, limits, ..SETTINGS };
+    Fixture::with(if one_by_one { one_row } else { SETTINGS }, set_up).await
 }
 
 fn no_doubles(title: &str, nodes: &[Node]) {
@@ -35,21 +35,21 @@ fn no_doubles(title: &str, nodes: &[Node]) {
 }
 
 #[tokio::test]
-async fn a_file_that_is_replaced_while_it_is_searched_is_not_missed() {
+async fn a_file_replaced_during_a_query_is_not_missed() {
     for (title, query) in queries() {
         for (changes, one_by_one) in REPLACED.iter().flat_map(|changes| [(changes, false), (changes, true)]) {
             for call in 1.. {
-                let world = in_turns(one_by_one || title.contains("under"), SET_UP).await;
-                let (rival, met) = (world.watcher.clone(), Arc::new(AtomicUsize::new(0)));
-                let seen = met.clone();
-                world.store.once_before_call(world.store.calls() + call, move || async move {
+                let fixture = in_turns(one_by_one || title.contains("under"), SET_UP).await;
+                let (rival, hits) = (fixture.watcher.clone(), Arc::new(AtomicUsize::new(0)));
+                let seen = hits.clone();
+                fixture.store.once_before_call(fixture.store.calls() + call, move || async move {
                     for op in *changes {
                         run(&rival, *op).await.unwrap();
                     }
                     seen.store(1, Ordering::SeqCst);
                 });
-                let nodes = nodes(&world, &query).await;
-                if met.load(Ordering::SeqCst) == 0 {
+                let nodes = nodes(&fixture, &query).await;
+                if hits.load(Ordering::SeqCst) == 0 {
                     break;
                 }
                 let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
@@ -62,13 +62,13 @@ async fn a_file_that_is_replaced_while_it_is_searched_is_not_missed() {
 
 /// As above, with other reads between one replacement and the next.
 #[tokio::test]
-async fn a_file_that_is_replaced_again_and_again_is_shown_once() {
+async fn a_file_replaced_repeatedly_is_shown_once() {
     for (title, query) in queries() {
         for (changes, stride) in REPLACED[1..].iter().flat_map(|changes| (1..4).map(move |stride| (*changes, stride))) {
             for read in 1.. {
-                let world = in_turns(true, SET_UP).await;
-                let reads = at_read(&world, read, stride, changes);
-                let nodes = nodes(&world, &query).await;
+                let fixture = in_turns(true, SET_UP).await;
+                let reads = at_read(&fixture, read, stride, changes);
+                let nodes = nodes(&fixture, &query).await;
                 if reads.load(Ordering::SeqCst) < read {
                     break;
                 }
@@ -82,19 +82,19 @@ async fn a_file_that_is_replaced_again_and_again_is_shown_once() {
 
 /// The row of the new version is in the index before the version is there.
 #[tokio::test]
-async fn a_file_is_not_missed_while_it_is_replaced_step_by_step() {
+async fn a_file_replaced_step_by_step_is_not_missed() {
     for (title, query) in queries() {
         for read in 1.. {
-            let world = in_turns(true, SET_UP).await;
+            let fixture = in_turns(true, SET_UP).await;
             let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let (reached, left) = (ready.clone(), go_on.clone());
-            let commit = world.store.steps() + 7; // after the file's row and five hints
-            world.store.once_before(commit, |step| async move {
-                assert_eq!(step.part, Part::Guarded);
+            let commit = fixture.store.steps() + 7; // after the file's row and five hints
+            fixture.store.once_before(commit, |step| async move {
+                assert_eq!(step.part, PlanPart::ConditionalRow);
                 reached.notify_one();
                 left.notified().await;
             });
-            let (writer, replaced) = (world.drive.clone(), Arc::new(Notify::new()));
+            let (writer, replaced) = (fixture.drive.clone(), Arc::new(Notify::new()));
             let ended = replaced.clone();
             let writing = tokio::spawn(async move {
                 run(&writer, Op::Put("/a/f", 15)).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_file_is_not_missed_while_it_is_replaced_step_by_step() {
             ready.notified().await;
             let count = Arc::new(AtomicUsize::new(0));
             let counted = count.clone();
-            world.store.reading(move |_| {
+            fixture.store.reading(move |_| {
                 let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
                 let (go_on, replaced) = (go_on.clone(), replaced.clone());
                 async move {
@@ -113,7 +113,7 @@ async fn a_file_is_not_missed_while_it_is_replaced_step_by_step() {
                     }
                 }
             });
-            let nodes = nodes(&world, &query).await;
+            let nodes = nodes(&fixture, &query).await;
             writing.abort();
             let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
             assert_eq!(found, 1, "{title}, replaced before read {read}: {nodes:?}");
@@ -127,14 +127,14 @@ async fn a_file_is_not_missed_while_it_is_replaced_step_by_step() {
 
 /// An answer that cannot be made exact is none.
 #[tokio::test]
-async fn a_query_among_replacements_without_end_is_exact_or_refused() {
+async fn a_query_during_endless_replacements_is_exact_or_refused() {
     for (title, query) in queries() {
         // Oldest first, each new version comes behind the last: such a page has no end but that of its work.
         let untils = [10, 40, usize::MAX].into_iter().take(if title.contains("ascending") { 2 } else { 3 });
         for until in untils {
-            let world = in_turns(true, SET_UP).await;
-            let (reads, rival) = (Arc::new(AtomicUsize::new(0)), world.watcher.clone());
-            world.store.reading(move |_| {
+            let fixture = in_turns(true, SET_UP).await;
+            let (reads, rival) = (Arc::new(AtomicUsize::new(0)), fixture.watcher.clone());
+            fixture.store.reading(move |_| {
                 let (reads, rival) = (reads.clone(), rival.clone());
                 async move {
                     let read = reads.fetch_add(1, Ordering::SeqCst);
@@ -143,7 +143,7 @@ async fn a_query_among_replacements_without_end_is_exact_or_refused() {
                     }
                 }
             });
-            let found = match answer(&world, &query).await {
+            let found = match answer(&fixture, &query).await {
                 Err(DriveError::Contended) => continue,
                 answered => answered.unwrap(),
             };
@@ -156,7 +156,7 @@ async fn a_query_among_replacements_without_end_is_exact_or_refused() {
 
 /// A row of the index by name goes with the name; the file is one and the same.
 #[tokio::test]
-async fn a_file_that_is_renamed_while_its_names_are_read_is_found_once() {
+async fn a_file_renamed_during_a_name_query_is_found_once() {
     const NAMES: &[Op] =
         &[Op::Put("/a/c", 5), Op::Put("/a/k", 6), Op::Put("/a/m", 7), Op::Put("/b/m", 8), Op::Put("/a/x", 9)];
     const RENAMED: &[&[Op]] = &[
@@ -170,9 +170,9 @@ async fn a_file_that_is_renamed_while_its_names_are_read_is_found_once() {
     for under in [None, Some(path("/"))] {
         for (changes, stride) in RENAMED.iter().flat_map(|changes| (0..4).map(move |stride| (*changes, stride))) {
             for read in 1.. {
-                let world = in_turns(true, NAMES).await;
-                let reads = at_read(&world, read, stride, changes);
-                let found = nodes(&world, &Query::Find(FindAsk { under: under.clone(), ..find_all() })).await;
+                let fixture = in_turns(true, NAMES).await;
+                let reads = at_read(&fixture, read, stride, changes);
+                let found = nodes(&fixture, &Query::Find(NameQuery { under: under.clone(), ..find_all() })).await;
                 if reads.load(Ordering::SeqCst) < read {
                     break;
                 }
@@ -190,7 +190,7 @@ async fn a_file_that_is_renamed_while_its_names_are_read_is_found_once() {
 
 /// A folder that moves away while what lies below it is searched: what is found elsewhere does not lie below it.
 #[tokio::test]
-async fn what_is_found_below_a_folder_lies_below_its_path() {
+async fn every_result_with_under_lies_below_that_path() {
     const FOLDERS: &[Op] = &[Op::Put("/s/f", 5), Op::Put("/s/d/f", 6), Op::Put("/o/f", 7)];
     const MOVED: &[&[Op]] = &[
         &[Op::Move("/s", "/t", false)],
@@ -199,16 +199,16 @@ async fn what_is_found_below_a_folder_lies_below_its_path() {
     ];
     let under = Some(path("/s"));
     let queries = [
-        Query::Time(FilesAsk { under: under.clone(), ..time_query(Clock::Added) }),
-        Query::Find(FindAsk { under: under.clone(), ..find_all() }),
-        Query::Find(FindAsk { under, prefix: false, name: "F".into(), ..find_all() }),
+        Query::Time(TimeQuery { under: under.clone(), ..time_query(Clock::Added) }),
+        Query::Find(NameQuery { under: under.clone(), ..find_all() }),
+        Query::Find(NameQuery { under, prefix: false, name: "F".into(), ..find_all() }),
     ];
     for query in &queries {
         for (changes, stride) in MOVED.iter().flat_map(|changes| (0..6).map(move |stride| (*changes, stride))) {
             for read in 1.. {
-                let world = in_turns(true, FOLDERS).await;
-                let reads = at_read(&world, read, stride, changes);
-                let found = match answer(&world, query).await {
+                let fixture = in_turns(true, FOLDERS).await;
+                let reads = at_read(&fixture, read, stride, changes);
+                let found = match answer(&fixture, query).await {
                     Err(DriveError::NotFound) => Vec::new(),
                     answered => answered.unwrap(),
                 };
@@ -224,19 +224,19 @@ async fn what_is_found_below_a_folder_lies_below_its_path() {
 
 /// Whether it has moved is not known, and never will be: it is found where it is, and once.
 #[tokio::test]
-async fn a_file_whose_move_may_have_happened_is_found_where_it_is() {
+async fn a_file_whose_move_has_an_unknown_outcome_is_found_at_its_real_path() {
     let mut seen = BTreeSet::new();
     for fault in [Fault::Lose, Fault::LoseAnswer] {
         for (from, to) in [("/a/k", "/a/z"), ("/a/k", "/a/c"), ("/a/k", "/b/z")] {
             for step in 1.. {
-                let world = in_turns(false, SET_UP).await;
-                world.idle().await;
-                world.store.at(world.store.steps() + step, fault);
-                if world.run(Op::Move(from, to, false)).await.is_ok() {
+                let fixture = in_turns(false, SET_UP).await;
+                fixture.idle().await;
+                fixture.store.at(fixture.store.steps() + step, fault);
+                if fixture.run(Op::Move(from, to, false)).await.is_ok() {
                     break;
                 }
                 // Each way to look at it is held against the listing.
-                let files = world.view().await.files;
+                let files = fixture.view().await.files;
                 assert!(files.contains_key(from) != files.contains_key(to), "{fault:?} at step {step}: {files:?}");
                 seen.insert(files.contains_key(to));
             }

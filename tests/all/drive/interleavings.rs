@@ -10,9 +10,9 @@ use rowdrive::drive::Drive;
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
-use super::model::{No, Op, View};
+use super::fixture::{Fixture, run};
+use super::model::{Op, OpError, View};
 use super::paused::Paused;
-use super::world::{World, run};
 use crate::stepwise::Stepwise;
 
 const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Mkdir("/b"), Op::Mkdir("/e")];
@@ -35,23 +35,23 @@ const OTHERS: &[Op] = &[
     Op::Move("/a/c/g", "/a/g", false),
 ];
 
-/// How long one waits for the other, who may wait in vain.
+/// How long one operation waits for the other, which may never come.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// An operation that stops before a step.
-async fn begin(store: &Stepwise, drive: &Drive, op: Op, step: usize) -> Paused<Result<(), No>> {
+async fn begin(store: &Stepwise, drive: &Drive, op: Op, step: usize) -> Paused<Result<(), OpError>> {
     let drive = drive.clone();
     let place = |wait| store.once_before(store.steps() + step, move |_| wait);
     Paused::begin(place, async move { run(&drive, op).await }).await
 }
 
-/// Whether the answers and what is seen are those of one after the other. Who gave up has done nothing.
-fn is_explained(before: &View, done: &[(Op, Result<(), No>)], seen: &View) -> bool {
+/// Whether the answers and what is seen are those of one after the other. An operation that gave up has done nothing.
+fn is_explained(before: &View, done: &[(Op, Result<(), OpError>)], seen: &View) -> bool {
     let mut view = before.clone();
     for (op, answer) in done {
         match (answer, view.after(*op)) {
             (Ok(()), Ok(after)) => view = after,
-            (Err(No::Unknown), _) => {}
+            (Err(OpError::Unknown), _) => {}
             (Err(no), Err(other)) if *no == other => {}
             _ => return false,
         }
@@ -61,35 +61,35 @@ fn is_explained(before: &View, done: &[(Op, Result<(), No>)], seen: &View) -> bo
 
 /// Every step of `ours` against every step of each of the others.
 async fn crossings(ours: Op) {
-    let before = World::new(SET_UP).await.view().await;
+    let before = Fixture::new(SET_UP).await.view().await;
     let (mut both_half_done, mut gave_up) = (0, 0);
     for theirs in OTHERS {
         for our_step in 1.. {
             let mut came_there = true;
             for their_step in 1.. {
-                let world = World::with_patience(PATIENCE, SET_UP).await;
-                let other_store = Stepwise::new(world.store.inner());
+                let fixture = Fixture::with_lock_wait(PATIENCE, SET_UP).await;
+                let other_store = Stepwise::new(fixture.store.inner());
                 let tables = Tables::new(Arc::<Stepwise>::clone(&other_store));
                 migrate::up(&tables).await.unwrap();
-                let other = world.drive.beside(tables);
-                let first = begin(&world.store, &world.drive, ours, our_step).await;
+                let other = fixture.drive.with_tables(tables);
+                let first = begin(&fixture.store, &fixture.drive, ours, our_step).await;
                 came_there = first.paused;
                 let second = begin(&other_store, &other, *theirs, their_step).await;
                 let both = first.paused && second.paused;
                 let last = !second.paused;
                 let answers = [(ours, first.end().await), (*theirs, second.end().await)];
-                let seen = world.view().await;
+                let seen = fixture.view().await;
                 let other_way = [answers[1], answers[0]];
                 assert!(
                     is_explained(&before, &answers, &seen) || is_explained(&before, &other_way, &seen),
                     "{answers:?}, before steps {our_step} and {their_step}: {seen:?}\n{:#?}\n{:#?}",
-                    world.store.log(),
+                    fixture.store.log(),
                     other_store.log()
                 );
                 other.idle().await;
-                world.nothing_left_over().await;
+                fixture.nothing_left_over().await;
                 both_half_done += usize::from(both);
-                gave_up += answers.iter().filter(|(_, answer)| *answer == Err(No::Unknown)).count();
+                gave_up += answers.iter().filter(|(_, answer)| *answer == Err(OpError::Unknown)).count();
                 if last || !came_there {
                     break;
                 }
@@ -104,16 +104,16 @@ async fn crossings(ours: Op) {
 }
 
 #[tokio::test]
-async fn a_move_and_another_operation_both_half_done() {
+async fn a_half_done_move_and_another_half_done_operation() {
     crossings(Op::Move("/a", "/n", false)).await;
 }
 
 #[tokio::test]
-async fn a_move_into_another_folder_and_another_operation_both_half_done() {
+async fn a_half_done_move_into_another_folder_and_another_half_done_operation() {
     crossings(Op::Move("/a/c", "/e/c", false)).await;
 }
 
 #[tokio::test]
-async fn a_recursive_delete_and_another_operation_both_half_done() {
+async fn a_half_done_recursive_delete_and_another_half_done_operation() {
     crossings(Op::Remove("/a")).await;
 }

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub dirs: BTreeSet<String>,
-    /// By path: the seed of the content (see [`super::world::bytes`]).
+    /// By path: the seed of the content (see [`super::fixture::bytes`]).
     pub files: BTreeMap<String, usize>,
 }
 
 /// An operation; paths as texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Path, and the size of its content, which tells versions apart.
+    /// Path, and the size of its content, which distinguishes versions.
     Put(&'static str, usize),
     /// A create that replaces nothing.
     New(&'static str, usize),
@@ -26,9 +26,9 @@ pub enum Op {
     Copy(&'static str, &'static str, bool),
 }
 
-/// Why an operation is not done, as far as the model tells errors apart.
+/// Why an operation is not done, as far as the model distinguishes errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum No {
+pub enum OpError {
     NotFound,
     /// Something of another kind, or something at all, is in the way.
     Conflict,
@@ -57,13 +57,13 @@ impl View {
     }
 
     /// Makes missing parents; a file among them is a conflict.
-    fn make_parents(&mut self, path: &str) -> Result<(), No> {
+    fn make_parents(&mut self, path: &str) -> Result<(), OpError> {
         let above = parent(path).to_owned();
         if self.is_dir(&above) {
             return Ok(());
         }
         if self.files.contains_key(&above) {
-            return Err(No::Conflict);
+            return Err(OpError::Conflict);
         }
         self.make_parents(&above)?;
         self.dirs.insert(above);
@@ -75,16 +75,16 @@ impl View {
         above != "/" && (self.files.contains_key(above) || self.below_file(above))
     }
 
-    fn target(&self, to: &str, overwrite: bool) -> Result<(), No> {
+    fn target(&self, to: &str, overwrite: bool) -> Result<(), OpError> {
         let taken = self.is_dir(to) || (self.files.contains_key(to) && !overwrite);
-        if taken || !self.is_dir(parent(to)) { Err(No::Conflict) } else { Ok(()) }
+        if taken || !self.is_dir(parent(to)) { Err(OpError::Conflict) } else { Ok(()) }
     }
 
-    fn file(&self, path: &str) -> Result<usize, No> {
-        self.files.get(path).copied().ok_or(No::NotFound)
+    fn file(&self, path: &str) -> Result<usize, OpError> {
+        self.files.get(path).copied().ok_or(OpError::NotFound)
     }
 
-    fn copied(&self, from: &str, to: &str, overwrite: bool) -> Result<Self, No> {
+    fn copied(&self, from: &str, to: &str, overwrite: bool) -> Result<Self, OpError> {
         let mut next = self.clone();
         if !self.dirs.contains(from) {
             let size = self.file(from)?;
@@ -100,49 +100,49 @@ impl View {
     }
 
     /// The view after an operation.
-    pub fn after(&self, op: Op) -> Result<Self, No> {
+    pub fn after(&self, op: Op) -> Result<Self, OpError> {
         let mut next = self.clone();
         match op {
             Op::Put(path, size) | Op::New(path, size) => {
                 if self.is_dir(path) || self.below_file(path) {
-                    return Err(No::Conflict);
+                    return Err(OpError::Conflict);
                 }
                 if matches!(op, Op::New(..)) && self.files.contains_key(path) {
-                    return Err(No::Precondition);
+                    return Err(OpError::Precondition);
                 }
                 next.make_parents(path)?;
                 next.files.insert(path.into(), size);
             }
             Op::Mkdir(path) => {
                 if self.files.contains_key(path) || self.below_file(path) {
-                    return Err(No::Conflict);
+                    return Err(OpError::Conflict);
                 }
                 next.make_parents(path)?;
                 next.dirs.insert(path.into());
             }
             Op::Rmdir(path) => {
                 if self.below_file(path) {
-                    return Err(No::Conflict);
+                    return Err(OpError::Conflict);
                 }
                 if !self.dirs.contains(path) {
-                    return Err(No::NotFound);
+                    return Err(OpError::NotFound);
                 }
                 let inside = format!("{path}/");
                 if self.dirs.iter().chain(self.files.keys()).any(|p| p.starts_with(&inside)) {
-                    return Err(No::Conflict);
+                    return Err(OpError::Conflict);
                 }
                 next.dirs.remove(path);
             }
             Op::Delete(path) => {
                 if self.is_dir(path) || self.below_file(path) {
-                    return Err(No::Conflict);
+                    return Err(OpError::Conflict);
                 }
                 self.file(path)?;
                 next.files.remove(path);
             }
             Op::Remove(path) => {
                 if !self.dirs.contains(path) {
-                    return Err(No::NotFound);
+                    return Err(OpError::NotFound);
                 }
                 next.dirs.retain(|p| below(p, path).is_none());
                 next.files.retain(|p, _| below(p, path).is_none());

@@ -21,10 +21,10 @@ impl<T: Send + 'static> Paused<T> {
         operation: impl Future<Output = T> + Send + 'static,
     ) -> Self {
         let (reached, here) = oneshot::channel::<()>();
-        let (go_on, told) = oneshot::channel::<()>();
+        let (go_on, resumed) = oneshot::channel::<()>();
         place(Box::pin(async move {
             let _ = reached.send(());
-            let _ = told.await;
+            let _ = resumed.await;
         }));
         let mut running = tokio::spawn(operation);
         let paused = tokio::select! {

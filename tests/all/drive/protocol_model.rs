@@ -9,16 +9,16 @@ use rowdrive::drive::{Condition, Drive, DriveError, PutOptions, Settings, Versio
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
-use super::model::{No, Op, View};
+use super::fixture::{Fixture, SETTINGS, bytes, path, refused};
+use super::model::{Op, OpError, View};
 use super::paused::Paused;
-use super::world::{SETTINGS, World, bytes, path, refused};
 use crate::stepwise::{Fault, Stepwise};
-use outcomes::{Asked, CASES, Case, outcome};
+use outcomes::{CASES, Case, UserRequest, outcome};
 
 #[path = "../../model/outcomes.rs"]
 mod outcomes;
 
-/// How long one waits for the other, who may wait in vain.
+/// How long one operation waits for the other, which may never come.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(3);
 
 /// Every call of one against every call of the other; else every call of each, and some of the pairs.
@@ -36,22 +36,22 @@ async fn create(drive: &Drive, at: &str) -> rowdrive::drive::Result<bool> {
     drive.put(&path(at), staged, options).await.map(|_| true)
 }
 
-/// What the user is told. Refused is who was told for certain that it was not possible.
-async fn ask(drive: &Drive, asked: Asked) -> &'static str {
+/// The answer to the user. Refused: it certainly was not possible.
+async fn ask(drive: &Drive, asked: UserRequest) -> &'static str {
     let done = match asked {
-        Asked::Create(at) => create(drive, at).await,
-        Asked::Mkdir(at) => drive.mkdir(&path(at), "eva", false).await.map(|made| made.new),
-        Asked::Rmdir(at) => drive.rmdir(&path(at)).await.map(|()| true),
-        Asked::MoveFile(from, to) | Asked::Move(from, to) => {
+        UserRequest::Create(at) => create(drive, at).await,
+        UserRequest::Mkdir(at) => drive.mkdir(&path(at), "eva", false).await.map(|made| made.new),
+        UserRequest::Rmdir(at) => drive.rmdir(&path(at)).await.map(|()| true),
+        UserRequest::MoveFile(from, to) | UserRequest::Move(from, to) => {
             drive.move_node(&path(from), &path(to), false).await.map(|_| true)
         }
-        Asked::Delete(at) => drive.delete_subtree(&path(at)).await.map(|()| true),
+        UserRequest::Delete(at) => drive.delete_subtree(&path(at)).await.map(|()| true),
     };
     match done {
         Ok(true) => "done",
         Ok(false) | Err(DriveError::IntoItself) => "refused",
         Err(error) => match refused(format!("{asked:?}"), error) {
-            No::Unknown => "busy",
+            OpError::Unknown => "busy",
             _ => "refused",
         },
     }
@@ -61,32 +61,32 @@ fn names(view: View) -> Vec<String> {
     view.dirs.iter().map(|dir| format!("{dir}/")).chain(view.files.into_keys()).collect()
 }
 
-async fn world(case: &Case) -> World {
+async fn fixture(case: &Case) -> Fixture {
     let dirs = case.dirs.iter().map(|at| Op::Mkdir(at));
     let set_up: Vec<Op> = dirs.chain(case.files.iter().map(|at| Op::Put(at, 5))).collect();
-    let world = World::with(Settings { patience: PATIENCE, ..SETTINGS }, &set_up).await;
-    world.store.scan_row_by_row();
-    world
+    let fixture = Fixture::with(Settings { lock_wait: PATIENCE, ..SETTINGS }, &set_up).await;
+    fixture.store.scan_row_by_row();
+    fixture
 }
 
-/// The outcome, and that nothing changes it once it has been told.
-async fn ended(world: &World, answers: [&str; 2]) -> String {
-    let seen = world.view().await;
-    world.settled().await;
-    world.idle().await;
-    assert_eq!(world.view().await, seen, "{answers:?}: after the clean-up");
-    world.nothing_left_over().await;
+/// The outcome, and that nothing changes it after the answer.
+async fn ended(fixture: &Fixture, answers: [&str; 2]) -> String {
+    let seen = fixture.view().await;
+    fixture.wait_until_no_records().await;
+    fixture.idle().await;
+    assert_eq!(fixture.view().await, seen, "{answers:?}: after the clean-up");
+    fixture.nothing_left_over().await;
     outcome(answers, names(seen))
 }
 
 /// A request that stops before a call of the store.
-async fn begin(store: &Stepwise, drive: &Drive, asked: Asked, call: usize) -> Paused<&'static str> {
+async fn begin(store: &Stepwise, drive: &Drive, asked: UserRequest, call: usize) -> Paused<&'static str> {
     let drive = drive.clone();
     let place = |wait| store.once_before_call(store.calls() + call, move || wait);
     Paused::begin(place, async move { ask(&drive, asked).await }).await
 }
 
-/// Who is busy has done nothing. The program may say so at any time, for its patience is one of the clock; the model
+/// A busy operation has done nothing. The program may answer so at any time, since its limit is a duration; the model
 /// only where it waits. So the tree is that of the other alone.
 fn without_the_busy(case: &Case, answers: [&'static str; 2]) -> String {
     let mut view = View::default();
@@ -94,11 +94,11 @@ fn without_the_busy(case: &Case, answers: [&'static str; 2]) -> String {
     view.files.extend(case.files.iter().map(|at| ((*at).to_owned(), 5)));
     for (asked, _) in [case.first, case.second].into_iter().zip(answers).filter(|(_, answer)| *answer == "done") {
         let op = match asked {
-            Asked::Create(at) => Op::New(at, 7),
-            Asked::Mkdir(at) => Op::Mkdir(at),
-            Asked::Rmdir(at) => Op::Rmdir(at),
-            Asked::MoveFile(from, to) | Asked::Move(from, to) => Op::Move(from, to, false),
-            Asked::Delete(at) => Op::Remove(at),
+            UserRequest::Create(at) => Op::New(at, 7),
+            UserRequest::Mkdir(at) => Op::Mkdir(at),
+            UserRequest::Rmdir(at) => Op::Rmdir(at),
+            UserRequest::MoveFile(from, to) | UserRequest::Move(from, to) => Op::Move(from, to, false),
+            UserRequest::Delete(at) => Op::Remove(at),
         };
         view = view.after(op).unwrap();
     }
@@ -108,26 +108,26 @@ fn without_the_busy(case: &Case, answers: [&'static str; 2]) -> String {
 /// The first up to one call, the second up to another, the first to its end, the second to its end. Whether each
 /// came to its call.
 async fn crossed(case: &Case, calls: [usize; 2], found: &mut BTreeSet<String>) -> [bool; 2] {
-    let world = world(case).await;
-    let store = Stepwise::new(world.store.inner());
+    let fixture = fixture(case).await;
+    let store = Stepwise::new(fixture.store.inner());
     store.scan_row_by_row();
     let tables = Tables::new(Arc::<Stepwise>::clone(&store));
     migrate::up(&tables).await.unwrap();
-    let other = world.drive.beside(tables);
-    let first = begin(&world.store, &world.drive, case.first, calls[0]).await;
+    let other = fixture.drive.with_tables(tables);
+    let first = begin(&fixture.store, &fixture.drive, case.first, calls[0]).await;
     let second = begin(&store, &other, case.second, calls[1]).await;
     let came_there = [first.paused, second.paused];
     let answers = [first.end().await, second.end().await];
     other.idle().await;
-    let outcome = ended(&world, answers).await;
+    let outcome = ended(&fixture, answers).await;
     let explained = if answers.contains(&"busy") {
         outcome == without_the_busy(case, answers)
     } else {
         case.outcomes.contains(&outcome.as_str())
     };
-    let (told, logs) =
-        (format!("{:?}, {:?}, calls {calls:?}", case.first, case.second), [world.store.log(), store.log()]);
-    assert!(explained, "{told}: {outcome}\n{logs:#?}");
+    let (title, logs) =
+        (format!("{:?}, {:?}, calls {calls:?}", case.first, case.second), [fixture.store.log(), store.log()]);
+    assert!(explained, "{title}: {outcome}\n{logs:#?}");
     found.insert(outcome);
     came_there
 }
@@ -156,30 +156,30 @@ async fn all_crossings(case: &Case) -> BTreeSet<String> {
 /// The process of the first stops at one place after the other.
 async fn all_crashes(case: &Case) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let clean = world(case).await;
+    let clean = fixture(case).await;
     let begun = [clean.store.calls(), clean.store.steps()];
     assert_eq!(ask(&clean.drive, case.first).await, "done");
     let [calls, steps] = [clean.store.calls() - begun[0], clean.store.steps() - begun[1]];
     // Before every call, after every write, and when all is done.
     let stops = (1..=calls).map(|call| (Fault::Stop, call)).chain((1..=steps).map(|step| (Fault::StopAfter, step)));
     for stop in stops.map(Some).chain([None]) {
-        let mut world = world(case).await;
+        let mut fixture = fixture(case).await;
         match stop {
-            Some((Fault::StopAfter, step)) => world.store.at(world.store.steps() + step, Fault::StopAfter),
-            Some((fault, call)) => world.store.at_call(world.store.calls() + call, fault),
+            Some((Fault::StopAfter, step)) => fixture.store.at(fixture.store.steps() + step, Fault::StopAfter),
+            Some((fault, call)) => fixture.store.at_call(fixture.store.calls() + call, fault),
             None => {}
         }
-        let first = ask(&world.drive, case.first).await;
-        world.drive.close().await;
-        world.restart().await;
+        let first = ask(&fixture.drive, case.first).await;
+        fixture.drive.close().await;
+        fixture.restart().await;
         let mut second = "busy";
         while second == "busy" {
-            // Start-up still settles what the second one needs.
-            second = ask(&world.drive, case.second).await;
+            // Start-up still finishes what the second one needs.
+            second = ask(&fixture.drive, case.second).await;
         }
-        let outcome = ended(&world, [if first == "busy" { "lost" } else { first }, second]).await;
-        let told = format!("{:?}, {stop:?}, {:?}", case.first, case.second);
-        assert!(case.outcomes.contains(&outcome.as_str()), "{told}: {outcome}\n{:#?}", world.store.log());
+        let outcome = ended(&fixture, [if first == "busy" { "lost" } else { first }, second]).await;
+        let title = format!("{:?}, {stop:?}, {:?}", case.first, case.second);
+        assert!(case.outcomes.contains(&outcome.as_str()), "{title}: {outcome}\n{:#?}", fixture.store.log());
         found.insert(outcome);
     }
     found
@@ -193,7 +193,7 @@ fn all_reached(case: &Case, found: &BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn two_operations_both_half_done_end_as_the_model_says() {
+async fn two_half_done_operations_end_as_the_model_says() {
     for case in CASES.iter().filter(|case| !case.crash) {
         all_reached(case, &all_crossings(case).await);
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
-use rowdrive::drive::{Condition, FilesAsk, FindAsk, Node};
-use rowdrive::schema::time::Clock;
+use rowdrive::drive::{Condition, NameQuery, Node, TimeQuery};
+use rowdrive::schema::index::by_time::Clock;
 use tokio::sync::Notify;
 
+use super::fixture::{Fixture, bytes, content, find_all, path, put, run, time_query};
 use super::model::{Op, View};
-use super::world::{World, bytes, content, find_all, path, put, run, time_query};
-use crate::stepwise::{Finish, Part};
+use crate::stepwise::{Finish, PlanPart};
 
 pub(super) const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Put("/b/k", 7), Op::Mkdir("/c"), Op::Mkdir("/a/d")];
@@ -37,21 +37,21 @@ const CHANGES: &[&[Op]] = &[
 ];
 
 pub(super) enum Query {
-    Time(FilesAsk),
-    Find(FindAsk),
+    Time(TimeQuery),
+    Find(NameQuery),
 }
 
 pub(super) fn queries() -> Vec<(&'static str, Query)> {
     let under = Some(path("/a"));
-    let find = |name: &str| FindAsk { name: name.into(), prefix: false, ..find_all() };
+    let find = |name: &str| NameQuery { name: name.into(), prefix: false, ..find_all() };
     vec![
         ("by modified", Query::Time(time_query(Clock::Modified))),
-        ("by added, ascending", Query::Time(FilesAsk { ascending: true, ..time_query(Clock::Added) })),
-        ("by modified under /a", Query::Time(FilesAsk { under: under.clone(), ..time_query(Clock::Modified) })),
-        ("of eva by added", Query::Time(FilesAsk { creator: Some("eva".into()), ..time_query(Clock::Added) })),
+        ("by added, ascending", Query::Time(TimeQuery { ascending: true, ..time_query(Clock::Added) })),
+        ("by modified under /a", Query::Time(TimeQuery { under: under.clone(), ..time_query(Clock::Modified) })),
+        ("of eva by added", Query::Time(TimeQuery { creator: Some("eva".into()), ..time_query(Clock::Added) })),
         (
             "of eva by modified under /a, ascending",
-            Query::Time(FilesAsk {
+            Query::Time(TimeQuery {
                 under: under.clone(),
                 creator: Some("eva".into()),
                 ascending: true,
@@ -59,7 +59,7 @@ pub(super) fn queries() -> Vec<(&'static str, Query)> {
             }),
         ),
         ("by name", Query::Find(find("F"))),
-        ("by name under /a", Query::Find(FindAsk { under, ..find("f") })),
+        ("by name under /a", Query::Find(NameQuery { under, ..find("f") })),
     ]
 }
 
@@ -73,10 +73,10 @@ fn wanted(query: &Query, view: &View) -> BTreeMap<String, usize> {
 }
 
 /// Makes the first change before the read of this number, and each other one so many reads after the last.
-pub(super) fn at_read(world: &World, number: usize, stride: usize, changes: &'static [Op]) -> Arc<AtomicUsize> {
+pub(super) fn at_read(fixture: &Fixture, number: usize, stride: usize, changes: &'static [Op]) -> Arc<AtomicUsize> {
     let reads = Arc::new(AtomicUsize::new(0));
-    let (counted, rival) = (reads.clone(), world.watcher.clone());
-    world.store.reading(move |_| {
+    let (counted, rival) = (reads.clone(), fixture.watcher.clone());
+    fixture.store.reading(move |_| {
         let (reads, rival) = (counted.clone(), rival.clone());
         async move {
             let read = reads.fetch_add(1, Ordering::SeqCst) + 1;
@@ -97,10 +97,10 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
         for (changes, stride) in CHANGES.iter().flat_map(|changes| (0..4).map(move |stride| (*changes, stride))) {
             for read in 1.. {
                 // One index row a turn: below a folder, both plans come to their end.
-                let world = World::with_turn(if title.contains("under") { 1 } else { 64 }, SET_UP).await;
-                let mut views = vec![world.view().await];
-                let reads = at_read(&world, read, stride, changes);
-                let nodes = nodes(&world, &query).await;
+                let fixture = Fixture::with_turn(if title.contains("under") { 1 } else { 64 }, SET_UP).await;
+                let mut views = vec![fixture.view().await];
+                let reads = at_read(&fixture, read, stride, changes);
+                let nodes = nodes(&fixture, &query).await;
                 if reads.load(Ordering::SeqCst) < read {
                     break;
                 }
@@ -119,24 +119,24 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
 /// The hint of a move that is under way leads to a name that is not there yet: a look at it that comes too early
 /// is made again.
 #[tokio::test]
-async fn a_file_is_not_missed_while_it_is_moved_step_by_step() {
+async fn a_file_moved_step_by_step_is_not_missed() {
     let (there, back) = (Op::Move("/a/f", "/b/f", false), Op::Move("/b/f", "/a/f", false));
     for (title, query) in queries().into_iter().filter(|(title, _)| !title.contains("under")) {
         for read in 1.. {
             let mut reads = 0;
-            // Which of its hints is met first is a matter of chance.
+            // Which of its index rows is read first is a matter of chance.
             for _ in 0..8 {
-                let world = World::new(SET_UP).await;
-                world.run(there).await.unwrap();
+                let fixture = Fixture::new(SET_UP).await;
+                fixture.run(there).await.unwrap();
                 let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
                 let (reached, left) = (ready.clone(), go_on.clone());
-                let commit = world.store.steps() + 6; // after five hints
-                world.store.once_before(commit, |step| async move {
-                    assert_eq!(step.part, Part::Guarded);
+                let commit = fixture.store.steps() + 6; // after five hints
+                fixture.store.once_before(commit, |step| async move {
+                    assert_eq!(step.part, PlanPart::ConditionalRow);
                     reached.notify_one();
                     left.notified().await;
                 });
-                let (mover, moved) = (world.drive.clone(), Arc::new(Notify::new()));
+                let (mover, moved) = (fixture.drive.clone(), Arc::new(Notify::new()));
                 let ended = moved.clone();
                 let moving = tokio::spawn(async move {
                     run(&mover, back).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_file_is_not_missed_while_it_is_moved_step_by_step() {
                 ready.notified().await;
                 let count = Arc::new(AtomicUsize::new(0));
                 let counted = count.clone();
-                world.store.reading(move |_| {
+                fixture.store.reading(move |_| {
                     let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
                     let (go_on, moved) = (go_on.clone(), moved.clone());
                     async move {
@@ -155,7 +155,7 @@ async fn a_file_is_not_missed_while_it_is_moved_step_by_step() {
                         }
                     }
                 });
-                let shown = files(nodes(&world, &query).await);
+                let shown = files(nodes(&fixture, &query).await);
                 reads = reads.max(count.load(Ordering::SeqCst));
                 let places = shown.iter().filter(|(path, size)| *size == 5 && (path == "/a/f" || path == "/b/f"));
                 assert_eq!(places.count(), 1, "{title}, moved before read {read}: {shown:?}");
@@ -168,19 +168,19 @@ async fn a_file_is_not_missed_while_it_is_moved_step_by_step() {
     }
 }
 
-/// A file row that says twice that the file stands where it was not found says so of two moves: places differ.
+/// A file row that says twice that the file is where it was not found says so of two moves: the stays differ.
 #[tokio::test]
-async fn a_file_is_not_missed_when_it_comes_back_between_two_looks() {
+async fn a_file_that_returns_between_two_reads_is_not_missed() {
     let changes: &[Op] = &[Op::Move("/b/f", "/c/f", false), Op::Move("/c/f", "/b/f", false)];
     for (title, query) in queries().into_iter().filter(|(title, _)| !title.contains("under")) {
         for stride in 1..4 {
             for read in 1.. {
-                let world = World::new(SET_UP).await;
-                // Its old hint is the first that a query meets.
-                world.store.set_finish(Finish::Held);
-                world.run(Op::Move("/a/f", "/b/f", false)).await.unwrap();
-                let reads = at_read(&world, read, stride, changes);
-                let shown = files(nodes(&world, &query).await);
+                let fixture = Fixture::new(SET_UP).await;
+                // Its stale index row is the first that a query reads.
+                fixture.store.set_finish(Finish::Held);
+                fixture.run(Op::Move("/a/f", "/b/f", false)).await.unwrap();
+                let reads = at_read(&fixture, read, stride, changes);
+                let shown = files(nodes(&fixture, &query).await);
                 if reads.load(Ordering::SeqCst) < read {
                     break;
                 }
@@ -193,19 +193,19 @@ async fn a_file_is_not_missed_when_it_comes_back_between_two_looks() {
 
 /// What a query shows when nothing changes meanwhile is exact, however many old hints are still there.
 #[tokio::test]
-async fn a_query_is_exact_among_hints_that_wait_for_their_removal() {
+async fn a_query_is_exact_among_stale_index_rows() {
     let out_and_in: &[Op] = &[Op::Put("/c/f", 17), Op::Move("/c/f", "/a/g", false), Op::Move("/a/f", "/c/f", false)];
     let gone: &[Op] = &[Op::Put("/e/x", 18), Op::Move("/e/x", "/a/x", false), Op::Rmdir("/e")];
     let all = CHANGES.iter().chain([&out_and_in, &gone]);
     for (changes, turn) in all.flat_map(|changes| [(changes, 64), (changes, 1)]) {
-        let world = World::with_turn(turn, SET_UP).await;
-        world.store.set_finish(Finish::Held);
-        let mut view = world.view().await;
+        let fixture = Fixture::with_turn(turn, SET_UP).await;
+        fixture.store.set_finish(Finish::Held);
+        let mut view = fixture.view().await;
         for op in *changes {
-            world.run(*op).await.unwrap();
+            fixture.run(*op).await.unwrap();
             view = view.after(*op).unwrap();
             for (title, query) in queries() {
-                let mut shown = files(nodes(&world, &query).await);
+                let mut shown = files(nodes(&fixture, &query).await);
                 shown.sort();
                 let wanted: Vec<_> = wanted(&query, &view).into_iter().collect();
                 assert_eq!(shown, wanted, "{title} after {op:?} of {changes:?}");
@@ -223,18 +223,18 @@ pub(super) fn files(nodes: Vec<Node>) -> Vec<(String, usize)> {
     nodes.into_iter().map(file).collect()
 }
 
-pub(super) async fn nodes(world: &World, query: &Query) -> Vec<Node> {
-    answer(world, query).await.unwrap()
+pub(super) async fn nodes(fixture: &Fixture, query: &Query) -> Vec<Node> {
+    answer(fixture, query).await.unwrap()
 }
 
-pub(super) async fn answer(world: &World, query: &Query) -> rowdrive::drive::Result<Vec<Node>> {
+pub(super) async fn answer(fixture: &Fixture, query: &Query) -> rowdrive::drive::Result<Vec<Node>> {
     Ok(match query {
-        Query::Time(ask) => world.drive.files(ask).await?.nodes,
-        Query::Find(ask) => world.drive.find(ask).await?.nodes,
+        Query::Time(ask) => fixture.drive.files_by_time(ask).await?.nodes,
+        Query::Find(ask) => fixture.drive.files_by_name(ask).await?.nodes,
     })
 }
 
-/// Files are told apart by size here: a version keeps it when it moves.
+/// Files are distinguished by size here: a version keeps it when it moves.
 fn check(title: &str, query: &Query, views: &[View], nodes: &[Node]) {
     let all: Vec<BTreeMap<usize, String>> =
         views.iter().map(|view| wanted(query, view).into_iter().map(|(path, size)| (size, path)).collect()).collect();
@@ -257,15 +257,15 @@ fn check(title: &str, query: &Query, views: &[View], nodes: &[Node]) {
 }
 
 #[tokio::test]
-async fn a_reader_gets_one_version_whole() {
+async fn a_reader_gets_all_bytes_of_one_version() {
     const LARGE: usize = 600_000;
     for (old, new) in [(5, 6), (5, LARGE), (LARGE, LARGE + 1), (LARGE, 5)] {
         for read in 1.. {
             let set_up: &'static [Op] = Box::leak(Box::new([Op::Put("/a/f", old)]));
             let change: &'static [Op] = Box::leak(Box::new([Op::Put("/a/f", new)]));
-            let world = World::new(set_up).await;
-            let reads = at_read(&world, read, 0, change);
-            let all = content(world.drive.open_file(&path("/a/f")).await.unwrap()).await;
+            let fixture = Fixture::new(set_up).await;
+            let reads = at_read(&fixture, read, 0, change);
+            let all = content(fixture.drive.open_file(&path("/a/f")).await.unwrap()).await;
             assert!(all.len() == old || all.len() == new);
             assert_eq!(all, bytes(all.len()));
             if reads.load(Ordering::SeqCst) < read {
@@ -278,17 +278,17 @@ async fn a_reader_gets_one_version_whole() {
 /// A page takes as much as it says, all of it from one directory too.
 #[tokio::test]
 async fn a_page_of_the_largest_size_may_lie_in_one_directory() {
-    let world = World::new(&[]).await;
+    let fixture = Fixture::new(&[]).await;
     let most = 10_000;
     let puts = (0..most).map(|n| {
-        let drive = world.watcher.clone();
+        let drive = fixture.watcher.clone();
         async move { put(&drive, &format!("/d/{n:05}"), 1, Condition::default()).await.unwrap() }
     });
     futures_util::stream::iter(puts).buffer_unordered(64).collect::<Vec<()>>().await;
     for under in [None, Some(path("/d"))] {
-        let ask = FilesAsk { limit: most, under: under.clone(), ..time_query(Clock::Added) };
-        assert_eq!(world.watcher.files(&ask).await.unwrap().nodes.len(), most, "{under:?}");
-        let ask = FindAsk { limit: most, under, ..find_all() };
-        assert_eq!(world.watcher.find(&ask).await.unwrap().nodes.len(), most);
+        let ask = TimeQuery { limit: most, under: under.clone(), ..time_query(Clock::Added) };
+        assert_eq!(fixture.watcher.files_by_time(&ask).await.unwrap().nodes.len(), most, "{under:?}");
+        let ask = NameQuery { limit: most, under, ..find_all() };
+        assert_eq!(fixture.watcher.files_by_name(&ask).await.unwrap().nodes.len(), most);
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rowdrive::drive::{Condition, DriveError, Node, Versions};
 
-use super::model::{No, Op, View};
-use super::world::{World, path, put, run};
-use crate::stepwise::{Finish, Part};
+use super::fixture::{Fixture, path, put, run};
+use super::model::{Op, OpError, View};
+use crate::stepwise::{Finish, PlanPart};
 
 const SET_UP: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Mkdir("/b"), Op::Mkdir("/e")];
 
@@ -42,10 +42,10 @@ const OPS: &[Op] = &[
     Op::Remove("/e"),
 ];
 
-type Answers = (Result<(), No>, Result<(), No>, View);
+type BothResults = (Result<(), OpError>, Result<(), OpError>, View);
 
 /// The answers of the first and the second operation, and the view after, if `first` runs before `second`.
-fn in_order(before: &View, first: Op, second: Op) -> Answers {
+fn in_order(before: &View, first: Op, second: Op) -> BothResults {
     let one = before.after(first);
     let between = one.clone().unwrap_or_else(|_| before.clone());
     let two = between.after(second);
@@ -54,54 +54,54 @@ fn in_order(before: &View, first: Op, second: Op) -> Answers {
 }
 
 /// Runs `op` and, before its step of this number, `rival`. None if it has no such step.
-async fn race(op: Op, rival: Op, step: usize, finish: Finish) -> Option<(Answers, World)> {
-    let world = World::new(SET_UP).await;
-    world.store.set_finish(finish);
-    let (drive, answer) = (world.drive.clone(), Arc::new(Mutex::new(None)));
+async fn race(op: Op, rival: Op, step: usize, finish: Finish) -> Option<(BothResults, Fixture)> {
+    let fixture = Fixture::new(SET_UP).await;
+    fixture.store.set_finish(finish);
+    let (drive, answer) = (fixture.drive.clone(), Arc::new(Mutex::new(None)));
     let theirs = answer.clone();
-    world.store.once_before(world.store.steps() + step, move |_| async move {
+    fixture.store.once_before(fixture.store.steps() + step, move |_| async move {
         let done = run(&drive, rival).await;
         *theirs.lock().unwrap() = Some(done);
     });
-    let ours = world.run(op).await;
+    let ours = fixture.run(op).await;
     let theirs = (*answer.lock().unwrap())?;
-    let seen = world.view().await;
-    world.store.set_finish(Finish::Now);
-    world.store.deliver().await;
-    Some(((ours, theirs, seen), world))
+    let seen = fixture.view().await;
+    fixture.store.set_finish(Finish::Now);
+    fixture.store.deliver().await;
+    Some(((ours, theirs, seen), fixture))
 }
 
 /// A copy reads its source at one instant and makes its target at another: no promise ties the two, so a
 /// copy may find its target taken by the very file or directory that it has seen at the source before.
-fn copy_saw_both(ours: Op, theirs: Op, answers: &Answers) -> bool {
+fn copy_saw_both(ours: Op, theirs: Op, answers: &BothResults) -> bool {
     matches!((ours, theirs), (Op::Copy(from, to, _), Op::Move(source, target, _)) if to == target && from.starts_with(source))
-        && answers.0 == Err(No::Conflict)
+        && answers.0 == Err(OpError::Conflict)
         && answers.1 == Ok(())
 }
 
-/// Who meets a subtree that is held by an operation at work waits for a while and comes back later: then the other
+/// A writer that finds a subtree locked by a running operation waits for a while and retries later: then the other
 /// is as if it were alone.
-fn one_gave_up(before: &View, ours: Op, theirs: Op, answers: &Answers) -> bool {
+fn one_gave_up(before: &View, ours: Op, theirs: Op, answers: &BothResults) -> bool {
     let subtree = |op| matches!(op, Op::Remove(_) | Op::Move("/a" | "/e", ..));
     let alone = |op| (before.after(op).map(|_| ()), before.after(op).unwrap_or_else(|_| before.clone()));
-    let (met, other) = match answers {
-        (answer, Err(No::Unknown), seen) => (subtree(ours), (*answer, seen.clone()) == alone(ours)),
-        (Err(No::Unknown), answer, seen) => {
+    let (explained, other) = match answers {
+        (answer, Err(OpError::Unknown), seen) => (subtree(ours), (*answer, seen.clone()) == alone(ours)),
+        (Err(OpError::Unknown), answer, seen) => {
             (subtree(ours) || subtree(theirs), (*answer, seen.clone()) == alone(theirs))
         }
         _ => return false,
     };
-    met && other
+    explained && other
 }
 
 /// Runs every race; what a plan leaves to its finish is done now, or after both operations.
 async fn all_races(finish: Finish) {
-    let before = World::new(SET_UP).await.view().await;
+    let before = Fixture::new(SET_UP).await.view().await;
     let mut races = 0;
     for op in OPS {
         for rival in OPS {
             for step in 1.. {
-                let Some((answers, world)) = race(*op, *rival, step, finish).await else {
+                let Some((answers, fixture)) = race(*op, *rival, step, finish).await else {
                     break;
                 };
                 let ours_first = in_order(&before, *op, *rival);
@@ -114,9 +114,9 @@ async fn all_races(finish: Finish) {
                         || one_gave_up(&before, *op, *rival, &answers),
                     "{rival:?} before step {step} of {op:?}: {answers:?}, \
                      not {ours_first:?} nor {theirs_first:?}\n{:#?}",
-                    world.store.log()
+                    fixture.store.log()
                 );
-                world.nothing_left_over().await;
+                fixture.nothing_left_over().await;
                 races += 1;
             }
         }
@@ -126,18 +126,18 @@ async fn all_races(finish: Finish) {
 }
 
 #[tokio::test]
-async fn two_operations_are_one_after_the_other() {
+async fn two_concurrent_operations_are_serialisable() {
     all_races(Finish::Now).await;
 }
 
 #[tokio::test]
-async fn two_operations_are_one_after_the_other_however_late_the_clean_up() {
+async fn two_concurrent_operations_are_serialisable_with_late_clean_up() {
     all_races(Finish::Held).await;
 }
 
 /// A directory that is removed and made anew is another one: what was decided upon the first is decided anew.
 #[tokio::test]
-async fn a_parent_made_anew_just_before_the_commit_is_another() {
+async fn a_parent_recreated_before_the_commit_is_not_mistaken_for_the_old_one() {
     for op in [
         Op::Put("/e/x", 23),
         Op::Put("/e/n/x", 24),
@@ -145,107 +145,107 @@ async fn a_parent_made_anew_just_before_the_commit_is_another() {
         Op::Move("/a/f", "/e/g", false),
         Op::Copy("/a/f", "/e/g", false),
     ] {
-        let world = World::new(SET_UP).await;
-        let after = world.view().await.after(op).unwrap();
-        let (drive, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
-        world.store.before(move |step| {
-            let (drive, met) = (drive.clone(), met.clone());
+        let fixture = Fixture::new(SET_UP).await;
+        let after = fixture.view().await.after(op).unwrap();
+        let (drive, hit) = (fixture.watcher.clone(), Arc::new(AtomicBool::new(false)));
+        fixture.store.before(move |step| {
+            let (drive, hit) = (drive.clone(), hit.clone());
             async move {
-                if step.part == Part::Guarded && !met.swap(true, Ordering::SeqCst) {
+                if step.part == PlanPart::ConditionalRow && !hit.swap(true, Ordering::SeqCst) {
                     run(&drive, Op::Rmdir("/e")).await.unwrap();
                     run(&drive, Op::Mkdir("/e")).await.unwrap();
                 }
             }
         });
-        assert_eq!(world.run(op).await, Ok(()), "{op:?}");
-        assert_eq!(world.view().await, after, "{op:?}");
-        world.nothing_left_over().await;
+        assert_eq!(fixture.run(op).await, Ok(()), "{op:?}");
+        assert_eq!(fixture.view().await, after, "{op:?}");
+        fixture.nothing_left_over().await;
     }
 }
 
 #[tokio::test]
-async fn a_version_that_was_named_is_the_only_one_that_is_changed() {
+async fn a_conditional_change_affects_only_the_named_version() {
     for delete in [true, false] {
-        let world = World::new(SET_UP).await;
+        let fixture = Fixture::new(SET_UP).await;
         let at = path("/a/f");
-        let Node::File { entry, .. } = world.drive.stat(&at).await.unwrap() else { panic!("no file") };
+        let Node::File { entry, .. } = fixture.drive.stat(&at).await.unwrap() else { panic!("no file") };
         let condition = Condition { if_match: Some(Versions::These(vec![entry.id])), if_none_match: None };
-        let (drive, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
-        world.store.before(move |step| {
-            let (drive, met) = (drive.clone(), met.clone());
+        let (drive, hit) = (fixture.watcher.clone(), Arc::new(AtomicBool::new(false)));
+        fixture.store.before(move |step| {
+            let (drive, hit) = (drive.clone(), hit.clone());
             async move {
-                if step.part == Part::Guarded && !met.swap(true, Ordering::SeqCst) {
+                if step.part == PlanPart::ConditionalRow && !hit.swap(true, Ordering::SeqCst) {
                     run(&drive, Op::Put("/a/f", 20)).await.unwrap();
                 }
             }
         });
         let done = if delete {
-            world.drive.delete(&at, &condition).await
+            fixture.drive.delete(&at, &condition).await
         } else {
-            put(&world.drive, "/a/f", 21, condition).await
+            put(&fixture.drive, "/a/f", 21, condition).await
         };
         assert!(matches!(done, Err(DriveError::Precondition)), "{done:?}");
-        assert_eq!(world.view().await.files["/a/f"], 20);
-        world.nothing_left_over().await;
+        assert_eq!(fixture.view().await.files["/a/f"], 20);
+        fixture.nothing_left_over().await;
     }
 }
 
 /// More than the tries that come without a pause.
 #[tokio::test]
-async fn of_many_who_replace_one_file_all_come_to_it() {
-    let world = World::with_patience(Duration::from_secs(60), &[Op::Put("/d/f", 1)]).await;
+async fn every_one_of_many_concurrent_replacements_succeeds() {
+    let fixture = Fixture::with_lock_wait(Duration::from_secs(60), &[Op::Put("/d/f", 1)]).await;
     // All of them read before one of them commits.
-    world.store.before(|_| tokio::task::yield_now());
+    fixture.store.before(|_| tokio::task::yield_now());
     let puts = (0..64).map(|n| {
-        let drive = world.drive.clone();
+        let drive = fixture.drive.clone();
         tokio::spawn(async move { put(&drive, "/d/f", 2 + n, Condition::default()).await })
     });
     for done in puts.collect::<Vec<_>>() {
         done.await.unwrap().unwrap();
     }
-    world.nothing_left_over().await;
+    fixture.nothing_left_over().await;
 }
 
 /// It would be merged into what holds it: files of its own would be replaced before they are copied.
 #[tokio::test]
-async fn a_folder_is_not_copied_onto_what_holds_it() {
+async fn a_folder_is_not_copied_onto_its_own_ancestor() {
     // A backup of `/d`, which holds an older one.
     let set_up = &[Op::Put("/d/l/f", 1), Op::Put("/d/b/d/l/f", 2), Op::Put("/d/b/d/b/d/l/f", 3)];
-    let world = World::new(set_up).await;
-    let before = world.view().await;
+    let fixture = Fixture::new(set_up).await;
+    let before = fixture.view().await;
     for (to, overwrite) in ["/d/b", "/d", "/"].into_iter().flat_map(|to| [(to, false), (to, true)]) {
         let copy = Op::Copy("/d/b/d", to, overwrite);
-        assert_eq!(world.run(copy).await, before.after(copy).map(drop), "{copy:?}");
-        assert_eq!(world.view().await, before, "{copy:?}");
+        assert_eq!(fixture.run(copy).await, before.after(copy).map(drop), "{copy:?}");
+        assert_eq!(fixture.view().await, before, "{copy:?}");
     }
     // A name that starts as theirs do is another one.
-    world.run(Op::Mkdir("/d/b/d!")).await.unwrap();
-    world.drive.copy_node(&path("/d/b/d"), &path("/d/b/d!"), true, "eva").await.unwrap();
-    assert_eq!(world.view().await.files["/d/b/d!/b/d/l/f"], 3);
-    world.nothing_left_over().await;
+    fixture.run(Op::Mkdir("/d/b/d!")).await.unwrap();
+    fixture.drive.copy_node(&path("/d/b/d"), &path("/d/b/d!"), true, "eva").await.unwrap();
+    assert_eq!(fixture.view().await.files["/d/b/d!/b/d/l/f"], 3);
+    fixture.nothing_left_over().await;
 }
 
 /// What leaves the source while it is copied may be in the copy or not; the rest is.
 #[tokio::test]
-async fn a_copy_goes_on_when_something_leaves_its_source() {
+async fn a_copy_continues_when_entries_leave_its_source() {
     let set_up = &[Op::Put("/a/b/f", 1), Op::Put("/a/b/g", 2), Op::Put("/a/c/h", 3), Op::Put("/a/k", 4)];
     for change in
         [Op::Delete("/a/b/f"), Op::Move("/a/b/f", "/a/b/e", false), Op::Remove("/a/b"), Op::Move("/a/b", "/b", false)]
     {
         for call in 1.. {
-            let world = World::new(set_up).await;
-            let (rival, met) = (world.watcher.clone(), Arc::new(AtomicBool::new(false)));
-            let seen = met.clone();
-            world.store.once_before_call(world.store.calls() + call, move || async move {
+            let fixture = Fixture::new(set_up).await;
+            let (rival, hit) = (fixture.watcher.clone(), Arc::new(AtomicBool::new(false)));
+            let seen = hit.clone();
+            fixture.store.once_before_call(fixture.store.calls() + call, move || async move {
                 run(&rival, change).await.unwrap();
                 seen.store(true, Ordering::SeqCst);
             });
-            let copied = world.drive.copy_node(&path("/a"), &path("/t"), false, "eva").await;
+            let copied = fixture.drive.copy_node(&path("/a"), &path("/t"), false, "eva").await;
             assert!(copied.is_ok(), "{change:?} before call {call}: {:?}", copied.err());
-            if !met.load(Ordering::SeqCst) {
+            if !hit.load(Ordering::SeqCst) {
                 break;
             }
-            let files = world.view().await.files;
+            let files = fixture.view().await.files;
             for kept in ["/t/c/h", "/t/k"] {
                 assert!(files.contains_key(kept), "{change:?} before call {call}: {files:?}");
             }

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use rowdrive::drive::{Drive, FilesAsk, FindAsk, ListAsk, Node, Settings, Thresholds};
-use rowdrive::schema::time::Clock;
+use rowdrive::drive::{Drive, ListQuery, NameQuery, Node, Settings, Thresholds, TimeQuery};
+use rowdrive::schema::index::by_time::Clock;
 
-use super::model::{No, Op, View};
-use super::world::{SETTINGS, World, content, find_all, path, refused, run, time_query};
+use super::fixture::{Fixture, SETTINGS, content, find_all, path, refused, run, time_query};
+use super::model::{Op, OpError, View};
 
 const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Put("/a/c/h", 7), Op::Mkdir("/b"), Op::Mkdir("/e")];
@@ -57,11 +57,16 @@ const READINGS: &[Reading] = &[
     Reading::Open("/a/c/g"),
 ];
 
-/// Races that are under way at once: those who wait for each other wait together.
+/// Races that run at once, so that their waits overlap.
 const AT_ONCE: usize = 24;
 
 fn limits(threshold: usize) -> Settings {
-    Settings { limits: Thresholds::all(threshold), turn: threshold, patience: Duration::from_millis(8), ..SETTINGS }
+    Settings {
+        limits: Thresholds::all(threshold),
+        rows_per_step: threshold,
+        lock_wait: Duration::from_millis(8),
+        ..SETTINGS
+    }
 }
 
 /// Whether all of the product is run: every threshold with every pair.
@@ -70,24 +75,24 @@ fn whole_product() -> bool {
 }
 
 /// Lets a rival run before the call of this number of what is to come. Its answer, once it has run.
-fn before_call(world: &World, call: usize, rival: Op) -> Arc<Mutex<Option<Result<(), No>>>> {
-    world.store.scan_row_by_row();
-    let (drive, answer) = (world.drive.clone(), Arc::new(Mutex::new(None)));
+fn before_call(fixture: &Fixture, call: usize, rival: Op) -> Arc<Mutex<Option<Result<(), OpError>>>> {
+    fixture.store.scan_row_by_row();
+    let (drive, answer) = (fixture.drive.clone(), Arc::new(Mutex::new(None)));
     let theirs = answer.clone();
-    world.store.once_before_call(world.store.calls() + call, move || async move {
+    fixture.store.once_before_call(fixture.store.calls() + call, move || async move {
         let done = run(&drive, rival).await;
         *theirs.lock().unwrap() = Some(done);
     });
     answer
 }
 
-/// The view after both, in this order, if these are their answers. Who gave up has done nothing.
-fn one_by_one(before: &View, done: [(Op, Result<(), No>); 2]) -> Option<View> {
+/// The view after both, in this order, if these are their answers. An operation that gave up has done nothing.
+fn one_by_one(before: &View, done: [(Op, Result<(), OpError>); 2]) -> Option<View> {
     let mut view = before.clone();
     for (op, answer) in done {
         match (answer, view.after(op)) {
             (Ok(()), Ok(after)) => view = after,
-            (Err(No::Unknown), _) => {}
+            (Err(OpError::Unknown), _) => {}
             (Err(no), Err(other)) if no == other => {}
             _ => return None,
         }
@@ -96,15 +101,15 @@ fn one_by_one(before: &View, done: [(Op, Result<(), No>); 2]) -> Option<View> {
 }
 
 /// A copy reads its source at many instants and makes its target at others: no promise ties them. What it made are
-/// versions that stood at its source, under their names, and nothing else differs from one order or the other.
-fn is_a_copy(before: &View, copy: Op, rival: Op, theirs: Result<(), No>, seen: &View) -> bool {
+/// versions that were at its source, under their names, and nothing else differs from one order or the other.
+fn is_a_copy(before: &View, copy: Op, rival: Op, theirs: Result<(), OpError>, seen: &View) -> bool {
     let Op::Copy(from, to, _) = copy else { return false };
     let after = match theirs {
         Ok(()) => before.after(rival),
         Err(_) => Ok(before.clone()),
     };
     let Ok(after) = after else { return false };
-    // The rival may have changed the copy itself, or what stands there by now.
+    // The rival may have changed the copy itself, or the entry now there.
     let touched = |path: &str| path == to || path.starts_with(&format!("{to}/"));
     let moved_to = match rival {
         Op::Move(source, target, _) if to.starts_with(source) => Some(to.replacen(source, target, 1)),
@@ -131,7 +136,12 @@ fn is_a_copy(before: &View, copy: Op, rival: Op, theirs: Result<(), No>, seen: &
     outside(seen) == outside(&after) && seen.files.iter().filter(|(path, _)| in_copy(path)).all(|(p, s)| copied(p, s))
 }
 
-fn is_explained(before: &View, ours: (Op, Result<(), No>), theirs: (Op, Result<(), No>), seen: &View) -> bool {
+fn is_explained(
+    before: &View,
+    ours: (Op, Result<(), OpError>),
+    theirs: (Op, Result<(), OpError>),
+    seen: &View,
+) -> bool {
     one_by_one(before, [ours, theirs]).as_ref() == Some(seen)
         || one_by_one(before, [theirs, ours]).as_ref() == Some(seen)
         || is_a_copy(before, ours.0, theirs.0, theirs.1, seen)
@@ -140,16 +150,20 @@ fn is_explained(before: &View, ours: (Op, Result<(), No>), theirs: (Op, Result<(
 
 /// One race. Whether there was a call of this number.
 async fn race(before: &View, ours: Op, rival: Op, call: usize, threshold: usize) -> bool {
-    let world = World::with(limits(threshold), SET_UP).await;
-    let answer = before_call(&world, call, rival);
-    let done = world.run(ours).await;
+    let fixture = Fixture::with(limits(threshold), SET_UP).await;
+    let answer = before_call(&fixture, call, rival);
+    let done = fixture.run(ours).await;
     let Some(theirs) = answer.lock().unwrap().take() else { return false };
     let title = format!("{rival:?} before call {call} of {ours:?}, thresholds {threshold}: {theirs:?}, {done:?}");
-    let seen = world.view().await;
-    assert!(is_explained(before, (ours, done), (rival, theirs), &seen), "{title}: {seen:?}\n{:#?}", world.store.log());
-    world.idle().await;
-    assert_eq!(world.view().await, seen, "{title}: after the clean-up\n{:#?}", world.store.log());
-    world.nothing_left_over().await;
+    let seen = fixture.view().await;
+    assert!(
+        is_explained(before, (ours, done), (rival, theirs), &seen),
+        "{title}: {seen:?}\n{:#?}",
+        fixture.store.log()
+    );
+    fixture.idle().await;
+    assert_eq!(fixture.view().await, seen, "{title}: after the clean-up\n{:#?}", fixture.store.log());
+    fixture.nothing_left_over().await;
     true
 }
 
@@ -176,7 +190,7 @@ fn thresholds(ours: usize, rival: usize) -> Vec<usize> {
 }
 
 async fn all_pairs(which: impl Fn(Op) -> bool) {
-    let before = World::new(SET_UP).await.view().await;
+    let before = Fixture::new(SET_UP).await.view().await;
     let mut races = 0;
     for (i, ours) in CHANGES.iter().enumerate().filter(|(_, op)| which(**op)) {
         for (j, rival) in CHANGES.iter().enumerate() {
@@ -194,47 +208,47 @@ fn is_of_a_subtree(op: Op) -> bool {
 }
 
 #[tokio::test]
-async fn a_rival_before_any_call_of_a_change() {
+async fn a_concurrent_change_before_any_store_call_of_a_change() {
     all_pairs(|op| !is_of_a_subtree(op)).await;
 }
 
 #[tokio::test]
-async fn a_rival_before_any_call_of_a_change_of_a_whole_directory() {
+async fn a_concurrent_change_before_any_store_call_of_a_directory_change() {
     all_pairs(is_of_a_subtree).await;
 }
 
-/// Files by path and size, which tells their versions apart: two versions may be found at one path, each once.
+/// Files by path and size, which distinguishes their versions: two versions may be found at one path, each once.
 type Files = BTreeSet<(String, usize)>;
 
 /// What a reader got: names of directories, files with their versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Got {
+enum ReadResult {
     Listed(BTreeSet<String>, Files),
     Files(Files),
-    No(No),
+    No(OpError),
 }
 
-async fn read(drive: &Drive, reading: Reading) -> Got {
+async fn read(drive: &Drive, reading: Reading) -> ReadResult {
     let got = match reading {
         Reading::List(at) => list(drive, at).await,
         Reading::Time(under) => {
-            let ask = FilesAsk { under: under.map(path), ..time_query(Clock::Modified) };
-            drive.files(&ask).await.map(|found| Got::Files(files_of(found.nodes)))
+            let ask = TimeQuery { under: under.map(path), ..time_query(Clock::Modified) };
+            drive.files_by_time(&ask).await.map(|found| ReadResult::Files(files_of(found.nodes)))
         }
         Reading::Find(name) => {
-            let ask = FindAsk { name: name.into(), prefix: false, ..find_all() };
-            drive.find(&ask).await.map(|found| Got::Files(files_of(found.nodes)))
+            let ask = NameQuery { name: name.into(), prefix: false, ..find_all() };
+            drive.files_by_name(&ask).await.map(|found| ReadResult::Files(files_of(found.nodes)))
         }
         Reading::Open(at) => match drive.open_file(&path(at)).await {
             Ok(opened) => {
                 let all = content(opened).await;
-                assert_eq!(all, super::world::bytes(all.len()), "{at} holds other bytes");
-                Ok(Got::Files(BTreeSet::from([(at.to_owned(), all.len())])))
+                assert_eq!(all, super::fixture::bytes(all.len()), "{at} holds other bytes");
+                Ok(ReadResult::Files(BTreeSet::from([(at.to_owned(), all.len())])))
             }
             Err(error) => Err(error),
         },
     };
-    got.unwrap_or_else(|error| Got::No(refused(format!("{reading:?}"), error)))
+    got.unwrap_or_else(|error| ReadResult::No(refused(format!("{reading:?}"), error)))
 }
 
 fn files_of(nodes: Vec<Node>) -> Files {
@@ -250,8 +264,8 @@ fn files_of(nodes: Vec<Node>) -> Files {
     files
 }
 
-async fn list(drive: &Drive, at: &str) -> rowdrive::drive::Result<Got> {
-    let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+async fn list(drive: &Drive, at: &str) -> rowdrive::drive::Result<ReadResult> {
+    let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
     let (mut dirs, mut files) = (BTreeSet::new(), BTreeSet::new());
     for node in drive.list(&path(at), &ask).await?.nodes {
         match node {
@@ -259,41 +273,41 @@ async fn list(drive: &Drive, at: &str) -> rowdrive::drive::Result<Got> {
             Node::File { path, entry } => drop(files.insert((path.to_string(), entry.attributes.size as usize))),
         }
     }
-    Ok(Got::Listed(dirs, files))
+    Ok(ReadResult::Listed(dirs, files))
 }
 
 fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What a reader gets of a drive that nobody changes.
-fn expected(view: &View, reading: Reading) -> Got {
+/// What a reader gets from an unchanging drive.
+fn expected(view: &View, reading: Reading) -> ReadResult {
     let is_child = |path: &str, of: &str| is_below(path, of) && !path[of.len() + 1..].contains('/');
     let files = |wanted: &dyn Fn(&str) -> bool| -> Files {
         view.files.iter().filter(|(path, _)| wanted(path)).map(|(path, size)| (path.clone(), *size)).collect()
     };
     match reading {
-        Reading::List(at) if !view.dirs.contains(at) => Got::No(No::NotFound),
+        Reading::List(at) if !view.dirs.contains(at) => ReadResult::No(OpError::NotFound),
         Reading::List(at) => {
             let dirs = view.dirs.iter().filter(|path| is_child(path, at)).cloned().collect();
-            Got::Listed(dirs, files(&|path| is_child(path, at)))
+            ReadResult::Listed(dirs, files(&|path| is_child(path, at)))
         }
-        Reading::Time(Some(under)) if !view.dirs.contains(under) => Got::No(No::NotFound),
-        Reading::Time(under) => Got::Files(files(&|path| under.is_none_or(|under| is_below(path, under)))),
-        Reading::Find(name) => Got::Files(files(&|path| path.rsplit('/').next() == Some(name))),
-        Reading::Open(at) if view.files.contains_key(at) => Got::Files(files(&|path| path == at)),
-        Reading::Open(at) if view.dirs.contains(at) => Got::No(No::Conflict),
-        Reading::Open(_) => Got::No(No::NotFound),
+        Reading::Time(Some(under)) if !view.dirs.contains(under) => ReadResult::No(OpError::NotFound),
+        Reading::Time(under) => ReadResult::Files(files(&|path| under.is_none_or(|under| is_below(path, under)))),
+        Reading::Find(name) => ReadResult::Files(files(&|path| path.rsplit('/').next() == Some(name))),
+        Reading::Open(at) if view.files.contains_key(at) => ReadResult::Files(files(&|path| path == at)),
+        Reading::Open(at) if view.dirs.contains(at) => ReadResult::No(OpError::Conflict),
+        Reading::Open(_) => ReadResult::No(OpError::NotFound),
     }
 }
 
 /// A query reads at many instants: each file as before or as after, once, and none missed that is found in both. Its
 /// scope is a directory, wherever that has moved.
-fn is_between(reading: Reading, copies: bool, got: &Got, views: [&View; 2]) -> bool {
+fn is_between(reading: Reading, copies: bool, got: &ReadResult, views: [&View; 2]) -> bool {
     let (Reading::Time(_) | Reading::Find(_)) = reading else { return false };
-    let Got::Files(got) = got else { return false };
+    let ReadResult::Files(got) = got else { return false };
     let found = views.map(|view| match expected(view, reading) {
-        Got::Files(files) => files.into_iter().map(|(_, size)| size).collect(),
+        ReadResult::Files(files) => files.into_iter().map(|(_, size)| size).collect(),
         _ => BTreeSet::new(),
     });
     let versions: BTreeSet<_> = got.iter().map(|(_, size)| *size).collect();
@@ -303,11 +317,11 @@ fn is_between(reading: Reading, copies: bool, got: &Got, views: [&View; 2]) -> b
 }
 
 async fn race_of_a_reader(before: &View, reading: Reading, rival: Op, call: usize, threshold: usize) -> bool {
-    let world = World::with(limits(threshold), SET_UP).await;
+    let fixture = Fixture::with(limits(threshold), SET_UP).await;
     // Walks are kept from a query before: they must not be used once something has moved.
-    drop(read(&world.drive, reading).await);
-    let answer = before_call(&world, call, rival);
-    let got = read(&world.drive, reading).await;
+    drop(read(&fixture.drive, reading).await);
+    let answer = before_call(&fixture, call, rival);
+    let got = read(&fixture.drive, reading).await;
     let Some(theirs) = answer.lock().unwrap().take() else { return false };
     let after = theirs.and_then(|()| before.after(rival)).unwrap_or_else(|_| before.clone());
     let title = format!("{rival:?} before call {call} of {reading:?}, thresholds {threshold}: {theirs:?}");
@@ -317,15 +331,15 @@ async fn race_of_a_reader(before: &View, reading: Reading, rival: Op, call: usiz
         got == was || got == is || is_between(reading, copies, &got, [before, &after]),
         "{title}: {got:?}, not {was:?} nor {is:?}"
     );
-    assert_eq!(read(&world.drive, reading).await, is, "{title}: asked again");
-    world.idle().await;
-    assert_eq!(read(&world.drive, reading).await, is, "{title}: after the clean-up");
+    assert_eq!(read(&fixture.drive, reading).await, is, "{title}: asked again");
+    fixture.idle().await;
+    assert_eq!(read(&fixture.drive, reading).await, is, "{title}: after the clean-up");
     true
 }
 
 #[tokio::test]
-async fn a_rival_before_any_call_of_a_reader() {
-    let before = World::new(SET_UP).await.view().await;
+async fn a_concurrent_change_before_any_store_call_of_a_reader() {
+    let before = Fixture::new(SET_UP).await.view().await;
     let mut races = 0;
     for reading in READINGS {
         for rival in CHANGES {

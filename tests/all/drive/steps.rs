@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::model::{No, Op, View};
-use super::world::{World, run, view};
-use crate::stepwise::{Fault, Finish, Part};
+use super::fixture::{Fixture, run, view};
+use super::model::{Op, OpError, View};
+use crate::stepwise::{Fault, Finish, PlanPart};
 
 const LARGE: usize = 300_000;
 
@@ -39,8 +39,8 @@ const CASES: &[(&[Op], Op)] = &[
     (&[Op::Put("/a/f", 5), Op::Put("/a/c/g", LARGE), Op::Mkdir("/a/c/d")], Op::Remove("/a")),
 ];
 
-/// What a drive goes through after a case, so that late steps meet new data at the old names.
-async fn go_on(world: &World) {
+/// What a drive does after a case, so that late steps find new data at the old names.
+async fn go_on(fixture: &Fixture) {
     for op in [
         Op::Put("/a/f", 7),
         Op::Move("/a/f", "/a/g", true),
@@ -51,40 +51,40 @@ async fn go_on(world: &World) {
         Op::Move("/b/f", "/f", true),
         Op::Mkdir("/a/b"),
     ] {
-        let before = world.view().await;
-        let done = world.run(op).await;
+        let before = fixture.view().await;
+        let done = fixture.run(op).await;
         let after = before.after(op);
         assert_eq!(done, after.as_ref().map(|_| ()).map_err(|no| *no), "{op:?} on {before:?}");
-        assert_eq!(world.view().await, after.unwrap_or(before), "{op:?}");
+        assert_eq!(fixture.view().await, after.unwrap_or(before), "{op:?}");
     }
 }
 
 async fn views(set_up: &[Op], op: Op) -> (View, View) {
-    let before = World::new(set_up).await.view().await;
+    let before = Fixture::new(set_up).await.view().await;
     let after = before.after(op).expect("the operation can be done");
     (before, after)
 }
 
 #[tokio::test]
-async fn every_step_shows_before_or_after() {
+async fn at_every_step_readers_see_before_or_after() {
     for (set_up, op) in CASES {
         for finish in [Finish::Now, Finish::Twice, Finish::Held] {
             let (before, after) = views(set_up, *op).await;
-            let world = World::new(set_up).await;
-            world.store.set_finish(finish);
-            let (watcher, seen) = (world.watcher.clone(), Arc::new(Mutex::new(Vec::new())));
+            let fixture = Fixture::new(set_up).await;
+            fixture.store.set_finish(finish);
+            let (watcher, seen) = (fixture.watcher.clone(), Arc::new(Mutex::new(Vec::new())));
             let steps = seen.clone();
-            world.store.after(move |step| {
+            fixture.store.after(move |step| {
                 let (watcher, steps) = (watcher.clone(), steps.clone());
                 async move {
                     let view = view(&watcher).await;
                     steps.lock().unwrap().push((step.to_string(), view));
                 }
             });
-            assert_eq!(world.run(*op).await, Ok(()), "{op:?}");
-            assert_eq!(world.view().await, after, "{op:?} is acknowledged");
-            world.store.set_finish(Finish::Now);
-            world.store.deliver().await;
+            assert_eq!(fixture.run(*op).await, Ok(()), "{op:?}");
+            assert_eq!(fixture.view().await, after, "{op:?} is acknowledged");
+            fixture.store.set_finish(Finish::Now);
+            fixture.store.deliver().await;
             let seen = std::mem::take(&mut *seen.lock().unwrap());
             assert!(!seen.is_empty());
             let turn = seen.iter().position(|(_, view)| *view == after).unwrap();
@@ -92,41 +92,42 @@ async fn every_step_shows_before_or_after() {
                 let wanted = if at < turn { &before } else { &after };
                 assert_eq!(view, wanted, "{op:?}, {finish:?}, {step}");
             }
-            world.nothing_left_over().await;
+            fixture.nothing_left_over().await;
         }
     }
 }
 
 /// Steps of an operation, without those of the clean-up in the background.
 async fn steps_of(set_up: &[Op], op: Op) -> usize {
-    let world = World::new(set_up).await;
+    let fixture = Fixture::new(set_up).await;
     let steps = Arc::new(AtomicUsize::new(0));
     let count = steps.clone();
-    world.store.before(move |step| {
+    fixture.store.before(move |step| {
         let is_unlinker = step.what.starts_with("unlink") && step.what.contains(": delete ");
         count.fetch_add(usize::from(!is_unlinker), Ordering::SeqCst);
         async {}
     });
-    world.run(op).await.unwrap();
+    fixture.run(op).await.unwrap();
     steps.load(Ordering::SeqCst)
 }
 
 /// Where a fault is: at a step, or at a call of either kind, a read or a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum At {
+enum FaultPoint {
     Step,
     Call,
 }
 
 /// Runs a case with a fault at each of its steps or calls in turn; `check` gets the world, what the operation
 /// answered, and the views before and after. Returns how many faults there were.
-async fn with_faults(at: At, faults: &[Fault]) -> usize {
+async fn with_faults(at: FaultPoint, faults: &[Fault]) -> usize {
     let mut count = 0;
     for (set_up, op) in CASES {
         let (before, after) = views(set_up, *op).await;
-        let clean = World::new(set_up).await;
+        let clean = Fixture::new(set_up).await;
         clean.store.scan_row_by_row();
-        let count_of = |world: &World| if at == At::Step { world.store.steps() } else { world.store.calls() };
+        let count_of =
+            |fixture: &Fixture| if at == FaultPoint::Step { fixture.store.steps() } else { fixture.store.calls() };
         let begun = count_of(&clean);
         clean.run(*op).await.unwrap();
         // Clean-up in the background has steps too.
@@ -134,42 +135,42 @@ async fn with_faults(at: At, faults: &[Fault]) -> usize {
         let steps = count_of(&clean) - begun;
         for fault in faults {
             for step in 1..=steps {
-                let mut world = World::new(set_up).await;
+                let mut fixture = Fixture::new(set_up).await;
                 let title = format!("{op:?}, {fault:?} at {at:?} {step} of {steps}");
-                world.store.scan_row_by_row();
+                fixture.store.scan_row_by_row();
                 match at {
-                    At::Step => world.store.at(world.store.steps() + step, *fault),
-                    At::Call => world.store.at_call(world.store.calls() + step, *fault),
+                    FaultPoint::Step => fixture.store.at(fixture.store.steps() + step, *fault),
+                    FaultPoint::Call => fixture.store.at_call(fixture.store.calls() + step, *fault),
                 }
-                let done = world.run(*op).await;
-                let seen = world.view().await;
+                let done = fixture.run(*op).await;
+                let seen = fixture.view().await;
                 assert!(seen == before || seen == after, "{title}: half done: {seen:?}");
                 if done.is_ok() {
                     assert_eq!(seen, after, "{title}: acknowledged, and lost");
                 } else {
-                    assert_eq!(done, Err(No::Unknown), "{title}");
+                    assert_eq!(done, Err(OpError::Unknown), "{title}");
                 }
-                world.drive.close().await;
-                world.restart().await;
-                assert_eq!(world.view().await, seen, "{title}: after a restart");
-                world.settled().await;
-                let (summary, findings) = world.check(false).await;
+                fixture.drive.close().await;
+                fixture.restart().await;
+                assert_eq!(fixture.view().await, seen, "{title}: after a restart");
+                fixture.wait_until_no_records().await;
+                let (summary, findings) = fixture.check(false).await;
                 assert_eq!(summary.wrong, 0, "{title}: {findings:#?}");
-                world.store.deliver().await;
-                let late = world.view().await;
+                fixture.store.deliver().await;
+                let late = fixture.view().await;
                 // A held commit may arrive late; then it happens whole.
                 assert!(late == seen || (done.is_err() && late == after), "{title}: after late steps: {late:?}");
                 if late == before {
-                    assert_eq!(world.run(*op).await, Ok(()), "{title}: again");
+                    assert_eq!(fixture.run(*op).await, Ok(()), "{title}: again");
                 }
-                assert_eq!(world.view().await, after, "{title}: again");
-                go_on(&world).await;
-                // A record that came late is settled by the next start.
-                world.drive.close().await;
-                world.restart().await;
-                world.settled().await;
-                world.idle().await;
-                world.nothing_wrong().await;
+                assert_eq!(fixture.view().await, after, "{title}: again");
+                go_on(&fixture).await;
+                // The next start resolves a record that arrived late.
+                fixture.drive.close().await;
+                fixture.restart().await;
+                fixture.wait_until_no_records().await;
+                fixture.idle().await;
+                fixture.nothing_wrong().await;
                 count += 1;
             }
         }
@@ -180,25 +181,25 @@ async fn with_faults(at: At, faults: &[Fault]) -> usize {
 
 #[tokio::test]
 async fn a_stop_at_any_step_leaves_before_or_after() {
-    let count = with_faults(At::Step, &[Fault::Stop, Fault::StopAfter]).await;
+    let count = with_faults(FaultPoint::Step, &[Fault::Stop, Fault::StopAfter]).await;
     assert!(count > 100, "only {count} faults");
 }
 
 #[tokio::test]
 async fn a_lost_step_or_answer_leaves_before_or_after() {
-    let count = with_faults(At::Step, &[Fault::Lose, Fault::LoseAnswer]).await;
+    let count = with_faults(FaultPoint::Step, &[Fault::Lose, Fault::LoseAnswer]).await;
     assert!(count > 100, "only {count} faults");
 }
 
 #[tokio::test]
 async fn a_stop_at_any_call_or_a_lost_read_leaves_before_or_after() {
-    let count = with_faults(At::Call, &[Fault::Stop, Fault::Lose]).await;
+    let count = with_faults(FaultPoint::Call, &[Fault::Stop, Fault::Lose]).await;
     assert!(count > 400, "only {count} faults");
 }
 
 #[tokio::test]
-async fn a_late_or_doubled_step_harms_nothing() {
-    let count = with_faults(At::Step, &[Fault::Hold, Fault::HoldAndStop, Fault::Twice]).await;
+async fn a_late_or_repeated_step_changes_nothing() {
+    let count = with_faults(FaultPoint::Step, &[Fault::Hold, Fault::HoldAndStop, Fault::Twice]).await;
     assert!(count > 100, "only {count} faults");
 }
 
@@ -212,17 +213,17 @@ async fn the_next_start_removes_content_that_nothing_links_to_and_keeps_the_rest
         for (step, fault, seen) in
             [(1, Fault::Stop, &before), (last, Fault::StopAfter, &after), (last + 1, Fault::StopAfter, &after)]
         {
-            let mut world = World::new(set_up).await;
-            world.store.at(world.store.steps() + step, fault);
-            let done = world.run(*op).await;
+            let mut fixture = Fixture::new(set_up).await;
+            fixture.store.at(fixture.store.steps() + step, fault);
+            let done = fixture.run(*op).await;
             // A subtree is answered at its instant, whatever becomes of its clean-up.
             let answered = step > last || (step == last && is_subtree(set_up, *op));
-            assert_eq!(done, if answered { Ok(()) } else { Err(No::Unknown) }, "{op:?}");
-            world.drive.close().await;
-            world.restart().await;
-            assert_eq!(world.view().await, *seen, "{op:?}, {fault:?} at step {step}");
-            world.settled().await;
-            world.nothing_left_over().await;
+            assert_eq!(done, if answered { Ok(()) } else { Err(OpError::Unknown) }, "{op:?}");
+            fixture.drive.close().await;
+            fixture.restart().await;
+            assert_eq!(fixture.view().await, *seen, "{op:?}, {fault:?} at step {step}");
+            fixture.wait_until_no_records().await;
+            fixture.nothing_left_over().await;
         }
     }
 }
@@ -237,137 +238,137 @@ fn is_subtree(set_up: &[Op], op: Op) -> bool {
 }
 
 #[tokio::test]
-async fn a_change_goes_on_to_its_end_when_its_caller_leaves() {
+async fn a_change_completes_after_its_caller_was_dropped() {
     for (set_up, op) in CASES {
         let (_, after) = views(set_up, *op).await;
         for step in 1..=steps_of(set_up, *op).await {
-            let world = World::new(set_up).await;
+            let fixture = Fixture::new(set_up).await;
             let (reached, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let (here, go_on) = (reached.clone(), left.clone());
-            world.store.once_before(world.store.steps() + step, |_| async move {
+            fixture.store.once_before(fixture.store.steps() + step, |_| async move {
                 here.notify_one();
                 go_on.notified().await;
             });
-            let drive = world.drive.clone();
+            let drive = fixture.drive.clone();
             let caller = tokio::spawn(async move { run(&drive, *op).await });
             reached.notified().await;
             caller.abort();
             assert!(caller.await.unwrap_err().is_cancelled());
             left.notify_one();
-            world.idle().await;
-            assert_eq!(world.view().await, after, "{op:?}, left at step {step}");
-            world.nothing_left_over().await;
+            fixture.idle().await;
+            assert_eq!(fixture.view().await, after, "{op:?}, left at step {step}");
+            fixture.nothing_left_over().await;
         }
     }
 }
 
 #[tokio::test]
-async fn late_clean_up_never_meets_new_data() {
+async fn late_clean_up_never_removes_new_data() {
     for (set_up, op) in CASES {
         for finish in [Finish::Held, Finish::Twice] {
-            let world = World::new(set_up).await;
-            world.store.set_finish(finish);
-            world.run(*op).await.unwrap();
-            go_on(&world).await;
-            let seen = world.view().await;
-            let held = world.store.held();
-            world.store.set_finish(Finish::Now);
+            let fixture = Fixture::new(set_up).await;
+            fixture.store.set_finish(finish);
+            fixture.run(*op).await.unwrap();
+            go_on(&fixture).await;
+            let seen = fixture.view().await;
+            let held = fixture.store.held();
+            fixture.store.set_finish(Finish::Now);
             for step in held {
-                world.store.deliver_step(step.number).await;
-                assert_eq!(world.view().await, seen, "{op:?}: {step} came late");
+                fixture.store.deliver_step(step.number).await;
+                assert_eq!(fixture.view().await, seen, "{op:?}: {step} came late");
             }
-            world.store.deliver().await;
-            assert_eq!(world.view().await, seen);
-            world.nothing_left_over().await;
+            fixture.store.deliver().await;
+            assert_eq!(fixture.view().await, seen);
+            fixture.nothing_left_over().await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_refused_create_tries_again_and_leaves_nothing() {
+async fn a_refused_create_retries_and_leaves_nothing() {
     // Another version appears just before the commit: the next try replaces it.
-    let world = World::new(&[Op::Put("/a/f", 5)]).await;
+    let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
     let (meddled, prepared) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(BTreeSet::new())));
-    let (watcher, count, rows) = (world.watcher.clone(), meddled.clone(), prepared.clone());
-    world.store.before(move |step| {
+    let (watcher, count, rows) = (fixture.watcher.clone(), meddled.clone(), prepared.clone());
+    fixture.store.before(move |step| {
         let (watcher, count) = (watcher.clone(), count.clone());
-        if step.part == Part::Prepare {
+        if step.part == PlanPart::Prepare {
             rows.lock().unwrap().extend(step.rows);
         }
         async move {
-            if step.part == Part::Guarded && count.fetch_add(1, Ordering::SeqCst) < 3 {
+            if step.part == PlanPart::ConditionalRow && count.fetch_add(1, Ordering::SeqCst) < 3 {
                 run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
             }
         }
     });
-    assert_eq!(world.run(Op::Put("/a/f", 6)).await, Ok(()));
+    assert_eq!(fixture.run(Op::Put("/a/f", 6)).await, Ok(()));
     assert_eq!(meddled.load(Ordering::SeqCst), 4);
     assert_eq!(prepared.lock().unwrap().len(), 6, "every try prepares the same file row and hints");
-    assert_eq!(world.view().await.files["/a/f"], 6);
-    world.nothing_left_over().await;
+    assert_eq!(fixture.view().await.files["/a/f"], 6);
+    fixture.nothing_left_over().await;
 }
 
 #[tokio::test]
-async fn a_create_that_always_loses_gives_up_and_leaves_nothing() {
+async fn a_create_that_always_loses_fails_and_leaves_nothing() {
     for size in [6, LARGE] {
-        let world = World::new(&[Op::Put("/a/f", 5)]).await;
-        let watcher = world.watcher.clone();
-        world.store.before(move |step| {
+        let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
+        let watcher = fixture.watcher.clone();
+        fixture.store.before(move |step| {
             let watcher = watcher.clone();
             async move {
-                if step.part == Part::Guarded {
+                if step.part == PlanPart::ConditionalRow {
                     run(&watcher, Op::Put("/a/f", 100)).await.unwrap();
                 }
             }
         });
-        assert_eq!(world.run(Op::Put("/a/f", size)).await, Err(No::Unknown));
-        assert_eq!(world.view().await.files["/a/f"], 100);
-        world.nothing_left_over().await;
+        assert_eq!(fixture.run(Op::Put("/a/f", size)).await, Err(OpError::Unknown));
+        assert_eq!(fixture.view().await.files["/a/f"], 100);
+        fixture.nothing_left_over().await;
     }
 }
 
 #[tokio::test]
-async fn a_disk_that_is_full_from_any_step_on_undoes_or_finishes() {
+async fn on_a_disk_full_from_any_step_each_operation_aborts_or_finishes() {
     for (set_up, op) in CASES {
         let (before, after) = views(set_up, *op).await;
         for step in 0..=steps_of(set_up, *op).await {
-            let world = World::new(set_up).await;
-            world.store.full_from(Some(world.store.steps() + step));
-            let done = world.run(*op).await;
+            let fixture = Fixture::new(set_up).await;
+            fixture.store.full_from(Some(fixture.store.steps() + step));
+            let done = fixture.run(*op).await;
             let makes_room = matches!(op, Op::Delete(_) | Op::Rmdir(_) | Op::Remove(_));
             assert!(
-                done == Ok(()) || (done == Err(No::Full) && !makes_room),
+                done == Ok(()) || (done == Err(OpError::Full) && !makes_room),
                 "{op:?}, full from step {step}: {done:?}"
             );
-            let seen = world.view().await;
+            let seen = fixture.view().await;
             assert_eq!(&seen, if done.is_ok() { &after } else { &before }, "{op:?}, full from step {step}");
-            world.store.full_from(None);
-            world.nothing_left_over().await;
+            fixture.store.full_from(None);
+            fixture.nothing_left_over().await;
         }
     }
 }
 
 /// The rows that a start reads, of a drive with this many files in folders of ten.
 async fn read_at_start(files: usize) -> usize {
-    let mut world = World::new(&[]).await;
+    let mut fixture = Fixture::new(&[]).await;
     for n in 0..files {
         let path: &'static str = Box::leak(format!("/d{}/f{n}", n / 10).into_boxed_str());
-        world.run(Op::Put(path, n + 1)).await.unwrap();
+        fixture.run(Op::Put(path, n + 1)).await.unwrap();
     }
-    world.idle().await;
+    fixture.idle().await;
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = reads.clone();
-    world.store.reading(move |_| {
+    fixture.store.reading(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         async {}
     });
-    world.restart().await;
-    world.idle().await;
+    fixture.restart().await;
+    fixture.idle().await;
     reads.load(Ordering::SeqCst)
 }
 
 #[tokio::test]
-async fn a_start_reads_no_more_rows_of_a_larger_store() {
+async fn a_start_reads_no_more_rows_in_a_larger_store() {
     let few = read_at_start(1).await;
     assert!(few > 0);
     assert_eq!(read_at_start(300).await, few);

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use rowdrive::drive::{Condition, Drive, FilesAsk, ListAsk, MimeFilter, Node, PutOptions};
-use rowdrive::schema::time::Clock;
+use rowdrive::drive::{Condition, Drive, ListQuery, MimeFilter, Node, PutOptions, TimeQuery};
+use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{DrivePath, FileId, Timestamp};
 
+use super::fixture::{Fixture, bytes, path, put, run, time_query};
 use super::model::Op;
-use super::world::{World, bytes, path, put, run, time_query};
 use crate::stepwise::Finish;
 
 const FOLDERS: [&str; 5] = ["/", "/a", "/a/b", "/a/b/c", "/a!"];
@@ -27,7 +27,7 @@ fn files() -> impl Strategy<Value = Vec<File>> {
     proptest::collection::vec(file.prop_map(|(at, by, mime, ms)| File(at, by, mime, ms)), 0..40)
 }
 
-fn asks() -> impl Strategy<Value = FilesAsk> {
+fn asks() -> impl Strategy<Value = TimeQuery> {
     let mimes = vec![None, Some(MimeFilter::Top("image/".into())), Some(MimeFilter::Exact("text/plain".into()))];
     let bound = || proptest::option::of((0..12i64).prop_map(Timestamp::from_ms));
     let under = proptest::option::of(select(FOLDERS.to_vec()).prop_map(path));
@@ -35,7 +35,7 @@ fn asks() -> impl Strategy<Value = FilesAsk> {
     let rest = (select(Clock::ALL.to_vec()), select(mimes), any::<bool>(), 1..8usize);
     (bound(), bound(), under, creator, rest).prop_map(|(from, to, under, creator, rest)| {
         let (clock, mime, ascending, limit) = rest;
-        FilesAsk { clock, from, to, under, creator, mime, ascending, after: None, limit }
+        TimeQuery { clock, from, to, under, creator, mime, ascending, after: None, limit }
     })
 }
 
@@ -54,14 +54,14 @@ async fn store(drive: &Drive, number: usize, File(at, by, mime, ms): &File) {
 }
 
 /// A page's last file, in the order of the query.
-type Key = (Timestamp, FileId);
+type SortKey = (Timestamp, FileId);
 
 /// All pages of a query.
-async fn paged(drive: &Drive, ask: &FilesAsk) -> Vec<(Key, DrivePath)> {
+async fn paged(drive: &Drive, ask: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
     let mut ask = ask.clone();
     let mut shown = Vec::new();
     for _ in 0..1_000 {
-        let found = drive.files(&ask).await.unwrap();
+        let found = drive.files_by_time(&ask).await.unwrap();
         assert!(found.nodes.len() <= ask.limit);
         shown.extend(found.nodes.iter().map(|node| keyed(&ask, node)));
         let Some(next) = found.next else { return shown };
@@ -70,18 +70,18 @@ async fn paged(drive: &Drive, ask: &FilesAsk) -> Vec<(Key, DrivePath)> {
     panic!("the pages have no end: {ask:?}");
 }
 
-fn keyed(ask: &FilesAsk, node: &Node) -> (Key, DrivePath) {
+fn keyed(ask: &TimeQuery, node: &Node) -> (SortKey, DrivePath) {
     let Node::File { path, entry } = node else { panic!("{node:?}") };
     let time = if ask.clock == Clock::Modified { entry.attributes.modified } else { entry.attributes.added };
     ((time, entry.id), path.clone())
 }
 
 /// The same from the listings alone.
-async fn scanned(drive: &Drive, ask: &FilesAsk) -> Vec<(Key, DrivePath)> {
+async fn scanned(drive: &Drive, ask: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
     let mut found = Vec::new();
     let mut below = vec![ask.under.clone().unwrap_or_else(DrivePath::root)];
     while let Some(at) = below.pop() {
-        let list = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        let list = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         for node in drive.list(&at, &list).await.unwrap().nodes {
             match &node {
                 Node::Directory { path, .. } => below.push(path.clone()),
@@ -112,22 +112,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pages_are_what_a_full_scan_gives(
+    fn pages_equal_a_full_scan(
         files in files(),
         asks in proptest::collection::vec(asks(), 1..8),
         turn in select(vec![1usize, 2, 5, 64]),
         work in select(vec![1usize, 20, 150_000]),
     ) {
         on_a_runtime(async {
-            let world = World::with_work(turn, work).await;
+            let fixture = Fixture::with_work(turn, work).await;
             for folder in &FOLDERS[1..] {
-                world.run(Op::Mkdir(folder)).await.unwrap();
+                fixture.run(Op::Mkdir(folder)).await.unwrap();
             }
             for (number, file) in files.iter().enumerate() {
-                store(&world.drive, number, file).await;
+                store(&fixture.drive, number, file).await;
             }
             for ask in asks {
-                prop_assert_eq!(paged(&world.drive, &ask).await, scanned(&world.drive, &ask).await, "{:?}", ask);
+                prop_assert_eq!(paged(&fixture.drive, &ask).await, scanned(&fixture.drive, &ask).await, "{:?}", ask);
             }
             Ok(())
         })?;
@@ -153,43 +153,43 @@ proptest! {
 
     /// What stays below the folder all the time is on the pages, once; what never was there is not.
     #[test]
-    fn files_that_stay_are_not_missed_while_others_move(
+    fn unmoved_files_are_not_missed_while_others_move(
         files in files(),
         ask in asks(),
         turn in select(vec![1usize, 2, 64]),
         moves in proptest::collection::vec((1..40usize, select(MOVES.to_vec())), 1..5),
     ) {
         on_a_runtime(async {
-            let world = World::with_turn(turn, &[Op::Put("/a/m", 900), Op::Mkdir("/a!"), Op::Mkdir("/a/b/c")]).await;
+            let fixture = Fixture::with_turn(turn, &[Op::Put("/a/m", 900), Op::Mkdir("/a!"), Op::Mkdir("/a/b/c")]).await;
             for (number, file) in files.iter().enumerate() {
-                store(&world.drive, number, file).await;
+                store(&fixture.drive, number, file).await;
             }
-            let ask = FilesAsk { under: Some(path("/a")), clock: Clock::Modified, ..ask };
-            let mut first = scanned(&world.watcher, &ask).await;
+            let ask = TimeQuery { under: Some(path("/a")), clock: Clock::Modified, ..ask };
+            let mut first = scanned(&fixture.watcher, &ask).await;
             let mut ever: BTreeSet<_> = first.iter().cloned().collect();
             // Where they are after each of the moves that will be made.
-            let rival = world.watcher.clone();
+            let rival = fixture.watcher.clone();
             let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
             let count = Arc::new(AtomicUsize::new(0));
-            let (told, asked) = (seen.clone(), ask.clone());
-            world.store.reading(move |_| {
+            let (recorded, asked) = (seen.clone(), ask.clone());
+            fixture.store.reading(move |_| {
                 let read = count.fetch_add(1, Ordering::SeqCst) + 1;
                 let now: Vec<Op> = moves.iter().filter(|(at, _)| *at == read).map(|(_, op)| *op).collect();
-                let (rival, told, asked) = (rival.clone(), told.clone(), asked.clone());
+                let (rival, recorded, asked) = (rival.clone(), recorded.clone(), asked.clone());
                 async move {
                     for op in now {
                         let _may_have_nothing_to_move = run(&rival, op).await;
                         let after = scanned(&rival, &asked).await;
-                        told.lock().unwrap().push(after);
+                        recorded.lock().unwrap().push(after);
                     }
                 }
             });
-            let shown = paged(&world.drive, &ask).await;
+            let shown = paged(&fixture.drive, &ask).await;
             for after in seen.lock().unwrap().iter() {
                 first.retain(|(key, _)| after.iter().any(|(other, _)| other == key));
                 ever.extend(after.iter().cloned());
             }
-            let keys: BTreeSet<Key> = shown.iter().map(|(key, _)| *key).collect();
+            let keys: BTreeSet<SortKey> = shown.iter().map(|(key, _)| *key).collect();
             prop_assert_eq!(keys.len(), shown.len(), "twice: {:?}", shown);
             for file in &shown {
                 prop_assert!(ever.contains(file), "never was: {:?}", file);
@@ -205,19 +205,19 @@ proptest! {
 /// The index has the file last, so the folder is read; the file moves, at any read, from where it is read late to
 /// where it was read early.
 #[tokio::test]
-async fn a_file_that_moves_while_its_folder_is_read_is_not_missed() {
+async fn a_file_moved_while_its_folder_is_read_is_not_missed() {
     for (there, change) in [
         (Op::Put("/a/b/m", 900), Op::Move("/a/b/m", "/a/m", false)),
         (Op::Put("/a/b/c/m", 900), Op::Move("/a/b/c", "/a/a", false)),
     ] {
         for read in 1.. {
-            let world = World::with_turn(1, &[there, Op::Mkdir("/a!")]).await;
+            let fixture = Fixture::with_turn(1, &[there, Op::Mkdir("/a!")]).await;
             for number in 0..40 {
-                store(&world.drive, number, &File(4, 0, 0, 4_000_000_000_000)).await;
+                store(&fixture.drive, number, &File(4, 0, 0, 4_000_000_000_000)).await;
             }
             let count = Arc::new(AtomicUsize::new(0));
-            let (counted, rival) = (count.clone(), world.watcher.clone());
-            world.store.reading(move |_| {
+            let (counted, rival) = (count.clone(), fixture.watcher.clone());
+            fixture.store.reading(move |_| {
                 let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
                 let rival = rival.clone();
                 async move {
@@ -226,8 +226,8 @@ async fn a_file_that_moves_while_its_folder_is_read_is_not_missed() {
                     }
                 }
             });
-            let ask = FilesAsk { under: Some(path("/a")), limit: 10, ..time_query(Clock::Modified) };
-            let found = world.drive.files(&ask).await.unwrap();
+            let ask = TimeQuery { under: Some(path("/a")), limit: 10, ..time_query(Clock::Modified) };
+            let found = fixture.drive.files_by_time(&ask).await.unwrap();
             assert_eq!(found.nodes.len(), 1, "{change:?} before read {read}: {:?}", found.nodes);
             if count.load(Ordering::SeqCst) < read {
                 break;
@@ -239,80 +239,80 @@ async fn a_file_that_moves_while_its_folder_is_read_is_not_missed() {
 /// A query that finds nothing ends all the same, and says where to go on.
 #[tokio::test]
 async fn the_work_of_a_request_is_bounded() {
-    let world = World::with_work(10, 200).await;
+    let fixture = Fixture::with_work(10, 200).await;
     for number in 0..300 {
-        store(&world.drive, number, &File(1, 0, 0, 1_000)).await;
+        store(&fixture.drive, number, &File(1, 0, 0, 1_000)).await;
     }
     let mime = Some(MimeFilter::Exact("no/such".into()));
-    let nothing = FilesAsk { mime, limit: 10, ..time_query(Clock::Modified) };
-    let read = rows(&world, &nothing).await;
+    let nothing = TimeQuery { mime, limit: 10, ..time_query(Clock::Modified) };
+    let read = rows(&fixture, &nothing).await;
     assert!((200..250).contains(&read), "{read} rows");
-    let found = world.drive.files(&nothing).await.unwrap();
+    let found = fixture.drive.files_by_time(&nothing).await.unwrap();
     assert!(found.nodes.is_empty() && found.next.is_some());
-    let rest = world.drive.files(&FilesAsk { after: found.next, ..nothing }).await.unwrap();
+    let rest = fixture.drive.files_by_time(&TimeQuery { after: found.next, ..nothing }).await.unwrap();
     assert!(rest.nodes.is_empty() && rest.next.is_none());
 }
 
 /// Each of them costs walks to the root, which are long down there. What is there may come in a later turn than they,
 /// or in the same one, behind the row at which it is cut.
 #[tokio::test]
-async fn the_work_of_a_request_is_bounded_among_old_hints_far_down() {
+async fn the_work_of_a_request_is_bounded_among_stale_index_rows_far_down() {
     for number in [64, 40] {
-        let world = World::with_work(64, 2_000).await;
-        put(&world.drive, "/d/oldest", 1, Condition::default()).await.unwrap();
+        let fixture = Fixture::with_work(64, 2_000).await;
+        put(&fixture.drive, "/d/oldest", 1, Condition::default()).await.unwrap();
         let gone: Vec<_> = (0..number).map(|number| format!("{}/{number}", "/d".repeat(60))).collect();
         for at in &gone {
-            put(&world.drive, at, 1, Condition::default()).await.unwrap();
+            put(&fixture.drive, at, 1, Condition::default()).await.unwrap();
         }
-        world.store.set_finish(Finish::Held);
+        fixture.store.set_finish(Finish::Held);
         for at in &gone {
-            world.drive.delete(&path(at), &Condition::default()).await.unwrap();
+            fixture.drive.delete(&path(at), &Condition::default()).await.unwrap();
         }
-        let all = FilesAsk { limit: 10, ..time_query(Clock::Modified) };
-        let read = rows(&world, &all).await;
+        let all = TimeQuery { limit: 10, ..time_query(Clock::Modified) };
+        let read = rows(&fixture, &all).await;
         assert!((1_000..3_000).contains(&read), "{read} rows");
-        let found = world.drive.files(&all).await.unwrap();
+        let found = fixture.drive.files_by_time(&all).await.unwrap();
         assert!(found.nodes.is_empty() && found.next.is_some(), "{found:?}");
-        let scanned = scanned(&world.watcher, &all).await;
-        assert!(scanned.len() == 1 && paged(&world.drive, &all).await == scanned, "{scanned:?}");
+        let scanned = scanned(&fixture.watcher, &all).await;
+        assert!(scanned.len() == 1 && paged(&fixture.drive, &all).await == scanned, "{scanned:?}");
         // Below a folder the other plan has its turn before the page ends early: it passes no hints.
-        let below = world.drive.files(&FilesAsk { under: Some(path("/d")), ..all }).await.unwrap();
+        let below = fixture.drive.files_by_time(&TimeQuery { under: Some(path("/d")), ..all }).await.unwrap();
         assert!(below.nodes.len() == 1 && below.next.is_none(), "{below:?}");
     }
 }
 
 /// Rows that a query reads.
-async fn rows(world: &World, ask: &FilesAsk) -> usize {
+async fn rows(fixture: &Fixture, ask: &TimeQuery) -> usize {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    world.store.reading(move |_| {
+    fixture.store.reading(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         async {}
     });
-    world.drive.files(ask).await.unwrap();
+    fixture.drive.files_by_time(ask).await.unwrap();
     count.load(Ordering::SeqCst)
 }
 
 /// The work of a query is in proportion to the smaller of the folder and the part of the index that it passes.
 #[tokio::test]
-async fn neither_a_small_folder_nor_a_huge_one_costs_a_walk_through_all_files() {
-    let world = World::new(&[]).await;
+async fn a_query_of_a_small_or_a_huge_folder_does_not_read_all_files() {
+    let fixture = Fixture::new(&[]).await;
     let all: Vec<_> = (0..6_000).map(|n| File(1, 0, 0, 1_000 + n)).collect();
     let few: Vec<_> = (0..3).map(|n| File(4, 1, 1, n)).collect();
     for (number, file) in all.iter().chain(&few).enumerate() {
-        store(&world.drive, number, file).await;
+        store(&fixture.drive, number, file).await;
     }
-    let ask = |under| FilesAsk { under: Some(path(under)), limit: 10, ..time_query(Clock::Modified) };
-    let whole = FilesAsk { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..ask("/") };
-    let walk = rows(&world, &whole).await;
+    let ask = |under| TimeQuery { under: Some(path(under)), limit: 10, ..time_query(Clock::Modified) };
+    let whole = TimeQuery { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..ask("/") };
+    let walk = rows(&fixture, &whole).await;
     assert!(walk > 6_000, "a walk through all: {walk} rows");
     // The oldest files lie in the small folder: the index has them last.
     for (title, cost) in [
-        ("small folder", rows(&world, &ask("/a!")).await),
-        ("small folder, no such type", rows(&world, &FilesAsk { under: Some(path("/a!")), ..whole.clone() }).await),
-        ("huge folder", rows(&world, &ask("/a")).await),
-        ("huge folder, ascending", rows(&world, &FilesAsk { ascending: true, ..ask("/a") }).await),
-        ("one creator", rows(&world, &FilesAsk { creator: Some("ava".into()), under: None, ..ask("/") }).await),
+        ("small folder", rows(&fixture, &ask("/a!")).await),
+        ("small folder, no such type", rows(&fixture, &TimeQuery { under: Some(path("/a!")), ..whole.clone() }).await),
+        ("huge folder", rows(&fixture, &ask("/a")).await),
+        ("huge folder, ascending", rows(&fixture, &TimeQuery { ascending: true, ..ask("/a") }).await),
+        ("one creator", rows(&fixture, &TimeQuery { creator: Some("ava".into()), under: None, ..ask("/") }).await),
     ] {
         assert!(cost <= 200, "{title}: {cost} rows");
     }

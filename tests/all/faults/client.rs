@@ -1,4 +1,4 @@
-//! A drive seen through its front door: operations sent, and everything in it looked at in every way there is.
+//! A drive used over HTTP: operations, and every way to read everything in it.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::server::Server;
 /// Bytes that are made at a time.
 const PIECE: usize = 4_096;
 
-/// The content of a version: its size tells it from others, and no piece of it occurs elsewhere.
+/// The content of a version: its size differs from all others, and no piece of it occurs elsewhere.
 pub fn content(size: usize) -> Vec<u8> {
     let mut piece = [0; PIECE];
     StdRng::seed_from_u64(size as u64).fill_bytes(&mut piece);
@@ -128,7 +128,7 @@ pub fn sound(mut check: Command) -> Result<Value, String> {
 }
 
 /// Starts and ends a server until nothing is left half done: an end does not wait for what can be done after a start.
-pub async fn settles(start: impl Fn() -> Server, check: impl Fn() -> Command) -> Result<(), String> {
+pub async fn finishes_clean_up(start: impl Fn() -> Server, check: impl Fn() -> Command) -> Result<(), String> {
     for _ in 0..100 {
         let server = start();
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! A small file system of its own, mounted where nobody else sees it, whose power can be cut.
+//! A small file system of its own, mounted for one process tree alone, whose power can be cut.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use reqwest::{Client, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::client::{check_command, finishes_clean_up, get, look, program, send, serve_command, sound};
 use super::kills::{copy, template};
 use super::number;
 use super::oracle::Oracle;
 use super::script::SCRIPT;
-use super::site::{check_command, get, look, program, send, serve_command, settles, sound};
 use crate::drive::model::{Op, View};
 use crate::server::{Server, root};
 
 /// Where calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum FaultTarget {
     Anywhere,
     /// The log of the database.
     Log,
@@ -30,37 +30,37 @@ enum At {
 }
 
 /// The n of the short form: each call fails at one of them.
-const CASES: &[(&str, &str, At, &[usize])] = &[
-    ("fdatasync", "EIO", At::Log, &[1, 4]),
-    ("fdatasync", "EIO", At::Anywhere, &[2]),
-    ("fsync", "EIO", At::New, &[1]),
-    ("write", "EIO", At::Log, &[3]),
-    ("write", "ENOSPC", At::Log, &[2]),
-    ("fdatasync", "ENOSPC", At::Log, &[2]),
-    ("pwrite64", "EIO", At::Anywhere, &[1]),
-    ("pwrite64", "ENOSPC", At::Anywhere, &[2]),
-    ("rename", "EIO", At::Anywhere, &[1]),
-    ("openat", "EIO", At::Anywhere, &[1]),
-    ("openat", "EMFILE", At::Anywhere, &[2]),
-    ("fallocate", "ENOSPC", At::Anywhere, &[1]),
+const CASES: &[(&str, &str, FaultTarget, &[usize])] = &[
+    ("fdatasync", "EIO", FaultTarget::Log, &[1, 4]),
+    ("fdatasync", "EIO", FaultTarget::Anywhere, &[2]),
+    ("fsync", "EIO", FaultTarget::New, &[1]),
+    ("write", "EIO", FaultTarget::Log, &[3]),
+    ("write", "ENOSPC", FaultTarget::Log, &[2]),
+    ("fdatasync", "ENOSPC", FaultTarget::Log, &[2]),
+    ("pwrite64", "EIO", FaultTarget::Anywhere, &[1]),
+    ("pwrite64", "ENOSPC", FaultTarget::Anywhere, &[2]),
+    ("rename", "EIO", FaultTarget::Anywhere, &[1]),
+    ("openat", "EIO", FaultTarget::Anywhere, &[1]),
+    ("openat", "EMFILE", FaultTarget::Anywhere, &[2]),
+    ("fallocate", "ENOSPC", FaultTarget::Anywhere, &[1]),
 ];
 
 /// Writes come back much sooner.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// strace on a running server, which makes its calls fail.
-struct Fault {
+struct StraceFault {
     strace: Child,
     trace: PathBuf,
 }
 
-impl Fault {
-    fn begin(server: &Server, call: &str, error: &str, at: At, number: usize, trace: &Path) -> Self {
+impl StraceFault {
+    fn begin(server: &Server, call: &str, error: &str, at: FaultTarget, number: usize, trace: &Path) -> Self {
         let inject = format!("inject={call}:error={error}:when={number}");
         match at {
-            At::Anywhere => Self::attach(server, call, &[inject], &[], trace),
-            At::Log => Self::attach(server, call, &[inject], &[newest_log(&server.data)], trace),
-            At::New => Self::attach(server, call, &[inject], &[server.data.join("content/new")], trace),
+            FaultTarget::Anywhere => Self::attach(server, call, &[inject], &[], trace),
+            FaultTarget::Log => Self::attach(server, call, &[inject], &[newest_log(&server.data)], trace),
+            FaultTarget::New => Self::attach(server, call, &[inject], &[server.data.join("content/new")], trace),
         }
     }
 
@@ -112,7 +112,7 @@ fn newest_log(data: &Path) -> PathBuf {
 }
 
 /// A server with a fault, a client, and what is known.
-struct Run {
+struct FaultRun {
     server: Server,
     client: Client,
     oracle: Oracle,
@@ -120,13 +120,13 @@ struct Run {
     stopped: bool,
 }
 
-impl Run {
+impl FaultRun {
     async fn ready(&self) -> StatusCode {
         get(&self.client, &self.server.address, "/readyz").await.unwrap().0
     }
 
     /// The forty operations. After a failed sync nothing is done any more.
-    async fn script(&mut self, fault: &Fault) -> Result<(), String> {
+    async fn script(&mut self, fault: &StraceFault) -> Result<(), String> {
         for op in SCRIPT {
             let answer = send(&self.client, &self.server.address, op).await;
             let Some(status) = answer else { return Err(format!("{op:?} has no answer")) };
@@ -141,14 +141,14 @@ impl Run {
             if !syncs.is_empty() {
                 self.wait_until_stopped().await.map_err(|e| format!("{e}: {syncs:?}"))?;
             } else {
-                // It is 507 or 500 while RocksDB may yet recover, or before the write that meets the end.
+                // It is 507 or 500 while RocksDB may yet recover, or before the write that reaches the failure.
                 self.stopped = self.ready().await == StatusCode::SERVICE_UNAVAILABLE;
             }
         }
         Ok(())
     }
 
-    /// The sync may have been one of a background job, which tells the others when it is back.
+    /// The sync may have been one of a background job, which stops the others when it returns.
     async fn wait_until_stopped(&mut self) -> Result<(), String> {
         for _ in 0..100 {
             if self.ready().await == StatusCode::SERVICE_UNAVAILABLE {
@@ -184,26 +184,26 @@ impl Run {
     }
 }
 
-type Case = (&'static str, &'static str, At, usize);
+type FaultCase = (&'static str, &'static str, FaultTarget, usize);
 
 /// Whether a call failed at all.
-async fn fail_at((call, error, at, number): Case, kept: &Path, known: &View) -> Result<bool, String> {
+async fn fail_at((call, error, at, number): FaultCase, kept: &Path, known: &View) -> Result<bool, String> {
     let scratch = tempfile::tempdir().unwrap();
     let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
     copy(kept, &data);
     let server = Server::wait_for(serve_command(program(), &data), &data);
-    let fault = Fault::begin(&server, call, error, at, number, &trace);
+    let fault = StraceFault::begin(&server, call, error, at, number, &trace);
     let oracle = Oracle::new(known.clone());
-    let mut run = Run { server, client: Client::new(), oracle, stopped: false };
+    let mut run = FaultRun { server, client: Client::new(), oracle, stopped: false };
     run.script(&fault).await?;
     let failed = !fault.failed().is_empty();
     fault.end();
     run.afterwards().await?;
-    let Run { server, client, mut oracle, .. } = run;
+    let FaultRun { server, client, mut oracle, .. } = run;
     server.terminate_in_time();
 
     let server = Server::try_wait_for(serve_command(program(), &data), &data).map_err(|e| format!("{e:?}"))?;
-    oracle.settle(look(&client, &server.address).await?)?;
+    oracle.observe(look(&client, &server.address).await?)?;
     let again = Op::Put("/again/f1", 51);
     oracle.record(again, send(&client, &server.address, again).await);
     if oracle.view().files.get("/again/f1") != Some(&51) || server.terminate_in_time() != Some(0) {
@@ -214,7 +214,7 @@ async fn fail_at((call, error, at, number): Case, kept: &Path, known: &View) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_call_to_the_disk_is_never_an_acknowledgement() {
+async fn a_failed_disk_call_is_never_acknowledged() {
     if !root("failing system calls") {
         return;
     }
@@ -234,7 +234,7 @@ async fn a_failed_call_to_the_disk_is_never_an_acknowledgement() {
             }
         }
     }
-    println!("{tried} faults tried, {failed} met");
+    println!("{tried} faults tried, {failed} failed");
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(2 * failed > tried, "{failed} of {tried}");
 }
@@ -248,7 +248,7 @@ async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path,
     // RocksDB recovers by writing tables, and syncs the folder after those of one flush: there is time to kill it.
     let inject = [format!("inject=fdatasync:error=ENOSPC:when={number}"), "inject=fsync:delay_enter=40000".to_owned()];
     let files = [newest_log(&data), data.join("db")];
-    let fault = Fault::attach(&server, "fsync,fdatasync", &inject, &files, &trace);
+    let fault = StraceFault::attach(&server, "fsync,fdatasync", &inject, &files, &trace);
     let (client, mut oracle) = (Client::new(), Oracle::new(known.clone()));
     for op in SCRIPT {
         let answer = send(&client, &server.address, op).await;
@@ -263,15 +263,15 @@ async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path,
     fault.end();
     let start = || Server::wait_for(serve_command(program(), &data), &data);
     let server = start();
-    oracle.settle(look(&client, &server.address).await?)?;
+    oracle.observe(look(&client, &server.address).await?)?;
     server.terminate_in_time();
-    settles(start, || check_command(program(), &data)).await?;
+    finishes_clean_up(start, || check_command(program(), &data)).await?;
     Ok(injected)
 }
 
 /// What the log kept of the failed write comes back as a whole or not at all, at whatever moment RocksDB is interrupted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_after_a_sync_without_room_leaves_no_write_half_done() {
+async fn a_kill_after_a_sync_without_room_leaves_no_partial_write() {
     if !root("failing system calls") {
         return;
     }
@@ -279,16 +279,16 @@ async fn a_kill_after_a_sync_without_room_leaves_no_write_half_done() {
     let kept = scratch.path().join("kept");
     let known = template(&kept).await.view().clone();
     let most = number("ROWDRIVE_ERROR_AT").map_or(4, |most| most as usize);
-    let (mut met, mut wrong) = (0, Vec::new());
+    let (mut sync_failures, mut wrong) = (0, Vec::new());
     for number in 1..=most {
         for step in 0..3 {
             let after = Duration::from_millis(60 + 100 * step);
             match killed_after_a_failed_sync(number, after, &kept, &known).await {
-                Ok(injected) => met += usize::from(injected),
+                Ok(injected) => sync_failures += usize::from(injected),
                 Err(cause) => wrong.push(format!("sync {number}, killed {after:?} later: {cause}")),
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(met > most, "only {met} syncs failed");
+    assert!(sync_failures > most, "only {sync_failures} syncs failed");
 }

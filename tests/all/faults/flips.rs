@@ -16,9 +16,9 @@ use rand::{RngExt, SeedableRng};
 use reqwest::{Client, StatusCode};
 use serde_json::Value;
 
+use super::client::{check_command, content, get, program, send, serve_command, sound};
 use super::kills::copy;
 use super::oracle::Oracle;
-use super::site::{check_command, content, get, program, send, serve_command, sound};
 use super::{number, seed};
 use crate::drive::model::{Op, View};
 use crate::server::Server;
@@ -105,14 +105,14 @@ fn regions(data: &Path) -> BTreeMap<String, Vec<Region>> {
 fn parts(name: &str, len: u64) -> Vec<(String, u64, u64)> {
     let whole = |region: &str| vec![(region.to_owned(), 0, len)];
     match name {
-        // Locks, what RocksDB tells people, and nothing at all.
+        // Locks, RocksDB's own log, and empty files.
         "LOCK" | "in-use" => vec![],
         _ if name == "LOG" || name.starts_with("LOG.") || len == 0 => vec![],
         _ if name.ends_with(".log") => whole("log"),
         _ if name.starts_with("MANIFEST") => whole("MANIFEST"),
         _ if name.starts_with("OPTIONS") => whole("OPTIONS"),
         _ if name.ends_with(".sst") => {
-            // Data stands first; filter, index and properties are about the last kilobyte of a small table.
+            // Data comes first; filter, index and properties are about the last kilobyte of a small table.
             let meta = (len / 2).max(len.saturating_sub(1_500));
             vec![
                 ("table: data".into(), 0, len / 2),
@@ -152,7 +152,7 @@ fn damage(data: &Path, region: &Region, how: Damage, dice: &mut StdRng) -> (Stri
 
 /// What a damage came to.
 #[derive(Default, Debug)]
-struct Outcome {
+struct FlipOutcome {
     refused: bool,
     /// Files answered as damaged, or with a connection that broke.
     named: Vec<String>,
@@ -162,21 +162,21 @@ struct Outcome {
     found_before: bool,
 }
 
-impl Outcome {
+impl FlipOutcome {
     fn harmless(&self) -> bool {
         !self.refused && self.named.is_empty() && self.missing.is_empty()
     }
 }
 
 /// Reads everything. Errors: a wrong byte, or a failure that does not name damage.
-async fn read(server: &Server, known: &View, gone: &[&str], outcome: &mut Outcome) -> Result<(), String> {
+async fn read(server: &Server, known: &View, gone: &[&str], outcome: &mut FlipOutcome) -> Result<(), String> {
     let client = Client::new();
     for (path, size) in &known.files {
         match get(&client, &server.address, &format!("/v1/fs{path}")).await {
             Ok((StatusCode::OK, bytes)) if bytes == content(*size) => {}
             Ok((StatusCode::OK, bytes)) => return Err(format!("{path}: {} wrong bytes", bytes.len())),
             Ok((StatusCode::NOT_FOUND, _)) => outcome.missing.push(path.clone()),
-            // The answer had begun when the damage was met: the connection breaks, which no client takes for an end.
+            // The answer had begun when the damage was read: the connection breaks, which no client takes for an end.
             Err(_) => outcome.named.push(path.clone()),
             Ok((status, body)) => {
                 let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -196,7 +196,7 @@ async fn read(server: &Server, known: &View, gone: &[&str], outcome: &mut Outcom
     Ok(())
 }
 
-struct Store {
+struct FlippedStore {
     kept: PathBuf,
     known: View,
     gone: Vec<&'static str>,
@@ -208,8 +208,8 @@ fn found(data: &Path) -> Result<bool, String> {
     if said.contains("panicked") { Err(said) } else { Ok(true) }
 }
 
-async fn try_one(store: &Store, data: &Path, spare: &Path, torn: bool) -> Result<Outcome, String> {
-    let mut outcome = Outcome { found_before: found(spare)?, ..Outcome::default() };
+async fn try_one(store: &FlippedStore, data: &Path, spare: &Path, torn: bool) -> Result<FlipOutcome, String> {
+    let mut outcome = FlipOutcome { found_before: found(spare)?, ..FlipOutcome::default() };
     let mut started = Server::try_wait_for(serve_command(program(), data), data);
     if let Err(refused) = &started {
         outcome.refused = true;
@@ -242,7 +242,7 @@ async fn try_one(store: &Store, data: &Path, spare: &Path, torn: bool) -> Result
 }
 
 #[derive(Default, Debug)]
-struct Counts {
+struct FlipCounts {
     tried: usize,
     refused: usize,
     named: usize,
@@ -252,8 +252,8 @@ struct Counts {
     wrong: usize,
 }
 
-impl Counts {
-    fn add(&mut self, outcome: &Outcome) {
+impl FlipCounts {
+    fn add(&mut self, outcome: &FlipOutcome) {
         self.refused += usize::from(outcome.refused);
         self.named += usize::from(!outcome.named.is_empty());
         self.missing += usize::from(!outcome.missing.is_empty());
@@ -270,8 +270,8 @@ async fn damage_at_rest_is_never_served_and_never_silent() {
     let kept = scratch.path().join("kept");
     let (known, gone) = template(&kept).await;
     let regions = regions(&kept);
-    let store = Store { kept, known, gone };
-    let mut counts: BTreeMap<(&str, Damage), Counts> = BTreeMap::new();
+    let store = FlippedStore { kept, known, gone };
+    let mut counts: BTreeMap<(&str, Damage), FlipCounts> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (name, places) in &regions {
         for how in DAMAGES {

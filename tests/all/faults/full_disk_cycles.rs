@@ -9,9 +9,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::{Client, StatusCode};
 
+use super::client::{check_command, look, send, sound};
 use super::disk::{Disk, Format};
 use super::oracle::Oracle;
-use super::site::{check_command, look, send, sound};
 use super::{number, seed};
 use crate::drive::model::{Op, View};
 use crate::server::{Server, root};
@@ -25,17 +25,17 @@ const TOGETHER: usize = 4;
 /// Writes come back much sooner.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Run {
+struct CycleRun {
     disk: Disk,
     oracle: Oracle,
     client: Client,
     dice: StdRng,
-    /// Sizes tell versions apart.
+    /// Sizes distinguish versions.
     made: usize,
     refused: usize,
 }
 
-impl Run {
+impl CycleRun {
     fn start(&self) -> Server {
         let data = self.disk.data();
         let mut command = self.disk.program();
@@ -75,7 +75,7 @@ impl Run {
 
     async fn verify(&mut self, server: &Server) {
         let seen = look(&self.client, &server.address).await.unwrap();
-        self.oracle.settle(seen).unwrap();
+        self.oracle.observe(seen).unwrap();
     }
 
     /// Deletes at random about this part of a hundred: each delete is done, full as the disk is.
@@ -107,12 +107,12 @@ impl Run {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_started_on_and_emptied_again_and_again() {
+async fn a_server_starts_on_a_full_disk_and_empties_it_repeatedly() {
     if !root("restarts on a full disk") {
         return;
     }
     let (cycles, seed) = (number("ROWDRIVE_FULL_CYCLES").unwrap_or(CYCLES), seed());
-    let mut run = Run {
+    let mut run = CycleRun {
         disk: Disk::new(Format::Ext4, BYTES),
         oracle: Oracle::new(View::default()),
         client: Client::new(),

@@ -11,10 +11,10 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use reqwest::Client;
 
+use super::client::{check_command, look, program, serve_command, sound};
 use super::oracle::Oracle;
 use super::script::{BEFORE, SCRIPT, run};
 use super::seed;
-use super::site::{check_command, look, program, serve_command, sound};
 use crate::drive::model::View;
 use crate::server::{Server, root};
 
@@ -85,7 +85,7 @@ async fn kill_at(call: &str, number: usize, template: &Path, known: &View) -> Re
         Err(refused) => return Err(format!("{refused:?}")),
     };
     let server = Server::try_wait_for(serve_command(program(), &data), &data).map_err(|e| format!("{e:?}"))?;
-    oracle.settle(look(&client, &server.address).await?)?;
+    oracle.observe(look(&client, &server.address).await?)?;
     if server.terminate_in_time() != Some(0) {
         return Err("the server does not end well".into());
     }
@@ -94,7 +94,7 @@ async fn kill_at(call: &str, number: usize, template: &Path, known: &View) -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_at_any_call_to_the_disk_loses_nothing_acknowledged() {
+async fn a_kill_before_any_disk_call_loses_nothing_acknowledged() {
     if !root("kills at system calls") {
         return;
     }
@@ -114,7 +114,7 @@ async fn a_kill_at_any_call_to_the_disk_loses_nothing_acknowledged() {
     let every = counts.iter().flat_map(|(call, (most, _))| (1..=*most).map(move |number| (call.as_str(), number)));
     let every: Vec<(&str, usize)> = every.collect();
     let all = std::env::var("ROWDRIVE_KILL_AT").is_ok_and(|which| which == "all");
-    // Syncs and renames are few beside writes: each kind of call is as likely as another.
+    // Syncs and renames are few compared with writes: each kind of call is as likely as another.
     let kinds: Vec<_> = counts.iter().collect();
     let draw = |_| {
         let (call, (most, _)) = kinds.choose(&mut dice).unwrap();

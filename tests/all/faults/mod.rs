@@ -1,23 +1,23 @@
 //! Faults of what lies below a running server: the real program, a disk that fails, and an oracle of every answer.
 //!
-//! - [`errors`]: calls to the disk that fail; [`full`]: a full disk, with restarts in it
+//! - [`errors`]: calls to the disk that fail; [`full_disk_cycles`]: a full disk, with restarts in it
 //! - [`flips`]: bytes that changed at rest, and files that are gone
 //! - [`kills`]: killed at any call that writes, syncs or renames
 //! - [`power`]: the power cut of a real file system
-//! - [`oracle`]: what may be there; [`site`]: what is there; [`writer`]: a client with a folder of its own;
+//! - [`oracle`]: what may be there; [`client`]: what is there; [`writer`]: a client with a folder of its own;
 //!   [`disk`]: a small file system; [`script`]: forty operations of every kind
 //!
 //! Each has a short form, which `make test` runs, and a long one: docs/testing.md.
 
+pub mod client;
 mod disk;
 mod errors;
 mod flips;
-mod full;
+mod full_disk_cycles;
 mod kills;
 pub mod oracle;
 mod power;
 mod script;
-pub mod site;
 pub mod writer;
 
 /// The number in an environment variable, if it is set.

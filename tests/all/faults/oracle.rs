@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 
-use crate::drive::model::{No, Op, View};
+use crate::drive::model::{Op, OpError, View};
 
 /// What is known of a drive, or of a folder that one client has to itself.
 pub struct Oracle {
@@ -64,18 +64,18 @@ impl Oracle {
 
     /// Like [`allows`](Self::allows); what was seen is what is known from now on. Only right after a restart: before
     /// it, an operation of unknown outcome may still be done.
-    pub fn settle(&mut self, seen: View) -> Result<(), String> {
+    pub fn observe(&mut self, seen: View) -> Result<(), String> {
         self.allows(&seen)?;
         self.views = vec![seen];
         Ok(())
     }
 }
 
-fn refusal(no: No) -> StatusCode {
+fn refusal(no: OpError) -> StatusCode {
     match no {
-        No::NotFound => StatusCode::NOT_FOUND,
-        No::Conflict => StatusCode::CONFLICT,
-        No::Precondition => StatusCode::PRECONDITION_FAILED,
+        OpError::NotFound => StatusCode::NOT_FOUND,
+        OpError::Conflict => StatusCode::CONFLICT,
+        OpError::Precondition => StatusCode::PRECONDITION_FAILED,
         other => panic!("{other:?} is no answer of the model"),
     }
 }
@@ -102,7 +102,7 @@ pub fn within(view: &View, folder: &str) -> View {
 }
 
 #[test]
-fn an_oracle_keeps_every_outcome_until_it_is_seen() {
+fn the_oracle_keeps_every_possible_outcome_until_one_is_observed() {
     let (put, gone) = (Op::Put("/f", 1), Op::Delete("/f"));
     let mut oracle = Oracle::new(View::default());
     oracle.record(put, Some(StatusCode::CREATED));
@@ -110,7 +110,7 @@ fn an_oracle_keeps_every_outcome_until_it_is_seen() {
     oracle.record(Op::Put("/g", 2), Some(StatusCode::SERVICE_UNAVAILABLE));
     assert_eq!((oracle.views.len(), oracle.acknowledged, oracle.unknown), (4, 1, 2));
     let both = View::default().after(put).unwrap().after(Op::Put("/g", 2)).unwrap();
-    assert_eq!(oracle.settle(both.clone()), Ok(()));
+    assert_eq!(oracle.observe(both.clone()), Ok(()));
     assert!(oracle.allows(&View::default()).unwrap_err().contains("missing [\"/f of 1 bytes\", \"/g of 2 bytes\"]"));
     assert_eq!(within(&both, "/f").files.len(), 1);
     assert_eq!(within(&both, "/").files.len(), 0);

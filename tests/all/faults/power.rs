@@ -12,9 +12,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Client;
 
+use super::client::{check_command, finishes_clean_up, look, serve_command, sound};
 use super::disk::{Disk, Format};
-use super::site::{check_command, look, serve_command, settles, sound};
-use super::writer::{Answers, Writer};
+use super::writer::{SharedAnswers, Writer};
 use super::{number, seed};
 use crate::server::{Server, root};
 
@@ -25,7 +25,7 @@ const BYTES: u64 = 320 << 20;
 
 /// What a run has proved.
 #[derive(Debug, Default)]
-struct Counts {
+struct CutCounts {
     cuts: u64,
     acknowledged: usize,
     in_flight: usize,
@@ -33,20 +33,20 @@ struct Counts {
     unsettled: u64,
 }
 
-struct Run {
+struct PowerRun {
     disk: Disk,
     writers: Vec<Writer>,
     dice: StdRng,
-    counts: Counts,
-    /// Whether the server's syncs are lies: nothing is synced, and it is told that all is.
+    counts: CutCounts,
+    /// Whether the server's syncs are faked: nothing is synced, and every sync succeeds.
     lies: bool,
 }
 
-impl Run {
+impl PowerRun {
     fn new(format: Format, seed: u64, lies: bool) -> Self {
         let writers = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
         let dice = StdRng::seed_from_u64(seed);
-        Self { disk: Disk::new(format, BYTES), writers, dice, counts: Counts::default(), lies }
+        Self { disk: Disk::new(format, BYTES), writers, dice, counts: CutCounts::default(), lies }
     }
 
     fn start(&self) -> Result<Server, String> {
@@ -66,7 +66,7 @@ impl Run {
     /// All that was answered is there, and nothing is half there.
     async fn verify(&mut self, client: &Client, server: &Server) -> Result<(), String> {
         let seen = look(client, &server.address).await?;
-        self.writers.iter_mut().try_for_each(|writer| writer.settle(&seen))
+        self.writers.iter_mut().try_for_each(|writer| writer.observe(&seen))
     }
 
     /// Serves, works, and cuts the power.
@@ -78,7 +78,7 @@ impl Run {
             // What is lost is then what was acknowledged since.
             self.disk.sync();
         }
-        let answers = Answers::default();
+        let answers = SharedAnswers::default();
         let work = |w: Writer| tokio::spawn(w.work(client.clone(), server.address.clone(), answers.clone()));
         let working: Vec<_> = self.writers.drain(..).map(work).collect();
         answers.reach(self.dice.random_range(1..60)).await;
@@ -111,7 +111,7 @@ impl Run {
         let server = self.start()?;
         self.verify(&Client::new(), &server).await?;
         assert_eq!(server.terminate_in_time(), Some(0));
-        settles(|| self.start().unwrap(), || check_command(self.disk.program(), &self.disk.data())).await?;
+        finishes_clean_up(|| self.start().unwrap(), || check_command(self.disk.program(), &self.disk.data())).await?;
         self.counts.acknowledged = self.writers.iter().map(|writer| writer.oracle.acknowledged).sum();
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Run {
 
 async fn cuts(format: Format) {
     let (cuts, seed) = (number("ROWDRIVE_POWER_CUTS").unwrap_or(CUTS), seed());
-    let mut run = Run::new(format, seed, false);
+    let mut run = PowerRun::new(format, seed, false);
     for cut in 0..cuts {
         run.cycle().await.unwrap_or_else(|wrong| panic!("{format:?}, seed {seed}, cut {cut}: {wrong}"));
     }
@@ -146,11 +146,11 @@ async fn power_cuts_of_xfs_lose_nothing_acknowledged() {
 
 /// The harness itself: it sees what a server loses that does not sync.
 #[tokio::test(flavor = "multi_thread")]
-async fn power_cuts_find_out_a_server_that_does_not_sync() {
+async fn power_cuts_reveal_a_server_that_does_not_sync() {
     if !root("power cuts without syncs") {
         return;
     }
-    let mut run = Run::new(Format::Ext4, seed(), true);
+    let mut run = PowerRun::new(Format::Ext4, seed(), true);
     for _ in 0..CUTS {
         if let Err(wrong) = run.cycle().await {
             println!("found: {wrong}");

@@ -2,8 +2,8 @@
 
 use reqwest::Client;
 
+use super::client::send;
 use super::oracle::Oracle;
-use super::site::send;
 use crate::drive::model::Op;
 
 /// Of more than 256 KiB, so that it is a file of its own.

@@ -8,11 +8,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Client;
 
+use super::client::send;
 use super::oracle::{Oracle, within};
-use super::site::send;
 use crate::drive::model::{Op, View};
 
-/// Somebody with a folder of his own, so that he knows what must be in it.
+/// A client with a folder of its own, so that it knows what must be in it.
 pub struct Writer {
     pub folder: &'static str,
     /// Paths in the folder; the first ones are those of directories.
@@ -24,14 +24,14 @@ pub struct Writer {
     sizes: usize,
 }
 
-/// What writers who work together share.
+/// What concurrent writers share.
 #[derive(Clone, Default)]
-pub struct Answers {
+pub struct SharedAnswers {
     number: Arc<AtomicU64>,
     doubtful: Arc<AtomicBool>,
 }
 
-impl Answers {
+impl SharedAnswers {
     /// From now on no answer counts: the system may say that it has synced what it has not.
     pub fn doubt(&self) {
         self.doubtful.store(true, Ordering::SeqCst);
@@ -86,7 +86,7 @@ impl Writer {
     }
 
     /// Works until the server does not answer any more.
-    pub async fn work(mut self, client: Client, server: String, answers: Answers) -> Self {
+    pub async fn work(mut self, client: Client, server: String, answers: SharedAnswers) -> Self {
         loop {
             let op = self.draw();
             let sent = Instant::now();
@@ -97,14 +97,14 @@ impl Writer {
                 self.unanswered = Some(sent);
                 return self;
             };
-            // Nobody else works in this folder: nothing is in the way of any operation.
+            // No other client works in this folder: nothing blocks any operation.
             assert!(!status.is_server_error(), "{op:?} answers {status}");
             answers.number.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Holds what the drive has in the folder against what was answered.
-    pub fn settle(&mut self, seen: &View) -> Result<(), String> {
-        self.oracle.settle(within(seen, self.folder))
+    pub fn observe(&mut self, seen: &View) -> Result<(), String> {
+        self.oracle.observe(within(seen, self.folder))
     }
 }

@@ -2,18 +2,18 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::site::{Answer, Site, bytes};
+use super::test_app::{TestApp, TestResponse, bytes};
 
-async fn with(site: &Site, method: &str, headers: &[(&str, &str)]) -> Answer {
-    site.send(method, "/v1/fs/f.txt", headers, "").await
+async fn with(app: &TestApp, method: &str, headers: &[(&str, &str)]) -> TestResponse {
+    app.send(method, "/v1/fs/f.txt", headers, "").await
 }
 
 #[tokio::test]
-async fn head_has_the_headers_of_get() {
-    let site = Site::new().await;
-    site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello").await.is(201);
-    let get = site.get("/v1/fs/f.txt").await.is(200);
-    let head = site.send("HEAD", "/v1/fs/f.txt", &[], "").await.is(200);
+async fn head_returns_the_headers_of_get() {
+    let app = TestApp::new().await;
+    app.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello").await.is(201);
+    let get = app.get("/v1/fs/f.txt").await.is(200);
+    let head = app.send("HEAD", "/v1/fs/f.txt", &[], "").await.is(200);
     assert!(head.body.is_empty());
     let (mut a, mut b) = (get.headers.clone(), head.headers);
     a.remove("x-request-id");
@@ -34,18 +34,18 @@ async fn head_has_the_headers_of_get() {
     }
     assert!(get.header("access-control-allow-origin").is_none());
     for target in ["/v1/fs/nothing", "/v1/fs/f.txt/", "/v1/fs/f.txt/x", "/v1/stat/nothing", "/v1/fs/no/thing/"] {
-        site.send("HEAD", target, &[], "").await.is(404);
-        let missing = site.get(target).await.problem(404, "not-found");
+        app.send("HEAD", target, &[], "").await.is(404);
+        let missing = app.get(target).await.problem(404, "not-found");
         assert_eq!(missing.header("cross-origin-resource-policy"), Some("same-origin"));
     }
-    site.get("/v1/fs/f.txt?limit=1").await.problem(400, "malformed");
-    site.get("/v1/fs/f.txt?download=maybe").await.problem(400, "malformed");
+    app.get("/v1/fs/f.txt?limit=1").await.problem(400, "malformed");
+    app.get("/v1/fs/f.txt?download=maybe").await.problem(400, "malformed");
 }
 
 #[tokio::test]
-async fn conditions_are_answered_in_their_order() {
-    let site = Site::new().await;
-    let made = site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello").await;
+async fn conditions_are_evaluated_in_their_order() {
+    let app = TestApp::new().await;
+    let made = app.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05.678Z", "hello").await;
     let tag = made.header("etag").unwrap().to_owned();
     let (weak, list) = (format!("W/{tag}"), format!("\"a\", {tag}"));
     let (before, same, after) =
@@ -73,7 +73,7 @@ async fn conditions_are_answered_in_their_order() {
         (vec![("if-none-match", "no quotes")], 400),
     ] {
         for method in ["GET", "HEAD"] {
-            let answer = with(&site, method, &headers).await.is(status);
+            let answer = with(&app, method, &headers).await.is(status);
             if status == 304 {
                 assert_eq!((answer.header("etag"), answer.body.len()), (Some(tag.as_str()), 0));
                 assert!(answer.header("content-type").is_none());
@@ -83,10 +83,10 @@ async fn conditions_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn ranges_are_exact() {
-    let site = Site::new().await;
+async fn range_requests_return_exactly_their_bytes() {
+    let app = TestApp::new().await;
     let content = bytes(900_000);
-    let made = site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", content.clone()).await;
+    let made = app.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", content.clone()).await;
     let tag = made.header("etag").unwrap().to_owned();
     let size = content.len();
     for (range, from, to) in [
@@ -99,21 +99,21 @@ async fn ranges_are_exact() {
         ("bytes=100000-899999", 100_000, size),
         ("bytes=899999-99999999", size - 1, size),
     ] {
-        let part = with(&site, "GET", &[("range", range)]).await.is(206);
+        let part = with(&app, "GET", &[("range", range)]).await.is(206);
         assert_eq!(part.header("content-range"), Some(format!("bytes {from}-{}/{size}", to - 1).as_str()));
         assert_eq!(part.header("content-length"), Some((to - from).to_string().as_str()));
         assert!(part.body == content[from..to], "{range}");
         assert_eq!(part.header("etag"), Some(tag.as_str()));
         assert!(part.header("repr-digest").is_some() && part.header("content-disposition").is_some());
-        let head = with(&site, "HEAD", &[("range", range)]).await.is(200);
+        let head = with(&app, "HEAD", &[("range", range)]).await.is(200);
         assert_eq!(head.header("content-length"), Some(size.to_string().as_str()));
     }
     for range in ["bytes=900000-", "bytes=-0", "bytes=99999999999999999999-"] {
-        let refused = with(&site, "GET", &[("range", range)]).await.problem(416, "range");
+        let refused = with(&app, "GET", &[("range", range)]).await.problem(416, "range");
         assert_eq!(refused.header("content-range"), Some("bytes */900000"));
     }
     for range in ["bytes=0-1,5-6", "items=0-1", "bytes=5-4", "bytes=x"] {
-        assert!(with(&site, "GET", &[("range", range)]).await.is(200).body == content, "{range}");
+        assert!(with(&app, "GET", &[("range", range)]).await.is(200).body == content, "{range}");
     }
     for (if_range, status) in [
         (tag.as_str(), 206),
@@ -123,29 +123,29 @@ async fn ranges_are_exact() {
         ("\"other\"", 200),
         (&format!("W/{tag}"), 200),
     ] {
-        with(&site, "GET", &[("range", "bytes=0-0"), ("if-range", if_range)]).await.is(status);
+        with(&app, "GET", &[("range", "bytes=0-0"), ("if-range", if_range)]).await.is(status);
     }
     // A part of another version of the same second is never mixed in.
     let date = "Fri, 02 Jan 2026 03:04:05 GMT";
-    site.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", "another version").await.is(200);
-    let rest = with(&site, "GET", &[("range", "bytes=7-"), ("if-range", date)]).await.is(200);
+    app.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", "another version").await.is(200);
+    let rest = with(&app, "GET", &[("range", "bytes=7-"), ("if-range", date)]).await.is(200);
     assert_eq!((rest.header("last-modified"), rest.text()), (Some(date), "another version"));
-    site.put("/v1/fs/f.txt", "").await.is(200);
-    with(&site, "GET", &[("range", "bytes=0-")]).await.problem(416, "range");
-    with(&site, "GET", &[("range", "bytes=-5")]).await.is(200);
+    app.put("/v1/fs/f.txt", "").await.is(200);
+    with(&app, "GET", &[("range", "bytes=0-")]).await.problem(416, "range");
+    with(&app, "GET", &[("range", "bytes=-5")]).await.is(200);
 }
 
 #[tokio::test]
-async fn a_time_to_come_is_not_sent_as_such() {
-    let site = Site::new().await;
-    site.put("/v1/fs/f.txt?modified=9999-01-01T00:00:00Z", "x").await.is(201);
-    let got = site.get("/v1/fs/f.txt").await;
+async fn a_future_time_is_not_sent_as_last_modified() {
+    let app = TestApp::new().await;
+    app.put("/v1/fs/f.txt?modified=9999-01-01T00:00:00Z", "x").await.is(201);
+    let got = app.get("/v1/fs/f.txt").await;
     assert!(!got.header("last-modified").unwrap().contains("9999"));
-    site.put("/v1/fs/f.txt?modified=1955-11-05T06:15:00Z", "x").await.is(200);
-    let got = site.get("/v1/fs/f.txt").await;
+    app.put("/v1/fs/f.txt?modified=1955-11-05T06:15:00Z", "x").await.is(200);
+    let got = app.get("/v1/fs/f.txt").await;
     assert_eq!(got.header("last-modified"), Some("Sat, 05 Nov 1955 06:15:00 GMT"));
     let since = [("if-modified-since", "Sat, 05 Nov 1955 06:15:00 GMT")];
-    with(&site, "GET", &since).await.is(304);
+    with(&app, "GET", &since).await.is(304);
 }
 
 /// The two names of a `Content-Disposition`, read as RFC 6266 says.
@@ -157,8 +157,8 @@ fn names(header: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn odd_names_come_back_whole() {
-    let site = Site::new().await;
+async fn unusual_names_are_downloaded_unchanged() {
+    let app = TestApp::new().await;
     for name in [
         "a b.txt",
         "照片.jpg",
@@ -177,8 +177,8 @@ async fn odd_names_come_back_whole() {
         " ",
     ] {
         let target = format!("/v1/fs/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
-        site.put(&target, "x").await.is(201);
-        let got = site.get(&format!("{target}?download=1")).await.is(200);
+        app.put(&target, "x").await.is(201);
+        let got = app.get(&format!("{target}?download=1")).await.is(200);
         let header = got.header("content-disposition").unwrap();
         assert!(header.starts_with("attachment; "), "{header}");
         let (ascii, utf8) = names(header);
@@ -189,8 +189,8 @@ async fn odd_names_come_back_whole() {
 }
 
 #[tokio::test]
-async fn what_could_run_in_a_browser_is_an_attachment() {
-    let site = Site::new().await;
+async fn active_content_is_sent_as_an_attachment() {
+    let app = TestApp::new().await;
     for (mime, shown) in [
         ("image/jpeg", true),
         ("application/pdf", true),
@@ -203,11 +203,11 @@ async fn what_could_run_in_a_browser_is_an_attachment() {
         ("application/javascript", false),
         ("text/css", false),
     ] {
-        site.send("PUT", "/v1/fs/f.txt", &[("content-type", mime)], "x").await;
+        app.send("PUT", "/v1/fs/f.txt", &[("content-type", mime)], "x").await;
         for (target, inline) in
             [("/v1/fs/f.txt", shown), ("/v1/fs/f.txt?download=0", shown), ("/v1/fs/f.txt?download=1", false)]
         {
-            let got = site.get(target).await.is(200);
+            let got = app.get(target).await.is(200);
             let starts = if inline { "inline; " } else { "attachment; " };
             assert!(got.header("content-disposition").unwrap().starts_with(starts), "{mime} {target}");
             assert_eq!(got.header("content-security-policy"), Some("sandbox; default-src 'none'"));
@@ -217,10 +217,10 @@ async fn what_could_run_in_a_browser_is_an_attachment() {
 
 #[tokio::test]
 async fn damaged_content_is_never_sent() {
-    let site = Site::new().await;
+    let app = TestApp::new().await;
     let content = bytes(3_000_000);
-    site.put("/v1/fs/f.txt", content.clone()).await.is(201);
-    let file = site.content_files(1).await.pop().unwrap();
+    app.put("/v1/fs/f.txt", content.clone()).await.is(201);
+    let file = app.content_files(1).await.pop().unwrap();
     let flip = |at: usize| {
         let mut stored = std::fs::read(&file).unwrap();
         stored[at] ^= 1;
@@ -228,17 +228,17 @@ async fn damaged_content_is_never_sent() {
     };
     // In a late block: what was promised breaks off, and nothing of the bad block is sent.
     flip(2_900_000);
-    let got = site.get("/v1/fs/f.txt").await.is(200);
+    let got = app.get("/v1/fs/f.txt").await.is(200);
     assert!(got.cut);
-    let early = with(&site, "GET", &[("range", "bytes=0-99")]).await.is(206);
+    let early = with(&app, "GET", &[("range", "bytes=0-99")]).await.is(206);
     assert!(early.body == content[..100]);
-    with(&site, "GET", &[("range", "bytes=2899999-2900000")]).await.problem(500, "damaged");
+    with(&app, "GET", &[("range", "bytes=2899999-2900000")]).await.problem(500, "damaged");
     flip(2_900_000);
-    assert!(site.get("/v1/fs/f.txt").await.is(200).body == content);
+    assert!(app.get("/v1/fs/f.txt").await.is(200).body == content);
     // In the first: nothing is promised.
     flip(5);
-    let refused = site.get("/v1/fs/f.txt").await.problem(500, "damaged");
+    let refused = app.get("/v1/fs/f.txt").await.problem(500, "damaged");
     assert!(!refused.text().contains("content") || !refused.text().contains("CRC"), "{}", refused.text());
     std::fs::remove_file(&file).unwrap();
-    site.get("/v1/fs/f.txt").await.problem(500, "damaged");
+    app.get("/v1/fs/f.txt").await.problem(500, "damaged");
 }

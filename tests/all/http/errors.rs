@@ -1,15 +1,15 @@
-//! Every row of the table of errors that belongs to these routes, and who may talk to the server at all.
+//! Every row of the table of errors that belongs to these routes, and which hosts and origins may send requests.
 
 use rowdrive::http::Options;
 use rowdrive::table::StoreError;
 use serde_json::json;
 
-use super::site::Site;
+use super::test_app::TestApp;
 
 #[tokio::test]
-async fn unknown_routes_and_methods() {
-    let site = Site::new().await;
-    site.files(&["/v1/fs/f"]).await;
+async fn unknown_routes_and_methods_are_refused() {
+    let app = TestApp::new().await;
+    app.files(&["/v1/fs/f"]).await;
     for target in [
         "/",
         "/v1",
@@ -23,8 +23,8 @@ async fn unknown_routes_and_methods() {
         "/healthz/",
         "/favicon.ico",
     ] {
-        site.get(target).await.problem(404, "no-such-route");
-        site.put(target, "x").await.problem(404, "no-such-route");
+        app.get(target).await.problem(404, "no-such-route");
+        app.put(target, "x").await.problem(404, "no-such-route");
     }
     let listed = |allow: Option<&str>| {
         let mut methods: Vec<String> = allow.unwrap().split(',').map(|m| m.trim().to_owned()).collect();
@@ -44,43 +44,43 @@ async fn unknown_routes_and_methods() {
         (&["PUT"], "/readyz", "GET HEAD"),
     ] {
         for method in methods {
-            let refused = site.send(method, target, &[], "").await.problem(405, "method-not-allowed");
+            let refused = app.send(method, target, &[], "").await.problem(405, "method-not-allowed");
             assert_eq!(listed(refused.header("allow")), allow, "{method} {target}");
         }
     }
-    assert_eq!(site.get("/v1/fs/f").await.is(200).text(), "x");
+    assert_eq!(app.get("/v1/fs/f").await.is(200).text(), "x");
 }
 
 #[tokio::test]
-async fn health() {
-    let site = Site::new().await;
+async fn health_and_readiness_are_reported() {
+    let app = TestApp::new().await;
     for target in ["/healthz", "/readyz"] {
-        site.get(target).await.is(200);
-        site.send("HEAD", target, &[], "").await.is(200);
+        app.get(target).await.is(200);
+        app.send("HEAD", target, &[], "").await.is(200);
     }
-    *site.store.reads.lock().unwrap() = Some(|| StoreError::Failed("the disk is on fire".into()));
-    site.get("/healthz").await.is(200);
-    let not = site.get("/readyz").await.problem(503, "busy");
+    *app.store.reads.lock().unwrap() = Some(|| StoreError::Failed("the disk is on fire".into()));
+    app.get("/healthz").await.is(200);
+    let not = app.get("/readyz").await.problem(503, "busy");
     assert!(not.header("retry-after").is_some() && !not.text().contains("fire"));
 }
 
 /// A request, and the status it must get.
-type Case = (&'static str, &'static str);
+type WriteCase = (&'static str, &'static str);
 
-const WRITES: [Case; 5] =
+const WRITES: [WriteCase; 5] =
     [("PUT", "/v1/fs/g"), ("PUT", "/v1/fs/g/"), ("DELETE", "/v1/fs/f"), ("POST", "/v1/move"), ("POST", "/v1/copy")];
 
-async fn write(site: &Site, (method, target): Case) -> super::site::Answer {
+async fn write(app: &TestApp, (method, target): WriteCase) -> super::test_app::TestResponse {
     if method == "POST" {
-        return site.post(target, &json!({"from": "/f", "to": "/h"})).await;
+        return app.post(target, &json!({"from": "/f", "to": "/h"})).await;
     }
-    site.send(method, target, &[], "").await
+    app.send(method, target, &[], "").await
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_told_by_status() {
-    let site = Site::new().await;
-    site.files(&["/v1/fs/f"]).await;
+async fn each_store_error_has_its_status() {
+    let app = TestApp::new().await;
+    app.files(&["/v1/fs/f"]).await;
     for (fault, status, problem) in [
         ((|| StoreError::Busy) as fn() -> StoreError, 503, "busy"),
         (|| StoreError::Unknown { cause: "sdb1 at 0xdead".into(), full: false }, 503, "outcome-unknown"),
@@ -91,41 +91,41 @@ async fn a_store_that_fails_is_told_by_status() {
         (|| StoreError::Stopped("sdb1 at 0xdead".into()), 503, "writes-stopped"),
         (|| StoreError::ReadOnly, 503, "read-only"),
     ] {
-        *site.store.commits.lock().unwrap() = Some(fault);
+        *app.store.commits.lock().unwrap() = Some(fault);
         for case in WRITES {
-            let answer = write(&site, case).await.problem(status, problem);
+            let answer = write(&app, case).await.problem(status, problem);
             assert_eq!(answer.header("retry-after").is_some(), status == 503, "{case:?}");
             assert!(!answer.text().contains("0xdead"), "{}", answer.text());
         }
-        assert_eq!(site.get("/v1/fs/f").await.is(200).text(), "x");
-        *site.store.commits.lock().unwrap() = None;
+        assert_eq!(app.get("/v1/fs/f").await.is(200).text(), "x");
+        *app.store.commits.lock().unwrap() = None;
     }
-    *site.store.reads.lock().unwrap() = Some(|| StoreError::Damaged("sdb1 at 0xdead".into()));
+    *app.store.reads.lock().unwrap() = Some(|| StoreError::Damaged("sdb1 at 0xdead".into()));
     for target in ["/v1/fs/f", "/v1/fs/", "/v1/stat/f", "/v1/files?under=/d"] {
-        let answer = site.get(target).await.problem(500, "damaged");
+        let answer = app.get(target).await.problem(500, "damaged");
         assert!(!answer.text().contains("0xdead"));
     }
 }
 
 #[tokio::test]
-async fn a_closed_drive_says_so() {
-    let site = Site::new().await;
-    site.files(&["/v1/fs/f"]).await;
-    site.drive.close().await;
+async fn a_closed_drive_is_answered_503() {
+    let app = TestApp::new().await;
+    app.files(&["/v1/fs/f"]).await;
+    app.drive.close().await;
     for case in WRITES {
-        let answer = write(&site, case).await.problem(503, "closing");
+        let answer = write(&app, case).await.problem(503, "closing");
         assert!(answer.header("retry-after").is_some());
     }
-    assert_eq!(site.get("/v1/fs/f").await.is(200).text(), "x");
+    assert_eq!(app.get("/v1/fs/f").await.is(200).text(), "x");
 }
 
 #[tokio::test]
-async fn only_own_hosts_are_served() {
-    let site = Site::with(Options { hosts: vec!["Drive.example".into()], ..Options::default() }).await;
+async fn only_requests_to_own_hosts_are_served() {
+    let app = TestApp::with(Options { hosts: vec!["Drive.example".into()], ..Options::default() }).await;
     for host in
         ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]", "[::1]:80", "drive.example", "DRIVE.example:443"]
     {
-        site.send("GET", "/v1/fs/", &[("host", host)], "").await.is(200);
+        app.send("GET", "/v1/fs/", &[("host", host)], "").await.is(200);
     }
     for host in [
         "evil.example",
@@ -137,25 +137,23 @@ async fn only_own_hosts_are_served() {
         "[::2]",
     ] {
         for target in ["/v1/fs/", "/healthz", "/nothing"] {
-            site.send("GET", target, &[("host", host)], "").await.problem(421, "unknown-host");
+            app.send("GET", target, &[("host", host)], "").await.problem(421, "unknown-host");
         }
-        site.send("PUT", "/v1/fs/f", &[("host", host)], "x").await.problem(421, "unknown-host");
+        app.send("PUT", "/v1/fs/f", &[("host", host)], "x").await.problem(421, "unknown-host");
     }
-    site.send("GET", "/v1/fs/", &[("host", "localhost"), ("host", "localhost")], "").await.problem(400, "malformed");
-    site.send("GET", "/v1/fs/", &[("host", "localhost:x")], "").await.problem(400, "malformed");
-    // Of an absolute target, its authority counts; a foreign Host beside it is refused all the same.
-    site.send("GET", "http://localhost:8080/v1/fs/", &[], "").await.is(200);
-    site.send("GET", "http://evil.example/v1/fs/", &[], "").await.problem(421, "unknown-host");
-    site.send("GET", "http://localhost:8080/v1/fs/", &[("host", "evil.example")], "")
-        .await
-        .problem(421, "unknown-host");
-    assert!(site.names("/v1/fs/").await.is_empty());
+    app.send("GET", "/v1/fs/", &[("host", "localhost"), ("host", "localhost")], "").await.problem(400, "malformed");
+    app.send("GET", "/v1/fs/", &[("host", "localhost:x")], "").await.problem(400, "malformed");
+    // Of an absolute target, its authority counts; a foreign Host header is refused all the same.
+    app.send("GET", "http://localhost:8080/v1/fs/", &[], "").await.is(200);
+    app.send("GET", "http://evil.example/v1/fs/", &[], "").await.problem(421, "unknown-host");
+    app.send("GET", "http://localhost:8080/v1/fs/", &[("host", "evil.example")], "").await.problem(421, "unknown-host");
+    assert!(app.names("/v1/fs/").await.is_empty());
 }
 
 #[tokio::test]
-async fn writes_come_from_here_or_from_no_page() {
-    let site = Site::new().await;
-    site.files(&["/v1/fs/f"]).await;
+async fn cross_origin_writes_are_refused() {
+    let app = TestApp::new().await;
+    app.files(&["/v1/fs/f"]).await;
     for origin in [
         "http://evil.example",
         "null",
@@ -166,29 +164,29 @@ async fn writes_come_from_here_or_from_no_page() {
         "localhost:8080",
     ] {
         for (method, target) in WRITES {
-            site.send(method, target, &[("origin", origin)], "").await.problem(403, "foreign-origin");
+            app.send(method, target, &[("origin", origin)], "").await.problem(403, "foreign-origin");
         }
-        let read = site.send("GET", "/v1/fs/f", &[("origin", origin)], "").await.is(200);
+        let read = app.send("GET", "/v1/fs/f", &[("origin", origin)], "").await.is(200);
         assert!(read.header("access-control-allow-origin").is_none());
     }
     let own = ("origin", "http://localhost:8080");
-    site.send("PUT", "/v1/fs/g", &[own], "x").await.is(201);
-    site.send("PUT", "/v1/fs/g", &[own, ("origin", "http://evil.example")], "x").await.problem(403, "foreign-origin");
-    site.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[own], "x").await.problem(403, "foreign-origin");
-    site.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[("origin", "http://127.0.0.1:9")], "x").await.is(200);
-    assert_eq!(site.names("/v1/fs/").await, ["f", "g"]);
+    app.send("PUT", "/v1/fs/g", &[own], "x").await.is(201);
+    app.send("PUT", "/v1/fs/g", &[own, ("origin", "http://evil.example")], "x").await.problem(403, "foreign-origin");
+    app.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[own], "x").await.problem(403, "foreign-origin");
+    app.send("PUT", "http://127.0.0.1:9/v1/fs/g", &[("origin", "http://127.0.0.1:9")], "x").await.is(200);
+    assert_eq!(app.names("/v1/fs/").await, ["f", "g"]);
 }
 
 #[tokio::test]
-async fn what_was_typed_wrong_is_named() {
-    let site = Site::new().await;
-    let detail = site.get("/v1/files?form=x").await.problem(400, "malformed").json();
+async fn an_invalid_parameter_is_named() {
+    let app = TestApp::new().await;
+    let detail = app.get("/v1/files?form=x").await.problem(400, "malformed").json();
     assert!(detail["detail"].as_str().unwrap().contains("`form`"), "{detail}");
-    let ids: Vec<_> = futures_util::future::join_all((0..5).map(|_| site.get("/v1/fs/nothing"))).await;
+    let ids: Vec<_> = futures_util::future::join_all((0..5).map(|_| app.get("/v1/fs/nothing"))).await;
     let mut ids: Vec<_> = ids.iter().map(|a| a.header("x-request-id").unwrap().to_owned()).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 5);
-    let given = site.send("GET", "/healthz", &[("x-request-id", "mine")], "").await;
+    let given = app.send("GET", "/healthz", &[("x-request-id", "mine")], "").await;
     assert_ne!(given.header("x-request-id"), Some("mine"));
 }

@@ -8,15 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::site::bytes;
-use super::socket::{Live, live_with, read_until};
+use super::socket::{LiveServer, live_with, read_until};
+use super::test_app::bytes;
 
-async fn one_connection() -> Live {
+async fn one_connection() -> LiveServer {
     live_with(Limits { connections: 1, ..Limits::default() }).await
 }
 
 /// A client whose system takes little at a time.
-async fn narrow(live: &Live) -> TcpStream {
+async fn narrow(live: &LiveServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(live.address).await.unwrap()
@@ -33,11 +33,11 @@ async fn all(socket: &mut TcpStream, silence: Duration) -> Vec<u8> {
 
 /// At every size, some of the answer may lie in the buffers of the HTTP library when another connection comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_not_sent_to_its_end_is_not_spoilt_by_an_eviction() {
+async fn an_unfinished_response_is_not_corrupted_by_an_eviction() {
     let spoilt = |size: usize| async move {
         let live = one_connection().await;
         let content = bytes(size);
-        live.site.put("/v1/fs/f", content.clone()).await.is(201);
+        live.app.put("/v1/fs/f", content.clone()).await.is(201);
         let mut reader = narrow(&live).await;
         reader.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -56,11 +56,11 @@ async fn an_answer_that_is_not_sent_to_its_end_is_not_spoilt_by_an_eviction() {
 
 /// The answers are of sizes at which the HTTP library's buffer is full with the last piece, and of others.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_has_had_its_whole_answer_makes_room() {
+async fn a_connection_with_a_finished_response_can_be_evicted() {
     let kept_out = |size: usize| async move {
         let head = Duration::from_secs(3600);
         let live = live_with(Limits { connections: 1, head, ..Limits::default() }).await;
-        live.site.put("/v1/fs/f", bytes(size)).await.is(201);
+        live.app.put("/v1/fs/f", bytes(size)).await.is(201);
         let mut idle = live.connect().await;
         idle.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let got = all(&mut idle, Duration::from_secs(1)).await;
@@ -76,12 +76,12 @@ async fn a_connection_that_has_had_its_whole_answer_makes_room() {
     };
     let found = join_all([100, 300 << 10, 512 << 10, 1 << 20, 3 << 20, 10_000_000].map(kept_out)).await;
     let found: Vec<usize> = found.into_iter().flatten().collect();
-    assert!(found.is_empty(), "nobody is let in after answers of {found:?} bytes");
+    assert!(found.is_empty(), "no connection is accepted after answers of {found:?} bytes");
 }
 
 /// One has sent nothing of its body, one sends a byte now and then, and one has sent much.
 #[tokio::test]
-async fn uploads_that_bring_nothing_keep_nobody_out_and_store_nothing() {
+async fn uploads_without_progress_block_nobody_and_store_nothing() {
     let live = live_with(Limits { connections: 3, ..Limits::default() }).await;
     let mut uploads = Vec::new();
     for n in 0..3 {
@@ -108,12 +108,12 @@ async fn uploads_that_bring_nothing_keep_nobody_out_and_store_nothing() {
     }
     assert_eq!(guests.len(), 3, "some upload makes no room");
     for upload in &mut uploads {
-        let told = all(upload, Duration::from_secs(1)).await;
-        assert!(told.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&told));
+        let response = all(upload, Duration::from_secs(1)).await;
+        assert!(response.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&response));
     }
     drop(uploads);
-    assert!(live.site.names("/v1/fs/").await.is_empty());
-    assert!(live.site.content_files(0).await.is_empty());
+    assert!(live.app.names("/v1/fs/").await.is_empty());
+    assert!(live.app.content_files(0).await.is_empty());
     // One that goes on in time is not cut.
     guests[2].write_all(b"hello").await.unwrap();
     assert!(read_until(&mut guests[2], "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));

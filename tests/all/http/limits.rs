@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::site::bytes;
-use super::socket::{Live, live_with, read_until};
+use super::socket::{LiveServer, live_with, read_until};
+use super::test_app::bytes;
 use crate::server::{Server, terminate};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -50,16 +50,16 @@ async fn drip(mut socket: TcpStream, byte: u8, pause: Duration) -> String {
     panic!("the server waits on");
 }
 
-/// Waits until the metrics tell that so many connections were closed for this reason.
-async fn counted(live: &Live, why: &str, many: usize) {
+/// Waits until the metrics say that so many connections were closed for this reason.
+async fn counted(live: &LiveServer, why: &str, many: usize) {
     let wanted = format!("rowdrive_http_connections_closed_total{{why=\"{why}\"}} {many}\n");
     let begun = Instant::now();
     loop {
-        let told = live.raw(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
-        if told.contains(&wanted) {
+        let response = live.raw(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+        if response.contains(&wanted) {
             return;
         }
-        assert!(begun.elapsed() < LONG, "{wanted} in {told}");
+        assert!(begun.elapsed() < LONG, "{wanted} in {response}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -102,18 +102,18 @@ async fn a_slow_body_is_refused_and_stores_nothing() {
             assert!(answer.starts_with(&format!("HTTP/1.1 {refused} ")), "{length}, {target}: {answer}");
         }
     }
-    assert!(live.site.names("/v1/fs/").await.is_empty());
-    assert!(live.site.content_files(0).await.is_empty());
+    assert!(live.app.names("/v1/fs/").await.is_empty());
+    assert!(live.app.content_files(0).await.is_empty());
 }
 
 /// The system takes megabytes at once and asks for more only when a third of them is gone: a client that takes a little
 /// all the time must not be thought to take nothing meanwhile.
 #[tokio::test]
-async fn who_reads_slowly_and_steadily_is_not_cut_off() {
+async fn a_slow_but_steady_reader_is_not_disconnected() {
     let idle = Duration::from_secs(3);
     let live = live_with(Limits { write_idle: idle, body_grace: idle, ..Limits::default() }).await;
     let content = bytes(12_000_000);
-    live.site.put("/v1/fs/large", content.clone()).await.is(201);
+    live.app.put("/v1/fs/large", content.clone()).await.is(201);
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(128 << 10).unwrap();
     let mut socket = socket.connect(live.address).await.unwrap();
@@ -129,9 +129,9 @@ async fn who_reads_slowly_and_steadily_is_not_cut_off() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_let_go() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let live = live_with(short()).await;
-    live.site.put("/v1/fs/large", bytes(30_000_000)).await.is(201);
+    live.app.put("/v1/fs/large", bytes(30_000_000)).await.is(201);
     let mut socket = live.connect().await;
     socket.write_all(b"GET /v1/fs/large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -141,14 +141,14 @@ async fn who_does_not_read_is_let_go() {
     counted(&live, "slow-reader", 1).await;
 }
 
-async fn is_answered(live: &Live) -> bool {
+async fn is_answered(live: &LiveServer) -> bool {
     let mut socket = live.connect().await;
     socket.write_all(GET.as_bytes()).await.unwrap();
     read_until(&mut socket, "ok").await.starts_with("HTTP/1.1 200 ")
 }
 
 #[tokio::test]
-async fn slow_clients_keep_nobody_out() {
+async fn slow_clients_do_not_block_others() {
     let live = live_with(Limits { connections: 50, ..Limits::default() }).await;
     let mut slow = Vec::new();
     for _ in 0..120 {
@@ -159,9 +159,9 @@ async fn slow_clients_keep_nobody_out() {
     for _ in 0..20 {
         assert!(is_answered(&live).await);
     }
-    // The ones that waited longest made room, and were told.
-    let told = rest(&mut slow[0]).await;
-    assert!(told.starts_with("HTTP/1.1 503 ") && told.to_lowercase().contains("retry-after"), "{told}");
+    // The connections that waited longest were closed, with an answer.
+    let response = rest(&mut slow[0]).await;
+    assert!(response.starts_with("HTTP/1.1 503 ") && response.to_lowercase().contains("retry-after"), "{response}");
     // The last one is still served.
     let last = slow.last_mut().unwrap();
     last.write_all(b" HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -169,18 +169,18 @@ async fn slow_clients_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn one_address_has_its_share() {
+async fn an_address_at_its_limit_evicts_one_of_its_own_connections() {
     let live = live_with(Limits { connections_of_address: 3, ..Limits::default() }).await;
     let mut first = live.connect().await;
     first.write_all(b"GET /healthz").await.unwrap();
     let _others = [live.connect().await, live.connect().await];
     assert!(is_answered(&live).await);
-    let told = rest(&mut first).await;
-    assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
+    let response = rest(&mut first).await;
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
 }
 
 #[tokio::test]
-async fn those_at_work_are_not_cut_for_others() {
+async fn active_connections_are_not_closed_for_others() {
     let live = live_with(Limits { connections: 3, ..Limits::default() }).await;
     let mut uploads = Vec::new();
     for n in 0..3 {
@@ -202,7 +202,7 @@ async fn those_at_work_are_not_cut_for_others() {
 }
 
 #[tokio::test]
-async fn heads_have_bounds() {
+async fn request_heads_are_limited_in_size() {
     let live = live_with(Limits::default()).await;
     let with =
         |headers: &str| format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
@@ -220,14 +220,14 @@ async fn heads_have_bounds() {
 
 /// After chunks the connection is closed: nothing that follows them can be taken for a request.
 #[tokio::test]
-async fn chunks_are_the_last_of_their_connection() {
+async fn a_chunked_request_is_the_last_of_its_connection() {
     let live = live_with(Limits::default()).await;
     let smuggled = format!(
         "PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n{GET}"
     );
     let answer = live.raw(smuggled.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 201 ") && answer.matches("HTTP/1.1 ").count() == 1, "{answer}");
-    assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
+    assert_eq!(live.app.get("/v1/fs/f").await.text(), "hello");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,7 +239,7 @@ async fn a_second_signal_ends_the_drain() {
     assert!(read_until(&mut upload, "\r\n\r\n").await.starts_with("HTTP/1.1 100 "));
     upload.write_all(b"hello").await.unwrap();
     terminate(server.id());
-    // The first one is heard: nobody else is let in.
+    // The first one was handled: no new connection is accepted.
     while TcpStream::connect(&server.address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -248,7 +248,7 @@ async fn a_second_signal_ends_the_drain() {
 
 /// More clients come than the process has handles for.
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_make_room_when_handles_run_out() {
+async fn idle_connections_are_closed_when_file_descriptors_run_out() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let mut command = Command::new("sh");
@@ -262,7 +262,7 @@ async fn idle_connections_make_room_when_handles_run_out() {
     for _ in 0..5 {
         let mut socket = TcpStream::connect(&server.address).await.unwrap();
         socket.write_all(GET.as_bytes()).await.unwrap();
-        let told = timeout(LONG, read_until(&mut socket, "ok")).await.expect("an honest client is served");
-        assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+        let response = timeout(LONG, read_until(&mut socket, "ok")).await.expect("an honest client is served");
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     }
 }

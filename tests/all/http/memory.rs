@@ -10,19 +10,19 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::site::bytes;
+use super::test_app::bytes;
 use crate::faults::number;
 use crate::server::Server;
 
 const LONG: Duration = Duration::from_secs(90);
 const MIB: u64 = 1 << 20;
-/// Clients that stall in each direction, unless told otherwise. Their sockets need handles here and in the server.
+/// Clients that stall in each direction, unless set otherwise. Their sockets need descriptors here and in the server.
 const STALLED: usize = 400;
 /// `--memory`.
 const MEMORY: u64 = 32;
 /// What the process may have: its memory, and what it needs besides.
 const BOUND: u64 = (MEMORY + 80) * MIB;
-/// And while the store writes and compacts all the time, whoever asks it to.
+/// And while the store writes and compacts all the time, at any client's request.
 const STORE: u64 = 96 * MIB;
 /// And for each connection.
 const EACH: u64 = 24 * 1024;
@@ -43,7 +43,7 @@ async fn narrow(server: &Server) -> TcpStream {
     socket.connect(server.address.parse().unwrap()).await.unwrap()
 }
 
-/// Asks until it is not told to come back.
+/// Repeats the request until the answer is not 503.
 async fn patient(ask: impl AsyncFn() -> reqwest::Response) -> reqwest::Response {
     let begun = Instant::now();
     loop {
@@ -93,7 +93,7 @@ fn serve(data: &std::path::Path, stalled: usize) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_stays_in_its_bound_with_many_stalled_clients() {
+async fn memory_is_bounded_with_many_stalled_clients() {
     let clients = number("ROWDRIVE_STALLED").map_or(STALLED, |number| number as usize);
     let bound = BOUND + 2 * clients as u64 * EACH;
     let scratch = tempfile::tempdir().unwrap();
@@ -127,23 +127,24 @@ async fn memory_stays_in_its_bound_with_many_stalled_clients() {
     drop(stalled);
     let begun = Instant::now();
     loop {
-        let told = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
-        let of =
-            |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap();
+        let metrics_text = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+        let of = |name: &str| {
+            metrics_text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap()
+        };
         if of("rowdrive_buffers_used_bytes ") == 0 && of("rowdrive_buffers_waiting ") == 0 {
-            assert!(of("rowdrive_buffers_waited_total ") > 0, "nobody had to wait");
+            assert!(of("rowdrive_buffers_waited_total ") > 0, "no copy had to wait");
             break;
         }
-        assert!(begun.elapsed() < LONG, "{told}");
+        assert!(begun.elapsed() < LONG, "{metrics_text}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     honest(&client, &server, &content, 3).await;
 }
 
 /// What the process has had at most since this began.
-struct Watch(tokio::task::JoinHandle<()>, Arc<AtomicU64>);
+struct MemoryPeak(tokio::task::JoinHandle<()>, Arc<AtomicU64>);
 
-impl Watch {
+impl MemoryPeak {
     fn begin(server: &Arc<Server>) -> Self {
         let (server, most) = (server.clone(), Arc::new(AtomicU64::new(0)));
         let seen = most.clone();
@@ -164,7 +165,7 @@ impl Watch {
 
 /// Half of them copy a folder, which has more files than there is memory for, and half a file of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_stays_in_its_bound_with_many_copies_and_all_are_answered() {
+async fn memory_is_bounded_with_many_copies_and_all_are_answered() {
     const COPIES: usize = 200;
     const FILES: usize = 32;
     let scratch = tempfile::tempdir().unwrap();
@@ -178,7 +179,7 @@ async fn memory_stays_in_its_bound_with_many_copies_and_all_are_answered() {
         let asked = serde_json::json!({ "from": from, "to": to });
         client.post(server.url("/v1/copy")).json(&asked).send().await.unwrap()
     };
-    let watch = Watch::begin(&server);
+    let watch = MemoryPeak::begin(&server);
     let all = (0..COPIES).map(|n| {
         let from = if n % 2 == 0 { "/from".to_owned() } else { format!("/from/{}", n % FILES) };
         let answer = copy(from, format!("/to{n}"));
@@ -187,8 +188,8 @@ async fn memory_stays_in_its_bound_with_many_copies_and_all_are_answered() {
     let answers = futures_util::future::join_all(all).await;
     let most = watch.end();
     for answer in &answers {
-        let told = answer.status() == 503 && answer.headers().contains_key("retry-after");
-        assert!(answer.status() == 201 || told, "{answer:?}");
+        let refused = answer.status() == 503 && answer.headers().contains_key("retry-after");
+        assert!(answer.status() == 201 || refused, "{answer:?}");
     }
     let made = answers.iter().filter(|answer| answer.status() == 201).count();
     let bound = BOUND + STORE + COPIES as u64 * EACH;
@@ -200,13 +201,13 @@ async fn memory_stays_in_its_bound_with_many_copies_and_all_are_answered() {
     assert_eq!(whole.status(), 201);
     let whole: serde_json::Value = whole.json().await.unwrap();
     assert_eq!(whole["copied"]["files"], FILES);
-    let told = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
-    assert!(told.contains("\nrowdrive_buffers_used_bytes 0\n"), "{told}");
+    let metrics_text = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    assert!(metrics_text.contains("\nrowdrive_buffers_used_bytes 0\n"), "{metrics_text}");
 }
 
 /// Slow as they are, they send all the time, and more than the least that is asked of a body.
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_uploads_do_not_keep_the_memory_while_others_wait() {
+async fn slow_uploads_release_their_memory_to_waiting_ones() {
     let scratch = tempfile::tempdir().unwrap();
     let server = Server::start_on(&scratch.path().join("data"), &["--memory", "32MiB"]);
     let client = Client::new();

@@ -1,10 +1,10 @@
-//! What `/metrics` tells.
+//! What `/metrics` reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rowdrive::drive::StoreError;
+use rowdrive::table::StoreError;
 
-use super::site::Site;
+use super::test_app::TestApp;
 use crate::server::Server;
 
 /// Samples by name and labels, as they are printed.
@@ -23,7 +23,7 @@ fn names(text: &str) -> BTreeSet<String> {
     types.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
-async fn told(server: &Server) -> String {
+async fn exported(server: &Server) -> String {
     let answer = reqwest::get(server.url("/metrics")).await.unwrap();
     assert_eq!(answer.headers()["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8");
     answer.text().await.unwrap()
@@ -55,9 +55,9 @@ async fn used() -> Server {
 }
 
 #[tokio::test]
-async fn what_was_asked_and_done_is_counted() {
+async fn requests_and_their_effects_are_counted() {
     let server = used().await;
-    let found = samples(&told(&server).await);
+    let found = samples(&exported(&server).await);
     for (of, value) in [
         (r#"rowdrive_http_requests_total{route="/v1/fs/{path}",method="PUT",status="201"}"#, 2.0),
         (r#"rowdrive_http_requests_total{route="/v1/fs/{path}",method="PUT",status="200"}"#, 1.0),
@@ -107,24 +107,24 @@ async fn what_was_asked_and_done_is_counted() {
 
 /// The page for operators lists each metric once, with what it is: names are a contract with dashboards.
 #[tokio::test]
-async fn each_metric_is_documented_and_no_other() {
+async fn the_documented_metrics_are_exactly_the_exported_ones() {
     let server = used().await;
-    let told = names(&told(&server).await);
+    let exported = names(&exported(&server).await);
     let page = include_str!("../../../docs/operating.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let rows = rows.filter(|name| name.starts_with("rowdrive_") || name.starts_with("process_"));
     let documented: BTreeSet<_> = rows.map(str::to_owned).collect();
     // A plan was refused, or a connection closed, only when something went wrong.
     let seldom = ["rowdrive_http_connections_closed", "rowdrive_store_commit_refused"].map(str::to_owned);
-    let told: BTreeSet<_> = told.into_iter().chain(seldom).collect();
-    assert_eq!(documented, told);
+    let exported: BTreeSet<_> = exported.into_iter().chain(seldom).collect();
+    assert_eq!(documented, exported);
 }
 
-/// Every name that the dashboard asks for is one that is told.
+/// Every name that the dashboard queries is exported.
 #[tokio::test]
-async fn the_dashboard_asks_for_what_there_is() {
+async fn the_dashboard_queries_only_exported_metrics() {
     let server = used().await;
-    let text = told(&server).await;
+    let text = exported(&server).await;
     let known: BTreeSet<_> = samples(&text).into_keys().map(|of| of.split('{').next().unwrap().to_owned()).collect();
     let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../../docs/grafana.json")).unwrap();
     let mut asked = BTreeSet::new();
@@ -143,17 +143,17 @@ async fn the_dashboard_asks_for_what_there_is() {
 }
 
 #[tokio::test]
-async fn damage_that_a_request_meets_is_counted_and_other_faults_are_not() {
-    let site = Site::new().await;
+async fn damage_found_by_a_request_is_counted_and_other_errors_are_not() {
+    let app = TestApp::new().await;
     let found = async || {
-        let answer = site.send("GET", "/metrics", &[], "").await;
+        let answer = app.send("GET", "/metrics", &[], "").await;
         samples(std::str::from_utf8(&answer.body).unwrap())["rowdrive_damage_found_total"]
     };
-    site.send("PUT", "/v1/fs/a", &[], "hello").await;
-    *site.store.reads.lock().unwrap() = Some(|| StoreError::Failed("why".into()));
-    assert_eq!(site.send("GET", "/v1/fs/a", &[], "").await.status, 500);
+    app.send("PUT", "/v1/fs/a", &[], "hello").await;
+    *app.store.reads.lock().unwrap() = Some(|| StoreError::Failed("why".into()));
+    assert_eq!(app.send("GET", "/v1/fs/a", &[], "").await.status, 500);
     assert_eq!(found().await, 0.0);
-    *site.store.reads.lock().unwrap() = Some(|| StoreError::Damaged("why".into()));
-    assert_eq!(site.send("GET", "/v1/fs/a", &[], "").await.status, 500);
+    *app.store.reads.lock().unwrap() = Some(|| StoreError::Damaged("why".into()));
+    assert_eq!(app.send("GET", "/v1/fs/a", &[], "").await.status, 500);
     assert_eq!(found().await, 1.0);
 }

@@ -1,20 +1,20 @@
 //! The drive over HTTP: through the real router in-process, and where bytes on the wire matter through a real
 //! socket.
 
-mod budget;
-mod content;
-mod costs;
-mod described;
 mod directories;
-mod edge;
+mod downloads;
 mod errors;
-mod evicting;
+mod eviction;
+mod limits;
+mod memory;
 mod metrics;
+mod move_copy;
+mod openapi;
 mod paths;
 mod process;
 mod queries;
-mod relocating;
 mod reserve;
-mod site;
 mod socket;
+mod store_calls;
+mod test_app;
 mod uploads;

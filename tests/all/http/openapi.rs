@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::site::{Answer, Site};
+use super::test_app::{TestApp, TestResponse};
 
-async fn description(site: &Site) -> Value {
-    let answer = site.send("GET", "/openapi.json", &[], "").await;
+async fn description(app: &TestApp) -> Value {
+    let answer = app.send("GET", "/openapi.json", &[], "").await;
     assert_eq!((answer.status, answer.headers["content-type"].to_str().unwrap()), (200, "application/json"));
     answer.json()
 }
@@ -24,8 +24,8 @@ fn operations(api: &Value) -> Vec<(String, String, Value)> {
 
 #[tokio::test]
 async fn every_route_is_described_once() {
-    let site = Site::new().await;
-    let api = description(&site).await;
+    let app = TestApp::new().await;
+    let api = description(&app).await;
     assert_eq!(api["openapi"], "3.1.0");
     let operations = operations(&api);
     let described: BTreeSet<_> = operations.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
@@ -55,16 +55,16 @@ async fn every_route_is_described_once() {
 
 /// An unknown parameter is refused with a list of the known ones: the description has the same list.
 #[tokio::test]
-async fn parameters_are_those_that_the_handlers_know() {
-    let site = Site::new().await;
-    site.send("PUT", "/v1/fs/d/f", &[], "hello").await;
-    for (method, path, operation) in operations(&description(&site).await) {
+async fn the_documented_parameters_are_those_of_the_handlers() {
+    let app = TestApp::new().await;
+    app.send("PUT", "/v1/fs/d/f", &[], "hello").await;
+    for (method, path, operation) in operations(&description(&app).await) {
         if !path.starts_with("/v1/") || method == "HEAD" {
             continue;
         }
         let target = path.replace("{path}/", "d/").replace("{path}", "d/f") + "?nonsense=1";
         let body = if method == "POST" { json!({"from": "/d/f", "to": "/e"}).to_string() } else { String::new() };
-        let answer = site.send(&method, &target, &[("content-type", "application/json")], body).await;
+        let answer = app.send(&method, &target, &[("content-type", "application/json")], body).await;
         assert_eq!(answer.status, 400, "{method} {target}");
         let said = answer.json()["detail"].as_str().unwrap().to_owned();
         let known = said.split_once("use ").map_or("", |(_, known)| known.trim_end_matches('.'));
@@ -76,7 +76,7 @@ async fn parameters_are_those_that_the_handlers_know() {
 }
 
 /// What the description has for an answer, or why it has nothing.
-fn schema<'a>(operation: &'a Value, answer: &Answer) -> Result<Option<&'a Value>, String> {
+fn schema<'a>(operation: &'a Value, answer: &TestResponse) -> Result<Option<&'a Value>, String> {
     let status = answer.status.to_string();
     let response = operation["responses"].get(&status).ok_or_else(|| format!("status {status} is not described"))?;
     let Some(content) = response.get("content").and_then(Value::as_object) else {
@@ -139,19 +139,19 @@ fn holds<'a>(api: &'a Value, schema: &'a Value, value: &Value, known: &mut BTree
 }
 
 /// Method, described path, target, headers, body, status.
-type Case<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], String, u16);
+type OperationCase<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], String, u16);
 
 /// Every operation, with what it should take and what it should refuse: status, media type and members of each
 /// answer are described.
 #[tokio::test]
-async fn answers_are_as_described() {
-    let site = Site::new().await;
-    let api = description(&site).await;
+async fn responses_match_the_schema() {
+    let app = TestApp::new().await;
+    let api = description(&app).await;
     let operations = operations(&api);
     let json = [("content-type", "application/json")];
     let foreign = [json[0], ("origin", "http://elsewhere.example")];
     let relocate = |from: &str, to: &str| json!({"from": from, "to": to}).to_string();
-    let cases: Vec<Case> = vec![
+    let cases: Vec<OperationCase> = vec![
         ("PUT", "/v1/fs/{path}", "/v1/fs/d/f", &[], "hello".into(), 201),
         ("PUT", "/v1/fs/{path}", "/v1/fs/d/f", &[], "other".into(), 200),
         ("PUT", "/v1/fs/{path}", "/v1/fs/d/f", &[("if-none-match", "*")], "x".into(), 412),
@@ -196,7 +196,7 @@ async fn answers_are_as_described() {
     assert_eq!(reached.len(), operations.len());
     for (method, path, target, headers, body, status) in cases {
         let (_, _, operation) = operations.iter().find(|(m, p, _)| m == method && p == path).unwrap();
-        let answer = site.send(method, target, headers, body).await;
+        let answer = app.send(method, target, headers, body).await;
         assert_eq!(answer.status, status, "{method} {target}");
         let schema = schema(operation, &answer).unwrap_or_else(|why| panic!("{method} {target}: {why}"));
         let is_json = answer.headers.get("content-type").is_some_and(|mime| mime.to_str().unwrap().ends_with("json"));
@@ -208,8 +208,8 @@ async fn answers_are_as_described() {
 
 /// Only a request of HTTP/1.0 gets it, which those above are not.
 #[tokio::test]
-async fn the_upload_of_a_file_alone_may_lack_a_length() {
-    let api = description(&Site::new().await).await;
+async fn only_file_uploads_document_411() {
+    let api = description(&TestApp::new().await).await;
     let described = operations(&api).into_iter().filter(|(_, _, of)| of["responses"].get("411").is_some());
     let described: Vec<_> = described.map(|(method, path, _)| format!("{method} {path}")).collect();
     assert_eq!(described, ["PUT /v1/fs/{path}"]);
@@ -217,20 +217,20 @@ async fn the_upload_of_a_file_alone_may_lack_a_length() {
 
 #[tokio::test]
 async fn the_page_loads_nothing_from_elsewhere() {
-    let site = Site::new().await;
-    assert_eq!(site.send("GET", "/docs", &[], "").await.headers["location"], "/docs/");
-    let page = site.send("GET", "/docs/", &[], "").await;
+    let app = TestApp::new().await;
+    assert_eq!(app.send("GET", "/docs", &[], "").await.headers["location"], "/docs/");
+    let page = app.send("GET", "/docs/", &[], "").await;
     assert_eq!(page.header("x-frame-options"), Some("DENY"));
     assert!(page.header("content-security-policy").unwrap().contains("frame-ancestors 'none'"), "{page:?}");
     let text = String::from_utf8(page.body.to_vec()).unwrap();
     assert!(!text.contains("//"), "{text}");
     for part in text.split(['"']).filter(|part| part.ends_with(".js") || part.ends_with(".css")) {
-        let asset = site.send("GET", &format!("/docs/{part}"), &[], "").await;
+        let asset = app.send("GET", &format!("/docs/{part}"), &[], "").await;
         assert_eq!(
             (asset.status, asset.headers["content-security-policy"].to_str().unwrap().contains("'self'")),
             (200, true)
         );
         assert!(asset.body.len() > 50, "{part}");
     }
-    assert_eq!(site.send("GET", "/docs/other.js", &[], "").await.status, 404);
+    assert_eq!(app.send("GET", "/docs/other.js", &[], "").await.status, 404);
 }

@@ -3,7 +3,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
-use super::site::Site;
+use super::test_app::TestApp;
 
 /// Percent-encodes every name of a path, the slashes kept.
 fn encode(path: &str) -> String {
@@ -66,45 +66,45 @@ fn good() -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn good_names_come_back_as_they_were() {
-    let site = Site::new().await;
+async fn valid_names_are_listed_unchanged() {
+    let app = TestApp::new().await;
     for (sent, stored) in good() {
         let target = format!("/v1/fs{}", encode(&sent));
-        let made = site.put(&target, sent.clone()).await;
+        let made = app.put(&target, sent.clone()).await;
         assert!(matches!(made.status, 200 | 201), "{sent:?}: {:?}", made.body);
         assert_eq!(made.json()["path"], stored, "{sent:?}");
-        assert_eq!(site.get(&target).await.is(200).text(), sent);
-        assert_eq!(site.get(&format!("/v1/fs{}", encode(&stored))).await.is(200).text(), sent);
-        assert_eq!(site.get(made.header("location").unwrap()).await.is(200).text(), sent);
-        assert_eq!(site.get(&format!("/v1/stat{}", encode(&sent))).await.json()["path"], stored);
+        assert_eq!(app.get(&target).await.is(200).text(), sent);
+        assert_eq!(app.get(&format!("/v1/fs{}", encode(&stored))).await.is(200).text(), sent);
+        assert_eq!(app.get(made.header("location").unwrap()).await.is(200).text(), sent);
+        assert_eq!(app.get(&format!("/v1/stat{}", encode(&sent))).await.json()["path"], stored);
         let parent = stored.rsplit_once('/').unwrap().0;
         let name = stored.rsplit('/').next().unwrap();
-        assert!(site.get(&format!("/v1/fs{}/", encode(parent))).await.names().contains(&name.to_owned()), "{sent:?}");
+        assert!(app.get(&format!("/v1/fs{}/", encode(parent))).await.names().contains(&name.to_owned()), "{sent:?}");
         let under = if parent.is_empty() { "/" } else { parent };
-        let found = site.get(&format!("/v1/find?name={}&under={}", encode(name), encode(under))).await.is(200);
+        let found = app.get(&format!("/v1/find?name={}&under={}", encode(name), encode(under))).await.is(200);
         assert!(found.names().contains(&name.to_owned()) || name.ends_with('*'), "{sent:?}");
         // Through JSON and back.
-        let there = site.post("/v1/move", &json!({"from": sent, "to": "/moved"})).await.is(201);
+        let there = app.post("/v1/move", &json!({"from": sent, "to": "/moved"})).await.is(201);
         assert_eq!(there.json()["path"], "/moved");
-        assert_eq!(site.post("/v1/move", &json!({"from": "/moved", "to": sent})).await.is(201).json()["path"], stored);
-        site.delete(&target).await.is(204);
+        assert_eq!(app.post("/v1/move", &json!({"from": "/moved", "to": sent})).await.is(201).json()["path"], stored);
+        app.delete(&target).await.is(204);
     }
 }
 
 #[tokio::test]
-async fn twins_are_one() {
-    let site = Site::new().await;
-    site.put("/v1/fs/caf%C3%A9/f", "1").await.is(201);
-    site.put("/v1/fs/cafe%CC%81/f", "2").await.is(200);
-    assert_eq!(site.names("/v1/fs/").await, ["café/"]);
-    site.files(&["/v1/fs/A", "/v1/fs/a"]).await;
-    assert_eq!(site.names("/v1/fs/").await.len(), 3);
+async fn names_equal_after_normalisation_are_one_file() {
+    let app = TestApp::new().await;
+    app.put("/v1/fs/caf%C3%A9/f", "1").await.is(201);
+    app.put("/v1/fs/cafe%CC%81/f", "2").await.is(200);
+    assert_eq!(app.names("/v1/fs/").await, ["café/"]);
+    app.files(&["/v1/fs/A", "/v1/fs/a"]).await;
+    assert_eq!(app.names("/v1/fs/").await.len(), 3);
 }
 
 #[tokio::test]
-async fn bad_names_are_refused_everywhere() {
-    let site = Site::new().await;
-    site.files(&["/v1/fs/f"]).await;
+async fn invalid_names_are_refused_by_every_route() {
+    let app = TestApp::new().await;
+    app.files(&["/v1/fs/f"]).await;
     let long = "x".repeat(256);
     let bad = [
         ".",
@@ -129,27 +129,27 @@ async fn bad_names_are_refused_everywhere() {
             format!("/v1/fs/{}/", encode(path)),
             format!("/v1/stat/{}", encode(path)),
         ] {
-            site.get(&target).await.problem(400, "malformed");
+            app.get(&target).await.problem(400, "malformed");
         }
         let target = format!("/v1/fs/{}", encode(path));
-        site.put(&target, "x").await.problem(400, "malformed");
-        site.put(&format!("{target}/"), "").await.problem(400, "malformed");
-        site.delete(&target).await.problem(400, "malformed");
+        app.put(&target, "x").await.problem(400, "malformed");
+        app.put(&format!("{target}/"), "").await.problem(400, "malformed");
+        app.delete(&target).await.problem(400, "malformed");
         for route in ["/v1/move", "/v1/copy"] {
             let path = format!("/{path}");
-            site.post(route, &json!({"from": path, "to": "/g"})).await.problem(400, "malformed");
-            site.post(route, &json!({"from": "/f", "to": path})).await.problem(400, "malformed");
+            app.post(route, &json!({"from": path, "to": "/g"})).await.problem(400, "malformed");
+            app.post(route, &json!({"from": "/f", "to": path})).await.problem(400, "malformed");
         }
         let path = encode(&format!("/{path}"));
-        site.get(&format!("/v1/files?under={path}")).await.problem(400, "malformed");
-        site.get(&format!("/v1/find?name=f&under={path}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/files?under={path}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/find?name=f&under={path}")).await.problem(400, "malformed");
     }
-    assert_eq!(site.names("/v1/fs/").await, ["f"]);
+    assert_eq!(app.names("/v1/fs/").await, ["f"]);
 }
 
 #[tokio::test]
-async fn encodings_are_read_once_and_strictly() {
-    let site = Site::new().await;
+async fn percent_encoding_is_decoded_once_and_strictly() {
+    let app = TestApp::new().await;
     for raw in [
         "%2F",
         "a%2fb",
@@ -176,9 +176,9 @@ async fn encodings_are_read_once_and_strictly() {
         "/",
     ] {
         for target in [format!("/v1/fs/{raw}"), format!("/v1/stat/{raw}")] {
-            site.get(&target).await.problem(400, "malformed");
+            app.get(&target).await.problem(400, "malformed");
         }
-        site.put(&format!("/v1/fs/{raw}"), "").await.problem(400, "malformed");
+        app.put(&format!("/v1/fs/{raw}"), "").await.problem(400, "malformed");
     }
     for (raw, path) in [
         ("%252e%252e", "/%2e%2e"),
@@ -188,17 +188,17 @@ async fn encodings_are_read_once_and_strictly() {
         ("a+b", "/a+b"),
         ("a;b=c", "/a;b=c"),
     ] {
-        assert_eq!(site.put(&format!("/v1/fs/{raw}"), "x").await.is(201).json()["path"], path);
+        assert_eq!(app.put(&format!("/v1/fs/{raw}"), "x").await.is(201).json()["path"], path);
     }
-    assert!(site.names("/v1/fs/").await.iter().all(|n| !n.ends_with('/')));
+    assert!(app.names("/v1/fs/").await.iter().all(|n| !n.ends_with('/')));
 }
 
 #[tokio::test]
-async fn long_and_deep_paths_end_at_their_limits() {
-    let site = Site::new().await;
+async fn path_length_and_depth_are_limited() {
+    let app = TestApp::new().await;
     let full = format!("/{}", "y".repeat(255)).repeat(16);
     assert_eq!(full.len(), 4096);
-    site.put(&format!("/v1/fs{full}"), "x").await.is(201);
+    app.put(&format!("/v1/fs{full}"), "x").await.is(201);
     let parent = full.rsplit_once('/').unwrap().0;
     for over in [
         format!("{full}/y"),
@@ -207,15 +207,15 @@ async fn long_and_deep_paths_end_at_their_limits() {
         format!("/{}", "z".repeat(5000)),
     ] {
         for target in [format!("/v1/fs{over}"), format!("/v1/stat{over}")] {
-            site.get(&target).await.problem(414, "target-too-long");
+            app.get(&target).await.problem(414, "target-too-long");
         }
-        site.put(&format!("/v1/fs{over}"), "x").await.problem(414, "target-too-long");
+        app.put(&format!("/v1/fs{over}"), "x").await.problem(414, "target-too-long");
     }
     for (levels, status) in [(128, 201), (129, 400)] {
-        site.put(&format!("/v1/fs{}", "/d".repeat(levels)), "x").await.is(status);
-        site.put(&format!("/v1/fs{}/", "/e".repeat(levels)), "").await.is(status);
+        app.put(&format!("/v1/fs{}", "/d".repeat(levels)), "x").await.is(status);
+        app.put(&format!("/v1/fs{}/", "/e".repeat(levels)), "").await.is(status);
     }
     let huge = format!("/v1/fs/{}", "%79".repeat(5500));
-    site.get(&huge).await.problem(414, "target-too-long");
-    site.get(&format!("/v1/find?name=a&under={}", "%79".repeat(5500))).await.problem(414, "target-too-long");
+    app.get(&huge).await.problem(414, "target-too-long");
+    app.get(&format!("/v1/find?name=a&under={}", "%79".repeat(5500))).await.problem(414, "target-too-long");
 }

@@ -49,7 +49,7 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn wrong_usage_is_2() {
+fn wrong_usage_exits_with_2() {
     for arguments in [
         &[][..],
         &["serve"],
@@ -68,7 +68,7 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
-fn what_cannot_be_served_is_3_and_told_in_a_sentence() {
+fn a_folder_that_cannot_be_served_exits_with_3_and_one_sentence() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let data = data.to_str().unwrap();
@@ -91,7 +91,7 @@ fn what_cannot_be_served_is_3_and_told_in_a_sentence() {
 }
 
 #[test]
-fn one_process_has_the_folder_and_keeps_what_it_acknowledged() {
+fn one_process_locks_the_folder_and_keeps_acknowledged_writes() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("new/data");
     let server = Server::start_on(&data, &["--memory", "64MiB", "--host", "drive.example", "--max-body", "1MB"]);
@@ -129,7 +129,7 @@ fn refusal(data: &Path) -> String {
 }
 
 #[test]
-fn a_damaged_store_is_refused_and_left_as_it_is() {
+fn a_damaged_store_is_refused_and_left_unchanged() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let server = Server::start_on(&data, &[]);
@@ -217,12 +217,12 @@ fn damage_is_logged_once_with_the_path_of_its_file() {
     let (log, lines) = lines_of(&log);
     let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
     assert_eq!(errors.len(), 1, "{log}");
-    let told = errors[0].to_string();
-    assert!(told.contains("/d/photo.jpg") && told.contains("block 0 does not match"), "{told}");
+    let message = errors[0].to_string();
+    assert!(message.contains("/d/photo.jpg") && message.contains("block 0 does not match"), "{message}");
 }
 
 #[test]
-fn damage_in_a_copied_folder_is_logged_with_the_first_path_and_how_much_there_is() {
+fn damage_in_a_copied_folder_is_logged_with_its_first_path_and_a_count() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut child, log, address) = serve_with_log(scratch.path());
     for name in ["1", "2", "3"] {
@@ -250,7 +250,7 @@ fn damage_in_a_copied_folder_is_logged_with_the_first_path_and_how_much_there_is
 }
 
 #[test]
-fn the_log_is_lines_of_json_whatever_is_asked() {
+fn every_log_line_is_json_for_any_request() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut child, log, address) = serve_with_log(scratch.path());
     let asked = ["/v1/fs/%0A%1B[31m\"x\\", "/v1/fs/\u{202e}照", "/healthz?secret=1"];

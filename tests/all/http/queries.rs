@@ -1,12 +1,12 @@
 //! Files by time and by name; stat.
 
-use super::site::Site;
+use super::test_app::TestApp;
 
 const DAY: &str = "2026-03-01T";
 
 /// Four files of four minutes, by two people, in two folders.
-async fn filled() -> Site {
-    let site = Site::new().await;
+async fn filled() -> TestApp {
+    let app = TestApp::new().await;
     for (target, minute, user, mime) in [
         ("/v1/fs/a/one.jpg", 1, "dG9tOg==", "image/jpeg"),
         ("/v1/fs/a/b/two.JPG", 2, "ZXZhOg==", "image/png; q=1"),
@@ -16,17 +16,17 @@ async fn filled() -> Site {
         let target = format!("{target}?modified={DAY}00:0{minute}:00Z");
         let headers = [("authorization", format!("Basic {user}")), ("content-type", mime.to_owned())];
         let headers: Vec<_> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
-        site.send("PUT", &target, &headers, "x").await.is(201);
+        app.send("PUT", &target, &headers, "x").await.is(201);
         tokio::time::sleep(std::time::Duration::from_millis(2)).await; // so that no two are added at one time
     }
-    site
+    app
 }
 
 const NEWEST_FIRST: [&str; 4] = ["one.jpg.bak", "three.txt", "two.JPG", "one.jpg"];
 
 #[tokio::test]
-async fn files_of_a_time() {
-    let site = filled().await;
+async fn files_are_listed_by_time() {
+    let app = filled().await;
     let at = |minute: u32| format!("{DAY}00:0{minute}:00Z");
     let (two, four) = (at(2), at(4));
     for (query, names) in [
@@ -51,22 +51,22 @@ async fn files_of_a_time() {
         ("?type=image/*&creator=tom&under=/a&order=asc".to_owned(), &["one.jpg"]),
         ("?order=desc&clock=modified&limit=2".to_owned(), &NEWEST_FIRST[..2]),
     ] {
-        let page = site.get(&format!("/v1/files{query}")).await.is(200);
+        let page = app.get(&format!("/v1/files{query}")).await.is(200);
         assert_eq!(page.names(), names, "{query}");
         assert_eq!(page.json().as_object().unwrap().len(), 2);
     }
     let mut oldest_first = NEWEST_FIRST;
     oldest_first.reverse();
-    assert_eq!(site.get("/v1/files?order=asc").await.names(), oldest_first);
-    let added = site.get("/v1/files?clock=added").await;
+    assert_eq!(app.get("/v1/files?order=asc").await.names(), oldest_first);
+    let added = app.get("/v1/files?clock=added").await;
     assert_eq!(added.names(), NEWEST_FIRST);
-    assert_eq!(site.get("/v1/files?clock=added&to=2026-06-01T00:00:00Z").await.names(), [""; 0]);
-    assert_eq!(site.get("/v1/files?limit=1").await.json()["entries"][0], site.get("/v1/stat/one.jpg.bak").await.json());
+    assert_eq!(app.get("/v1/files?clock=added&to=2026-06-01T00:00:00Z").await.names(), [""; 0]);
+    assert_eq!(app.get("/v1/files?limit=1").await.json()["entries"][0], app.get("/v1/stat/one.jpg.bak").await.json());
 }
 
 #[tokio::test]
-async fn a_time_query_refuses_what_it_does_not_know() {
-    let site = filled().await;
+async fn a_time_query_refuses_unknown_parameters() {
+    let app = filled().await;
     for bad in [
         "from=yesterday",
         "from=2026-01-01",
@@ -92,31 +92,31 @@ async fn a_time_query_refuses_what_it_does_not_know() {
         "recursive=1",
         "creator=a&creator=a",
     ] {
-        site.get(&format!("/v1/files?{bad}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/files?{bad}")).await.problem(400, "malformed");
     }
-    site.get("/v1/files?under=/nothing").await.problem(404, "not-found");
-    site.get("/v1/files?under=/nothing&from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z")
+    app.get("/v1/files?under=/nothing").await.problem(404, "not-found");
+    app.get("/v1/files?under=/nothing&from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z")
         .await
         .problem(404, "not-found");
     let long = format!("/v1/files?under=/{}", "x/".repeat(3000));
-    site.get(&long).await.problem(414, "target-too-long");
+    app.get(&long).await.problem(414, "target-too-long");
 }
 
 #[tokio::test]
-async fn time_cursors_walk_and_belong_to_their_filters() {
-    let site = filled().await;
+async fn time_cursors_continue_and_are_bound_to_their_filters() {
+    let app = filled().await;
     for order in ["asc", "desc"] {
         let (mut seen, mut target) = (Vec::new(), format!("/v1/files?order={order}&limit=1"));
         loop {
-            let page = site.get(&target).await.is(200);
+            let page = app.get(&target).await.is(200);
             seen.extend(page.names());
             let Some(next) = page.next() else { break };
             target = format!("/v1/files?limit=1&cursor={next}&order={order}");
         }
-        assert_eq!(seen, site.get(&format!("/v1/files?order={order}")).await.names());
+        assert_eq!(seen, app.get(&format!("/v1/files?order={order}")).await.names());
     }
-    let next = site.get("/v1/files?creator=tom&limit=1").await.next().unwrap();
-    assert_eq!(site.get(&format!("/v1/files?creator=tom&cursor={next}&limit=9")).await.names(), ["one.jpg"]);
+    let next = app.get("/v1/files?creator=tom&limit=1").await.next().unwrap();
+    assert_eq!(app.get(&format!("/v1/files?creator=tom&cursor={next}&limit=9")).await.names(), ["one.jpg"]);
     for other in [
         "",
         "creator=eva&",
@@ -127,15 +127,15 @@ async fn time_cursors_walk_and_belong_to_their_filters() {
         "creator=tom&from=2026-01-01T00:00:00Z&",
         "creator=tom&to=2027-01-01T00:00:00Z&",
     ] {
-        site.get(&format!("/v1/files?{other}cursor={next}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/files?{other}cursor={next}")).await.problem(400, "malformed");
     }
-    site.get(&format!("/v1/find?name=one.jpg&cursor={next}")).await.problem(400, "malformed");
+    app.get(&format!("/v1/find?name=one.jpg&cursor={next}")).await.problem(400, "malformed");
 }
 
 #[tokio::test]
-async fn files_of_a_name() {
-    let site = filled().await;
-    site.files(&["/v1/fs/z/Stra%C3%9Fe", "/v1/fs/z/ONE.jpg", "/v1/fs/z/a*"]).await;
+async fn files_are_found_by_name() {
+    let app = filled().await;
+    app.files(&["/v1/fs/z/Stra%C3%9Fe", "/v1/fs/z/ONE.jpg", "/v1/fs/z/a*"]).await;
     for (query, names) in [
         ("name=three.txt", &["three.txt"][..]),
         ("name=THREE.TXT", &["three.txt"]),
@@ -149,7 +149,7 @@ async fn files_of_a_name() {
         ("name=nothing", &[]),
         ("name=t*&limit=1", &["three.txt"]),
     ] {
-        let page = site.get(&format!("/v1/find?{query}")).await.is(200);
+        let page = app.get(&format!("/v1/find?{query}")).await.is(200);
         let mut found = page.names();
         // Of equal folded names the order is by id.
         if query.starts_with("name=one.jpg") || query.starts_with("name=One") {
@@ -157,16 +157,16 @@ async fn files_of_a_name() {
         }
         assert_eq!(found, names, "{query}");
     }
-    assert_eq!(site.get("/v1/find?name=*").await.names().len(), 7);
+    assert_eq!(app.get("/v1/find?name=*").await.names().len(), 7);
     let (mut seen, mut target) = (0, "/v1/find?name=*&limit=2".to_owned());
     while let Some(next) = {
-        let page = site.get(&target).await.is(200);
+        let page = app.get(&target).await.is(200);
         seen += page.names().len();
         page.next()
     } {
         target = format!("/v1/find?name=*&cursor={next}&limit=3");
-        site.get(&format!("/v1/find?name=o*&cursor={next}")).await.problem(400, "malformed");
-        site.get(&format!("/v1/find?name=*&under=/a&cursor={next}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/find?name=o*&cursor={next}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/find?name=*&under=/a&cursor={next}")).await.problem(400, "malformed");
     }
     assert_eq!(seen, 7);
     for bad in [
@@ -182,48 +182,48 @@ async fn files_of_a_name() {
         "name=a&under=/one.jpg.bak",
         "name=a&under=x",
     ] {
-        site.get(&format!("/v1/find?{bad}")).await.problem(400, "malformed");
+        app.get(&format!("/v1/find?{bad}")).await.problem(400, "malformed");
     }
-    site.get("/v1/find?name=a&under=/nothing").await.problem(404, "not-found");
+    app.get("/v1/find?name=a&under=/nothing").await.problem(404, "not-found");
 }
 
 #[tokio::test]
-async fn stat_tells_of_both_kinds() {
-    let site = filled().await;
+async fn stat_describes_files_and_directories() {
+    let app = filled().await;
     for (target, kind) in [("/v1/stat/a", "directory"), ("/v1/stat/a/", "directory"), ("/v1/stat/a/one.jpg", "file")] {
-        assert_eq!(site.get(target).await.is(200).json()["kind"], kind, "{target}");
+        assert_eq!(app.get(target).await.is(200).json()["kind"], kind, "{target}");
     }
-    let root = site.get("/v1/stat/").await.is(200).json();
+    let root = app.get("/v1/stat/").await.is(200).json();
     assert_eq!((&root["path"], &root["name"], &root["kind"]), (&"/".into(), &"".into(), &"directory".into()));
     for target in ["/v1/stat/nothing", "/v1/stat/a/one.jpg/", "/v1/stat/a/one.jpg/x", "/v1/stat/no/thing"] {
-        site.get(target).await.problem(404, "not-found");
+        app.get(target).await.problem(404, "not-found");
     }
-    site.get("/v1/stat/a?x=1").await.problem(400, "malformed");
+    app.get("/v1/stat/a?x=1").await.problem(400, "malformed");
 }
 
 #[tokio::test]
-async fn a_page_is_filled_however_many_files_are_passed_on_the_way() {
-    let site = Site::new().await;
-    site.put("/v1/fs/old.png?modified=2026-01-01T00:00:00Z", "x").await.is(201);
+async fn a_page_is_filled_even_if_many_files_are_skipped() {
+    let app = TestApp::new().await;
+    app.put("/v1/fs/old.png?modified=2026-01-01T00:00:00Z", "x").await.is(201);
     for n in 0..70 {
-        site.put(&format!("/v1/fs/{n}.txt?modified=2026-01-02T00:00:00Z"), "x").await.is(201);
+        app.put(&format!("/v1/fs/{n}.txt?modified=2026-01-02T00:00:00Z"), "x").await.is(201);
     }
-    let page = site.get("/v1/files?type=image/*&limit=1").await.is(200);
+    let page = app.get("/v1/files?type=image/*&limit=1").await.is(200);
     assert_eq!((page.names(), page.next()), (vec!["old.png".to_owned()], None));
 }
 
 /// The target of `Link: <...>; rel="next"` (RFC 8288).
-fn linked(page: &super::site::Answer) -> Option<String> {
+fn linked(page: &super::test_app::TestResponse) -> Option<String> {
     let link = page.header("link")?;
     let target = link.strip_prefix('<').and_then(|rest| rest.strip_suffix(">; rel=\"next\""));
     Some(target.unwrap_or_else(|| panic!("{link}")).to_owned())
 }
 
 #[tokio::test]
-async fn the_link_of_a_page_leads_where_its_cursor_does() {
-    let site = Site::new().await;
+async fn the_link_header_of_a_page_equals_its_cursor() {
+    let app = TestApp::new().await;
     for n in 0..7 {
-        site.files(&[&format!("/v1/fs/%C3%BC%3E%22/x/cat%20{n}.jpg")]).await;
+        app.files(&[&format!("/v1/fs/%C3%BC%3E%22/x/cat%20{n}.jpg")]).await;
     }
     for first in [
         "/v1/fs/%C3%BC%3E%22/x/?limit=2",
@@ -231,15 +231,15 @@ async fn the_link_of_a_page_leads_where_its_cursor_does() {
         "/v1/files?limit=2&under=/%C3%BC%3E%22&order=asc",
         "/v1/find?name=cat*&limit=3&under=%2F%C3%BC%3E%22/x",
     ] {
-        let all = site.get(&first.replace("limit=2", "limit=100").replace("limit=3", "limit=100")).await.is(200);
+        let all = app.get(&first.replace("limit=2", "limit=100").replace("limit=3", "limit=100")).await.is(200);
         assert_eq!((all.names().len(), all.header("link")), (7, None), "{first}");
         let (mut by_link, mut by_cursor, mut pages) = (Vec::new(), Vec::new(), 0);
         let mut at = Some(first.to_owned());
         let mut cursor = String::new();
         while let Some(target) = at {
-            let page = site.get(&target).await.is(200);
+            let page = app.get(&target).await.is(200);
             by_link.extend(page.names());
-            let same = site.get(&format!("{first}{cursor}")).await.is(200);
+            let same = app.get(&format!("{first}{cursor}")).await.is(200);
             by_cursor.extend(same.names());
             assert_eq!(linked(&page).is_some(), page.next().is_some(), "{target}");
             cursor = same.next().map(|next| format!("&cursor={next}")).unwrap_or_default();

@@ -43,7 +43,7 @@ impl Small {
         Self { server: Server::wait_for(command, &data), _scratch: scratch }
     }
 
-    /// Bytes free on the disk of the server, which nobody else sees.
+    /// Bytes free on the disk of the server, which is mounted for it alone.
     fn free(&self) -> u64 {
         free(&self.seen())
     }
@@ -70,7 +70,7 @@ impl Small {
         socket
     }
 
-    /// The status of an upload that waits to be told to go on.
+    /// The status of an upload that waits for 100 Continue.
     async fn asked(&self, name: &str, length: u64) -> (String, TcpStream) {
         let mut socket = self.begin(name, &format!("Expect: 100-continue\r\nContent-Length: {length}")).await;
         let answer = read_until(&mut socket, "\r\n\r\n").await;
@@ -116,7 +116,7 @@ async fn an_upload_that_does_not_fit_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_declares_all_that_is_free_does_not_keep_others_out() {
+async fn an_upload_that_declares_all_free_space_does_not_block_others() {
     let small = Small::start();
     let room = small.free() - RESERVE;
     let (status, mut slow) = small.asked("slow", room - (4 << 20)).await;
@@ -149,16 +149,16 @@ async fn an_upload_of_unknown_length_stops_before_the_reserve() {
         while body.write_all(&piece).await.is_ok() {}
         body
     });
-    let mut told = vec![0; 20];
+    let mut response = vec![0; 20];
     let mut least = small.free();
-    let mut told_at_last = Box::pin(timeout(Duration::from_secs(60), answer.read_exact(&mut told)));
-    while timeout(Duration::from_millis(1), &mut told_at_last).await.is_err() {
+    let mut final_response = Box::pin(timeout(Duration::from_secs(60), answer.read_exact(&mut response)));
+    while timeout(Duration::from_millis(1), &mut final_response).await.is_err() {
         least = least.min(small.free());
     }
-    drop(told_at_last);
+    drop(final_response);
     // The tables' own log grows a little meanwhile.
     assert!(least > RESERVE - (1 << 20), "{} KiB were free", least >> 10);
-    assert!(told.starts_with(b"HTTP/1.1 507 "), "{}", String::from_utf8_lossy(&told));
+    assert!(response.starts_with(b"HTTP/1.1 507 "), "{}", String::from_utf8_lossy(&response));
     small.delete_all(0..30).await;
     drop(answer);
     drop(sender.await.unwrap());
@@ -167,7 +167,7 @@ async fn an_upload_of_unknown_length_stops_before_the_reserve() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_stalls_has_not_taken_the_reserve() {
+async fn a_stalled_upload_does_not_use_the_reserve() {
     let small = Small::start();
     let client = reqwest::Client::new();
     for name in 0..40 {

@@ -12,37 +12,37 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::site::{Site, bytes};
+use super::test_app::{TestApp, bytes};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A site behind a socket.
-pub struct Live {
-    pub site: Site,
+/// A test app behind a socket.
+pub struct LiveServer {
+    pub app: TestApp,
     pub address: SocketAddr,
     pub stop: oneshot::Sender<()>,
     pub serving: JoinHandle<std::io::Result<()>>,
 }
 
-async fn live() -> Live {
+async fn live() -> LiveServer {
     live_with(Limits::default()).await
 }
 
-pub async fn live_with(limits: Limits) -> Live {
-    let site = Site::new().await;
+pub async fn live_with(limits: Limits) -> LiveServer {
+    let app = TestApp::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let options = Options { max_body: Some(50_000_000), limits, ..Options::default() };
-    #[expect(clippy::async_yields_async, reason = "nobody asks twice")]
-    let serving = tokio::spawn(serve(listener, site.drive.clone(), options, Registry::default(), async move {
+    #[expect(clippy::async_yields_async, reason = "no caller asks twice")]
+    let serving = tokio::spawn(serve(listener, app.drive.clone(), options, Registry::default(), async move {
         let _ = stopped.await;
         std::future::pending()
     }));
-    Live { site, address, stop, serving }
+    LiveServer { app, address, stop, serving }
 }
 
-impl Live {
+impl LiveServer {
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
@@ -78,9 +78,9 @@ pub async fn read_until(socket: &mut TcpStream, end: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_told_to_go_on_or_refused_before_it_sends() {
+async fn a_client_that_expects_100_gets_it_or_a_refusal_before_it_sends() {
     let live = live().await;
-    live.site.files(&["/v1/fs/f", "/v1/fs/d/f"]).await;
+    live.app.files(&["/v1/fs/f", "/v1/fs/d/f"]).await;
     for (target, headers, status) in [
         ("/v1/fs/f", "If-None-Match: *\r\n", 412),
         ("/v1/fs/x", "If-Match: *\r\n", 412),
@@ -120,13 +120,13 @@ async fn a_client_that_waits_is_told_to_go_on_or_refused_before_it_sends() {
     assert!(read_until(&mut socket, "\r\n\r\n").await.starts_with("HTTP/1.1 100 "));
     socket.write_all(b"hello").await.unwrap();
     assert!(read_until(&mut socket, "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
-    assert_eq!(live.site.get("/v1/fs/x").await.text(), "hello");
+    assert_eq!(live.app.get("/v1/fs/x").await.text(), "hello");
 }
 
 #[tokio::test]
-async fn a_refusal_reaches_a_client_that_sends_on() {
+async fn a_refusal_reaches_a_client_that_keeps_sending() {
     let live = live().await;
-    live.site.files(&["/v1/fs/f"]).await;
+    live.app.files(&["/v1/fs/f"]).await;
     let body = bytes(20_000_000);
     for headers in
         ["If-None-Match: *\r\nContent-Length: 20000000\r\n", "Repr-Digest: x\r\nContent-Length: 20000000\r\n"]
@@ -139,11 +139,11 @@ async fn a_refusal_reaches_a_client_that_sends_on() {
         let answer = read_until(&mut socket, "\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    assert_eq!(live.site.get("/v1/fs/f").await.text(), "x");
+    assert_eq!(live.app.get("/v1/fs/f").await.text(), "x");
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_stores_nothing() {
+async fn an_upload_whose_client_disconnects_stores_nothing() {
     let live = live().await;
     for (head, body) in [
         ("PUT /v1/fs/p/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", bytes(400_000)),
@@ -169,12 +169,12 @@ async fn a_client_that_leaves_stores_nothing() {
         }
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(live.site.names("/v1/fs/").await.is_empty());
-    assert_eq!(live.site.content_files(0).await.len(), 0);
+    assert!(live.app.names("/v1/fs/").await.is_empty());
+    assert_eq!(live.app.content_files(0).await.len(), 0);
 }
 
 #[tokio::test]
-async fn malformed_requests_get_a_status() {
+async fn malformed_requests_get_an_error_status() {
     let live = live().await;
     for (request, status) in [
         ("GET /v1/fs/ HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
@@ -203,7 +203,7 @@ async fn malformed_requests_get_a_status() {
         let answer = live.raw(request.as_bytes()).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
     }
-    assert!(live.site.names("/v1/fs/").await.is_empty());
+    assert!(live.app.names("/v1/fs/").await.is_empty());
 }
 
 /// What lies below a coding that is not undone is not the content.
@@ -232,16 +232,16 @@ async fn a_transfer_coding_other_than_chunked_is_refused_and_stores_nothing() {
     for codings in ["Transfer-Encoding: gzip", "Transfer-Encoding: chunked, gzip"] {
         assert!(live.raw(put(codings, "").as_bytes()).await.starts_with("HTTP/1.1 400 "), "{codings}");
     }
-    assert!(live.site.names("/v1/fs/").await.is_empty());
+    assert!(live.app.names("/v1/fs/").await.is_empty());
     assert!(live.raw(put("Transfer-Encoding: \t Chunked ", "").as_bytes()).await.starts_with("HTTP/1.1 201 "));
-    assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
+    assert_eq!(live.app.get("/v1/fs/f").await.text(), "hello");
 }
 
 /// Over HTTP/1.0 nothing else says where a body ends: it would be taken for an empty one.
 #[tokio::test]
 async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothing() {
     let live = live().await;
-    live.site.put("/v1/fs/f", "precious").await.is(201);
+    live.app.put("/v1/fs/f", "precious").await.is(201);
     let send = async |head: &str, body: &str| {
         let answer = live.raw(format!("{head}\r\nHost: localhost\r\n\r\n{body}").as_bytes()).await;
         let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -256,18 +256,18 @@ async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothin
             assert!(answer.contains("/problems/length-required"), "{answer}");
         }
     }
-    assert_eq!(live.site.get("/v1/fs/f").await.text(), "precious");
+    assert_eq!(live.app.get("/v1/fs/f").await.text(), "precious");
     // A directory has no body, and over HTTP/1.1 none is one of no bytes.
     assert_eq!(send("PUT /v1/fs/d/ HTTP/1.0", "").await.0, "201");
     assert_eq!(send("PUT /v1/fs/f HTTP/1.0\r\nContent-Length: 5", "hello").await.0, "200");
-    assert_eq!(live.site.get("/v1/fs/f").await.text(), "hello");
+    assert_eq!(live.app.get("/v1/fs/f").await.text(), "hello");
     assert_eq!(send("PUT /v1/fs/f HTTP/1.0\r\nContent-Length: 0", "").await.0, "200");
     assert_eq!(send("PUT /v1/fs/g HTTP/1.1\r\nConnection: close", "").await.0, "201");
-    assert_eq!(live.site.names("/v1/fs/").await, ["d/", "f", "g"]);
+    assert_eq!(live.app.names("/v1/fs/").await, ["d/", "f", "g"]);
 }
 
 #[tokio::test]
-async fn targets_may_be_long_and_not_utf8() {
+async fn request_targets_may_be_long_and_not_utf8() {
     let live = live().await;
     let long = format!("GET /v1/fs/{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "a".repeat(17_000));
     assert!(live.raw(long.as_bytes()).await.starts_with("HTTP/1.1 414 "));
@@ -278,7 +278,7 @@ async fn targets_may_be_long_and_not_utf8() {
 }
 
 #[tokio::test]
-async fn a_download_that_breaks_is_seen_to() {
+async fn a_broken_download_is_visible_to_the_client() {
     let live = live().await;
     let client = reqwest::Client::new();
     let content = bytes(30_000_000);
@@ -286,7 +286,7 @@ async fn a_download_that_breaks_is_seen_to() {
     assert_eq!(put.status(), 201);
     let got = client.get(live.url("/v1/fs/big")).send().await.unwrap().bytes().await.unwrap();
     assert!(got == content);
-    let file = live.site.content_files(1).await.pop().unwrap();
+    let file = live.app.content_files(1).await.pop().unwrap();
     let mut stored = std::fs::read(&file).unwrap();
     stored[29_000_000] ^= 1;
     std::fs::write(&file, stored).unwrap();
@@ -307,7 +307,7 @@ async fn a_download_that_breaks_is_seen_to() {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_the_other() {
+async fn a_connection_serves_several_requests_in_order() {
     let live = live().await;
     let mut socket = live.connect().await;
     for (request, status) in [
@@ -332,7 +332,7 @@ async fn a_connection_serves_one_request_after_the_other() {
 }
 
 #[tokio::test]
-async fn requests_in_flight_are_finished_at_the_end() {
+async fn shutdown_finishes_requests_in_flight() {
     let live = live().await;
     let mut upload = live.connect().await;
     upload.write_all(b"PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhello").await.unwrap();
@@ -354,5 +354,5 @@ async fn requests_in_flight_are_finished_at_the_end() {
     upload.write_all(b"world").await.unwrap();
     assert!(read_until(&mut upload, "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
     timeout(LONG, live.serving).await.unwrap().unwrap().unwrap();
-    assert_eq!(live.site.get("/v1/fs/f").await.text(), "helloworld");
+    assert_eq!(live.app.get("/v1/fs/f").await.text(), "helloworld");
 }

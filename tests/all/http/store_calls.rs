@@ -1,30 +1,30 @@
 //! What a request costs in calls of the store, where the design promises a number.
 
-use super::site::Site;
+use super::test_app::TestApp;
 
 /// Method, target, headers, body, and the calls that are promised.
-type Case =
+type CallCase =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
 
 /// The store's calls by a request that succeeds.
-async fn calls(site: &Site, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Vec<&'static str> {
-    site.store.calls.lock().unwrap().clear();
-    let answer = site.send(method, target, headers, body.to_owned()).await;
+async fn calls(app: &TestApp, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Vec<&'static str> {
+    app.store.calls.lock().unwrap().clear();
+    let answer = app.send(method, target, headers, body.to_owned()).await;
     assert!((200..300).contains(&answer.status), "{answer:?}");
-    std::mem::take(&mut *site.store.calls.lock().unwrap())
+    std::mem::take(&mut *app.store.calls.lock().unwrap())
 }
 
 #[tokio::test]
-async fn each_request_asks_the_store_as_often_as_promised() {
-    let site = Site::new().await;
+async fn each_request_makes_the_documented_number_of_store_calls() {
+    let app = TestApp::new().await;
     for n in 0..30 {
-        calls(&site, "PUT", &format!("/v1/fs/a/b/c/f{n:02}"), &[], "hello").await;
+        calls(&app, "PUT", &format!("/v1/fs/a/b/c/f{n:02}"), &[], "hello").await;
     }
     // One read of each folder on the way up to the root, which is kept, and then one of the entries.
-    let cold = calls(&site, "GET", "/v1/files?limit=10", &[], "").await;
+    let cold = calls(&app, "GET", "/v1/files?limit=10", &[], "").await;
     assert_eq!(cold, ["scan", "get_many", "get_many", "get_many", "get_many"]);
     let json: &'static [(&str, &str)] = &[("content-type", "application/json")];
-    let cases: [Case; 12] = [
+    let cases: [CallCase; 12] = [
         ("GET", "/v1/stat/a/b/c/f00", &[], "", &["get"]),
         ("GET", "/v1/stat/a/b/c", &[], "", &["get"]),
         ("HEAD", "/v1/fs/a/b/c/f00", &[], "", &["get"]),
@@ -39,6 +39,6 @@ async fn each_request_asks_the_store_as_often_as_promised() {
         ("PUT", "/v1/fs/a/d/", &[], "", &["get", "get_many", "commit"]),
     ];
     for (method, target, headers, body, expected) in cases {
-        assert_eq!(calls(&site, method, target, headers, body).await, expected, "{method} {target}");
+        assert_eq!(calls(&app, method, target, headers, body).await, expected, "{method} {target}");
     }
 }

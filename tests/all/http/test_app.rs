@@ -17,12 +17,14 @@ use rowdrive::engines::memory::Memory;
 use rowdrive::http::{Options, router};
 use rowdrive::migrate;
 use rowdrive::table::store::Result as StoreResult;
-use rowdrive::table::{Ask, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec, Tables};
+use rowdrive::table::{
+    Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec, Tables,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// A memory store that fails when told to, and counts what it is asked.
+/// A memory store that fails on demand, and counts its calls.
 #[derive(Default)]
 pub struct Faulty {
     inner: Memory,
@@ -49,7 +51,7 @@ impl Store for Faulty {
         self.inner.create(spec)
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, StoreResult<Row>> {
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a RowQuery) -> BoxFuture<'a, StoreResult<Row>> {
         Box::pin(async move {
             self.called("get");
             fails(&self.reads)?;
@@ -57,7 +59,7 @@ impl Store for Faulty {
         })
     }
 
-    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, StoreResult<Page>> {
+    fn page<'a>(&'a self, ask: &'a PageQuery) -> BoxFuture<'a, StoreResult<Page>> {
         Box::pin(async move {
             self.called("page");
             fails(&self.reads)?;
@@ -65,12 +67,16 @@ impl Store for Faulty {
         })
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
+    fn get_many<'a>(
+        &'a self,
+        table: &'static str,
+        asks: &'a [(RowKey, RowQuery)],
+    ) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
         self.called("get_many");
         self.inner.get_many(table, asks)
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
         self.called("scan");
         self.inner.scan(ask)
     }
@@ -84,14 +90,14 @@ impl Store for Faulty {
     }
 }
 
-pub struct Site {
+pub struct TestApp {
     pub router: Router,
     pub drive: Drive,
     pub store: Arc<Faulty>,
     content: TempDir,
 }
 
-impl Site {
+impl TestApp {
     pub async fn new() -> Self {
         Self::with(Options::default()).await
     }
@@ -106,7 +112,13 @@ impl Site {
     }
 
     /// Sends a request; without a `Host`, it is `localhost`.
-    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+    pub async fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> TestResponse {
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(target);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             request = request.header("host", "localhost:8080");
@@ -119,7 +131,7 @@ impl Site {
         let collected = body.collect().await;
         let cut = collected.is_err();
         let body = collected.map(|b| b.to_bytes()).unwrap_or_default();
-        Answer {
+        TestResponse {
             what: format!("{method} {target} {headers:?}"),
             status: parts.status.as_u16(),
             headers: parts.headers,
@@ -128,20 +140,20 @@ impl Site {
         }
     }
 
-    pub async fn get(&self, target: &str) -> Answer {
+    pub async fn get(&self, target: &str) -> TestResponse {
         self.send("GET", target, &[], "").await
     }
 
-    pub async fn put(&self, target: &str, body: impl Into<Body>) -> Answer {
+    pub async fn put(&self, target: &str, body: impl Into<Body>) -> TestResponse {
         self.send("PUT", target, &[], body).await
     }
 
-    pub async fn delete(&self, target: &str) -> Answer {
+    pub async fn delete(&self, target: &str) -> TestResponse {
         self.send("DELETE", target, &[], "").await
     }
 
     /// A POST of JSON.
-    pub async fn post(&self, target: &str, body: &Value) -> Answer {
+    pub async fn post(&self, target: &str, body: &Value) -> TestResponse {
         self.send("POST", target, &[("content-type", "application/json")], body.to_string()).await
     }
 
@@ -187,7 +199,7 @@ fn files_below(folder: &std::path::Path) -> Vec<PathBuf> {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct TestResponse {
     /// The request, for messages.
     pub what: String,
     pub status: u16,
@@ -197,7 +209,7 @@ pub struct Answer {
     pub cut: bool,
 }
 
-impl Answer {
+impl TestResponse {
     #[track_caller]
     pub fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}: {:?}", self.what, self.body);
@@ -248,7 +260,7 @@ impl Answer {
     }
 }
 
-/// A body that tells whether it was read at all.
+/// A body that records whether it was read at all.
 pub fn watched(bytes: &'static [u8]) -> (Body, Arc<AtomicBool>) {
     let read = Arc::new(AtomicBool::new(false));
     let seen = read.clone();

@@ -11,7 +11,7 @@ use rowdrive::schema::meta;
 use rowdrive::table::Tables;
 use serde_json::{Value, json};
 
-use super::old::Old;
+use super::schema_1::OldTree;
 use super::{copied, rocks, set_version, stored};
 use crate::server::Server;
 
@@ -40,7 +40,7 @@ fn all(below: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
 }
 
 /// What `status` says as text and as JSON, with its exit code; it must leave everything as it is.
-fn told(data: &Path, code: i32) -> (String, Value) {
+fn status_of(data: &Path, code: i32) -> (String, Value) {
     let before = all(data);
     let (words, json) = (status(data, &[]), status(data, &["--json"]));
     assert_eq!((words.status.code(), json.status.code()), (Some(code), Some(code)), "{words:?} {json:?}");
@@ -61,18 +61,18 @@ async fn at(scratch: &Path, version: u32) -> PathBuf {
     let tables = Tables::new(rocks.clone());
     migrate::up_to(&tables, version).await.unwrap();
     if version == 1 {
-        Old::small().store(&tables).await;
+        OldTree::small().store(&tables).await;
     }
     rocks.close().await;
     data
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_migration_is_told_and_nothing_changes() {
+async fn every_pending_migration_is_listed_and_nothing_changes() {
     let scratch = tempfile::tempdir().unwrap();
     for version in 0..=LATEST {
         let data = at(scratch.path(), version).await;
-        let (words, json) = told(&data, if version == LATEST { 0 } else { 1 });
+        let (words, json) = status_of(&data, if version == LATEST { 0 } else { 1 });
         assert_eq!(words, listed(version));
         let known = |(number, name): (u32, &str)| json!({"number": number, "name": name, "applied": number <= version});
         let known: Vec<_> = (1..).zip(["tree", "indexes", "owner"]).map(known).collect();
@@ -82,30 +82,30 @@ async fn every_migration_is_told_and_nothing_changes() {
 
 /// A first start that was killed before it made a table.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_without_tables_has_it_all_before_it() {
+async fn a_store_without_tables_lists_every_migration() {
     let scratch = tempfile::tempdir().unwrap();
     rocks(&scratch.path().join("db")).close().await;
-    assert_eq!(told(scratch.path(), 1).0, listed(0));
+    assert_eq!(status_of(scratch.path(), 1).0, listed(0));
 }
 
 /// As a backup brings it back, without the files that only a running process needs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stored_folder_stays_as_it_is_and_is_migrated_by_the_next_start() {
+async fn listing_leaves_a_stored_folder_unchanged_and_the_next_start_migrates_it() {
     let (from, scratch) = (copied(&stored()), tempfile::tempdir().unwrap());
     let data = scratch.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::rename(from.path(), data.join("db")).unwrap();
-    assert_eq!(told(&data, 1).0, listed(1));
+    assert_eq!(status_of(&data, 1).0, listed(1));
     let server = Server::start_on(&data, &[]);
     let refused = status(&data, &[]);
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert!(text(&refused.stderr).contains("in use"), "{refused:?}");
     assert_eq!(server.terminate(), Some(0));
-    assert_eq!(told(&data, 0).0, listed(LATEST));
+    assert_eq!(status_of(&data, 0).0, listed(LATEST));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_store_is_said() {
+async fn a_newer_store_is_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let data = at(scratch.path(), LATEST).await;
     {
@@ -113,7 +113,7 @@ async fn a_newer_store_is_said() {
         migrate::open(&tables).await.unwrap();
         set_version(&tables, meta::encode_version(LATEST + 1)).await;
     }
-    let (words, json) = told(&data, 3);
+    let (words, json) = status_of(&data, 3);
     assert_eq!(words, listed(LATEST));
     assert_eq!((&json["version"], &json["known"]), (&(LATEST + 1).into(), &LATEST.into()));
     let said = status(&data, &[]);
@@ -123,7 +123,7 @@ async fn a_newer_store_is_said() {
 }
 
 #[test]
-fn a_folder_without_a_store_is_3_and_wrong_usage_2() {
+fn a_folder_without_a_store_exits_with_3_and_wrong_usage_with_2() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     for there in [false, true] {

@@ -1,8 +1,8 @@
 //! Migrations on stores that hold files: a stored one of an older schema, and small ones interrupted at every
 //! step.
 
-mod old;
-mod program;
+mod command;
+mod schema_1;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rowdrive::drive::{Drive, FilesAsk, FindAsk, Node};
+use rowdrive::drive::{Drive, NameQuery, Node, TimeQuery};
 use rowdrive::engines::memory::Memory;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST, MigrateError};
-use rowdrive::schema::time::Clock;
-use rowdrive::schema::{CF, meta, name, owner, time};
-use rowdrive::table::{Ask, Change, Check, Guarded, Plan, RowRange, ScanAsk, Tables};
+use rowdrive::schema::index::by_time::Clock;
+use rowdrive::schema::{CF, index::by_name, index::by_owner, index::by_time, meta};
+use rowdrive::table::{Change, Check, ConditionalRow, Plan, RowQuery, RowRange, ScanQuery, Tables};
 
-use crate::drive::world::{find_all, time_query};
+use crate::drive::fixture::{find_all, time_query};
 use crate::stepwise::{Fault, Stepwise};
-use old::Old;
+use schema_1::OldTree;
 
 /// A database as schema 1 left it, without what RocksDB writes for people.
 fn stored() -> PathBuf {
@@ -42,8 +42,8 @@ fn rocks(dir: &Path) -> Arc<Rocks> {
 
 /// Number of cells in the table.
 async fn cells(tables: &Tables, table: &'static str) -> usize {
-    let ask = Ask::families(&[CF]);
-    let scan = ScanAsk { table, range: RowRange::all(), ask, limit: 10_000, reverse: false };
+    let ask = RowQuery::families(&[CF]);
+    let scan = ScanQuery { table, range: RowRange::all(), row_query: ask, limit: 10_000, reverse: false };
     tables.scan(&scan).await.unwrap().iter().map(|(_, row)| row.len()).sum()
 }
 
@@ -53,25 +53,25 @@ fn paths(nodes: &[Node]) -> BTreeSet<String> {
 
 /// Every file is found by both clocks and by its name, as an upload to the newest schema would be, and the
 /// indexes hold nothing else.
-async fn is_indexed(tables: &Tables, old: &Old) {
+async fn is_indexed(tables: &Tables, old: &OldTree) {
     let content = tempfile::tempdir().unwrap();
     let drive = Drive::open(tables.clone(), content.path()).await.unwrap();
     let expected = old.paths();
     for clock in Clock::ALL {
-        assert_eq!(paths(&drive.files(&time_query(clock)).await.unwrap().nodes), expected);
-        let by_anna = FilesAsk { creator: Some("anna".into()), ..time_query(clock) };
-        assert_eq!(paths(&drive.files(&by_anna).await.unwrap().nodes), expected);
+        assert_eq!(paths(&drive.files_by_time(&time_query(clock)).await.unwrap().nodes), expected);
+        let by_anna = TimeQuery { creator: Some("anna".into()), ..time_query(clock) };
+        assert_eq!(paths(&drive.files_by_time(&by_anna).await.unwrap().nodes), expected);
     }
     for file in expected.iter().take(20) {
-        let name = old::name(file).as_str().to_owned();
-        let ask = FindAsk { name, prefix: false, ..find_all() };
-        let found = paths(&drive.find(&ask).await.unwrap().nodes);
-        let named = |path: &&String| old::name(path).folded() == old::name(file).folded();
+        let name = schema_1::name(file).as_str().to_owned();
+        let ask = NameQuery { name, prefix: false, ..find_all() };
+        let found = paths(&drive.files_by_name(&ask).await.unwrap().nodes);
+        let named = |path: &&String| schema_1::name(path).folded() == schema_1::name(file).folded();
         assert_eq!(found, expected.iter().filter(named).cloned().collect());
     }
-    assert_eq!(cells(tables, time::TABLE).await, 2 * expected.len());
-    assert_eq!(cells(tables, owner::TABLE).await, 2 * expected.len());
-    assert_eq!(cells(tables, name::TABLE).await, expected.len());
+    assert_eq!(cells(tables, by_time::TABLE).await, 2 * expected.len());
+    assert_eq!(cells(tables, by_owner::TABLE).await, 2 * expected.len());
+    assert_eq!(cells(tables, by_name::TABLE).await, expected.len());
     drive.close().await;
 }
 
@@ -82,7 +82,7 @@ async fn the_indexes_are_filled_from_a_stored_tree() {
         let rocks = rocks(dir.path());
         let tables = Tables::new(rocks.clone());
         migrate::up(&tables).await.unwrap();
-        is_indexed(&tables, &Old::large()).await;
+        is_indexed(&tables, &OldTree::large()).await;
         rocks.close().await;
     }
 }
@@ -92,17 +92,17 @@ async fn small() -> (Arc<Stepwise>, Tables) {
     let store = Stepwise::new(Arc::new(Memory::default()));
     let tables = Tables::new(store.clone());
     migrate::up_to(&tables, 1).await.unwrap();
-    Old::small().store(&tables).await;
+    OldTree::small().store(&tables).await;
     (store, tables)
 }
 
 #[tokio::test]
-async fn an_interrupted_migration_is_done_again_from_any_step() {
+async fn an_interrupted_migration_is_repeated_after_any_step() {
     let (store, tables) = small().await;
     let begun = store.steps();
     migrate::up(&tables).await.unwrap();
     let steps = store.steps() - begun;
-    assert!(steps > 3 * Old::small().paths().len(), "{steps}");
+    assert!(steps > 3 * OldTree::small().paths().len(), "{steps}");
     for step in 1..=steps {
         for fault in [Fault::Stop, Fault::StopAfter, Fault::Lose, Fault::LoseAnswer, Fault::HoldAndStop, Fault::Twice] {
             let (store, tables) = small().await;
@@ -114,13 +114,13 @@ async fn an_interrupted_migration_is_done_again_from_any_step() {
             let tables = Tables::new(store.clone());
             migrate::up(&tables).await.unwrap();
             store.deliver().await;
-            is_indexed(&tables, &Old::small()).await;
+            is_indexed(&tables, &OldTree::small()).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_new_store_is_made_again_from_any_step() {
+async fn an_interrupted_first_start_is_repeated_after_any_step() {
     let clean = Stepwise::new(Arc::new(Memory::default()));
     migrate::up(&Tables::new(clean.clone())).await.unwrap();
     for step in 1..=clean.steps() {
@@ -131,46 +131,46 @@ async fn a_new_store_is_made_again_from_any_step() {
             store.revive();
             let tables = Tables::new(store.clone());
             migrate::up(&tables).await.unwrap();
-            is_indexed(&tables, &Old::default()).await;
+            is_indexed(&tables, &OldTree::default()).await;
         }
     }
 }
 
 #[tokio::test]
-async fn the_back_fill_comes_to_every_directory() {
+async fn the_back_fill_reads_every_directory() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 1).await.unwrap();
-    Old::wide().store(&tables).await;
+    OldTree::wide().store(&tables).await;
     migrate::up(&tables).await.unwrap();
-    is_indexed(&tables, &Old::wide()).await;
+    is_indexed(&tables, &OldTree::wide()).await;
 }
 
 /// A move that a crash cut short has left two rows of one directory, both with its files.
 #[tokio::test]
-async fn the_back_fill_comes_through_what_an_operation_left() {
+async fn the_back_fill_passes_rows_of_an_unfinished_operation() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 2).await.unwrap();
-    Old::small().store(&tables).await;
-    Old::plant_staged_copy(&tables, "/a", "/moved").await;
+    OldTree::small().store(&tables).await;
+    OldTree::insert_staged_copy(&tables, "/a", "/moved").await;
     migrate::up(&tables).await.unwrap();
-    assert_eq!(cells(&tables, owner::TABLE).await, 2 * Old::small().paths().len());
+    assert_eq!(cells(&tables, by_owner::TABLE).await, 2 * OldTree::small().paths().len());
 }
 
 #[tokio::test]
 async fn the_back_fill_sends_no_plan_that_is_too_large() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 1).await.unwrap();
-    Old::long().store(&tables).await;
+    OldTree::long().store(&tables).await;
     migrate::up(&tables).await.unwrap();
     let drive = Drive::open(tables, tempfile::tempdir().unwrap().path()).await.unwrap();
     for ascending in [false, true] {
-        let by_anna = FilesAsk { creator: Some("anna".into()), ascending, ..time_query(Clock::Added) };
-        assert_eq!(paths(&drive.files(&by_anna).await.unwrap().nodes), Old::long().paths());
+        let by_anna = TimeQuery { creator: Some("anna".into()), ascending, ..time_query(Clock::Added) };
+        assert_eq!(paths(&drive.files_by_time(&by_anna).await.unwrap().nodes), OldTree::long().paths());
     }
 }
 
 #[tokio::test]
-async fn of_two_who_migrate_one_is_told_to_start_again() {
+async fn of_two_concurrent_migrations_one_is_refused() {
     let (clean, tables) = small().await;
     migrate::up(&tables).await.unwrap();
     let (store, tables) = small().await;
@@ -179,7 +179,7 @@ async fn of_two_who_migrate_one_is_told_to_start_again() {
     store.once_before(clean.steps(), |_| async move { migrate::up(&rival).await.unwrap() });
     assert!(matches!(migrate::up(&tables).await, Err(MigrateError::Raced)));
     migrate::up(&tables).await.unwrap();
-    is_indexed(&tables, &Old::small()).await;
+    is_indexed(&tables, &OldTree::small()).await;
 }
 
 /// The recorded version.
@@ -191,19 +191,19 @@ pub async fn set_version(tables: &Tables, value: Bytes) {
     let row = Bytes::from_static(meta::SCHEMA);
     let checks = vec![Check::Equals(meta::column(), version(tables).await)];
     let changes = vec![Change::put(CF, meta::VALUE, value)];
-    let guarded = vec![Guarded { table: meta::TABLE, row, checks, changes }];
+    let guarded = vec![ConditionalRow { table: meta::TABLE, row, checks, changes }];
     tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_newer_store_is_refused_and_left_as_it_is() {
+async fn a_newer_store_is_refused_and_left_unchanged() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up(&tables).await.unwrap();
     set_version(&tables, meta::encode_version(LATEST + 1)).await;
     let refused = migrate::up(&tables).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Newer { found, known } if found == LATEST + 1 && known == LATEST));
-    let told = refused.to_string();
-    assert!(told.contains(&LATEST.to_string()) && told.contains(&(LATEST + 1).to_string()), "{told}");
+    let message = refused.to_string();
+    assert!(message.contains(&LATEST.to_string()) && message.contains(&(LATEST + 1).to_string()), "{message}");
     assert_eq!(version(&tables).await, meta::encode_version(LATEST + 1));
 
     set_version(&tables, Bytes::from_static(b"\x01")).await;
@@ -211,11 +211,11 @@ async fn a_newer_store_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn the_back_fill_does_not_guess_at_what_it_cannot_read() {
+async fn the_back_fill_refuses_rows_that_it_cannot_read() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 1).await.unwrap();
-    Old::small().store(&tables).await;
-    Old::plant_unreadable_entry(&tables).await;
+    OldTree::small().store(&tables).await;
+    OldTree::insert_unreadable_entry(&tables).await;
     assert!(matches!(migrate::up(&tables).await, Err(MigrateError::Value(_))));
     assert_eq!(version(&tables).await, meta::encode_version(1));
 }
@@ -226,7 +226,7 @@ async fn the_back_fill_does_not_guess_at_what_it_cannot_read() {
 async fn store_the_fixture() {
     let dir = tempfile::tempdir().unwrap();
     // Opened again, so that what was in the log lies in a table file too.
-    for old in [Old::large(), Old::default()] {
+    for old in [OldTree::large(), OldTree::default()] {
         let rocks = rocks(dir.path());
         let tables = Tables::new(rocks.clone());
         migrate::up_to(&tables, 1).await.unwrap();

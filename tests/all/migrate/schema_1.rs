@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use rowdrive::schema::dir::{self, DirEntry, Entry, State};
-use rowdrive::schema::dirid::{self, DirLink};
-use rowdrive::schema::file::{self, Attributes, Digest, Location, Standing};
-use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, Place, Timestamp};
-use rowdrive::table::{Ask, Cell, Change, Check, Column, Guarded, Outcome, Plan, RowChange, Tables};
+use rowdrive::schema::dir::{self, DirEntry, FileEntry, RowLock};
+use rowdrive::schema::dir_parent::{self, DirParent};
+use rowdrive::schema::file::{self, Attributes, ContentLocation, Digest, FilePosition};
+use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, StayId, Timestamp};
+use rowdrive::table::{Cell, Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, Tables};
 use uuid::Uuid;
 
 /// Directories, parents first, and files, by path.
 #[derive(Default)]
-pub struct Old {
+pub struct OldTree {
     directories: Vec<String>,
     files: Vec<String>,
 }
@@ -38,7 +38,7 @@ pub fn name(path: &str) -> Name {
     parts(path).1
 }
 
-impl Old {
+impl OldTree {
     /// Of names in several scripts and cases, of depth, and with a folder of several pages.
     pub fn large() -> Self {
         let directories = ["/a", "/a/b", "/a/b/c", "/empty", "/many", "/Ünïcode 日本 🗻"].map(str::to_owned).to_vec();
@@ -81,17 +81,17 @@ impl Old {
     }
 
     /// A copy of a directory's row, as a move makes it before its instant.
-    pub async fn plant_staged_copy(tables: &Tables, from: &str, to: &str) {
-        let row = tables.get(dir::TABLE, from.as_bytes(), &Ask::families(&[CF, dir::SUB])).await.unwrap();
+    pub async fn insert_staged_copy(tables: &Tables, from: &str, to: &str) {
+        let row = tables.get(dir::TABLE, from.as_bytes(), &RowQuery::families(&[CF, dir::SUB])).await.unwrap();
         let put =
             |(family, cell): &(&'static str, Cell)| Change::put(family, cell.qualifier.clone(), cell.value.clone());
         let mut changes: Vec<_> = row.cells().iter().map(put).collect();
-        changes.push(Change::put(CF, dir::STATE, State::Staged(OpId::now()).encode()));
+        changes.push(Change::put(CF, dir::LOCK, RowLock::Copy(OpId::now()).encode()));
         commit(tables, vec![], vec![(Bytes::copy_from_slice(to.as_bytes()), changes)]).await;
     }
 
     /// An entry of a version that no program has written yet.
-    pub async fn plant_unreadable_entry(tables: &Tables) {
+    pub async fn insert_unreadable_entry(tables: &Tables) {
         let put = Change::put(dir::SUB, b"f_strange".as_slice(), b"\xff?".as_slice());
         commit(tables, vec![], vec![(DrivePath::root().key(), vec![put])]).await;
     }
@@ -102,7 +102,7 @@ async fn commit(tables: &Tables, prepare: Vec<RowChange>, rows: Vec<(Bytes, Vec<
     let guarded = rows.into_iter().map(|(row, changes)| {
         let Change::Put { family, qualifier, .. } = &changes[0] else { panic!("{changes:?}") };
         let checks = vec![Check::Absent(Column::new(family, qualifier.clone()))];
-        Guarded { table: dir::TABLE, row, checks, changes }
+        ConditionalRow { table: dir::TABLE, row, checks, changes }
     });
     let plan = Plan { prepare, guarded: guarded.collect(), ..Plan::default() };
     assert_eq!(tables.commit(plan).await.unwrap(), Outcome::Committed);
@@ -112,11 +112,11 @@ async fn mkdir(tables: &Tables, path: &str) {
     let (parent, name) = parts(path);
     let created = Timestamp::from_ms(1_600_000_000_000);
     let entry = DirEntry { id: dir_id(path), creator: "anna".to_owned(), created };
-    let link = DirLink { parent: dir_id(parent.as_str()), name: name.clone(), operation: Uuid::nil() };
-    let prepare = vec![RowChange { table: dirid::TABLE, row: entry.id.key(), changes: link.row() }];
+    let link = DirParent { parent: dir_id(parent.as_str()), name: name.clone(), operation: Uuid::nil() };
+    let prepare = vec![RowChange { table: dir_parent::TABLE, row: entry.id.key(), changes: link.put_cells() }];
     let put = Change::put(dir::SUB, dir::directory_qualifier(&name), entry.encode());
     let row = DrivePath::parse(path).unwrap().key();
-    commit(tables, prepare, vec![(parent.key(), vec![put]), (row, entry.row())]).await;
+    commit(tables, prepare, vec![(parent.key(), vec![put]), (row, entry.put_cells())]).await;
 }
 
 async fn create(tables: &Tables, path: &str) {
@@ -129,13 +129,13 @@ async fn create(tables: &Tables, path: &str) {
         modified: Timestamp::from_ms(1_500_000_000_000 + (id.0.as_u128() % 100_000_000_000) as i64),
         added: Timestamp::from_ms(1_700_000_000_000),
         digest: Digest([7; 32]),
-        location: Location::Inline,
+        location: ContentLocation::Inline,
     };
-    let standing = Standing { dir: dir_id(parent.as_str()), name: name.clone(), place: Place::CREATED };
-    let mut changes = file::row(&attributes, &standing);
+    let position = FilePosition { dir: dir_id(parent.as_str()), name: name.clone(), stay: StayId::CREATED };
+    let mut changes = file::put_cells(&attributes, &position);
     changes.push(Change::put(file::C, file::DATA, vec![file::DATA_VERSION, b'x']));
     let prepare = vec![RowChange { table: file::TABLE, row: id.key(), changes }];
-    let entry = Entry { id, place: Place::CREATED, attributes };
+    let entry = FileEntry { id, stay: StayId::CREATED, attributes };
     let put = Change::put(dir::SUB, dir::file_qualifier(&name), entry.encode());
     commit(tables, prepare, vec![(parent.key(), vec![put])]).await;
 }

@@ -17,15 +17,15 @@ use tokio::runtime::{Builder, Runtime};
 use super::client::Clients;
 use super::disk::SimDisk;
 use super::history::{self, Verdict};
+use super::scheduler::{Faults, Simulation};
 use super::store::SimStore;
-use super::view::{DATA, Seen, after_a_start, idle, text, view};
-use super::work::{Op, Work};
-use super::world::{Faults, World};
+use super::view::{DATA, ViewResult, after_a_start, idle, text, view};
+use super::workload::{ClientOp, Work};
 use crate::drive::model::View;
 
 /// What to run. As text: the seed, then the schedule, the faults left out and the requests kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct SimCase {
     pub seed: u64,
     /// Another order of the same calls.
     pub schedule: u64,
@@ -38,7 +38,7 @@ pub struct Case {
 /// Faults that can be left out.
 pub const FAULTS: u8 = 7;
 
-impl Case {
+impl SimCase {
     pub fn of(seed: u64) -> Self {
         Self { seed, schedule: 0, left_out: 0, kept: None }
     }
@@ -52,7 +52,7 @@ impl Case {
     }
 
     /// The requests that are made.
-    pub fn ops(&self, work: &Work) -> Vec<(usize, Op)> {
+    pub fn ops(&self, work: &Work) -> Vec<(usize, ClientOp)> {
         let all = work.ops.iter().enumerate();
         all.filter(|(at, _)| self.kept.as_ref().is_none_or(|kept| kept.contains(at))).map(|(_, op)| *op).collect()
     }
@@ -71,7 +71,7 @@ fn without(work: &mut Work, fault: u8) {
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for SimCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.seed)?;
         if *self != Self::of(self.seed) {
@@ -85,7 +85,7 @@ impl fmt::Display for Case {
     }
 }
 
-impl FromStr for Case {
+impl FromStr for SimCase {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -129,49 +129,58 @@ fn process() -> Runtime {
 }
 
 /// Runs a case; `log` notes every call of it.
-pub fn run(case: &Case, log: bool) -> Result<Ended, Failure> {
+pub fn run(case: &SimCase, log: bool) -> Result<Ended, Failure> {
     let work = case.work();
     ids::seed(Some(case.seed));
     NOW.set(0);
-    let world = Arc::new(World::new(case.seed ^ case.schedule.wrapping_mul(0x9e37_79b9), work.faults, log));
-    let mut run = Run::new(world.clone(), work, case);
+    let simulation = Arc::new(Simulation::new(case.seed ^ case.schedule.wrapping_mul(0x9e37_79b9), work.faults, log));
+    let mut run = CaseRun::new(simulation.clone(), work, case);
     let done = run.all();
     ids::seed(None);
-    match done.and_then(|()| world.verdict()) {
+    match done.and_then(|()| simulation.verdict()) {
         Ok(()) => {
-            let (calls, trace) = world.trace();
+            let (calls, trace) = simulation.trace();
             Ok(Ended { calls, trace, gave_up: run.gave_up })
         }
-        Err(what) => Err(Failure { what, log: world.log() }),
+        Err(what) => Err(Failure { what, log: simulation.log() }),
     }
 }
 
-struct Run {
-    world: Arc<World>,
+struct CaseRun {
+    simulation: Arc<Simulation>,
     work: Work,
     store: Arc<SimStore>,
     tables: Tables,
     disk: SimDisk,
     /// Requests that are still to be made, by client.
-    left: Arc<Mutex<Vec<Vec<Op>>>>,
+    left: Arc<Mutex<Vec<Vec<ClientOp>>>>,
     /// What was to be seen when the present life began.
     seen: View,
     gave_up: u64,
 }
 
-impl Run {
-    fn new(world: Arc<World>, work: Work, case: &Case) -> Self {
+impl CaseRun {
+    fn new(simulation: Arc<Simulation>, work: Work, case: &SimCase) -> Self {
         let mut left = vec![Vec::new(); work.clients];
         case.ops(&work).into_iter().rev().for_each(|(client, op)| left[client].push(op));
-        let store = SimStore::new(world.clone(), Memory::default());
+        let store = SimStore::new(simulation.clone(), Memory::default());
         let tables = Tables::new(store.clone());
-        let disk = SimDisk::new(world.clone(), Path::new(DATA));
-        Self { world, work, store, tables, disk, left: Arc::new(Mutex::new(left)), seen: View::default(), gave_up: 0 }
+        let disk = SimDisk::new(simulation.clone(), Path::new(DATA));
+        Self {
+            simulation,
+            work,
+            store,
+            tables,
+            disk,
+            left: Arc::new(Mutex::new(left)),
+            seen: View::default(),
+            gave_up: 0,
+        }
     }
 
     fn settings(&self) -> Settings {
         let (patience, limits) = (Duration::from_millis(self.work.patience), self.work.limits);
-        Settings { clock, patience, limits, turn: 2, ..Settings::default() }
+        Settings { clock, lock_wait: patience, limits, rows_per_step: 2, ..Settings::default() }
     }
 
     async fn open(&self) -> rowdrive::drive::Result<Drive> {
@@ -179,24 +188,24 @@ impl Run {
         Drive::open_on(Arc::new(self.disk.clone()), self.tables.clone(), &content, self.settings()).await
     }
 
-    fn all(&mut self) -> Seen<()> {
+    fn all(&mut self) -> ViewResult<()> {
         process().block_on(self.set_up())?;
         for stops in (0..=self.work.faults.stops).rev() {
             let clients = self.life(stops > 0)?;
-            // A drive that met a disk that fails may need a start to work again.
-            let ends_well = !self.world.is_dead() && self.work.ends_well && !self.work.faults.disk;
-            self.world.verdict()?;
+            // A drive whose disk has failed may need a restart to work again.
+            let ends_well = !self.simulation.is_dead() && self.work.ends_well && !self.work.faults.disk;
+            self.simulation.verdict()?;
             self.after(clients, ends_well)?;
         }
         Ok(())
     }
 
-    async fn set_up(&mut self) -> Seen<()> {
+    async fn set_up(&mut self) -> ViewResult<()> {
         migrate::up(&self.tables).await.map_err(text)?;
         let drive = self.open().await.map_err(text)?;
-        let clients = Clients::new(self.world.clone(), drive);
+        let clients = Clients::new(self.simulation.clone(), drive);
         for change in self.work.set_up.clone() {
-            clients.run(0, Op::Change(change)).await;
+            clients.run(0, ClientOp::Change(change)).await;
             self.seen = self.seen.after(change).map_err(text)?;
         }
         clients.drive.close().await;
@@ -204,13 +213,13 @@ impl Run {
     }
 
     /// The process runs until its clients are through, or until it stops.
-    fn life(&mut self, stops: bool) -> Seen<Lived> {
+    fn life(&mut self, stops: bool) -> ViewResult<EndedLife> {
         let process = process();
-        self.world.begin_life(stops);
+        self.simulation.begin_life(stops);
         let lived = process.block_on(async {
             let opened = tokio::select! {
                 biased;
-                () = self.world.stopped.notified() => return Ok(None),
+                () = self.simulation.stopped.notified() => return Ok(None),
                 opened = self.open() => opened,
             };
             let drive = match opened {
@@ -219,15 +228,15 @@ impl Run {
                 Err(_) if self.work.faults.disk => return Ok(None),
                 Err(error) => return Err(format!("it does not start: {error:?}")),
             };
-            let clients = Arc::new(Clients::new(self.world.clone(), drive));
+            let clients = Arc::new(Clients::new(self.simulation.clone(), drive));
             tokio::select! {
                 biased;
-                () = self.world.stopped.notified() => {}
+                () = self.simulation.stopped.notified() => {}
                 () = self.work_off(&clients) => {}
             }
             Ok(Some(clients))
         })?;
-        Ok(Lived { process, clients: lived })
+        Ok(EndedLife { process, clients: lived })
     }
 
     async fn work_off(&self, clients: &Arc<Clients>) {
@@ -246,18 +255,18 @@ impl Run {
         });
         for client in all.collect::<Vec<_>>() {
             if let Err(ended) = client.await {
-                self.world.wrong(format!("a client ended early: {ended}"));
+                self.simulation.wrong(format!("a client ended early: {ended}"));
             }
         }
         late.abort();
     }
 
     /// What a life did is held to what can be seen after it.
-    fn after(&mut self, lived: Lived, ends_well: bool) -> Seen<()> {
-        let Lived { process, clients } = lived;
+    fn after(&mut self, lived: EndedLife, ends_well: bool) -> ViewResult<()> {
+        let EndedLife { process, clients } = lived;
         let mut before_the_end = None;
         if let Some(clients) = clients.as_ref().filter(|_| ends_well) {
-            self.world.calm();
+            self.simulation.calm();
             before_the_end = Some(process.block_on(async {
                 self.store.end_late().await;
                 idle(&clients.drive).await?;
@@ -267,9 +276,9 @@ impl Run {
             })?);
         }
         let history = clients.map(|clients| clients.take_history()).unwrap_or_default();
-        self.world.die();
+        self.simulation.die();
         drop(process);
-        self.world.calm();
+        self.simulation.calm();
         let next = self::process();
         next.block_on(self.store.stop());
         self.disk.stop();
@@ -281,11 +290,11 @@ impl Run {
             Verdict::Explained => {}
             Verdict::GaveUp => self.gave_up += 1,
             Verdict::Contradiction => {
-                let mut told = format!("no order explains what clients heard:\nat first {:?}\n", self.seen);
+                let mut report = format!("no order explains the answers of the clients:\nat first {:?}\n", self.seen);
                 for entry in &history {
-                    told += &format!("{:4} to {:4?}: {:?}\n", entry.called, entry.answered, entry.what);
+                    report += &format!("{:4} to {:4?}: {:?}\n", entry.called, entry.answered, entry.what);
                 }
-                return Err(format!("{told}at last {view:?}"));
+                return Err(format!("{report}at last {view:?}"));
             }
         }
         self.seen = view;
@@ -293,21 +302,21 @@ impl Run {
     }
 
     /// What a start on a copy of the world would see: the world itself is not changed by it.
-    async fn fork(&self) -> Seen<View> {
-        let calm = Arc::new(World::new(0, Faults::NONE, self.world.logs()));
+    async fn fork(&self) -> ViewResult<View> {
+        let calm = Arc::new(Simulation::new(0, Faults::NONE, self.simulation.logs()));
         let disk = self.disk.fork(calm.clone());
         let tables = Tables::new(SimStore::new(calm.clone(), self.store.memory.clone()));
         migrate::open(&tables).await.map_err(text)?;
         let view = after_a_start(&tables, &disk, self.settings(), self.work.faults).await;
         if view.is_err() {
-            calm.log().into_iter().for_each(|line| self.world.note(|| format!("a start: {line}")));
+            calm.log().into_iter().for_each(|line| self.simulation.note(|| format!("a start: {line}")));
         }
         view
     }
 }
 
 /// A life that has ended, with its memory.
-struct Lived {
+struct EndedLife {
     process: Runtime,
     /// None if it did not come to serve any.
     clients: Option<Arc<Clients>>,

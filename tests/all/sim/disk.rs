@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::BoxFuture;
-use rowdrive::content::disk::{Call, Disk, DiskFile, Listed};
+use rowdrive::content::disk::{Disk, DiskFile, DiskFuture, FolderEntry};
 
-use super::world::World;
+use super::scheduler::Simulation;
 
 /// Bytes that a disk writes at once, or not at all.
 const SECTOR: usize = 512;
 
 #[derive(Clone)]
 pub struct SimDisk {
-    world: Arc<World>,
+    simulation: Arc<Simulation>,
     state: Arc<Mutex<State>>,
 }
 
@@ -63,14 +63,14 @@ fn missing() -> io::Error {
 
 impl SimDisk {
     /// A disk with a folder that lasts.
-    pub fn new(world: Arc<World>, folder: &Path) -> Self {
+    pub fn new(simulation: Arc<Simulation>, folder: &Path) -> Self {
         let state = State { folders: BTreeMap::from([(folder.to_owned(), true)]), ..State::default() };
-        Self { world, state: Arc::new(Mutex::new(state)) }
+        Self { simulation, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Another disk that holds the same.
-    pub fn fork(&self, world: Arc<World>) -> Self {
-        Self { world, state: Arc::new(Mutex::new(self.lock().clone())) }
+    pub fn fork(&self, simulation: Arc<Simulation>) -> Self {
+        Self { simulation, state: Arc::new(Mutex::new(self.lock().clone())) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -79,7 +79,7 @@ impl SimDisk {
 
     /// A call that only reads.
     async fn look<T>(&self, what: &str, path: &Path, read: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
-        self.world.pass(what, || path.display().to_string()).await;
+        self.simulation.pass(what, || path.display().to_string()).await;
         self.fails(&[io::ErrorKind::Other])?;
         read(&self.lock())
     }
@@ -91,17 +91,17 @@ impl SimDisk {
         path: &Path,
         write: impl FnOnce(&mut State) -> io::Result<T>,
     ) -> io::Result<T> {
-        self.world.pass(what, || path.display().to_string()).await;
+        self.simulation.pass(what, || path.display().to_string()).await;
         self.fails(&[io::ErrorKind::Other, io::ErrorKind::StorageFull])?;
         let done = write(&mut self.lock());
-        self.world.pass("done", String::new).await;
+        self.simulation.pass("done", String::new).await;
         done
     }
 
     fn fails(&self, kinds: &[io::ErrorKind]) -> io::Result<()> {
-        if self.world.faults().disk && self.world.chance(10) {
-            let kind = kinds[self.world.below(kinds.len() as u64) as usize];
-            self.world.note(|| format!("fails: {kind}"));
+        if self.simulation.faults().disk && self.simulation.chance(10) {
+            let kind = kinds[self.simulation.below(kinds.len() as u64) as usize];
+            self.simulation.note(|| format!("fails: {kind}"));
             return Err(kind.into());
         }
         Ok(())
@@ -110,7 +110,7 @@ impl SimDisk {
     /// The process and the machine have stopped.
     pub fn stop(&self) {
         let state = &mut *self.lock();
-        let below = |end: usize| self.world.below(end as u64) as usize;
+        let below = |end: usize| self.simulation.below(end as u64) as usize;
         state.names.clear();
         let mut used = BTreeSet::new();
         for (number, file) in state.files.iter_mut().enumerate() {
@@ -121,7 +121,7 @@ impl SimDisk {
                 tear(Arc::make_mut(&mut file.data), range, below);
             }
             if let Some(name) = &name {
-                self.world.note(|| format!("after the stop: {}", name.display()));
+                self.simulation.note(|| format!("after the stop: {}", name.display()));
                 used.extend(name.parent().map(Path::to_owned));
                 state.names.insert(name.clone(), number);
             }
@@ -198,11 +198,11 @@ impl File {
 }
 
 impl Disk for SimDisk {
-    fn blocks(&self) -> bool {
+    fn is_blocking(&self) -> bool {
         false
     }
 
-    fn make_folder<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+    fn make_folder<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(self.change("make_folder", path, |state| {
             state.has_parent(path)?;
             state.folders.entry(path.to_owned()).or_insert(false);
@@ -210,19 +210,19 @@ impl Disk for SimDisk {
         }))
     }
 
-    fn list<'a>(&'a self, folder: &'a Path) -> Call<'a, Vec<Listed>> {
+    fn list<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, Vec<FolderEntry>> {
         Box::pin(self.look("list", folder, |state| {
             let _there = state.folders.get(folder).ok_or_else(missing)?;
             let inside = |path: &PathBuf| path.parent() == Some(folder);
             let name = |path: &PathBuf| path.file_name().map(OsString::from).unwrap_or_default();
             let folders = state.folders.keys().filter(|path| inside(path));
-            let folders = folders.map(|path| Listed { name: name(path), is_file: false });
+            let folders = folders.map(|path| FolderEntry { name: name(path), is_file: false });
             let files = state.names.keys().filter(|path| inside(path));
-            Ok(folders.chain(files.map(|path| Listed { name: name(path), is_file: true })).collect())
+            Ok(folders.chain(files.map(|path| FolderEntry { name: name(path), is_file: true })).collect())
         }))
     }
 
-    fn sync_folder<'a>(&'a self, folder: &'a Path) -> Call<'a, ()> {
+    fn sync_folder<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             let synced = self.change("sync_folder", folder, |state| state.sync(folder)).await;
             if synced.is_err() {
@@ -234,7 +234,7 @@ impl Disk for SimDisk {
         })
     }
 
-    fn create<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+    fn create<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         Box::pin(async move {
             let file = self.change("create", path, |state| {
                 state.has_parent(path)?;
@@ -250,24 +250,24 @@ impl Disk for SimDisk {
         })
     }
 
-    fn open<'a>(&'a self, path: &'a Path) -> Call<'a, Arc<dyn DiskFile>> {
+    fn open<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         Box::pin(async move {
             let file = self.look("open", path, |state| state.names.get(path).copied().ok_or_else(missing)).await?;
             Ok(Arc::new(Open { disk: self.clone(), file }) as Arc<dyn DiskFile>)
         })
     }
 
-    fn exists<'a>(&'a self, path: &'a Path) -> Call<'a, bool> {
+    fn exists<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, bool> {
         Box::pin(
             self.look("exists", path, |state| Ok(state.names.contains_key(path) || state.folders.contains_key(path))),
         )
     }
 
-    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> Call<'a, ()> {
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(self.change("rename", from, |state| state.rename(from, Some(to))))
     }
 
-    fn remove<'a>(&'a self, path: &'a Path) -> Call<'a, ()> {
+    fn remove<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(self.change("remove", path, |state| state.rename(path, None)))
     }
 }
@@ -288,12 +288,12 @@ impl Open {
 }
 
 impl DiskFile for Open {
-    fn size(&self) -> Call<'_, u64> {
+    fn size(&self) -> DiskFuture<'_, u64> {
         let size = |state: &State| Ok(state.files[self.file].data.len() as u64);
         Box::pin(self.disk.look("size", Path::new(""), size))
     }
 
-    fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> Call<'a, usize> {
+    fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> DiskFuture<'a, usize> {
         Box::pin(self.disk.look("read", Path::new(""), move |state| {
             let data = &state.files[self.file].data;
             let rest = data.get(at as usize..).unwrap_or_default();
@@ -303,7 +303,7 @@ impl DiskFile for Open {
         }))
     }
 
-    fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> Call<'a, ()> {
+    fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> DiskFuture<'a, ()> {
         Box::pin(Self::write(self, data, at as usize))
     }
 
@@ -311,7 +311,7 @@ impl DiskFile for Open {
         Box::pin(Self::write(self, data, at as usize))
     }
 
-    fn sync(&self) -> Call<'_, ()> {
+    fn sync(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let sync = |state: &mut State| {
                 state.files[self.file].unsynced.clear();

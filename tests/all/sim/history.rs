@@ -1,4 +1,4 @@
-//! What clients asked and heard, and whether one order of it all explains that.
+//! Requests and answers of all clients, and whether one order of them explains every answer.
 //!
 //! The drive promises that every change happens at one instant between its call and its answer, and that every
 //! answer is of one such instant. So there is an order of all of them, within these bounds, in which each does to a
@@ -14,15 +14,15 @@ use crate::drive::model::{Op as Change, View};
 const STEPS: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum ReadValue {
     /// The version, by its size.
     File(usize),
     Directory,
 }
 
 #[derive(Clone, Debug)]
-pub enum What {
-    /// A change, and whether it made something new if that was told.
+pub enum Observation {
+    /// A change, and whether it created something, if the answer says so.
     Did(Change, Option<bool>),
     /// The version of this size was replaced by another.
     Replaced(&'static str, usize, usize),
@@ -36,19 +36,19 @@ pub enum What {
     Refused(Change),
     /// It is known not to have happened, and why says nothing of the state.
     Nothing,
-    Saw(String, Option<Seen>),
+    Saw(String, Option<ReadValue>),
     /// A page of a directory, directories first, after this qualifier; none if there was no directory.
     Page {
         at: &'static str,
         after: Option<String>,
         limit: usize,
-        page: Option<(Vec<(String, Seen)>, bool)>,
+        page: Option<(Vec<(String, ReadValue)>, bool)>,
     },
 }
 
 #[derive(Clone, Debug)]
 pub struct Entry {
-    pub what: What,
+    pub what: Observation,
     pub called: u64,
     /// None if no answer was heard, or one that leaves open what was done.
     pub answered: Option<u64>,
@@ -61,7 +61,7 @@ pub enum Verdict {
     GaveUp,
 }
 
-impl What {
+impl Observation {
     fn is_change(&self) -> bool {
         matches!(self, Self::Did(..) | Self::Replaced(..) | Self::Copied { .. })
     }
@@ -95,7 +95,7 @@ impl What {
                 state.after(*change).ok().filter(|_| fits).into_iter().collect()
             }
             Self::Replaced(at, old, new) => {
-                let fits = look(state, at) == Some(Seen::File(*old));
+                let fits = look(state, at) == Some(ReadValue::File(*old));
                 state.after(Change::Put(at, *new)).ok().filter(|_| fits).into_iter().collect()
             }
             Self::Copied { to, overwrite, version: Some((version, new)) } => {
@@ -122,14 +122,14 @@ fn copied(state: &View, to: &'static str, version: usize, overwrite: bool) -> Op
     })
 }
 
-pub fn look(state: &View, at: &str) -> Option<Seen> {
+pub fn look(state: &View, at: &str) -> Option<ReadValue> {
     match state.files.get(at) {
-        Some(version) => Some(Seen::File(*version)),
-        None => state.dirs.contains(at).then_some(Seen::Directory),
+        Some(version) => Some(ReadValue::File(*version)),
+        None => state.dirs.contains(at).then_some(ReadValue::Directory),
     }
 }
 
-fn page_of(state: &View, at: &str, after: Option<&str>, limit: usize) -> Option<(Vec<(String, Seen)>, bool)> {
+fn page_of(state: &View, at: &str, after: Option<&str>, limit: usize) -> Option<(Vec<(String, ReadValue)>, bool)> {
     if !state.dirs.contains(at) {
         return None;
     }
@@ -137,8 +137,9 @@ fn page_of(state: &View, at: &str, after: Option<&str>, limit: usize) -> Option<
         let rest = path.strip_prefix(at)?.strip_prefix('/')?;
         (!rest.contains('/')).then(|| rest.to_owned())
     };
-    let directories = state.dirs.iter().filter_map(|path| Some((format!("d_{}", name(path)?), Seen::Directory)));
-    let files = state.files.iter().filter_map(|(path, size)| Some((format!("f_{}", name(path)?), Seen::File(*size))));
+    let directories = state.dirs.iter().filter_map(|path| Some((format!("d_{}", name(path)?), ReadValue::Directory)));
+    let files =
+        state.files.iter().filter_map(|(path, size)| Some((format!("f_{}", name(path)?), ReadValue::File(*size))));
     let mut all: Vec<_> =
         directories.chain(files).filter(|(q, _)| after.is_none_or(|after| q.as_str() > after)).collect();
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -154,10 +155,12 @@ pub fn explain(start: &View, entries: &[Entry], end: &View) -> Verdict {
     }
     let mut versions: Vec<usize> = start.files.values().copied().collect();
     versions.extend(entries.iter().filter_map(|entry| match entry.what {
-        What::Did(Change::Put(_, size) | Change::New(_, size), _) | What::Replaced(_, _, size) => Some(size),
+        Observation::Did(Change::Put(_, size) | Change::New(_, size), _) | Observation::Replaced(_, _, size) => {
+            Some(size)
+        }
         _ => None,
     }));
-    let mut search = Search { entries, end, versions, seen: HashSet::new(), steps: 0 };
+    let mut search = HistorySearch { entries, end, versions, seen: HashSet::new(), steps: 0 };
     if search.go(start.clone(), 0) {
         Verdict::Explained
     } else if search.steps > STEPS {
@@ -167,7 +170,7 @@ pub fn explain(start: &View, entries: &[Entry], end: &View) -> Verdict {
     }
 }
 
-struct Search<'a> {
+struct HistorySearch<'a> {
     entries: &'a [Entry],
     end: &'a View,
     /// All that a copy can have copied.
@@ -177,12 +180,12 @@ struct Search<'a> {
     steps: usize,
 }
 
-impl Search<'_> {
+impl HistorySearch<'_> {
     /// Whether what is not in `done` can follow on this state.
     fn go(&mut self, state: View, mut done: u128) -> bool {
         let entries = self.entries;
         let left = |done: u128| entries.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
-        // What only looks can be taken at once where it fits: it is in nobody's way.
+        // A read that fits here can be placed at once: it affects no other operation.
         let first = loop {
             let first = left(done).filter_map(|(_, entry)| entry.answered).min();
             let within = |entry: &Entry| first.is_none_or(|first| entry.called <= first);
@@ -220,16 +223,16 @@ impl Search<'_> {
 mod tests {
     use super::*;
 
-    fn entry(what: What, called: u64, answered: u64) -> Entry {
+    fn entry(what: Observation, called: u64, answered: u64) -> Entry {
         Entry { what, called, answered: Some(answered).filter(|at| *at > 0) }
     }
 
-    fn put(size: usize) -> What {
-        What::Did(Change::Put("/f", size), None)
+    fn put(size: usize) -> Observation {
+        Observation::Did(Change::Put("/f", size), None)
     }
 
-    fn saw(size: usize) -> What {
-        What::Saw("/f".into(), Some(Seen::File(size)))
+    fn saw(size: usize) -> Observation {
+        Observation::Saw("/f".into(), Some(ReadValue::File(size)))
     }
 
     fn end(size: usize) -> View {
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_found_where_there_is_one() {
+    fn the_history_check_finds_an_order_if_one_exists() {
         let start = View::default();
         let ordered = [entry(put(1), 1, 2), entry(put(2), 3, 6), entry(saw(1), 4, 5), entry(saw(2), 7, 8)];
         assert_eq!(explain(&start, &ordered, &end(2)), Verdict::Explained);
@@ -245,7 +248,7 @@ mod tests {
         // The old version is seen after the new one.
         let stale = [entry(put(1), 1, 2), entry(put(2), 3, 9), entry(saw(2), 4, 5), entry(saw(1), 6, 7)];
         assert_eq!(explain(&start, &stale, &end(2)), Verdict::Contradiction);
-        // Nobody heard whether it was done.
+        // It has no answer: whether it was done is unknown.
         for size in [1, 2] {
             let open = [entry(put(1), 1, 2), entry(put(2), 3, 0)];
             assert_eq!(explain(&start, &open, &end(size)), Verdict::Explained);

@@ -1,9 +1,9 @@
 //! The whole drive, content included, in a simulated world: on a store and a disk in memory, behind a scheduler that
-//! draws from a seed which call comes next, what it meets, and where the process stops.
+//! draws from a seed which call runs next, which fault it gets, and where the process stops.
 //!
-//! - `world`: the scheduler; `store`, `disk`: what it delays, refuses, loses and tears
-//! - `work`: what clients do, drawn from the seed; `client`: how they do it, and what they hear
-//! - `history`: whether one order of all that was heard explains it; `view`: whether all ways to look agree
+//! - `scheduler`: the scheduler; `store`, `disk`: what it delays, refuses, loses and tears
+//! - `workload`: what clients do, drawn from the seed; `client`: how they do it, and the answers they get
+//! - `history`: whether one order explains all answers; `view`: whether all ways to read agree
 //! - `case`: a run from the first call to the last check; `shrink`: the smallest one that fails
 //!
 //! `ROWDRIVE_SEEDS=1000000` runs more seeds, `ROWDRIVE_SIM_CASE=...` one case again, with all its calls.
@@ -12,11 +12,11 @@ mod case;
 mod client;
 mod disk;
 mod history;
+mod scheduler;
 mod shrink;
 mod store;
 mod view;
-mod work;
-mod world;
+mod workload;
 
 use std::env;
 use std::sync::Mutex;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use case::{Case, run};
+use case::{SimCase, run};
 use shrink::shrink;
 
 /// Seeds of every run of the tests.
@@ -46,7 +46,7 @@ fn no_seed_breaks_a_promise() {
             if seed >= first + count {
                 break;
             }
-            match run(&Case::of(seed), false) {
+            match run(&SimCase::of(seed), false) {
                 Ok(ended) => {
                     calls.fetch_add(ended.calls, Ordering::Relaxed);
                     gave_up.fetch_add(ended.gave_up, Ordering::Relaxed);
@@ -65,7 +65,7 @@ fn no_seed_breaks_a_promise() {
     let failed = *failed.lock().unwrap();
     if let Some(seed) = failed {
         println!("seed {seed} fails; the smallest case that does is looked for");
-        replay(&shrink(&Case::of(seed)));
+        replay(&shrink(&SimCase::of(seed)));
     }
     let (calls, gave_up) = (calls.into_inner(), gave_up.into_inner());
     println!("{count} seeds from {first} on, {calls} calls, {gave_up} too tangled, in {:?}", begun.elapsed());
@@ -73,8 +73,8 @@ fn no_seed_breaks_a_promise() {
     assert!(gave_up * 100 <= count, "{gave_up} histories of {count} seeds are too tangled to be judged");
 }
 
-/// Runs a case again, and tells all of it if it fails.
-fn replay(case: &Case) {
+/// Runs a case again, and prints all of it if it fails.
+fn replay(case: &SimCase) {
     let Err(failure) = run(case, true) else {
         println!("{case} ends well");
         return;
@@ -92,7 +92,7 @@ fn replay(case: &Case) {
 #[test]
 fn a_seed_runs_the_same_way_every_time() {
     for seed in 0..20 {
-        let case = Case::of(seed);
+        let case = SimCase::of(seed);
         let ended = || run(&case, false).map_err(|failure| failure.what).unwrap();
         let first = ended();
         assert!(first.calls > 10, "seed {seed} makes no calls");
@@ -101,12 +101,12 @@ fn a_seed_runs_the_same_way_every_time() {
 }
 
 #[test]
-fn a_case_is_read_as_it_is_written() {
+fn a_printed_case_parses_back() {
     for case in [
-        Case::of(7),
-        Case { schedule: 3, left_out: 9, ..Case::of(1) },
-        Case { kept: Some(vec![4, 20]), ..Case::of(2) },
-        Case { kept: Some(Vec::new()), ..Case::of(2) },
+        SimCase::of(7),
+        SimCase { schedule: 3, left_out: 9, ..SimCase::of(1) },
+        SimCase { kept: Some(vec![4, 20]), ..SimCase::of(2) },
+        SimCase { kept: Some(Vec::new()), ..SimCase::of(2) },
     ] {
         assert_eq!(case.to_string().parse(), Ok(case));
     }

@@ -1,4 +1,4 @@
-//! The scheduler: what every call of the store and the disk waits for, what it meets, and where the process stops.
+//! The scheduler: when each call of the store and the disk runs, which fault it gets, and where the process stops.
 //!
 //! All choices are drawn from one generator, in the order of the calls. One thread makes them, on a clock that jumps
 //! from one waiter to the next, so a case runs the same way every time.
@@ -35,9 +35,9 @@ impl Faults {
 }
 
 /// One world: it lasts over the lives of the process.
-pub struct World {
+pub struct Simulation {
     state: Mutex<State>,
-    /// Tells that the process has stopped.
+    /// Notified when the process has stopped.
     pub stopped: Notify,
 }
 
@@ -54,7 +54,7 @@ struct State {
     dead: bool,
     /// Invocations and answers of clients so far.
     events: u64,
-    /// A digest of all calls: it tells whether two runs were the same.
+    /// A digest of all calls: it is equal for equal runs.
     trace: DefaultHasher,
     log: Option<Vec<String>>,
     /// The first thing found wrong.
@@ -68,7 +68,7 @@ enum Wait {
     ForEver,
 }
 
-impl World {
+impl Simulation {
     pub fn new(seed: u64, faults: Faults, log: bool) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let pace = [1, 4, 12][rng.random_range(0..3)];
@@ -94,7 +94,7 @@ impl World {
 
     /// The process begins; if it is to stop, at one of the next calls.
     pub fn begin_life(&self, stops: bool) {
-        let _told_before = self.stopped.notified().now_or_never();
+        let _notified_before = self.stopped.notified().now_or_never();
         let mut state = self.lock();
         let at = state.calls + state.rng.random_range(1..500);
         state.stop_at = stops.then_some(at);
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// Notes something that has happened, for whoever reads a failed run.
+    /// Notes something that has happened, for the report of a failed run.
     pub fn note(&self, what: impl FnOnce() -> String) {
         if let Some(log) = &mut self.lock().log {
             log.push(format!("      {}", what()));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::case::{Case, FAULTS, run};
+use super::case::{FAULTS, SimCase, run};
 
 /// Orders of the same calls that are tried before something is said to be needed.
 const SCHEDULES: u64 = 40;
@@ -10,13 +10,13 @@ const SCHEDULES: u64 = 40;
 const TIME: Duration = Duration::from_secs(30);
 
 /// A smaller case that fails too, for whatever reason.
-pub fn shrink(case: &Case) -> Case {
+pub fn shrink(case: &SimCase) -> SimCase {
     let until = Instant::now() + TIME;
     let mut best = case.clone();
     let every = 0..case.work().ops.len();
     best.kept = Some(every.filter(|at| case.kept.as_ref().is_none_or(|kept| kept.contains(at))).collect());
     for fault in 0..FAULTS {
-        let smaller = Case { left_out: best.left_out | 1 << fault, ..best.clone() };
+        let smaller = SimCase { left_out: best.left_out | 1 << fault, ..best.clone() };
         best = fails(&smaller, until).unwrap_or(best);
     }
     // Half of the requests, then a quarter, and so on down to each alone.
@@ -26,7 +26,7 @@ pub fn shrink(case: &Case) -> Case {
         while from < best.kept.as_ref().map_or(0, Vec::len) {
             let mut kept = best.kept.clone().unwrap_or_default();
             kept.drain(from..kept.len().min(from + chunk));
-            match fails(&Case { kept: Some(kept), ..best.clone() }, until) {
+            match fails(&SimCase { kept: Some(kept), ..best.clone() }, until) {
                 Some(smaller) => best = smaller,
                 None => from += chunk,
             }
@@ -37,8 +37,8 @@ pub fn shrink(case: &Case) -> Case {
 }
 
 /// The case in an order in which it fails.
-fn fails(case: &Case, until: Instant) -> Option<Case> {
+fn fails(case: &SimCase, until: Instant) -> Option<SimCase> {
     let orders = std::iter::once(case.schedule).chain(0..SCHEDULES);
-    let mut cases = orders.map(|schedule| Case { schedule, ..case.clone() });
+    let mut cases = orders.map(|schedule| SimCase { schedule, ..case.clone() });
     cases.find(|case| Instant::now() < until && run(case, false).is_err())
 }

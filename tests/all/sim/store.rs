@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::future::BoxFuture;
 use rowdrive::engines::memory::Memory;
 use rowdrive::table::store::Result;
-use rowdrive::table::{Ask, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
+use rowdrive::table::{Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec};
 
-use super::world::World;
+use super::scheduler::Simulation;
 
 pub struct SimStore {
-    world: Arc<World>,
+    simulation: Arc<Simulation>,
     pub memory: Memory,
     plans: Mutex<Plans>,
 }
@@ -27,23 +27,23 @@ struct Plans {
 }
 
 /// What becomes of a plan.
-enum Fate {
+enum PlanFate {
     Done,
     Busy,
     Full,
     /// Its answer is lost; the plan is done, or not, or later.
-    Unknown(When),
+    Unknown(ApplyTime),
 }
 
-enum When {
+enum ApplyTime {
     Now,
     Never,
     Later,
 }
 
 impl SimStore {
-    pub fn new(world: Arc<World>, memory: Memory) -> Arc<Self> {
-        Arc::new(Self { world, memory, plans: Mutex::default() })
+    pub fn new(simulation: Arc<Simulation>, memory: Memory) -> Arc<Self> {
+        Arc::new(Self { simulation, memory, plans: Mutex::default() })
     }
 
     fn plans(&self) -> MutexGuard<'_, Plans> {
@@ -61,25 +61,25 @@ impl SimStore {
     pub async fn end_late(&self) {
         let mut plans = std::mem::take(&mut self.plans().late);
         while !plans.is_empty() {
-            let plan = plans.swap_remove(self.world.below(plans.len() as u64) as usize);
-            if self.world.below(2) == 0 {
-                self.world.note(|| format!("done after all: {}", named(&plan)));
+            let plan = plans.swap_remove(self.simulation.below(plans.len() as u64) as usize);
+            if self.simulation.below(2) == 0 {
+                self.simulation.note(|| format!("done after all: {}", named(&plan)));
                 self.memory.commit(plan).await.unwrap();
             }
         }
     }
 
-    fn fate(&self, plan: &Plan) -> Fate {
-        let faults = self.world.faults();
-        if !faults.store || !self.world.chance(40) {
-            return Fate::Done;
+    fn fate(&self, plan: &Plan) -> PlanFate {
+        let faults = self.simulation.faults();
+        if !faults.store || !self.simulation.chance(40) {
+            return PlanFate::Done;
         }
-        match self.world.below(5) {
-            0 => Fate::Busy,
-            1 if plan.needs_room() => Fate::Full,
-            1 | 2 => Fate::Unknown(When::Now),
-            3 if faults.late => Fate::Unknown(When::Later),
-            _ => Fate::Unknown(When::Never),
+        match self.simulation.below(5) {
+            0 => PlanFate::Busy,
+            1 if plan.needs_room() => PlanFate::Full,
+            1 | 2 => PlanFate::Unknown(ApplyTime::Now),
+            3 if faults.late => PlanFate::Unknown(ApplyTime::Later),
+            _ => PlanFate::Unknown(ApplyTime::Never),
         }
     }
 
@@ -91,34 +91,34 @@ impl SimStore {
             plans.under_way.insert(number, plan.clone());
             number
         };
-        self.world.pass("commit", || named(&plan)).await;
+        self.simulation.pass("commit", || named(&plan)).await;
         let fate = self.fate(&plan);
         let unknown = |cause: &str| Err(StoreError::Unknown { cause: cause.to_owned(), full: false });
         self.plans().under_way.remove(&number);
         let answer = match fate {
-            Fate::Busy => Err(StoreError::Busy),
-            Fate::Full => Err(StoreError::Full("as the seed wants it".to_owned())),
-            Fate::Unknown(When::Never) => unknown("it was lost"),
-            Fate::Unknown(When::Later) => {
+            PlanFate::Busy => Err(StoreError::Busy),
+            PlanFate::Full => Err(StoreError::Full("as the seed wants it".to_owned())),
+            PlanFate::Unknown(ApplyTime::Never) => unknown("it was lost"),
+            PlanFate::Unknown(ApplyTime::Later) => {
                 self.plans().late.push(plan);
                 unknown("it may happen later")
             }
-            Fate::Unknown(When::Now) => {
+            PlanFate::Unknown(ApplyTime::Now) => {
                 self.apply(plan).await?;
                 unknown("its answer was lost")
             }
-            Fate::Done => self.apply(plan).await,
+            PlanFate::Done => self.apply(plan).await,
         };
-        self.world.note(|| format!("{answer:?}"));
-        self.world.pass("committed", String::new).await;
+        self.simulation.note(|| format!("{answer:?}"));
+        self.simulation.pass("committed", String::new).await;
         answer
     }
 
     async fn apply(&self, plan: Plan) -> Result<Outcome> {
         let prepare = plan.prepare.clone();
-        self.world.note(|| named(&plan));
+        self.simulation.note(|| named(&plan));
         let outcome = self.memory.commit(plan).await?;
-        if matches!(outcome, Outcome::Refused(_)) && self.world.faults().leaves && self.world.chance(500) {
+        if matches!(outcome, Outcome::Refused(_)) && self.simulation.faults().leaves && self.simulation.chance(500) {
             self.memory.commit(Plan { prepare, ..Plan::default() }).await?;
         }
         Ok(outcome)
@@ -127,12 +127,12 @@ impl SimStore {
     /// Does plans whose answer was lost, at any time from then on.
     pub async fn deliver(&self) {
         loop {
-            self.world.pass("late", String::new).await;
+            self.simulation.pass("late", String::new).await;
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             let late = self.plans().late.len();
-            if late > 0 && self.world.chance(200) {
-                let plan = self.plans().late.swap_remove(self.world.below(late as u64) as usize);
-                self.world.note(|| format!("late: {}", named(&plan)));
+            if late > 0 && self.simulation.chance(200) {
+                let plan = self.plans().late.swap_remove(self.simulation.below(late as u64) as usize);
+                self.simulation.note(|| format!("late: {}", named(&plan)));
                 self.memory.commit(plan).await.unwrap();
             }
         }
@@ -146,17 +146,17 @@ impl SimStore {
         answer: impl FnOnce() -> BoxFuture<'a, Result<T>>,
     ) -> Result<T> {
         let detail = || row.escape_ascii().to_string();
-        if self.world.chance(500) {
-            self.world.pass(what, detail).await;
+        if self.simulation.chance(500) {
+            self.simulation.pass(what, detail).await;
             return answer().await;
         }
         let answer = answer().await;
-        self.world.pass(what, detail).await;
+        self.simulation.pass(what, detail).await;
         answer
     }
 }
 
-/// The rows of a plan, for whoever reads a failed run.
+/// The rows of a plan, for the report of a failed run.
 fn named(plan: &Plan) -> String {
     let key = |table: &str, row: &[u8]| match std::str::from_utf8(row) {
         Ok(text) if table == "dir" => format!("{table}:{text}"),
@@ -174,15 +174,15 @@ impl Store for SimStore {
         self.memory.create(spec)
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
         Box::pin(self.read(table, row, move || self.memory.get(table, row, ask)))
     }
 
-    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+    fn page<'a>(&'a self, ask: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
         Box::pin(self.read("page", &ask.row, || self.memory.page(ask)))
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, RowQuery)]) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
             let mut rows = Vec::with_capacity(asks.len());
             for (row, ask) in asks {
@@ -192,13 +192,13 @@ impl Store for SimStore {
         })
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
             // Rows of a scan share no instant.
             let mut found: Vec<(RowKey, Row)> = Vec::new();
             let mut next = ask.clone();
             loop {
-                let some = if self.world.chance(300) { 1 } else { 1_000 };
+                let some = if self.simulation.chance(300) { 1 } else { 1_000 };
                 next.limit = some.min(ask.limit - found.len());
                 let rows = self.read("scan", ask.table.as_bytes(), || self.ask(next.clone())).await?;
                 let ended = rows.len() < next.limit;
@@ -219,7 +219,7 @@ impl Store for SimStore {
 }
 
 impl SimStore {
-    fn ask(&self, ask: ScanAsk) -> BoxFuture<'_, Result<Vec<(RowKey, Row)>>> {
+    fn ask(&self, ask: ScanQuery) -> BoxFuture<'_, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move { self.memory.scan(&ask).await })
     }
 }

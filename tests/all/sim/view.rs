@@ -6,28 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, pin_mut};
-use rowdrive::check::{Kind, Options, Told, check_on};
-use rowdrive::drive::{Drive, ListAsk, Node, Settings};
-use rowdrive::schema::time::Clock;
-use rowdrive::schema::{CF, DrivePath, op, unlink};
-use rowdrive::table::{Ask, Row, RowKey, RowRange, ScanAsk, Tables};
+use rowdrive::check::{CheckEvent, FindingKind, Options, check_on};
+use rowdrive::drive::{Drive, ListQuery, Node, Settings};
+use rowdrive::schema::index::by_time::Clock;
+use rowdrive::schema::{CF, DrivePath, pending_unlink, subtree_op};
+use rowdrive::table::{Row, RowKey, RowQuery, RowRange, ScanQuery, Tables};
 
 use super::client::{all_by_name, all_by_time, bytes};
 use super::disk::SimDisk;
-use super::world::Faults;
+use super::scheduler::Faults;
 use crate::drive::model::View;
 
 /// The data folder.
 pub const DATA: &str = "/data";
 
-pub type Seen<T> = Result<T, String>;
+pub type ViewResult<T> = Result<T, String>;
 
 pub fn text(error: impl std::fmt::Debug) -> String {
     format!("{error:?}")
 }
 
 /// A process that starts on this store and this disk and does what was left to do; what can be seen then.
-pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, faults: Faults) -> Seen<View> {
+pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, faults: Faults) -> ViewResult<View> {
     let (content, shared) = (Path::new(DATA).join("content"), Arc::new(disk.clone()));
     let drive = Drive::open_on(shared.clone(), tables.clone(), &content, settings).await;
     let drive = drive.map_err(|error| format!("it does not start: {error:?}"))?;
@@ -36,22 +36,22 @@ pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, 
     drive.close().await;
     drop(drive);
     let mut findings = Vec::new();
-    let mut tell = |told: Told<'_>| {
-        if let Told::Finding(finding) = told {
+    let mut handle_event = |event: CheckEvent<'_>| {
+        if let CheckEvent::Finding(finding) = event {
             findings.push(finding.clone());
         }
     };
     let options = Options { content: false, repair: false };
-    let summary = check_on(shared, tables, Path::new(DATA), &options, &mut tell).await.map_err(text)?;
+    let summary = check_on(shared, tables, Path::new(DATA), &options, &mut handle_event).await.map_err(text)?;
     // Rows of a refused plan that could not be removed, and marks that came after their operation had been undone, are
     // nothing to any reader or writer.
     findings.retain(|finding| match finding.kind {
-        Kind::Mark => !faults.late,
+        FindingKind::OrphanedLock => !faults.late,
         kind => !kind.is_stray() || !(faults.late || faults.leaves),
     });
-    if !findings.is_empty() || summary.unsettled > 0 {
-        let left = [rows(tables, op::TABLE).await?, rows(tables, unlink::TABLE).await?];
-        return Err(format!("a check finds {findings:#?}, and {} are left: {left:?}", summary.unsettled));
+    if !findings.is_empty() || summary.pending > 0 {
+        let left = [rows(tables, subtree_op::TABLE).await?, rows(tables, pending_unlink::TABLE).await?];
+        return Err(format!("a check finds {findings:#?}, and {} are left: {left:?}", summary.pending));
     }
     if (summary.directories, summary.files) != (view.dirs.len() as u64 + 1, view.files.len() as u64) {
         return Err(format!("a check counts {summary:?}, and {view:?} can be seen"));
@@ -60,23 +60,23 @@ pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, 
 }
 
 /// Waits until nothing is left to be done.
-pub async fn idle(drive: &Drive) -> Seen<()> {
+pub async fn idle(drive: &Drive) -> ViewResult<()> {
     // Nothing waits for anything but the clock, which jumps.
     let idle = tokio::time::timeout(Duration::from_secs(3600), drive.idle()).await;
     idle.map_err(|_| "something is still being done after an hour".to_owned())
 }
 
-async fn rows(tables: &Tables, table: &'static str) -> Seen<Vec<(RowKey, Row)>> {
-    let (range, ask) = (RowRange::all(), Ask::families(&[CF]));
-    tables.scan(&ScanAsk { table, range, ask, limit: 100, reverse: false }).await.map_err(text)
+async fn rows(tables: &Tables, table: &'static str) -> ViewResult<Vec<(RowKey, Row)>> {
+    let (range, ask) = (RowRange::all(), RowQuery::families(&[CF]));
+    tables.scan(&ScanQuery { table, range, row_query: ask, limit: 100, reverse: false }).await.map_err(text)
 }
 
 /// What listings, queries and reads show of a drive that nothing changes.
-pub async fn view(drive: &Drive) -> Seen<View> {
+pub async fn view(drive: &Drive) -> ViewResult<View> {
     let mut view = View::default();
     let mut below = vec![DrivePath::root()];
     while let Some(at) = below.pop() {
-        let ask = ListAsk { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         for node in drive.list(&at, &ask).await.map_err(|e| format!("{at} cannot be listed: {e:?}"))?.nodes {
             let stat = drive.stat(node.path()).await;
             if stat.as_ref().ok() != Some(&node) {
@@ -96,15 +96,15 @@ pub async fn view(drive: &Drive) -> Seen<View> {
         }
     }
     for clock in Clock::ALL {
-        let found = drive.files(&all_by_time(clock)).await.map_err(text)?;
+        let found = drive.files_by_time(&all_by_time(clock)).await.map_err(text)?;
         agree("a time query", found.nodes, &view)?;
     }
-    let found = drive.find(&all_by_name()).await.map_err(text)?;
+    let found = drive.files_by_name(&all_by_name()).await.map_err(text)?;
     agree("a query by name", found.nodes, &view)?;
     Ok(view)
 }
 
-async fn content(drive: &Drive, path: &DrivePath, size: usize) -> Seen<()> {
+async fn content(drive: &Drive, path: &DrivePath, size: usize) -> ViewResult<()> {
     let stream = drive.open_file(path).await.map_err(text)?.body.stream(0, u64::MAX);
     pin_mut!(stream);
     let (expected, mut at) = (bytes(size), 0);
@@ -118,7 +118,7 @@ async fn content(drive: &Drive, path: &DrivePath, size: usize) -> Seen<()> {
     if at == size { Ok(()) } else { Err(format!("it ends at {at}")) }
 }
 
-fn agree(what: &str, nodes: Vec<Node>, view: &View) -> Seen<()> {
+fn agree(what: &str, nodes: Vec<Node>, view: &View) -> ViewResult<()> {
     let mut files = BTreeMap::new();
     for node in nodes {
         if let Node::File { path, entry } = node {

@@ -1,4 +1,4 @@
-//! What clients do: drawn from a seed, on so few paths that they meet.
+//! What clients do: drawn from a seed, on so few paths that they conflict.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rowdrive::content::INLINE;
 use rowdrive::drive::Thresholds;
 
-use super::world::Faults;
+use super::scheduler::Faults;
 use crate::drive::model::Op as Change;
 
 /// Names that directories have, and files too.
@@ -16,7 +16,7 @@ const FILES: [&str; 8] = ["/f", "/a/f", "/a/g", "/b/f", "/a/d/f", "/b/d/f", "/a/
 
 /// One request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum ClientOp {
     Change(Change),
     /// Replaces the version that is there, if it is still there.
     Replace(&'static str, usize),
@@ -32,7 +32,7 @@ pub enum Op {
 pub struct Work {
     pub clients: usize,
     /// By client.
-    pub ops: Vec<(usize, Op)>,
+    pub ops: Vec<(usize, ClientOp)>,
     pub set_up: Vec<Change>,
     pub faults: Faults,
     /// How long writers wait for each other, in ms.
@@ -99,23 +99,23 @@ fn any(rng: &mut StdRng) -> &'static str {
     if rng.random_range(0..4) == 0 { directory(rng) } else { file(rng) }
 }
 
-fn draw(rng: &mut StdRng, version: usize, some_large: bool) -> Op {
+fn draw(rng: &mut StdRng, version: usize, some_large: bool) -> ClientOp {
     let size = size(rng, version, some_large);
     match rng.random_range(0..100) {
-        0..18 => Op::Change(Change::Put(any(rng), size)),
-        18..23 => Op::Change(Change::New(any(rng), size)),
-        23..27 => Op::Replace(file(rng), size),
-        27..33 => Op::Change(Change::Mkdir(directory(rng))),
-        33..37 => Op::Change(Change::Rmdir(directory(rng))),
-        37..43 => Op::Change(Change::Delete(any(rng))),
-        43..52 => Op::Change(Change::Remove(directory(rng))),
-        52..64 => Op::Change(Change::Move(directory(rng), directory(rng), rng.random())),
-        64..71 => Op::Change(Change::Move(file(rng), any(rng), rng.random())),
-        71..75 => Op::Change(Change::Copy(file(rng), any(rng), rng.random())),
-        75..82 => Op::Stat(any(rng)),
-        82..89 => Op::Read(file(rng)),
-        89..94 => Op::List(directory(rng), rng.random_range(1..4)),
-        94..97 => Op::Time(directory(rng), rng.random_range(1..5)),
-        _ => Op::Name(directory(rng), rng.random_range(1..5)),
+        0..18 => ClientOp::Change(Change::Put(any(rng), size)),
+        18..23 => ClientOp::Change(Change::New(any(rng), size)),
+        23..27 => ClientOp::Replace(file(rng), size),
+        27..33 => ClientOp::Change(Change::Mkdir(directory(rng))),
+        33..37 => ClientOp::Change(Change::Rmdir(directory(rng))),
+        37..43 => ClientOp::Change(Change::Delete(any(rng))),
+        43..52 => ClientOp::Change(Change::Remove(directory(rng))),
+        52..64 => ClientOp::Change(Change::Move(directory(rng), directory(rng), rng.random())),
+        64..71 => ClientOp::Change(Change::Move(file(rng), any(rng), rng.random())),
+        71..75 => ClientOp::Change(Change::Copy(file(rng), any(rng), rng.random())),
+        75..82 => ClientOp::Stat(any(rng)),
+        82..89 => ClientOp::Read(file(rng)),
+        89..94 => ClientOp::List(directory(rng), rng.random_range(1..4)),
+        94..97 => ClientOp::Time(directory(rng), rng.random_range(1..5)),
+        _ => ClientOp::Name(directory(rng), rng.random_range(1..5)),
     }
 }

@@ -1,7 +1,7 @@
 //! A store that does a plan step by step, as an engine without transactions does, and fails where a test
 //! says so.
 //!
-//! [`Stepwise`] stands before any store and splits a plan into **steps**, each durable alone: a row of
+//! [`Stepwise`] wraps any store and splits a plan into **steps**, each durable alone: a row of
 //! `prepare`, then all of `guarded` at one instant, then a row of `finish`. Of a write-once table every
 //! change is a step of its own. Steps are numbered from 1 over the whole life of the store, so a test runs
 //! an operation once to count its steps, then once for every step with a [`Fault`] there.
@@ -16,14 +16,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rowdrive::table::store::Result;
-use rowdrive::table::{Ask, Guarded, Outcome, Page, PageAsk, Plan, Row, RowKey, ScanAsk, Store, StoreError, TableSpec};
+use rowdrive::table::{
+    ConditionalRow, Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
+};
 
 mod state;
 mod step;
 mod tests;
 
-use state::{Begun, Held, Run, State, stopped, unknown};
-pub use step::{Fault, Finish, Part, Read, Step};
+use state::{Begun, CommitRun, DelayedStep, State, stopped, unknown};
+pub use step::{Fault, Finish, PlanPart, Read, Step};
 
 /// A store that does the plans of another step by step. Without a fault or a hook it keeps the whole
 /// contract of [`Store`]; only `prepare` rows of a refused plan stay, as the contract allows.
@@ -99,7 +101,7 @@ impl Stepwise {
         self.lock().finish = finish;
     }
 
-    /// Runs `hook` before every step. A hook that commits to this very store meets itself again.
+    /// Runs `hook` before every step. A hook that commits to this same store is called again.
     pub fn before<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Step) -> F + Send + Sync + 'static) {
         self.lock().before = Some(Arc::new(move |step| Box::pin(hook(step))));
     }
@@ -120,7 +122,7 @@ impl Stepwise {
     }
 
     /// Runs `hook` before every row is read. Scans then go row by row. A hook that reads from this very
-    /// store meets itself again.
+    /// store is called again.
     pub fn reading<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Read) -> F + Send + Sync + 'static) {
         self.lock().reading = Some(Arc::new(move |read| Box::pin(hook(read))));
     }
@@ -200,29 +202,29 @@ impl Stepwise {
         outcome
     }
 
-    async fn arrive(&self, mut held: Held) {
+    async fn arrive(&self, mut held: DelayedStep) {
         held.step.late = true;
         self.apply(&held.step, held.write, held.as_of.as_deref()).await.expect("a late step is done");
     }
 
     /// Puts a step aside. An engine sends no write whose checks fail.
     async fn hold(&self, step: &Step, write: Plan) -> Result<Outcome> {
-        let unchanged = |g: &Guarded| Guarded { changes: Vec::new(), ..g.clone() };
+        let unchanged = |g: &ConditionalRow| ConditionalRow { changes: Vec::new(), ..g.clone() };
         let checks = Plan { guarded: write.guarded.iter().map(unchanged).collect(), ..Plan::default() };
-        if step.part == Part::Guarded
+        if step.part == PlanPart::ConditionalRow
             && let Outcome::Refused(refusal) = self.inner.commit(checks).await?
         {
             return Ok(Outcome::Refused(refusal));
         }
         let mut state = self.lock();
         let as_of = (!state.comes_late_anyway(step)).then(|| state.written(step));
-        state.held.push(Held { step: step.clone(), write, as_of });
+        state.held.push(DelayedStep { step: step.clone(), write, as_of });
         state.note(step, "held");
         Ok(Outcome::Committed)
     }
 
     /// Does one step of a plan, or what its fault says instead.
-    async fn step(&self, run: &mut Run, part: Part, write: Plan) -> Result<Outcome> {
+    async fn step(&self, run: &mut CommitRun, part: PlanPart, write: Plan) -> Result<Outcome> {
         let Begun { step, before, once, call } = self.lock().begin(run, part, &write)?;
         if let Some(before) = before {
             before(step.clone()).await;
@@ -239,7 +241,7 @@ impl Stepwise {
             }
             Some(Fault::Hold | Fault::HoldAndStop) => self.hold(&step, write).await,
             Some(Fault::Twice) => {
-                let again = Held { step: step.clone(), write: write.clone(), as_of: None };
+                let again = DelayedStep { step: step.clone(), write: write.clone(), as_of: None };
                 let answer = self.apply(&step, write, None).await;
                 self.lock().held.push(again);
                 answer
@@ -260,7 +262,7 @@ impl Stepwise {
                 state.waits_for_room = true;
                 return Err(StoreError::Unknown { cause: format!("no room at {step}"), full: true });
             }
-            Some(Fault::Hold) if part != Part::Finish && matches!(answer, Ok(Outcome::Committed)) => {
+            Some(Fault::Hold) if part != PlanPart::Finish && matches!(answer, Ok(Outcome::Committed)) => {
                 return Err(unknown(&format!("{fault:?} at {step}")));
             }
             _ => {}
@@ -289,12 +291,12 @@ impl Stepwise {
             let pieces = self.lock().pieces(row);
             for row in pieces {
                 let write = Plan { prepare: vec![row], ..Plan::default() };
-                self.step(&mut run, Part::Prepare, write).await?;
+                self.step(&mut run, PlanPart::Prepare, write).await?;
             }
         }
         if !plan.guarded.is_empty() {
             let write = Plan { guarded: plan.guarded, ..Plan::default() };
-            if let Outcome::Refused(refusal) = self.step(&mut run, Part::Guarded, write).await? {
+            if let Outcome::Refused(refusal) = self.step(&mut run, PlanPart::ConditionalRow, write).await? {
                 return Ok(Outcome::Refused(refusal));
             }
         }
@@ -302,7 +304,7 @@ impl Stepwise {
             let pieces = self.lock().pieces(row);
             for row in pieces {
                 let write = Plan { finish: vec![row], ..Plan::default() };
-                self.step(&mut run, Part::Finish, write).await?;
+                self.step(&mut run, PlanPart::Finish, write).await?;
             }
         }
         Ok(Outcome::Committed)
@@ -330,9 +332,9 @@ impl Stepwise {
     }
 
     /// A scan row by row, so that hooks run in between: rows of a scan share no instant.
-    async fn scan_by_row(&self, ask: &ScanAsk) -> Result<Vec<(RowKey, Row)>> {
+    async fn scan_by_row(&self, ask: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
         let mut found: Vec<(RowKey, Row)> = Vec::new();
-        let mut next = ScanAsk { limit: 1, ..ask.clone() };
+        let mut next = ScanQuery { limit: 1, ..ask.clone() };
         while found.len() < ask.limit {
             let last = found.last().map(|(key, _)| key.clone());
             if let Some(key) = &last {
@@ -354,22 +356,22 @@ impl Store for Stepwise {
         Box::pin(async move {
             self.lock().life()?;
             self.inner.create(spec).await?;
-            self.lock().classes.insert(spec.name.clone(), spec.class);
+            self.lock().classes.insert(spec.name.clone(), spec.lifecycle);
             Ok(())
         })
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a Ask) -> BoxFuture<'a, Result<Row>> {
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
         let read = Read { call: "get", table, row: Bytes::copy_from_slice(row) };
         Box::pin(self.read(read, move || self.inner.get(table, row, ask)))
     }
 
-    fn page<'a>(&'a self, ask: &'a PageAsk) -> BoxFuture<'a, Result<Page>> {
+    fn page<'a>(&'a self, ask: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
         let read = Read { call: "page", table: ask.table, row: ask.row.clone() };
         Box::pin(self.read(read, || self.inner.page(ask)))
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, Ask)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, RowQuery)]) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
             let mut rows = Vec::with_capacity(asks.len());
             for (row, ask) in asks {
@@ -380,7 +382,7 @@ impl Store for Stepwise {
         })
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanAsk) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
             let by_row = {
                 let state = self.lock();
@@ -398,7 +400,7 @@ impl Store for Stepwise {
         self.lock().writable()
     }
 
-    fn works(&self) -> Result<()> {
+    fn ready(&self) -> Result<()> {
         let waits = self.lock().waits_for_room;
         if waits { Err(StoreError::Full("as a test wants it".to_owned())) } else { Ok(()) }
     }

@@ -7,21 +7,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rowdrive::table::store::Result;
-use rowdrive::table::{Change, Class, Plan, RowChange, RowKey, StoreError};
+use rowdrive::table::{Change, KeyLifecycle, Plan, RowChange, RowKey, StoreError};
 
-use super::step::{self, Fault, Finish, Part, Read, Step};
+use super::step::{self, Fault, Finish, PlanPart, Read, Step};
 
 pub type Hook<T> = Arc<dyn Fn(T) -> BoxFuture<'static, ()> + Send + Sync>;
 pub type Once = Box<dyn FnOnce(Step) -> BoxFuture<'static, ()> + Send>;
 pub type OnceCall = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 /// A write-once cell, or the whole family of a row, that is removed for ever.
-pub type Removed = (&'static str, RowKey, &'static str, Option<Bytes>);
+pub type RemovedForever = (&'static str, RowKey, &'static str, Option<Bytes>);
 
 /// Long enough for others to go on.
 const DELAY: Duration = Duration::from_millis(3);
 
 /// A step that was not done, or is done once more, when a test says so.
-pub struct Held {
+pub struct DelayedStep {
     pub step: Step,
     pub write: Plan,
     /// How often each row had been written, where the step must find its rows as they were.
@@ -30,7 +30,7 @@ pub struct Held {
 
 #[derive(Default)]
 pub struct State {
-    pub classes: HashMap<String, Class>,
+    pub classes: HashMap<String, KeyLifecycle>,
     /// How often the store was stopped: a call of an earlier life never goes on.
     pub lives: usize,
     pub stopped: bool,
@@ -54,9 +54,9 @@ pub struct State {
     pub waits_for_room: bool,
     /// Since [`Fault::EndWrites`].
     pub writes_ended: bool,
-    pub removed: HashSet<Removed>,
+    pub removed: HashSet<RemovedForever>,
     pub written: HashMap<(&'static str, RowKey), usize>,
-    pub held: Vec<Held>,
+    pub held: Vec<DelayedStep>,
     pub log: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct Begun {
 }
 
 /// One call of `commit` on its way.
-pub struct Run {
+pub struct CommitRun {
     pub life: usize,
     pub plan: usize,
     pub begun: bool,
@@ -115,11 +115,11 @@ impl State {
         if self.writes_ended { Err(StoreError::Stopped("as a test wants it".to_owned())) } else { Ok(()) }
     }
 
-    pub fn run(&mut self) -> Result<Run> {
+    pub fn run(&mut self) -> Result<CommitRun> {
         let life = self.life()?;
         self.writable()?;
         self.plans += 1;
-        Ok(Run { life, plan: self.plans, begun: false })
+        Ok(CommitRun { life, plan: self.plans, begun: false })
     }
 
     /// Numbers a call.
@@ -133,7 +133,7 @@ impl State {
     }
 
     pub fn is_write_once(&self, table: &str) -> bool {
-        matches!(self.classes.get(table), Some(Class::WriteOnce | Class::WriteOnceLate))
+        matches!(self.classes.get(table), Some(KeyLifecycle::Immutable | KeyLifecycle::ImmutableLate))
     }
 
     /// A row as it is written: of a write-once table every change alone.
@@ -148,7 +148,7 @@ impl State {
     /// Whether a late copy of this step does its work whatever happened to its row since.
     pub fn comes_late_anyway(&self, step: &Step) -> bool {
         let write_once = step.rows.iter().all(|(table, _)| self.is_write_once(table));
-        step.part == Part::Finish || (step.part == Part::Prepare && write_once)
+        step.part == PlanPart::Finish || (step.part == PlanPart::Prepare && write_once)
     }
 
     pub fn written(&self, step: &Step) -> Vec<usize> {
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// Numbers a step, unless its plan's life is over.
-    pub fn begin(&mut self, run: &Run, part: Part, write: &Plan) -> Result<Begun> {
+    pub fn begin(&mut self, run: &CommitRun, part: PlanPart, write: &Plan) -> Result<Begun> {
         if self.stopped || run.life != self.lives {
             return Err(unknown("the store stopped"));
         }
@@ -167,14 +167,14 @@ impl State {
     }
 
     /// The fault of a step whose hooks have run, unless its plan's life is over.
-    pub fn fault(&mut self, run: &Run, step: &Step, call: Option<Fault>) -> Result<Option<Fault>> {
+    pub fn fault(&mut self, run: &CommitRun, step: &Step, call: Option<Fault>) -> Result<Option<Fault>> {
         if self.stopped || run.life != self.lives {
             self.note(step, "lost");
             return Err(unknown(&format!("the store stopped before {step}")));
         }
         let fault = self.faults.remove(&step.number).or(call).or(match self.finish {
-            Finish::Twice if step.part == Part::Finish => Some(Fault::Twice),
-            Finish::Held if step.part == Part::Finish => Some(Fault::Hold),
+            Finish::Twice if step.part == PlanPart::Finish => Some(Fault::Twice),
+            Finish::Held if step.part == PlanPart::Finish => Some(Fault::Hold),
             _ => None,
         });
         Ok(fault.filter(|fault| *fault != Fault::Twice || self.comes_late_anyway(step)))

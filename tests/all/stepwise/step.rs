@@ -6,9 +6,9 @@ use rowdrive::table::{Change, Check, Plan, RowKey};
 
 /// The part of a plan that a step belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PlanPart {
     Prepare,
-    Guarded,
+    ConditionalRow,
     Finish,
 }
 
@@ -19,7 +19,7 @@ pub struct Step {
     pub number: usize,
     /// The plan it belongs to, counted from 1.
     pub plan: usize,
-    pub part: Part,
+    pub part: PlanPart,
     /// The rows it names: one, but for `guarded`.
     pub rows: Vec<(&'static str, RowKey)>,
     /// Its checks and changes, for messages.
@@ -46,7 +46,7 @@ pub struct Read {
 
 /// What goes wrong at a step.
 ///
-/// Whatever the caller is told, the rest of its plan is done only if it is told nothing.
+/// Whatever the caller's answer, the rest of its plan runs only if it gets none.
 ///
 /// | fault | the step | the caller | the store |
 /// |---|---|---|---|

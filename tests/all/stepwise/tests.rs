@@ -2,31 +2,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rowdrive::engines::memory::Memory;
 use rowdrive::table::spec::FamilySpec;
-use rowdrive::table::{Change, Check, Class, Column, RowChange, RowRange, Tables};
+use rowdrive::table::{Change, Check, Column, KeyLifecycle, RowChange, RowRange, Tables};
 
 use super::*;
 
-fn spec(name: &str, class: Class) -> TableSpec {
+fn spec(name: &str, lifecycle: KeyLifecycle) -> TableSpec {
     let family = |name: &str| FamilySpec {
         name: name.to_owned(),
         compression: Default::default(),
         bloom: false,
         cells: Default::default(),
     };
-    TableSpec { name: name.to_owned(), class, families: vec![family("cf"), family("sub")] }
+    TableSpec { name: name.to_owned(), lifecycle, families: vec![family("cf"), family("sub")] }
 }
 
 /// A stepwise store over memory with a table of each class, and the handle to it.
 async fn store() -> (Arc<Stepwise>, Tables) {
     let stepwise = Stepwise::new(Arc::new(Memory::default()));
     let tables = Tables::new(stepwise.clone());
-    for (name, class) in [
-        ("dir", Class::RowsReturn),
-        ("file", Class::MadeOnce),
-        ("hint", Class::WriteOnce),
-        ("todo", Class::WriteOnceLate),
+    for (name, lifecycle) in [
+        ("dir", KeyLifecycle::Reusable),
+        ("file", KeyLifecycle::UniqueId),
+        ("hint", KeyLifecycle::Immutable),
+        ("todo", KeyLifecycle::ImmutableLate),
     ] {
-        tables.create(&spec(name, class)).await.unwrap();
+        tables.create(&spec(name, lifecycle)).await.unwrap();
     }
     (stepwise, tables)
 }
@@ -43,15 +43,15 @@ fn delete(qualifier: &'static str) -> Change {
     Change::delete("cf", qualifier)
 }
 
-fn absent(row: &'static str, changes: Vec<Change>) -> Guarded {
-    Guarded { table: "dir", row: row.into(), checks: vec![Check::Absent(Column::new("cf", "q"))], changes }
+fn absent(row: &'static str, changes: Vec<Change>) -> ConditionalRow {
+    ConditionalRow { table: "dir", row: row.into(), checks: vec![Check::Absent(Column::new("cf", "q"))], changes }
 }
 
 fn finish(row: RowChange) -> Plan {
     Plan { finish: vec![row], ..Plan::default() }
 }
 
-fn guarded(row: Guarded) -> Plan {
+fn guarded(row: ConditionalRow) -> Plan {
     Plan { guarded: vec![row], ..Plan::default() }
 }
 
@@ -78,8 +78,8 @@ fn after(steps: usize) -> Vec<&'static str> {
 async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
     let mut cells = Vec::new();
     for table in ["dir", "file", "hint", "todo"] {
-        let ask = Ask::families(&["cf", "sub"]);
-        let ask = ScanAsk { table, range: RowRange::all(), ask, limit: 100, reverse: false };
+        let ask = RowQuery::families(&["cf", "sub"]);
+        let ask = ScanQuery { table, range: RowRange::all(), row_query: ask, limit: 100, reverse: false };
         for (row, found) in store.scan(&ask).await.unwrap() {
             let name = |q: &Bytes| format!("{table} {}:{}", row.escape_ascii(), q.escape_ascii());
             cells.extend(found.cells().iter().map(|(_, cell)| name(&cell.qualifier)));
@@ -103,7 +103,7 @@ fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) -> bool {
 }
 
 #[tokio::test]
-async fn a_plan_is_done_step_by_step_and_each_step_is_logged() {
+async fn a_plan_runs_step_by_step_and_logs_each_step() {
     let (stepwise, tables) = with_old_hint().await;
     assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
     assert_eq!(stepwise.steps(), 1 + 6);
@@ -112,12 +112,12 @@ async fn a_plan_is_done_step_by_step_and_each_step_is_logged() {
     assert_eq!(log.len(), 7, "{log:?}");
     assert_eq!(log[1], "step 2, plan 2, Prepare: file f: put cf:q (1 bytes), put cf:r (1 bytes): done");
     assert_eq!(log[3], "step 4, plan 2, Prepare: hint h: put cf:r (1 bytes): done");
-    assert!(log[4].contains("Guarded: dir a: if absent cf:q, put cf:q (1 bytes); dir b:"), "{}", log[4]);
+    assert!(log[4].contains("ConditionalRow: dir a: if absent cf:q, put cf:q (1 bytes); dir b:"), "{}", log[4]);
     assert_eq!(log[6], "step 7, plan 2, Finish: todo t: put cf:q (1 bytes): done");
 }
 
 #[tokio::test]
-async fn stopped_before_a_step_it_and_the_rest_are_lost_for_ever() {
+async fn a_stop_before_a_step_loses_it_and_all_later_steps() {
     for step in 1..=6 {
         let (stepwise, tables) = with_old_hint().await;
         stepwise.at(1 + step, Fault::Stop);
@@ -133,7 +133,7 @@ async fn stopped_before_a_step_it_and_the_rest_are_lost_for_ever() {
 }
 
 #[tokio::test]
-async fn stopped_after_a_step_it_is_done_but_not_acknowledged() {
+async fn a_stop_after_a_step_keeps_it_but_does_not_acknowledge_it() {
     for step in 1..=6 {
         let (stepwise, tables) = with_old_hint().await;
         stepwise.at(1 + step, Fault::StopAfter);
@@ -156,7 +156,7 @@ async fn a_lost_step_or_answer_leaves_the_store_alive() {
 }
 
 #[tokio::test]
-async fn refused_keeps_what_was_prepared_and_finishes_nothing() {
+async fn a_refused_plan_keeps_its_prepare_rows_and_writes_no_finish_rows() {
     let (stepwise, tables) = with_old_hint().await;
     tables.commit(guarded(absent("b", vec![put("q")]))).await.unwrap();
     let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
@@ -167,7 +167,7 @@ async fn refused_keeps_what_was_prepared_and_finishes_nothing() {
 }
 
 #[tokio::test]
-async fn a_held_finish_step_is_acknowledged_and_arrives_on_demand() {
+async fn a_delayed_finish_step_is_acknowledged_and_arrives_on_demand() {
     let (stepwise, tables) = with_old_hint().await;
     stepwise.at(1 + 5, Fault::Hold);
     assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
@@ -182,14 +182,14 @@ async fn a_held_finish_step_is_acknowledged_and_arrives_on_demand() {
 }
 
 #[tokio::test]
-async fn finish_can_wait_or_come_twice() {
+async fn a_finish_step_can_arrive_late_or_twice() {
     for (mode, now) in [(Finish::Held, 4), (Finish::Twice, 6)] {
         let (stepwise, tables) = with_old_hint().await;
         stepwise.set_finish(mode);
         assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
         assert_eq!(cells(&stepwise.inner()).await, after(now), "{mode:?}");
         assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [6, 7]);
-        // The second copy of a removal meets what was made meanwhile.
+        // The second copy of a removal reaches what was written meanwhile.
         let copy =
             Plan { finish: vec![change("file", "f", vec![Change::DeleteFamily { family: "cf" }])], ..Plan::default() };
         tables.commit(copy).await.unwrap();
@@ -202,7 +202,7 @@ async fn finish_can_wait_or_come_twice() {
 }
 
 #[tokio::test]
-async fn a_second_copy_of_a_removal_comes_again() {
+async fn a_removal_can_arrive_twice() {
     let (stepwise, tables) = store().await;
     stepwise.set_finish(Finish::Twice);
     tables.commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_second_copy_of_a_removal_comes_again() {
 }
 
 #[tokio::test]
-async fn a_held_prepare_step_is_not_acknowledged_and_arrives_after_the_stop() {
+async fn a_delayed_prepare_step_is_not_acknowledged_and_arrives_after_the_stop() {
     for (fault, stops) in [(Fault::Hold, false), (Fault::HoldAndStop, true)] {
         let (stepwise, tables) = with_old_hint().await;
         stepwise.at(1 + 3, fault);
@@ -226,7 +226,7 @@ async fn a_held_prepare_step_is_not_acknowledged_and_arrives_after_the_stop() {
 }
 
 #[tokio::test]
-async fn a_held_write_outside_write_once_arrives_only_at_untouched_rows() {
+async fn a_delayed_write_of_a_rewritable_cell_arrives_only_at_untouched_rows() {
     for touched in [false, true] {
         let (stepwise, tables) = store().await;
         let made = Plan { prepare: vec![change("file", "f", vec![put("q")])], ..Plan::default() };
@@ -248,7 +248,7 @@ async fn a_held_write_outside_write_once_arrives_only_at_untouched_rows() {
 }
 
 #[tokio::test]
-async fn guarded_rows_whose_checks_fail_are_never_held() {
+async fn guarded_rows_whose_checks_fail_are_never_delayed() {
     let (stepwise, tables) = store().await;
     tables.commit(guarded(absent("a", vec![put("q")]))).await.unwrap();
     stepwise.at(2, Fault::Hold);
@@ -258,7 +258,7 @@ async fn guarded_rows_whose_checks_fail_are_never_held() {
 }
 
 #[tokio::test]
-async fn guarded_and_made_once_steps_never_come_twice() {
+async fn guarded_steps_and_rows_with_unique_ids_never_arrive_twice() {
     let (stepwise, tables) = store().await;
     for step in 1..=4 {
         stepwise.at(step, Fault::Twice);
@@ -287,7 +287,7 @@ async fn a_removed_write_once_cell_stays_removed() {
 
     for changes in [vec![put("q")], vec![delete("q")], vec![put("q")]] {
         let checks = vec![Check::FamilyEmpty("sub")];
-        tables.commit(guarded(Guarded { table: "dir", row: "a".into(), checks, changes })).await.unwrap();
+        tables.commit(guarded(ConditionalRow { table: "dir", row: "a".into(), checks, changes })).await.unwrap();
     }
     assert_eq!(cells(&stepwise.inner()).await, ["dir a:q", "hint h:r", "todo t:q"], "rows of other classes return");
 }
@@ -310,30 +310,36 @@ async fn the_observer_sees_the_store_after_every_step() {
 }
 
 #[tokio::test]
-async fn the_gate_lets_other_operations_in_between() {
+async fn a_hook_can_run_other_operations_between_two_steps() {
     let (stepwise, tables) = with_old_hint().await;
-    let steps: Arc<Mutex<Vec<(usize, Part)>>> = Arc::default();
-    let met = Arc::clone(&steps);
+    let steps: Arc<Mutex<Vec<(usize, PlanPart)>>> = Arc::default();
+    let recorded = Arc::clone(&steps);
     stepwise.before(move |step| {
-        met.lock().unwrap().push((step.number, step.part));
+        recorded.lock().unwrap().push((step.number, step.part));
         async {}
     });
     let rival = tables.clone();
-    // Before the guarded step of the six, somebody takes its second row.
+    // Before the guarded step of the six, another caller writes its second row.
     stepwise.once_before(1 + 4, |_| async move {
         assert_eq!(rival.commit(guarded(absent("b", vec![put("q")]))).await.unwrap(), Outcome::Committed);
     });
     let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
     assert_eq!(refusal.row, "b");
-    let met = steps.lock().unwrap().clone();
+    let recorded = steps.lock().unwrap().clone();
     assert_eq!(
-        met,
-        [(2, Part::Prepare), (3, Part::Prepare), (4, Part::Prepare), (5, Part::Guarded), (6, Part::Guarded)]
+        recorded,
+        [
+            (2, PlanPart::Prepare),
+            (3, PlanPart::Prepare),
+            (4, PlanPart::Prepare),
+            (5, PlanPart::ConditionalRow),
+            (6, PlanPart::ConditionalRow)
+        ]
     );
 }
 
 #[tokio::test]
-async fn a_plan_of_an_earlier_life_never_goes_on() {
+async fn a_plan_does_not_continue_after_a_restart() {
     let (stepwise, tables) = with_old_hint().await;
     let crash = Arc::clone(&stepwise);
     stepwise.once_before(1 + 3, |_| async move {
@@ -351,17 +357,22 @@ async fn reads_can_be_interleaved_row_by_row() {
     for row in ["a", "b", "c"] {
         tables.commit(guarded(absent(row, vec![put("q")]))).await.unwrap();
     }
-    let ask =
-        |reverse, limit| ScanAsk { table: "dir", range: RowRange::all(), ask: Ask::families(&["cf"]), limit, reverse };
+    let ask = |reverse, limit| ScanQuery {
+        table: "dir",
+        range: RowRange::all(),
+        row_query: RowQuery::families(&["cf"]),
+        limit,
+        reverse,
+    };
     let plain = [tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()];
     let reads: Arc<Mutex<Vec<Read>>> = Arc::default();
-    let met = Arc::clone(&reads);
+    let recorded = Arc::clone(&reads);
     stepwise.reading(move |read| {
-        met.lock().unwrap().push(read);
+        recorded.lock().unwrap().push(read);
         async {}
     });
     assert_eq!([tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()], plain);
-    let asks: Vec<_> = ["a", "b"].iter().map(|row| (RowKey::from(*row), Ask::families(&["cf"]))).collect();
+    let asks: Vec<_> = ["a", "b"].iter().map(|row| (RowKey::from(*row), RowQuery::families(&["cf"]))).collect();
     reads.lock().unwrap().clear();
     tables.get_many("dir", &asks).await.unwrap();
     let read = |row: &'static str| Read { call: "get_many", table: "dir", row: row.into() };
@@ -379,7 +390,7 @@ async fn reads_can_be_interleaved_row_by_row() {
 }
 
 #[tokio::test]
-async fn a_read_that_the_stop_overtakes_fails() {
+async fn a_read_that_a_stop_overtakes_fails() {
     let (stepwise, tables) = store().await;
     let crash = Arc::clone(&stepwise);
     stepwise.reading(move |_| {
@@ -391,14 +402,20 @@ async fn a_read_that_the_stop_overtakes_fails() {
 }
 
 #[tokio::test]
-async fn steps_and_reads_are_calls_and_each_can_be_lost_delayed_or_preceded() {
+async fn each_step_and_each_read_can_be_lost_delayed_or_preceded() {
     let (stepwise, tables) = store().await;
     stepwise.scan_row_by_row();
     for row in ["a", "b"] {
         tables.commit(guarded(absent(row, vec![put("q")]))).await.unwrap();
     }
     assert_eq!((stepwise.steps(), stepwise.calls()), (2, 2));
-    let scan = ScanAsk { table: "dir", range: RowRange::all(), ask: Ask::families(&["cf"]), limit: 10, reverse: false };
+    let scan = ScanQuery {
+        table: "dir",
+        range: RowRange::all(),
+        row_query: RowQuery::families(&["cf"]),
+        limit: 10,
+        reverse: false,
+    };
     let found = tables.scan(&scan).await.unwrap();
     assert_eq!((found.len(), stepwise.calls()), (2, 5), "a call for each row, and one that finds no more");
     for (fault, answers) in [(Fault::Delay, true), (Fault::Lose, false)] {

@@ -1,24 +1,23 @@
-//! The rules of the house that no compiler knows: arrows point down, files stay small, no drawers.
+//! The rules of the house that no compiler knows: arrows point down as the maps draw them, nothing goes in circles,
+//! methods stand beside their type, files stay small, no drawers of odds and ends.
 
+mod arrows;
+mod source;
+
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// What each module of the library may use of the others.
-const MAY_USE: [(&str, &[&str]); 11] = [
-    ("budget", &[]),
-    ("table", &[]),
-    ("schema", &["table"]),
-    ("engines", &["table"]),
-    ("content", &["budget", "schema"]),
-    ("drive", &["budget", "content", "schema", "table"]),
-    ("reindex", &["schema", "table"]),
-    ("migrate", &["reindex", "schema", "table"]),
-    ("check", &["content", "schema", "table"]),
-    ("http", &["budget", "content", "drive", "schema"]),
-    ("cli", &["check", "content", "drive", "engines", "http", "migrate", "schema", "table"]),
-];
+use arrows::House;
+use source::{Source, files, read_all};
 
-/// The same of the load test's modules.
+/// The page whose maps say which room may use which.
+const MAPS: &str = include_str!("../../../docs/architecture.md");
+
+/// Before each map; the folder that it draws follows.
+const MARKER: &str = "<!-- A test compares this map with the imports of ";
+
+/// What each module of the load test may use of the others.
 const LOADTEST_MAY_USE: [(&str, &[&str]); 17] = [
     ("data", &[]),
     ("report", &[]),
@@ -42,74 +41,125 @@ const LOADTEST_MAY_USE: [(&str, &[&str]); 17] = [
 /// Lines of code in a file, its unit tests not counted.
 const LINES: usize = 400;
 
-fn sources(below: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(below).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
-
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The modules that a source text names after any of these starts, tests aside.
-fn uses(text: &str, starts: &[&str]) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap();
-    let mut found = Vec::new();
-    for line in code.lines().filter(|l| !l.trim_start().starts_with("//")) {
-        for start in starts {
-            for (at, _) in line.match_indices(start) {
-                let rest = &line[at + start.len()..];
-                found.push(rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect());
-            }
-        }
+fn sources() -> Vec<Source> {
+    read_all(&root().join("src"), "rowdrive")
+}
+
+/// The lines `room -> room, room` of a map, from top to bottom.
+type Map = Vec<(String, Vec<String>)>;
+
+/// The maps of the page, each with the folder that it draws.
+fn maps() -> Vec<(String, Map)> {
+    let mut maps = Vec::new();
+    for after in MAPS.split(MARKER).skip(1) {
+        let (folder, rest) = after.split_once(". -->").unwrap();
+        let map = rest.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+        let rooms = map.lines().map(|line| {
+            let (room, uses) = line.split_once("->").unwrap_or((line, ""));
+            let uses = uses.split(',').map(str::trim).filter(|name| !name.is_empty());
+            (room.trim().to_owned(), uses.map(str::to_owned).collect())
+        });
+        maps.push((folder.trim().to_owned(), rooms.collect()));
     }
-    found
+    maps
 }
 
 #[test]
-fn arrows_point_down() {
-    let mut wrong = upward("src", &MAY_USE, &["crate::", "rowdrive::"]);
-    wrong.extend(upward("loadtest/src", &LOADTEST_MAY_USE, &["crate::"]));
+fn the_maps_of_the_architecture_are_true_and_their_arrows_point_down() {
+    let sources = sources();
+    let house = House::new(&sources);
+    let maps = maps();
+    let drawn: Vec<&str> = maps.iter().map(|(folder, _)| folder.as_str()).collect();
+    assert_eq!(drawn, ["src", "src/drive", "src/http"]);
+    let mut wrong = Vec::new();
+    for (folder, map) in &maps {
+        let room: Vec<String> = folder.split('/').skip(1).map(str::to_owned).collect();
+        let mut rooms = house.rooms_inside(&room);
+        for (at, (name, uses)) in map.iter().enumerate() {
+            let Some(used) = rooms.remove(name) else {
+                wrong.push(format!("{folder}: there is no {name}"));
+                continue;
+            };
+            let drawn = uses.iter().cloned().collect();
+            wrong.extend(used.difference(&drawn).map(|to| format!("{folder}: the map lacks {name} -> {to}")));
+            wrong.extend(drawn.difference(&used).map(|to| format!("{folder}: {name} does not use {to}")));
+            let below = |to: &String| map[at + 1..].iter().any(|(other, _)| other == to);
+            wrong.extend(uses.iter().filter(|to| !below(to)).map(|to| format!("{folder}: {name} -> {to} points up")));
+        }
+        wrong.extend(rooms.into_keys().map(|name| format!("{folder}: the map lacks {name}")));
+    }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What the modules below this folder use that they may not.
-fn upward(below: &str, may_use: &[(&str, &[&str])], starts: &[&str]) -> Vec<String> {
-    let src = root().join(below);
-    let mut wrong = Vec::new();
-    for path in sources(&src) {
-        let text = fs::read_to_string(&path).unwrap();
-        let inner = path.strip_prefix(&src).unwrap();
-        let module = inner.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        if matches!(module, "lib" | "main") {
-            continue;
-        }
-        let (_, may) = may_use.iter().find(|(m, _)| *m == module).unwrap_or_else(|| panic!("no rule for {module}"));
-        if text.contains("use crate::{") {
-            wrong.push(format!("{} hides what it uses: write one `use crate::<module>` for each", inner.display()));
-        }
-        for used in uses(&text, starts) {
-            if !used.is_empty() && used != module && !may.contains(&used.as_str()) {
-                wrong.push(format!("{} uses {used}", inner.display()));
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    let sources = sources();
+    let circles = House::new(&sources).circles();
+    assert!(circles.is_empty(), "{circles:#?}");
+}
+
+/// A call of a method shows no import: where methods stand apart from their type, an arrow is hidden. Elsewhere than in
+/// `drive` the files of one folder may share the methods of a type.
+#[test]
+fn methods_stand_beside_their_type() {
+    let sources = sources();
+    let folder = |source: &Source| source.path.parent().unwrap().to_owned();
+    let mut apart = Vec::new();
+    for source in &sources {
+        for name in source.methods_of.iter().filter(|name| !source.types.contains(name)) {
+            let beside = |other: &&Source| folder(source).starts_with(folder(other)) && other.types.contains(name);
+            if source.path.starts_with("drive") || !sources.iter().any(|other| beside(&other)) {
+                apart.push(format!("{}: impl {name}", source.path.display()));
             }
         }
     }
-    wrong
+    assert!(apart.is_empty(), "{apart:#?}");
+}
+
+/// The rules see what follows a module of tests, names that pass through an export, and arguments of macros.
+#[test]
+fn no_part_of_a_file_is_hidden_from_the_rules() {
+    let files = [
+        ("a/mod.rs", "mod inner;\npub use inner::Thing;\n"),
+        ("a/inner.rs", "pub struct Thing;\n"),
+        ("b.rs", "#[cfg(test)]\nmod tests { use crate::d; }\nuse crate::a::Thing;\nimpl Thing { fn f() {} }\n"),
+        ("c.rs", "fn f() { debug!(\"{}\", crate::b::f()); }\n"),
+        ("d.rs", "#[cfg(test)]\nuse crate::a;\nfn f(_: super::c::X) { inner::g() }\n"),
+    ];
+    let sources: Vec<Source> =
+        files.iter().map(|(path, text)| Source::parse(Path::new(path), text, "rowdrive")).collect();
+    let arrows: Vec<String> = House::new(&sources)
+        .arrows()
+        .iter()
+        .map(|(from, to)| format!("{} -> {}", from.path.display(), to.path.display()))
+        .collect();
+    let expected = ["a/mod.rs -> a/inner.rs", "b.rs -> a/inner.rs", "c.rs -> b.rs", "d.rs -> c.rs"];
+    assert_eq!(arrows, expected);
+    assert_eq!(sources[2].methods_of, ["Thing"]);
+}
+
+#[test]
+fn the_load_test_uses_no_module_above() {
+    let sources = read_all(&root().join("loadtest/src"), "");
+    let rooms = House::new(&sources).rooms_inside(&[]);
+    let rules: BTreeMap<&str, &[&str]> = LOADTEST_MAY_USE.into_iter().collect();
+    let mut wrong = Vec::new();
+    for (room, uses) in rooms {
+        let may = rules.get(room.as_str()).unwrap_or_else(|| panic!("no rule for {room}"));
+        wrong.extend(uses.iter().filter(|to| !may.contains(&to.as_str())).map(|to| format!("{room} -> {to}")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
 fn files_stay_small() {
     let mut wrong = Vec::new();
     for below in ["src", "loadtest/src"] {
-        for path in sources(&root().join(below)) {
+        for path in files(&root().join(below)) {
             let text = fs::read_to_string(&path).unwrap();
             let lines = text.split("#[cfg(test)]\nmod tests").next().unwrap().lines().count();
             let is_tests = path.ends_with("tests.rs");
@@ -125,7 +175,7 @@ fn files_stay_small() {
 fn no_drawers() {
     let drawers = ["util", "utils", "helper", "helpers", "common", "misc", "manager", "shared"];
     let all =
-        ["src", "tests/all", "tests/model", "loadtest/src"].into_iter().flat_map(|below| sources(&root().join(below)));
+        ["src", "tests/all", "tests/model", "loadtest/src"].into_iter().flat_map(|below| files(&root().join(below)));
     let wrong: Vec<_> = all
         .map(|path| path.strip_prefix(root()).unwrap().to_owned())
         .filter(|path| path.iter().any(|part| drawers.contains(&part.to_str().unwrap().trim_end_matches(".rs"))))

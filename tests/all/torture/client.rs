@@ -1,4 +1,4 @@
-//! A client with work of its own, drawn at random, that writes down what each answer tells of each path.
+//! A client with work of its own, drawn at random, that records what each answer proves about each path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use serde_json::{Value as Json, json};
 
 use super::checker::{Finds, State, Value};
 use super::content::{self, Origin};
-use super::history::{Deed, Path, Record};
+use super::history::{Effect, OpRecord, Path};
 use super::paths;
-use super::site::{Ask, Lost, Reply, Site};
+use super::run::{Harness, HttpRequest, Lost, Reply};
 
 pub struct Client {
     number: usize,
     sequence: u64,
-    site: Arc<Site>,
+    harness: Arc<Harness>,
     http: Http,
     dice: StdRng,
     /// What was last seen of files: ETag and content.
     known: HashMap<Path, (String, Value)>,
 }
 
-/// What an answer tells about what happened.
+/// What an answer proves about what happened.
 #[derive(Clone, Copy, PartialEq)]
-enum Outcome {
+enum ReplyOutcome {
     Done(u16),
     /// Refused, for this reason; nothing happened.
     Not(u16),
@@ -37,18 +37,18 @@ enum Outcome {
 }
 
 impl Client {
-    pub fn new(number: usize, seed: u64, site: Arc<Site>) -> Self {
+    pub fn new(number: usize, seed: u64, harness: Arc<Harness>) -> Self {
         let dice = StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64));
         // Shorter than the server's, which would close a connection at the moment of its next request.
         let http = Http::builder().pool_idle_timeout(Duration::from_secs(3)).build().unwrap();
-        Self { number, sequence: 0, site, http, dice, known: HashMap::new() }
+        Self { number, sequence: 0, harness, http, dice, known: HashMap::new() }
     }
 
     /// Works until the run is over.
     pub async fn work(mut self) {
-        let site = self.site.clone();
-        while !site.over.load(Ordering::SeqCst) {
-            let turn = site.turns.read().await;
+        let harness = self.harness.clone();
+        while !harness.over.load(Ordering::SeqCst) {
+            let turn = harness.turns.read().await;
             // Two of them make large trees, and take them away.
             if self.number < 2 && self.dice.random_bool(0.1) {
                 self.tree().await
@@ -61,7 +61,7 @@ impl Client {
     }
 
     async fn one(&mut self) {
-        self.site.count("operations");
+        self.harness.count("operations");
         let path = self.path();
         match self.dice.random_range(0..100) {
             0..28 => self.put(&path).await,
@@ -87,7 +87,7 @@ impl Client {
 
     /// A path of a file, often one below a directory that has just gone.
     fn path(&mut self) -> Path {
-        let again = self.site.wanted_again.lock().unwrap().clone();
+        let again = self.harness.wanted_again.lock().unwrap().clone();
         if !again.is_empty() && self.dice.random_bool(0.2) {
             paths::below(&again, &mut self.dice)
         } else {
@@ -117,19 +117,19 @@ impl Client {
         }
     }
 
-    fn write_down(&self, at: (u64, u64, usize), certain: bool, deed: Deed) {
+    fn write_down(&self, at: (u64, u64, usize), certain: bool, deed: Effect) {
         let (start, end, server) = at;
-        let record = Record { start, end, client: self.number, server, certain, deed };
-        self.site.records.lock().unwrap().push(record);
+        let record = OpRecord { start, end, client: self.number, server, certain, deed };
+        self.harness.records.lock().unwrap().push(record);
     }
 
     fn step(&self, at: (u64, u64, usize), certain: bool, path: &Path, finds: Finds, leaves: Option<State>) {
-        self.write_down(at, certain, Deed::Step { path: path.clone(), finds, leaves });
+        self.write_down(at, certain, Effect::Step { path: path.clone(), finds, leaves });
     }
 
     fn note(&self, at: (u64, u64, usize), path: &Path, what: &str, reply: Option<Reply>) {
         let answer = reply.map(|reply| format!(" answers {} {}", reply.status, reply.problem())).unwrap_or_default();
-        self.write_down(at, true, Deed::Refused { path: path.clone(), what: format!("{what}{answer}") });
+        self.write_down(at, true, Effect::Refused { path: path.clone(), what: format!("{what}{answer}") });
     }
 
     fn saw(&self, at: (u64, u64, usize), path: &Path, state: State) {
@@ -138,9 +138,9 @@ impl Client {
 
     /// The content with a digest: one that was sent.
     fn value(&self, sum: &str, of: &str) -> Option<Value> {
-        let value = self.site.contents.find(sum);
+        let value = self.harness.contents.find(sum);
         if value.is_none() {
-            self.site.found("ghost", format!("{of} has the digest {sum} of nothing that was stored lately"));
+            self.harness.found("ghost", format!("{of} has the digest {sum} of nothing that was stored lately"));
         }
         value
     }
@@ -168,13 +168,13 @@ impl Client {
         }
     }
 
-    /// `finds`: what must stand there for it to be done.
+    /// `finds`: what must be there for it to be done.
     async fn upload(&mut self, path: &Path, condition: Option<(&'static str, String)>, finds: Finds) {
         let size = if path.starts_with("/w/") { 200 } else { content::size(&mut self.dice) };
         self.sequence += 1;
         let origin = Origin { path: path.clone(), writer: self.number, sequence: self.sequence, size };
-        let (value, sum, bytes) = self.site.contents.make(origin);
-        let mut ask = Ask::new(Method::PUT, format!("/v1/fs{path}"));
+        let (value, sum, bytes) = self.harness.contents.make(origin);
+        let mut ask = HttpRequest::new(Method::PUT, format!("/v1/fs{path}"));
         let conditional = condition.is_some();
         ask.headers.extend(condition);
         if self.dice.random_bool(0.5) {
@@ -189,21 +189,21 @@ impl Client {
         let (at, outcome, reply) = self.ask(ask).await;
         let leaves = Some(Some(value));
         match outcome {
-            Outcome::Done(status) => {
+            ReplyOutcome::Done(status) => {
                 let found = if status == 201 { Finds::Exactly(None) } else { Finds::File };
-                // Both what the status tells and what was asked for.
+                // Both what the status says and what was asked for.
                 let finds = if matches!(finds, Finds::Exactly(Some(_))) { finds } else { found };
                 self.step(at, true, path, finds, leaves);
                 let entry = reply.map(|reply| reply.json()).unwrap_or_default();
                 if entry["digest"] != format!("sha-256=:{sum}:") {
-                    self.site.found("wrong entry", format!("PUT {path} of {sum} answers {entry}"));
+                    self.harness.found("wrong entry", format!("PUT {path} of {sum} answers {entry}"));
                 }
                 self.learn(path, entry["etag"].as_str(), value);
             }
-            Outcome::Not(412) if conditional => self.refused(at, path, &finds),
-            Outcome::Not(503) => self.note(at, path, &format!("PUT of {value}"), reply),
-            Outcome::Not(status) => self.site.found("wrong status", format!("PUT {path} answers {status}")),
-            Outcome::Unknown => self.step(at, false, path, finds, leaves),
+            ReplyOutcome::Not(412) if conditional => self.refused(at, path, &finds),
+            ReplyOutcome::Not(503) => self.note(at, path, &format!("PUT of {value}"), reply),
+            ReplyOutcome::Not(status) => self.harness.found("wrong status", format!("PUT {path} answers {status}")),
+            ReplyOutcome::Unknown => self.step(at, false, path, finds, leaves),
         }
     }
 
@@ -212,7 +212,7 @@ impl Client {
         match finds {
             Finds::Exactly(None) => self.step(at, true, path, Finds::File, None),
             Finds::Exactly(Some(value)) => self.step(at, true, path, Finds::Not(*value), None),
-            _ => self.site.found("wrong status", format!("{path}: 412 without a condition")),
+            _ => self.harness.found("wrong status", format!("{path}: 412 without a condition")),
         }
     }
 
@@ -227,33 +227,33 @@ impl Client {
     }
 
     async fn unlink(&mut self, path: &Path, condition: Option<(&'static str, String)>, finds: Finds) {
-        let mut ask = Ask::new(Method::DELETE, format!("/v1/fs{path}"));
+        let mut ask = HttpRequest::new(Method::DELETE, format!("/v1/fs{path}"));
         ask.headers.extend(condition);
         let (at, outcome, reply) = self.ask(ask).await;
         match outcome {
-            Outcome::Done(_) => self.step(at, true, path, finds, Some(None)),
-            Outcome::Not(404) => self.saw(at, path, None),
-            Outcome::Not(412) => self.refused(at, path, &finds),
-            Outcome::Not(503) => self.note(at, path, "DELETE", reply),
-            Outcome::Not(status) => self.site.found("wrong status", format!("DELETE {path} answers {status}")),
-            Outcome::Unknown => self.step(at, false, path, finds, Some(None)),
+            ReplyOutcome::Done(_) => self.step(at, true, path, finds, Some(None)),
+            ReplyOutcome::Not(404) => self.saw(at, path, None),
+            ReplyOutcome::Not(412) => self.refused(at, path, &finds),
+            ReplyOutcome::Not(503) => self.note(at, path, "DELETE", reply),
+            ReplyOutcome::Not(status) => self.harness.found("wrong status", format!("DELETE {path} answers {status}")),
+            ReplyOutcome::Unknown => self.step(at, false, path, finds, Some(None)),
         }
     }
 
     async fn get(&mut self, path: &Path) {
-        let (at, outcome, reply) = self.ask(Ask::new(Method::GET, format!("/v1/fs{path}"))).await;
+        let (at, outcome, reply) = self.ask(HttpRequest::new(Method::GET, format!("/v1/fs{path}"))).await;
         match (outcome, reply) {
-            (Outcome::Done(_), Some(reply)) => {
+            (ReplyOutcome::Done(_), Some(reply)) => {
                 let sum = content::sum(&reply.body);
                 if reply.header("repr-digest") != Some(&format!("sha-256=:{sum}:")) {
                     let what = format!("{path}: {:?}, {}", reply.headers, content::title(&reply.body));
-                    self.site.found("wrong bytes", what);
+                    self.harness.found("wrong bytes", what);
                 } else if let Some(value) = self.value(&sum, path) {
                     self.saw(at, path, Some(value));
                     self.learn(path, reply.header("etag"), value);
                 }
             }
-            (Outcome::Not(404), _) => self.saw(at, path, None),
+            (ReplyOutcome::Not(404), _) => self.saw(at, path, None),
             _ => {}
         }
     }
@@ -261,21 +261,21 @@ impl Client {
     async fn range(&mut self, path: &Path) {
         let from = self.dice.random_range(0..2_000_usize);
         let to = from + self.dice.random_range(0..300_000_usize);
-        let mut ask = Ask::new(Method::GET, format!("/v1/fs{path}"));
+        let mut ask = HttpRequest::new(Method::GET, format!("/v1/fs{path}"));
         ask.headers.push(("Range", format!("bytes={from}-{to}")));
         let (at, outcome, reply) = self.ask(ask).await;
         match (outcome, reply) {
-            (Outcome::Done(206), Some(reply)) => {
+            (ReplyOutcome::Done(206), Some(reply)) => {
                 let sum = reply.header("repr-digest").and_then(content::sum_of_header).unwrap_or_default();
                 let Some(value) = self.value(&sum, path) else { return };
-                let whole = self.site.contents.bytes(value);
+                let whole = self.harness.contents.bytes(value);
                 if whole.get(from..whole.len().min(to + 1)) != Some(&reply.body) {
-                    self.site.found("wrong bytes", format!("{path}, bytes {from} to {to} of {}", whole.len()));
+                    self.harness.found("wrong bytes", format!("{path}, bytes {from} to {to} of {}", whole.len()));
                 }
                 self.saw(at, path, Some(value));
             }
-            (Outcome::Not(404), _) => self.saw(at, path, None),
-            (Outcome::Not(416), _) => self.step(at, true, path, Finds::File, None),
+            (ReplyOutcome::Not(404), _) => self.saw(at, path, None),
+            (ReplyOutcome::Not(416), _) => self.step(at, true, path, Finds::File, None),
             _ => {}
         }
     }
@@ -283,9 +283,9 @@ impl Client {
     /// HEAD of the file, or GET of its entry.
     async fn look(&mut self, method: Method, path: &Path) {
         let resource = if method == Method::HEAD { "fs" } else { "stat" };
-        let (at, outcome, reply) = self.ask(Ask::new(method, format!("/v1/{resource}{path}"))).await;
+        let (at, outcome, reply) = self.ask(HttpRequest::new(method, format!("/v1/{resource}{path}"))).await;
         match (outcome, reply) {
-            (Outcome::Done(_), Some(reply)) => {
+            (ReplyOutcome::Done(_), Some(reply)) => {
                 let entry = reply.json();
                 let digest = reply.header("repr-digest").or(entry["digest"].as_str()).unwrap_or_default();
                 let sum = content::sum_of_header(digest).unwrap_or_default();
@@ -293,7 +293,7 @@ impl Client {
                 self.saw(at, path, Some(value));
                 self.learn(path, reply.header("etag").or(entry["etag"].as_str()), value);
             }
-            (Outcome::Not(404), _) => self.saw(at, path, None),
+            (ReplyOutcome::Not(404), _) => self.saw(at, path, None),
             _ => {}
         }
     }
@@ -306,10 +306,10 @@ impl Client {
         let mut cursor = String::new();
         let last = loop {
             let target = format!("/v1/fs{directory}/?limit={limit}{cursor}");
-            let (at, outcome, reply) = self.ask(Ask::new(Method::GET, target)).await;
+            let (at, outcome, reply) = self.ask(HttpRequest::new(Method::GET, target)).await;
             let begun = *first.get_or_insert(at);
             match (outcome, reply) {
-                (Outcome::Done(_), Some(reply)) => {
+                (ReplyOutcome::Done(_), Some(reply)) => {
                     let page = reply.json();
                     for (path, value) in self.entries(&page) {
                         self.saw(at, &path, Some(value));
@@ -320,8 +320,8 @@ impl Client {
                         None => break (begun.0, at.1, at.2),
                     }
                 }
-                (Outcome::Not(404), _) if cursor.is_empty() => {
-                    self.write_down(at, true, Deed::Absent { below: directory.as_str().into() });
+                (ReplyOutcome::Not(404), _) if cursor.is_empty() => {
+                    self.write_down(at, true, Effect::Absent { below: directory.as_str().into() });
                     return;
                 }
                 // A directory may go away between two pages.
@@ -346,7 +346,7 @@ impl Client {
         seen.collect()
     }
 
-    /// A few pages by time or by name: what they tell was so while they were made.
+    /// A few pages by time or by name: their contents were true while they were made.
     async fn query(&mut self) {
         let under = format!("/g{}", self.dice.random_range(0..3));
         let limit = self.dice.random_range(1..50);
@@ -357,8 +357,8 @@ impl Client {
         };
         let mut cursor = String::new();
         for _ in 0..3 {
-            let (at, outcome, reply) = self.ask(Ask::new(Method::GET, format!("{query}{cursor}"))).await;
-            let (Outcome::Done(_), Some(reply)) = (outcome, reply) else { return };
+            let (at, outcome, reply) = self.ask(HttpRequest::new(Method::GET, format!("{query}{cursor}"))).await;
+            let (ReplyOutcome::Done(_), Some(reply)) = (outcome, reply) else { return };
             let page = reply.json();
             for (path, value) in self.entries(&page) {
                 self.saw(at, &path, Some(value));
@@ -379,37 +379,39 @@ impl Client {
         let overwrite = self.dice.random_bool(0.5);
         let (at, outcome, reply) = self.relocate(resource, from, &to, overwrite).await;
         match outcome {
-            Outcome::Done(status) => {
+            ReplyOutcome::Done(status) => {
                 let entry = reply.map(|reply| reply.json()).unwrap_or_default();
                 let sum = entry["digest"].as_str().and_then(content::sum_of_header).unwrap_or_default();
                 let Some(value) = self.value(&sum, &to) else { return };
                 if !moves {
-                    self.site.contents.mark_copied(value);
+                    self.harness.contents.mark_copied(value);
                 }
                 self.step(at, true, from, Finds::Exactly(Some(value)), moves.then_some(None));
                 let found = if status == 201 { Finds::Exactly(None) } else { Finds::File };
                 self.step(at, true, &to, found, Some(Some(value)));
                 self.learn(&to, entry["etag"].as_str(), value);
             }
-            Outcome::Not(404) => {
+            ReplyOutcome::Not(404) => {
                 self.saw(at, from, None);
                 self.note(at, &to, &format!("{resource} from {from}"), reply);
             }
-            Outcome::Not(409) if reply.as_ref().is_some_and(|reply| reply.problem() == "exists") => {
+            ReplyOutcome::Not(409) if reply.as_ref().is_some_and(|reply| reply.problem() == "exists") => {
                 self.step(at, true, &to, Finds::File, None);
             }
-            Outcome::Not(409 | 503) => {
+            ReplyOutcome::Not(409 | 503) => {
                 self.note(at, from, &format!("{resource} to {to}"), None);
                 self.note(at, &to, &format!("{resource} from {from}"), reply);
             }
-            Outcome::Not(status) => self.site.found("wrong status", format!("{resource} {from} answers {status}")),
-            Outcome::Unknown => {
+            ReplyOutcome::Not(status) => {
+                self.harness.found("wrong status", format!("{resource} {from} answers {status}"))
+            }
+            ReplyOutcome::Unknown => {
                 if moves {
                     self.step(at, false, from, Finds::File, Some(None));
                 } else {
-                    self.site.count("copies of unknown outcome");
+                    self.harness.count("copies of unknown outcome");
                 }
-                self.write_down(at, false, Deed::Arrives { from: from.clone(), to });
+                self.write_down(at, false, Effect::Arrives { from: from.clone(), to });
             }
         }
     }
@@ -427,43 +429,47 @@ impl Client {
             return;
         }
         let (at, outcome, _) = self.relocate("/v1/move", from, to, false).await;
-        let moved = Deed::Moved { from: from.into(), to: to.into() };
+        let moved = Effect::Moved { from: from.into(), to: to.into() };
         match outcome {
-            Outcome::Done(_) => {
-                self.site.count("directories moved");
+            ReplyOutcome::Done(_) => {
+                self.harness.count("directories moved");
                 self.write_down(at, true, moved);
-                from.clone_into(&mut self.site.wanted_again.lock().unwrap());
+                from.clone_into(&mut self.harness.wanted_again.lock().unwrap());
             }
-            Outcome::Not(404) => self.write_down(at, true, Deed::Absent { below: from.into() }),
-            Outcome::Not(409 | 503) => {}
-            Outcome::Not(status) => self.site.found("wrong status", format!("move {from} {to} answers {status}")),
-            Outcome::Unknown => self.write_down(at, false, moved),
+            ReplyOutcome::Not(404) => self.write_down(at, true, Effect::Absent { below: from.into() }),
+            ReplyOutcome::Not(409 | 503) => {}
+            ReplyOutcome::Not(status) => {
+                self.harness.found("wrong status", format!("move {from} {to} answers {status}"))
+            }
+            ReplyOutcome::Unknown => self.write_down(at, false, moved),
         }
     }
 
     /// A directory is copied file by file: whatever the answer, some may have been.
     async fn copy_directory(&mut self, from: &str, to: &str) {
         let (at, outcome, _) = self.relocate("/v1/copy", from, to, true).await;
-        let done = matches!(outcome, Outcome::Done(_));
+        let done = matches!(outcome, ReplyOutcome::Done(_));
         if done {
-            self.site.count("directories copied");
+            self.harness.count("directories copied");
         }
-        self.write_down(at, done, Deed::Copied { from: from.into(), to: to.into() });
+        self.write_down(at, done, Effect::Copied { from: from.into(), to: to.into() });
     }
 
     async fn remove(&mut self, directory: &str) {
-        let ask = Ask::new(Method::DELETE, format!("/v1/fs{directory}/?recursive=true"));
+        let ask = HttpRequest::new(Method::DELETE, format!("/v1/fs{directory}/?recursive=true"));
         let (at, outcome, _) = self.ask(ask).await;
         match outcome {
-            Outcome::Done(_) => {
-                self.site.count("directories deleted");
-                self.write_down(at, true, Deed::Removed { below: directory.into() });
-                directory.clone_into(&mut self.site.wanted_again.lock().unwrap());
+            ReplyOutcome::Done(_) => {
+                self.harness.count("directories deleted");
+                self.write_down(at, true, Effect::Removed { below: directory.into() });
+                directory.clone_into(&mut self.harness.wanted_again.lock().unwrap());
             }
-            Outcome::Not(404) => self.write_down(at, true, Deed::Absent { below: directory.into() }),
-            Outcome::Not(503) => {}
-            Outcome::Not(status) => self.site.found("wrong status", format!("DELETE {directory}/ answers {status}")),
-            Outcome::Unknown => self.write_down(at, false, Deed::Removed { below: directory.into() }),
+            ReplyOutcome::Not(404) => self.write_down(at, true, Effect::Absent { below: directory.into() }),
+            ReplyOutcome::Not(503) => {}
+            ReplyOutcome::Not(status) => {
+                self.harness.found("wrong status", format!("DELETE {directory}/ answers {status}"))
+            }
+            ReplyOutcome::Unknown => self.write_down(at, false, Effect::Removed { below: directory.into() }),
         }
     }
 
@@ -473,24 +479,24 @@ impl Client {
         from: &str,
         to: &str,
         overwrite: bool,
-    ) -> ((u64, u64, usize), Outcome, Option<Reply>) {
-        let mut ask = Ask::new(Method::POST, resource.to_owned());
+    ) -> ((u64, u64, usize), ReplyOutcome, Option<Reply>) {
+        let mut ask = HttpRequest::new(Method::POST, resource.to_owned());
         ask.headers.push(("Content-Type", "application/json".to_owned()));
         ask.body = json!({"from": from, "to": to, "overwrite": overwrite}).to_string().into();
         self.ask(ask).await
     }
 
-    async fn ask(&mut self, ask: Ask) -> ((u64, u64, usize), Outcome, Option<Reply>) {
-        match self.site.call(&self.http, ask).await {
+    async fn ask(&mut self, ask: HttpRequest) -> ((u64, u64, usize), ReplyOutcome, Option<Reply>) {
+        match self.harness.call(&self.http, ask).await {
             Ok(reply) => {
                 let at = (reply.start, reply.end, reply.server);
                 let outcome = match reply.status {
-                    200..300 => Outcome::Done(reply.status),
+                    200..300 => ReplyOutcome::Done(reply.status),
                     503 if matches!(reply.problem().as_str(), "busy" | "closing" | "writes-stopped") => {
-                        Outcome::Not(503)
+                        ReplyOutcome::Not(503)
                     }
-                    404 | 409 | 412 | 416 => Outcome::Not(reply.status),
-                    _ => Outcome::Unknown,
+                    404 | 409 | 412 | 416 => ReplyOutcome::Not(reply.status),
+                    _ => ReplyOutcome::Unknown,
                 };
                 if reply.status >= 500 {
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -499,7 +505,7 @@ impl Client {
             }
             Err(Lost { start, end, server }) => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                ((start, end, server), Outcome::Unknown, None)
+                ((start, end, server), ReplyOutcome::Unknown, None)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Contents that say of themselves what they are, so that whoever reads one knows exactly which write it saw.
+//! Contents that name their own write, so that a reader of one knows exactly which write it saw.
 //!
 //! A content is a head of text (the path of its upload, the writer, the writer's sequence number, the digest of what
 //! follows) and random bytes. Contents of no bytes are all the same.
@@ -29,7 +29,7 @@ pub fn sum(bytes: &[u8]) -> Sum {
     BASE64_STANDARD.encode(Sha256::digest(bytes))
 }
 
-/// The digest that a `Repr-Digest` or an entry tells.
+/// The digest in a `Repr-Digest` or an entry.
 pub fn sum_of_header(text: &str) -> Option<Sum> {
     Some(text.strip_prefix("sha-256=:")?.strip_suffix(':')?.to_owned())
 }
@@ -68,7 +68,7 @@ impl Origin {
     }
 }
 
-/// Everything that has been sent and may still be met.
+/// Everything that has been sent and may still be read.
 #[derive(Default)]
 pub struct Contents {
     inner: Mutex<Inner>,
@@ -125,7 +125,7 @@ impl Contents {
         self.inner.lock().unwrap().copied.contains(&value)
     }
 
-    /// Forgets all contents but these: whoever still reads another one sees a ghost.
+    /// Forgets all contents but these: a reader of any other one sees a ghost.
     pub fn keep(&self, values: &HashSet<Value>) {
         let mut inner = self.inner.lock().unwrap();
         inner.values.retain(|_, value| *value == EMPTY || values.contains(value));

@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
+use super::idle_checks;
 use super::machine::Machine;
-use super::quiet;
-use super::site::{Serving, Site};
+use super::run::{Harness, Serving};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
@@ -60,17 +60,17 @@ impl Fault {
             Self::FailedCall => "failed call",
             Self::StalledReaders => "readers that stop",
             Self::StalledWriters => "writers that stop",
-            Self::StalledLog => "log that nobody reads",
+            Self::StalledLog => "log without a reader",
             Self::IdleConnections => "many idle connections",
         }
     }
 
     /// Lets it happen and pass.
-    pub async fn happen(self, machine: &Mutex<Machine>, site: &Site, seed: u64) {
+    pub async fn happen(self, machine: &Mutex<Machine>, harness: &Harness, seed: u64) {
         let mut dice = StdRng::seed_from_u64(seed);
-        site.count(self.title());
-        site.tell(&format!("{} begins", self.title()));
-        site.faults.fetch_add(1, Ordering::SeqCst);
+        harness.count(self.title());
+        harness.announce(&format!("{} begins", self.title()));
+        harness.faults.fetch_add(1, Ordering::SeqCst);
         match self {
             Self::Kill => {
                 let mut machine = machine.lock().await;
@@ -87,16 +87,16 @@ impl Fault {
                 machine.cut_power().await;
                 start(&mut machine).await;
             }
-            Self::FullDisk => full_disk(machine, site, &mut dice).await,
-            Self::FailedSync => failed_sync(machine, site, &mut dice).await,
-            Self::FailedCall => failed_call(machine, site, &mut dice).await,
-            Self::StalledReaders => stalled_readers(site).await,
-            Self::StalledWriters => stalled_writers(site, &mut dice).await,
-            Self::StalledLog => stalled_log(machine, site).await,
-            Self::IdleConnections => idle_connections(site).await,
+            Self::FullDisk => full_disk(machine, harness, &mut dice).await,
+            Self::FailedSync => failed_sync(machine, harness, &mut dice).await,
+            Self::FailedCall => failed_call(machine, harness, &mut dice).await,
+            Self::StalledReaders => stalled_readers(harness).await,
+            Self::StalledWriters => stalled_writers(harness, &mut dice).await,
+            Self::StalledLog => stalled_log(machine, harness).await,
+            Self::IdleConnections => idle_connections(harness).await,
         }
-        site.faults.fetch_sub(1, Ordering::SeqCst);
-        site.tell(&format!("{} has passed", self.title()));
+        harness.faults.fetch_sub(1, Ordering::SeqCst);
+        harness.announce(&format!("{} has passed", self.title()));
     }
 }
 
@@ -108,20 +108,20 @@ fn ballast(machine: &Machine) -> PathBuf {
 async fn start(machine: &mut Machine) {
     let mut why = machine.start().await;
     if why.is_err() && fs::exists(ballast(machine)).unwrap() {
-        machine.site.count("starts refused by a full disk");
+        machine.harness.count("starts refused by a full disk");
         fs::remove_file(ballast(machine)).unwrap();
         why = machine.start().await;
     }
     if let Err(why) = why {
-        machine.site.found("start", format!("the server does not start again: {why}"));
-        machine.site.over.store(true, Ordering::SeqCst);
-        // Nobody waits for it any more.
+        machine.harness.found("start", format!("the server does not start again: {why}"));
+        machine.harness.over.store(true, Ordering::SeqCst);
+        // No client waits for it any more.
         let nowhere = Serving { address: "127.0.0.1:1".to_owned(), number: usize::MAX };
-        machine.site.serving.send_replace(Some(nowhere));
+        machine.harness.serving.send_replace(Some(nowhere));
     }
 }
 
-async fn full_disk(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
+async fn full_disk(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRng) {
     let spare = if dice.random_bool(0.5) { 0 } else { dice.random_range(0..40_u64 << 20) };
     let path = ballast(&*machine.lock().await);
     let Ok(file) = fs::File::create(&path) else { return };
@@ -138,7 +138,7 @@ async fn full_disk(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
     // The power may have been cut meanwhile, and the ballast with it.
     let _ = fs::remove_file(ballast(&machine));
     drop(machine);
-    quiet::takes_writes(site, "a full disk that has room again").await;
+    idle_checks::takes_writes(harness, "a full disk that has room again").await;
 }
 
 fn free(path: &std::path::Path) -> u64 {
@@ -174,20 +174,20 @@ impl Drop for Tracer {
     }
 }
 
-/// A sync of the log fails: nothing more is written until a restart, and everybody is told.
-async fn failed_sync(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
+/// A sync of the log fails: nothing more is written until a restart, and every write is answered 503.
+async fn failed_sync(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRng) {
     let Some(pid) = machine.lock().await.pid() else { return };
-    site.disk_fails.store(true, Ordering::SeqCst);
+    harness.disk_fails.store(true, Ordering::SeqCst);
     let when = dice.random_range(1..20);
     let errno = ["EIO", "ENOSPC"][dice.random_range(0..2)];
     let tracer = Tracer::attach(pid, &format!("inject=fdatasync:error={errno}:when={when}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
-    quiet::has_room(site).await;
+    idle_checks::has_room(harness).await;
     let mut machine = machine.lock().await;
     // It may be another one by now, if it was killed meanwhile.
     if machine.pid() == Some(pid) {
-        quiet::refuses_writes(site).await;
+        idle_checks::refuses_writes(harness).await;
         if dice.random_bool(0.5) {
             machine.stop().await
         } else {
@@ -195,39 +195,39 @@ async fn failed_sync(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
         }
         start(&mut machine).await;
     }
-    site.disk_fails.store(false, Ordering::SeqCst);
+    harness.disk_fails.store(false, Ordering::SeqCst);
 }
 
 /// Some call on the disk fails once or a few times, and then no more.
-async fn failed_call(machine: &Mutex<Machine>, site: &Site, dice: &mut StdRng) {
+async fn failed_call(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRng) {
     let calls = ["fsync", "rename", "unlink", "ftruncate", "fallocate", "openat", "mkdir"];
     let call = calls[dice.random_range(0..calls.len())];
     let errno =
         if matches!(call, "openat" | "fallocate" | "mkdir") && dice.random_bool(0.5) { "ENOSPC" } else { "EIO" };
     let Some(pid) = machine.lock().await.pid() else { return };
-    site.disk_fails.store(true, Ordering::SeqCst);
+    harness.disk_fails.store(true, Ordering::SeqCst);
     let (from, to) = (dice.random_range(1..5), dice.random_range(5..8));
     let tracer = Tracer::attach(pid, &format!("inject={call}:error={errno}:when={from}..{to}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
-    quiet::has_room(site).await;
+    idle_checks::has_room(harness).await;
     let mut machine = machine.lock().await;
-    if machine.pid() == Some(pid) && !quiet::is_writable(site).await {
-        site.count("failed calls that ended writing");
-        quiet::refuses_writes(site).await;
+    if machine.pid() == Some(pid) && !idle_checks::is_writable(harness).await {
+        harness.count("failed calls that ended writing");
+        idle_checks::refuses_writes(harness).await;
         machine.kill().await;
         start(&mut machine).await;
     }
-    site.disk_fails.store(false, Ordering::SeqCst);
+    harness.disk_fails.store(false, Ordering::SeqCst);
 }
 
-fn address(site: &Site) -> Option<String> {
-    site.serving.borrow().as_ref().map(|serving| serving.address.clone())
+fn address(harness: &Harness) -> Option<String> {
+    harness.serving.borrow().as_ref().map(|serving| serving.address.clone())
 }
 
 /// Downloads whose readers take nothing.
-async fn stalled_readers(site: &Site) {
-    let Some(address) = address(site) else { return };
+async fn stalled_readers(harness: &Harness) {
+    let Some(address) = address(harness) else { return };
     let mut held = Vec::new();
     for _ in 0..20 {
         let Ok(mut stream) = TcpStream::connect(&address).await else { break };
@@ -240,8 +240,8 @@ async fn stalled_readers(site: &Site) {
 }
 
 /// Uploads that bring half of what they announce.
-async fn stalled_writers(site: &Site, dice: &mut StdRng) {
-    let Some(address) = address(site) else { return };
+async fn stalled_writers(harness: &Harness, dice: &mut StdRng) {
+    let Some(address) = address(harness) else { return };
     let mut held = Vec::new();
     for n in 0..20 {
         let Ok(mut stream) = TcpStream::connect(&address).await else { break };
@@ -254,19 +254,19 @@ async fn stalled_writers(site: &Site, dice: &mut StdRng) {
     tokio::time::sleep(Duration::from_millis(dice.random_range(500..4_000))).await;
 }
 
-/// Nobody reads the server's standard error, and yet it serves.
-async fn stalled_log(machine: &Mutex<Machine>, site: &Site) {
+/// The server's standard error is not read, and yet the server answers.
+async fn stalled_log(machine: &Mutex<Machine>, harness: &Harness) {
     let log = machine.lock().await.log.clone();
     log.stalled.store(true, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    quiet::takes_writes(site, "a log that nobody reads").await;
+    idle_checks::takes_writes(harness, "a log without a reader").await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     log.stalled.store(false, Ordering::SeqCst);
 }
 
 /// More connections than the server takes, and nothing comes on them.
-async fn idle_connections(site: &Site) {
-    let Some(address) = address(site) else { return };
+async fn idle_connections(harness: &Harness) {
+    let Some(address) = address(harness) else { return };
     let mut held = Vec::new();
     for _ in 0..400 {
         let connect = tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(&address));

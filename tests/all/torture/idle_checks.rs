@@ -1,4 +1,4 @@
-//! What must hold when nobody works: everything acknowledged is there with its bytes, nothing else is, and every way
+//! Checks while no client works: everything acknowledged is there with its bytes, nothing else is, and every way
 //! to look at it shows the same.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 
 use super::checker::{Finds, Value};
 use super::content;
-use super::history::{Deed, Histories, Path};
-use super::site::{Ask, Reply, Site};
+use super::history::{Effect, Histories, Path};
+use super::run::{Harness, HttpRequest, Reply};
 
 /// In which background work ends, and a server takes writes again.
 const SETTLES_IN: Duration = Duration::from_secs(30);
@@ -21,13 +21,13 @@ const SETTLES_IN: Duration = Duration::from_secs(30);
 /// The files of a drive: ETag and digest, by path.
 pub type Files = BTreeMap<Path, (String, String)>;
 
-async fn ask(site: &Site, http: &Http, method: Method, target: &str, body: &str) -> Option<Reply> {
-    let ask = Ask { body: body.to_owned().into(), ..Ask::new(method, target.to_owned()) };
-    site.call(http, ask).await.ok()
+async fn ask(harness: &Harness, http: &Http, method: Method, target: &str, body: &str) -> Option<Reply> {
+    let ask = HttpRequest { body: body.to_owned().into(), ..HttpRequest::new(method, target.to_owned()) };
+    harness.call(http, ask).await.ok()
 }
 
-async fn get(site: &Site, http: &Http, target: &str) -> Option<Reply> {
-    ask(site, http, Method::GET, target, "").await
+async fn get(harness: &Harness, http: &Http, target: &str) -> Option<Reply> {
+    ask(harness, http, Method::GET, target, "").await
 }
 
 /// A number of `/metrics`, over all its labels.
@@ -40,65 +40,66 @@ fn metric(text: &str, name: &str) -> f64 {
     values.sum()
 }
 
-async fn metrics(site: &Site, http: &Http) -> String {
-    let text = get(site, http, "/metrics").await.map(|reply| reply.body).unwrap_or_default();
+async fn metrics(harness: &Harness, http: &Http) -> String {
+    let text = get(harness, http, "/metrics").await.map(|reply| reply.body).unwrap_or_default();
     String::from_utf8_lossy(&text).into_owned()
 }
 
-pub async fn is_writable(site: &Site) -> bool {
+pub async fn is_writable(harness: &Harness) -> bool {
     let http = Http::new();
-    let ready = get(site, &http, "/readyz").await.is_some_and(|reply| reply.status == 200);
-    ready && metric(&metrics(site, &http).await, "rowdrive_store_writable") > 0.0
+    let ready = get(harness, &http, "/readyz").await.is_some_and(|reply| reply.status == 200);
+    ready && metric(&metrics(harness, &http).await, "rowdrive_store_writable") > 0.0
 }
 
 /// Waits while the server says that its disk is full: a full disk may be under way too, and then no sync is.
-pub async fn has_room(site: &Site) {
+pub async fn has_room(harness: &Harness) {
     let (http, start) = (Http::new(), Instant::now());
-    while start.elapsed() < SETTLES_IN && get(site, &http, "/readyz").await.is_some_and(|reply| reply.status == 507) {
+    while start.elapsed() < SETTLES_IN && get(harness, &http, "/readyz").await.is_some_and(|reply| reply.status == 507)
+    {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// After a failed sync no write is taken until the server is restarted, and everybody is told. Reads go on.
-pub async fn refuses_writes(site: &Site) {
+/// After a failed sync no write is accepted until the server is restarted, and `/readyz` says so. Reads go on.
+pub async fn refuses_writes(harness: &Harness) {
     let http = Http::new();
-    if is_writable(site).await {
+    if is_writable(harness).await {
         // No sync was under way, or not so many.
         return;
     }
-    site.count("failed syncs met");
+    harness.count("failed syncs");
     for _ in 0..3 {
-        let put = ask(site, &http, Method::PUT, "/v1/fs/after-failed-sync", "x").await;
+        let put = ask(harness, &http, Method::PUT, "/v1/fs/after-failed-sync", "x").await;
         let (status, problem) = put.map(|put| (put.status, put.problem())).unwrap_or_default();
         if (status, problem.as_str()) != (503, "writes-stopped") {
-            site.found("write after a failed sync", format!("{status} {problem}"));
+            harness.found("write after a failed sync", format!("{status} {problem}"));
         }
-        let ready = get(site, &http, "/readyz").await.map(|reply| reply.status);
+        let ready = get(harness, &http, "/readyz").await.map(|reply| reply.status);
         if ready != Some(503) {
-            site.found("readyz after a failed sync", format!("{ready:?}"));
+            harness.found("readyz after a failed sync", format!("{ready:?}"));
         }
-        let list = get(site, &http, "/v1/fs/").await.map(|reply| reply.status);
+        let list = get(harness, &http, "/v1/fs/").await.map(|reply| reply.status);
         if list != Some(200) {
-            site.found("read after a failed sync", format!("{list:?}"));
+            harness.found("read after a failed sync", format!("{list:?}"));
         }
     }
 }
 
 /// A write is answered by 2xx, sooner or later.
-pub async fn takes_writes(site: &Site, after: &str) {
+pub async fn takes_writes(harness: &Harness, after: &str) {
     let (http, start) = (Http::new(), Instant::now());
     loop {
-        let put = ask(site, &http, Method::PUT, "/v1/fs/probe", "probe").await;
+        let put = ask(harness, &http, Method::PUT, "/v1/fs/probe", "probe").await;
         let status = put.as_ref().map(|put| put.status);
         if status.is_some_and(|status| status < 300) {
             return;
         }
-        if site.disk_fails.load(std::sync::atomic::Ordering::SeqCst) {
+        if harness.disk_fails.load(std::sync::atomic::Ordering::SeqCst) {
             // Another fault has taken the store away; that one looks after it.
             return;
         }
         if start.elapsed() > SETTLES_IN {
-            site.found("no writes", format!("after {after}: {status:?}"));
+            harness.found("no writes", format!("after {after}: {status:?}"));
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -106,25 +107,25 @@ pub async fn takes_writes(site: &Site, after: &str) {
 }
 
 /// Waits until nothing is under way in the background.
-pub async fn settled(site: &Site) {
+pub async fn wait_until_idle(harness: &Harness) {
     let (http, start) = (Http::new(), Instant::now());
     loop {
-        let text = metrics(site, &http).await;
+        let text = metrics(harness, &http).await;
         let running = metric(&text, "rowdrive_drive_operations");
         let waiting = metric(&text, "rowdrive_drive_cleanup_waiting");
-        // The one who asks is in flight.
+        // This request itself is in flight.
         let in_flight = metric(&text, "rowdrive_http_in_flight");
         if running + waiting == 0.0 && in_flight <= 1.0 && !text.is_empty() {
             for (name, kind) in [("rowdrive_damage_found_total", "damage"), ("rowdrive_http_panics_total", "panic")] {
                 if metric(&text, name) > 0.0 {
-                    site.found(kind, format!("{name} is {}", metric(&text, name)));
+                    harness.found(kind, format!("{name} is {}", metric(&text, name)));
                 }
             }
             return;
         }
         if start.elapsed() > SETTLES_IN {
             let what = format!("{running} operations, {waiting} contents, {in_flight} requests are under way");
-            site.found("never settles", what);
+            harness.found("never idle", what);
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -132,12 +133,12 @@ pub async fn settled(site: &Site) {
 }
 
 /// All entries of a query, page by page.
-async fn pages(site: &Site, http: &Http, query: &str, limit: usize) -> Vec<Json> {
+async fn pages(harness: &Harness, http: &Http, query: &str, limit: usize) -> Vec<Json> {
     let (mut entries, mut cursor) = (Vec::new(), String::new());
     loop {
-        let Some(reply) = get(site, http, &format!("{query}limit={limit}{cursor}")).await else { return entries };
+        let Some(reply) = get(harness, http, &format!("{query}limit={limit}{cursor}")).await else { return entries };
         if reply.status != 200 {
-            site.found("wrong status", format!("{query} answers {} in quiet", reply.status));
+            harness.found("wrong status", format!("{query} answers {} in quiet", reply.status));
             return entries;
         }
         let mut page = reply.json();
@@ -151,51 +152,51 @@ async fn pages(site: &Site, http: &Http, query: &str, limit: usize) -> Vec<Json>
     }
 }
 
-fn files(site: &Site, of: &str, entries: &[Json]) -> Files {
+fn files(harness: &Harness, of: &str, entries: &[Json]) -> Files {
     let mut files = Files::new();
     for entry in entries.iter().filter(|entry| entry["kind"] == "file") {
         let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
         if files.insert(text("path").into(), (text("etag"), text("digest"))).is_some() {
-            site.found("twice", format!("{of} has {} twice", text("path")));
+            harness.found("twice", format!("{of} has {} twice", text("path")));
         }
     }
     files
 }
 
 /// The whole tree, by listings.
-pub async fn walk(site: &Site, dice: &mut StdRng) -> Files {
+pub async fn walk(harness: &Harness, dice: &mut StdRng) -> Files {
     let http = Http::new();
     let (mut all, mut left) = (Vec::new(), vec![String::new()]);
     while let Some(at) = left.pop() {
         let limit = dice.random_range(5..1_000);
-        let entries = pages(site, &http, &format!("/v1/fs{at}/?"), limit).await;
+        let entries = pages(harness, &http, &format!("/v1/fs{at}/?"), limit).await;
         let directories = entries.iter().filter(|entry| entry["kind"] == "directory");
         left.extend(directories.filter_map(|entry| entry["path"].as_str()).map(str::to_owned));
         all.extend(entries);
     }
-    files(site, "the walk", &all)
+    files(harness, "the walk", &all)
 }
 
 /// Time and name queries show exactly what the walk shows.
-async fn queries_agree(site: &Site, walked: &Files, dice: &mut StdRng) {
+async fn queries_agree(harness: &Harness, walked: &Files, dice: &mut StdRng) {
     let http = Http::new();
     for query in ["/v1/files?", "/v1/files?clock=added&order=asc&"] {
-        let entries = pages(site, &http, query, dice.random_range(50..2_000)).await;
-        same(site, query, &files(site, query, &entries), walked);
+        let entries = pages(harness, &http, query, dice.random_range(50..2_000)).await;
+        same(harness, query, &files(harness, query, &entries), walked);
     }
     let mut named = Files::new();
     for start in ["f", "large", "probe"] {
         let query = format!("/v1/find?name={start}*&");
-        let entries = pages(site, &http, &query, dice.random_range(50..2_000)).await;
-        named.extend(files(site, &query, &entries));
+        let entries = pages(harness, &http, &query, dice.random_range(50..2_000)).await;
+        named.extend(files(harness, &query, &entries));
     }
     // What was sent after a failed sync may have been stored or not.
     let other = |path: &Path| path.contains("after-failed");
     let walked: Files = walked.iter().filter(|(path, _)| !other(path)).map(|(a, b)| (a.clone(), b.clone())).collect();
-    same(site, "/v1/find", &named, &walked);
+    same(harness, "/v1/find", &named, &walked);
 }
 
-pub fn same(site: &Site, what: &str, found: &Files, walked: &Files) {
+pub fn same(harness: &Harness, what: &str, found: &Files, walked: &Files) {
     let only = |a: &Files, b: &Files| -> Vec<String> {
         a.iter()
             .filter(|(path, file)| b.get(*path) != Some(file))
@@ -212,12 +213,12 @@ pub fn same(site: &Site, what: &str, found: &Files, walked: &Files) {
             fewer.len(),
             some(&fewer)
         );
-        site.found("disagree", what);
+        harness.found("disagree", what);
     }
 }
 
 /// Every file's bytes are those of its digest; of the large trees, a few are read.
-async fn bytes_are_whole(site: &Site, walked: &Files, all: bool, dice: &mut StdRng) {
+async fn bytes_are_whole(harness: &Harness, walked: &Files, all: bool, dice: &mut StdRng) {
     let is_large_tree = |path: &str| path.starts_with("/m/") || path.starts_with("/w/");
     let paths: Vec<_> =
         walked.iter().filter(|(path, _)| all || !is_large_tree(path) || dice.random_bool(0.05)).collect();
@@ -225,33 +226,33 @@ async fn bytes_are_whole(site: &Site, walked: &Files, all: bool, dice: &mut StdR
     let reads = paths.into_iter().map(|(path, (_, digest))| {
         let http = &http;
         async move {
-            let Some(reply) = get(site, http, &format!("/v1/fs{path}")).await else { return };
+            let Some(reply) = get(harness, http, &format!("/v1/fs{path}")).await else { return };
             let sum = content::sum(&reply.body);
             if reply.status != 200 || format!("sha-256=:{sum}:") != *digest {
                 let found = content::title(&reply.body);
-                site.found("wrong bytes", format!("{path} of {digest} answers {} with {found}", reply.status));
+                harness.found("wrong bytes", format!("{path} of {digest} answers {} with {found}", reply.status));
             }
-            site.count("files read in quiet");
+            harness.count("files read in quiet");
         }
     });
     stream::iter(reads).buffer_unordered(8).collect::<()>().await;
 }
 
 /// What is there, by path; files of the faults aside.
-fn values(site: &Site, walked: &Files) -> BTreeMap<Path, Value> {
+fn values(harness: &Harness, walked: &Files) -> BTreeMap<Path, Value> {
     let mut values = BTreeMap::new();
     let mut copies = HashSet::new();
     let ours = walked.iter().filter(|(path, _)| path.matches('/').count() > 1);
     for (path, (_, digest)) in ours {
         let sum = content::sum_of_header(digest).unwrap_or_default();
-        match site.contents.find(&sum) {
+        match harness.contents.find(&sum) {
             Some(value) => {
                 if !copies.insert(value) {
-                    site.contents.mark_copied(value);
+                    harness.contents.mark_copied(value);
                 }
                 values.insert(path.clone(), value);
             }
-            None => site.found("ghost", format!("{path} has the digest {sum} of nothing that was stored lately")),
+            None => harness.found("ghost", format!("{path} has the digest {sum} of nothing that was stored lately")),
         }
     }
     values
@@ -259,38 +260,38 @@ fn values(site: &Site, walked: &Files) -> BTreeMap<Path, Value> {
 
 /// All that must hold; what is there now, for the next time.
 pub async fn look(
-    site: &Site,
+    harness: &Harness,
     initial: &BTreeMap<Path, Value>,
     seed: u64,
     all: bool,
 ) -> (Files, BTreeMap<Path, Value>) {
     let mut dice = StdRng::seed_from_u64(seed);
-    settled(site).await;
-    let now = site.now();
-    let walked = walk(site, &mut dice).await;
-    queries_agree(site, &walked, &mut dice).await;
-    bytes_are_whole(site, &walked, all, &mut dice).await;
-    let last = values(site, &walked);
-    let mut records = std::mem::take(&mut *site.records.lock().unwrap());
-    let copies_unknown = records.iter().any(|record| matches!(record.deed, Deed::Arrives { .. }));
+    wait_until_idle(harness).await;
+    let now = harness.now();
+    let walked = walk(harness, &mut dice).await;
+    queries_agree(harness, &walked, &mut dice).await;
+    bytes_are_whole(harness, &walked, all, &mut dice).await;
+    let last = values(harness, &walked);
+    let mut records = std::mem::take(&mut *harness.records.lock().unwrap());
+    let copies_unknown = records.iter().any(|record| matches!(record.deed, Effect::Arrives { .. }));
     for record in &mut records {
-        if let Deed::Step { finds, .. } = &mut record.deed
+        if let Effect::Step { finds, .. } = &mut record.deed
             && let Finds::Not(value) = finds
-            && (copies_unknown || site.contents.is_copied(*value))
+            && (copies_unknown || harness.contents.is_copied(*value))
         {
-            // Another version with the same content: that the ETag failed tells nothing.
+            // Another version with the same content: that the ETag failed proves nothing.
             *finds = Finds::Anything;
         }
     }
-    site.add("records judged", records.len() as u64);
-    let deaths = site.deaths.lock().unwrap().clone();
+    harness.add("records judged", records.len() as u64);
+    let deaths = harness.deaths.lock().unwrap().clone();
     let mut histories = Histories::new(initial, &records, &deaths, &last, now);
     let (wrong, paths) = (histories.wrong(), histories.paths_known());
-    site.add("histories of paths judged", paths as u64);
+    harness.add("histories of paths judged", paths as u64);
     for wrong in wrong {
-        site.found(wrong.kind, format!("{}\n{}", wrong.path, wrong.story));
+        harness.found(wrong.kind, format!("{}\n{}", wrong.path, wrong.story));
     }
     let keep: BTreeSet<Value> = last.values().copied().collect();
-    site.contents.keep(&keep.into_iter().collect());
+    harness.contents.keep(&keep.into_iter().collect());
     (walked, last)
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 
-use super::site::{Serving, Site};
+use super::run::{Harness, Serving};
 
 /// Bytes of the disk.
 const DISK: u64 = 512 << 20;
@@ -23,7 +23,7 @@ const DISK: u64 = 512 << 20;
 const STOPS_IN: Duration = Duration::from_secs(45);
 const STARTS_IN: Duration = Duration::from_secs(60);
 
-/// How a server is told; short times, so that stalled clients are met within a run.
+/// The options of the server; short times, so that stalled clients are closed within a run.
 const ARGUMENTS: [&str; 14] = [
     "--listen",
     "127.0.0.1:0",
@@ -42,7 +42,7 @@ const ARGUMENTS: [&str; 14] = [
 ];
 
 pub struct Machine {
-    pub site: Arc<Site>,
+    pub harness: Arc<Harness>,
     scratch: PathBuf,
     binary: PathBuf,
     holder: Child,
@@ -53,7 +53,7 @@ pub struct Machine {
     started: usize,
 }
 
-/// A server's log, read unless somebody stalls it.
+/// A server's log, read unless a fault stalls it.
 #[derive(Default)]
 pub struct Log {
     pub stalled: AtomicBool,
@@ -62,7 +62,7 @@ pub struct Log {
 }
 
 impl Machine {
-    pub fn new(site: Arc<Site>, scratch: &Path) -> Self {
+    pub fn new(harness: Arc<Harness>, scratch: &Path) -> Self {
         let binary = std::env::var_os("ROWDRIVE_TORTURE_BINARY").unwrap_or(env!("CARGO_BIN_EXE_rowdrive").into());
         let image = scratch.join("disk");
         File::create(&image).unwrap().set_len(DISK).unwrap();
@@ -76,7 +76,7 @@ impl Machine {
         holder.stdout.as_mut().unwrap().read_exact(&mut mounted).expect("the disk is mounted");
         let holding = holder.stdin.take().unwrap();
         let (scratch, binary) = (scratch.to_owned(), binary.into());
-        Self { site, scratch, binary, holder, _holding: holding, server: None, log: Arc::default(), started: 0 }
+        Self { harness, scratch, binary, holder, _holding: holding, server: None, log: Arc::default(), started: 0 }
     }
 
     /// The mounted disk, from outside of its name space.
@@ -101,19 +101,19 @@ impl Machine {
         self.scratch.join("log")
     }
 
-    /// Starts a server, and tells the clients of it; or says why it does not start.
+    /// Starts a server and publishes its address to the clients, or returns why it does not start.
     pub async fn start(&mut self) -> Result<(), String> {
         let mut command = self.inside(&self.binary);
         command.arg("serve").arg("--data").arg(self.data()).args(ARGUMENTS);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         self.log.read(child.stderr.take().unwrap(), &self.log_file());
-        let (told, address) = tokio::sync::oneshot::channel();
+        let (sender, address) = tokio::sync::oneshot::channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || {
             let mut lines = BufReader::new(out).lines().map_while(Result::ok);
             let address = lines.find_map(|line| Some(line.split_once("http://")?.1.trim_end_matches('/').to_owned()));
-            let _ = told.send(address);
+            let _ = sender.send(address);
             lines.for_each(drop);
         });
         let address = tokio::time::timeout(STARTS_IN, address).await;
@@ -121,12 +121,12 @@ impl Machine {
         self.started += 1;
         if let Ok(Ok(Some(address))) = address {
             self.server = Some(child);
-            self.site.serving.send_replace(Some(Serving { address, number }));
+            self.harness.serving.send_replace(Some(Serving { address, number }));
             return Ok(());
         }
         let _ = child.kill();
         let status = child.wait().unwrap();
-        self.site.deaths.lock().unwrap().push(self.site.now());
+        self.harness.deaths.lock().unwrap().push(self.harness.now());
         let log = fs::read_to_string(self.log_file()).unwrap_or_default();
         Err(format!("{status}: {}", log.lines().last().unwrap_or_default()))
     }
@@ -141,13 +141,13 @@ impl Machine {
         }
     }
 
-    /// Waits until the server has ended, and tells its exit code.
+    /// Waits until the server has ended, and returns its exit code.
     async fn ended(&mut self, within: Duration) -> Result<Option<i32>, ()> {
         let Some(mut server) = self.server.take() else { return Ok(None) };
         let start = Instant::now();
         loop {
             if let Some(status) = server.try_wait().unwrap() {
-                self.site.deaths.lock().unwrap().push(self.site.now());
+                self.harness.deaths.lock().unwrap().push(self.harness.now());
                 return Ok(status.code());
             }
             if start.elapsed() > within {
@@ -159,7 +159,7 @@ impl Machine {
     }
 
     pub async fn kill(&mut self) {
-        self.site.serving.send_replace(None);
+        self.harness.serving.send_replace(None);
         self.signal(Signal::KILL);
         self.ended(STOPS_IN).await.expect("what is killed ends");
     }
@@ -169,13 +169,13 @@ impl Machine {
         if self.server.is_none() {
             return;
         }
-        self.site.serving.send_replace(None);
+        self.harness.serving.send_replace(None);
         self.signal(Signal::TERM);
         match self.ended(STOPS_IN).await {
             Ok(Some(0)) => {}
-            Ok(code) => self.site.found("stop", format!("the server ends with {code:?}")),
+            Ok(code) => self.harness.found("stop", format!("the server ends with {code:?}")),
             Err(()) => {
-                self.site.found("stop", format!("the server has not ended after {STOPS_IN:?}"));
+                self.harness.found("stop", format!("the server has not ended after {STOPS_IN:?}"));
                 self.kill().await;
             }
         }
@@ -183,7 +183,7 @@ impl Machine {
 
     /// Everything that was not synced is gone, and so is the server.
     pub async fn cut_power(&mut self) {
-        self.site.serving.send_replace(None);
+        self.harness.serving.send_replace(None);
         self.signal(Signal::STOP);
         // FS_IOC_SHUTDOWN without a flush of the log.
         let cut = r#"open(my $d, "<", $ARGV[0]) or die; my $how = pack("I", 2); ioctl($d, 0x8004587d, $how) or die $!"#;
@@ -191,7 +191,7 @@ impl Machine {
         self.kill().await;
         let (image, at) = (self.scratch.join("disk"), self.scratch.join("mounted"));
         let start = Instant::now();
-        // Whoever still looked at it is gone in a moment.
+        // Readers of it end in a moment.
         while !self.inside(Path::new("umount")).arg(&at).stderr(Stdio::null()).status().unwrap().success() {
             assert!(start.elapsed() < STOPS_IN, "the disk is busy");
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,10 +1,10 @@
 //! A server under everything at once, seen from outside: sixteen clients with random work on paths that they share,
 //! and faults at random moments, one or two at a time. Whatever was acknowledged must be true afterwards.
 //!
-//! - [`client`]: the work, and what each answer tells; [`paths`]: where it takes place; [`content`]: what is stored
+//! - [`client`]: the work, and what each answer proves; [`paths`]: where it takes place; [`content`]: what is stored
 //! - [`machine`]: the disk and the server; [`fault`]: what happens to them
 //! - [`history`]: what each path has seen; [`checker`]: whether that can be explained
-//! - [`quiet`]: what must hold when nobody works; [`site`]: what all of them share
+//! - [`idle_checks`]: what must hold while no client works; [`run`]: what all of them share
 //!
 //! A run goes in rounds: work with faults, then a quiet look, a stop, `rowdrive check --content`, and another look.
 //! `docs/testing.md` says how to run it for hours, and how to read what it finds.
@@ -14,10 +14,10 @@ mod client;
 mod content;
 mod fault;
 mod history;
+mod idle_checks;
 mod machine;
 mod paths;
-mod quiet;
-mod site;
+mod run;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use content::Origin;
 use fault::Fault;
 use history::Path;
 use machine::Machine;
-use site::{Ask, Site};
+use run::{Harness, HttpRequest};
 
 use crate::server::root;
 
@@ -46,7 +46,7 @@ const CLIENTS: usize = 16;
 const LARGE: usize = 16 << 20;
 
 /// How long a run is.
-struct Plan {
+struct RunOptions {
     seed: u64,
     /// Rounds go on until then.
     time: Duration,
@@ -55,7 +55,7 @@ struct Plan {
     work: u64,
 }
 
-impl Plan {
+impl RunOptions {
     fn from_environment() -> Self {
         let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let seed = number("ROWDRIVE_TORTURE_SEED").map(|text| text.parse().expect("a number"));
@@ -75,22 +75,22 @@ async fn every_acknowledged_write_outlives_every_fault() {
     if !root("every_acknowledged_write_outlives_every_fault") {
         return;
     }
-    let plan = Plan::from_environment();
+    let plan = RunOptions::from_environment();
     println!("seed {}", plan.seed);
     let scratch = scratch();
-    let site = Arc::new(Site::new());
-    let machine = Mutex::new(Machine::new(site.clone(), scratch.path()));
+    let harness = Arc::new(Harness::new());
+    let machine = Mutex::new(Machine::new(harness.clone(), scratch.path()));
     let begun = Instant::now();
     machine.lock().await.start().await.expect("the first start");
-    let initial = set_up(&site).await;
-    let clients = Clients::of(&plan, &site);
-    let progress = tokio::spawn(progress(site.clone()));
-    rounds(&plan, &machine, &site, initial).await;
+    let initial = set_up(&harness).await;
+    let clients = Clients::of(&plan, &harness);
+    let progress = tokio::spawn(progress(harness.clone()));
+    rounds(&plan, &machine, &harness, initial).await;
     progress.abort();
-    clients.end(&site).await;
+    clients.end(&harness).await;
     drop(machine);
-    table(&plan, &site, begun.elapsed());
-    let findings = site.findings.lock().unwrap();
+    table(&plan, &harness, begun.elapsed());
+    let findings = harness.findings.lock().unwrap();
     if !findings.is_empty() {
         let kept = scratch.keep();
         let all: Vec<_> = findings.iter().map(|finding| format!("{}: {}", finding.kind, finding.what)).collect();
@@ -109,15 +109,15 @@ fn scratch() -> tempfile::TempDir {
 struct Clients(Vec<tokio::task::JoinHandle<()>>);
 
 impl Clients {
-    fn of(plan: &Plan, site: &Arc<Site>) -> Self {
-        let clients = (0..CLIENTS).map(|number| Client::new(number, plan.seed, site.clone()));
+    fn of(plan: &RunOptions, harness: &Arc<Harness>) -> Self {
+        let clients = (0..CLIENTS).map(|number| Client::new(number, plan.seed, harness.clone()));
         Self(clients.map(|client| tokio::spawn(client.work())).collect())
     }
 
-    async fn end(self, site: &Site) {
-        site.over.store(true, Ordering::SeqCst);
+    async fn end(self, harness: &Harness) {
+        harness.over.store(true, Ordering::SeqCst);
         for client in self.0 {
-            // Whoever waits for a server waits no more.
+            // Clients that wait for a server stop waiting.
             client.abort();
             if let Err(error) = client.await {
                 assert!(error.is_cancelled(), "{error}");
@@ -126,7 +126,7 @@ impl Clients {
     }
 }
 
-async fn rounds(plan: &Plan, machine: &Mutex<Machine>, site: &Site, mut initial: BTreeMap<Path, Value>) {
+async fn rounds(plan: &RunOptions, machine: &Mutex<Machine>, harness: &Harness, mut initial: BTreeMap<Path, Value>) {
     let mut dice = StdRng::seed_from_u64(plan.seed);
     let begun = Instant::now();
     interrupted().await;
@@ -141,15 +141,15 @@ async fn rounds(plan: &Plan, machine: &Mutex<Machine>, site: &Site, mut initial:
         let work = tokio::time::sleep(Duration::from_millis(plan.work));
         let faults = happening.iter().map(|(fault, after, seed)| async move {
             tokio::time::sleep(Duration::from_millis(*after)).await;
-            fault.happen(machine, site, *seed).await;
+            fault.happen(machine, harness, *seed).await;
         });
         let ((), _) = future::join(work, future::join_all(faults)).await;
-        let _quiet = site.turns.write().await;
-        site.count("rounds");
-        let last = begun.elapsed() > plan.time || site.has_enough() || interrupted().await;
+        let _quiet = harness.turns.write().await;
+        harness.count("rounds");
+        let last = begun.elapsed() > plan.time || harness.has_enough() || interrupted().await;
         let seed = dice.random();
-        initial = still(machine, site, &initial, seed, last).await;
-        if last || site.over.load(Ordering::SeqCst) {
+        initial = still(machine, harness, &initial, seed, last).await;
+        if last || harness.over.load(Ordering::SeqCst) {
             return;
         }
     }
@@ -166,64 +166,64 @@ fn draw(deck: &mut Vec<Fault>, dice: &mut StdRng) -> Vec<(Fault, u64, u64)> {
     faults.into_iter().map(|fault| (fault, dice.random_range(100..1_200), dice.random())).collect()
 }
 
-/// Nobody works: looks at everything, stops the server, checks its data, starts it again, and looks again.
+/// No client works: checks everything, stops the server, checks its data, starts it again, and looks again.
 async fn still(
     machine: &Mutex<Machine>,
-    site: &Site,
+    harness: &Harness,
     initial: &BTreeMap<Path, Value>,
     seed: u64,
     all: bool,
 ) -> BTreeMap<Path, Value> {
-    if site.over.load(Ordering::SeqCst) {
+    if harness.over.load(Ordering::SeqCst) {
         return BTreeMap::new();
     }
-    let (walked, values) = quiet::look(site, initial, seed, all).await;
+    let (walked, values) = idle_checks::look(harness, initial, seed, all).await;
     let mut machine = machine.lock().await;
     let left = checked(&mut machine).await;
     if let Err(why) = machine.start().await {
-        site.found("start", why);
-        site.over.store(true, Ordering::SeqCst);
+        harness.found("start", why);
+        harness.over.store(true, Ordering::SeqCst);
         return values;
     }
-    quiet::settled(site).await;
-    let again = quiet::walk(site, &mut StdRng::seed_from_u64(seed)).await;
-    quiet::same(site, "the walk after a restart", &again, &walked);
+    idle_checks::wait_until_idle(harness).await;
+    let again = idle_checks::walk(harness, &mut StdRng::seed_from_u64(seed)).await;
+    idle_checks::same(harness, "the walk after a restart", &again, &walked);
     if left > 0 {
         // What a failed call has left is for the next start to clear away.
         let left = checked(&mut machine).await;
         if left > 0 {
-            site.found("stray", format!("{left} things are left after a settled start"));
+            harness.found("stray", format!("{left} things are left after a clean start"));
         }
         machine.start().await.expect("it has started before");
     }
     values
 }
 
-/// Stops the server and has its data checked; how much there is left to settle.
+/// Stops the server and has its data checked; returns how much work is left over.
 async fn checked(machine: &mut Machine) -> u64 {
     machine.stop().await;
     match machine.check().await {
         Err(found) => {
-            machine.site.found("check", found);
+            machine.harness.found("check", found);
             0
         }
         Ok(summary) => {
-            machine.site.count("checks");
+            machine.harness.count("checks");
             summary["unsettled"].as_u64().unwrap()
         }
     }
 }
 
 /// The trees that are copied, and a large file.
-async fn set_up(site: &Site) -> BTreeMap<Path, Value> {
+async fn set_up(harness: &Harness) -> BTreeMap<Path, Value> {
     let http = Http::new();
     let put = |path: Path, sequence: usize, size: usize| {
         let http = &http;
         async move {
             let origin = Origin { path: path.clone(), writer: CLIENTS, sequence: sequence as u64, size };
-            let (value, _, body) = site.contents.make(origin);
-            let ask = Ask { body: body.into(), ..Ask::new(Method::PUT, format!("/v1/fs{path}")) };
-            let status = site.call(http, ask).await.map(|reply| reply.status).unwrap_or_default();
+            let (value, _, body) = harness.contents.make(origin);
+            let ask = HttpRequest { body: body.into(), ..HttpRequest::new(Method::PUT, format!("/v1/fs{path}")) };
+            let status = harness.call(http, ask).await.map(|reply| reply.status).unwrap_or_default();
             assert_eq!(status, 201, "{path}");
             (path, value)
         }
@@ -232,35 +232,35 @@ async fn set_up(site: &Site) -> BTreeMap<Path, Value> {
     let puts = paths::masters().into_iter().enumerate().map(|(n, path)| put(path, n + 1, 150));
     let values: BTreeMap<Path, Value> = stream::iter(puts).buffer_unordered(16).collect().await;
     // Many copies will have them.
-    values.values().for_each(|value| site.contents.mark_copied(*value));
+    values.values().for_each(|value| harness.contents.mark_copied(*value));
     values
 }
 
-/// Whether somebody has pressed control-C.
+/// Whether control-C was pressed.
 async fn interrupted() -> bool {
     use std::sync::OnceLock;
     static PRESSED: OnceLock<tokio::sync::watch::Receiver<bool>> = OnceLock::new();
     let pressed = PRESSED.get_or_init(|| {
-        let (tell, told) = tokio::sync::watch::channel(false);
+        let (sender, receiver) = tokio::sync::watch::channel(false);
         tokio::spawn(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
                 eprintln!("ends after this round");
-                tell.send_replace(true);
+                sender.send_replace(true);
             }
         });
-        told
+        receiver
     });
     *pressed.borrow()
 }
 
-async fn progress(site: Arc<Site>) {
+async fn progress(harness: Arc<Harness>) {
     let begun = Instant::now();
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let counts = site.counts();
+        let counts = harness.counts();
         let count = |what: &str| counts.get(what).copied().unwrap_or_default();
         let faults: u64 = fault::ALL.iter().map(|fault| count(fault.title())).sum();
-        let found = site.findings.lock().unwrap().len();
+        let found = harness.findings.lock().unwrap().len();
         eprintln!(
             "{:>5} s: {} rounds, {} operations, {faults} faults, {found} findings",
             begun.elapsed().as_secs(),
@@ -270,13 +270,13 @@ async fn progress(site: Arc<Site>) {
     }
 }
 
-fn table(plan: &Plan, site: &Site, took: Duration) {
+fn table(plan: &RunOptions, harness: &Harness, took: Duration) {
     println!("\nseed {}, {:.1} minutes, {CLIENTS} clients", plan.seed, took.as_secs_f64() / 60.0);
-    for (what, count) in site.counts() {
+    for (what, count) in harness.counts() {
         println!("{count:>10}  {what}");
     }
     let mut kinds: BTreeMap<String, u64> = ["lost", "returned", "wrong bytes"].map(|kind| (kind.to_owned(), 0)).into();
-    for finding in site.findings.lock().unwrap().iter() {
+    for finding in harness.findings.lock().unwrap().iter() {
         *kinds.entry(finding.kind.clone()).or_default() += 1;
     }
     println!("findings:");

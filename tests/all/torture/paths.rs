@@ -1,6 +1,6 @@
-//! The paths that the clients share: few enough that they meet, and in trees.
+//! The paths that the clients share: few enough that operations conflict, and in trees.
 //!
-//! Directories of one level lie beside each other, so that what is moved stays among these paths. Names of files and
+//! Directories of one level are siblings, so that what is moved stays among these paths. Names of files and
 //! of directories differ: a path is one or the other.
 
 use rand::RngExt;

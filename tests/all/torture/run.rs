@@ -11,7 +11,7 @@ use reqwest::{Client, Method};
 use tokio::sync::{RwLock, watch};
 
 use super::content::Contents;
-use super::history::Record;
+use super::history::OpRecord;
 
 /// How long one answer may take: longer is a server that hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,16 +32,16 @@ pub struct Finding {
     pub what: String,
 }
 
-pub struct Site {
+pub struct Harness {
     pub contents: Contents,
     begun: Instant,
     pub serving: watch::Sender<Option<Serving>>,
     /// When each server process had ended.
     pub deaths: Mutex<Vec<u64>>,
-    pub records: Mutex<Vec<Record>>,
+    pub records: Mutex<Vec<OpRecord>>,
     pub findings: Mutex<Vec<Finding>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
-    /// Every operation holds it shared; who has it alone is in a quiet world.
+    /// Every operation holds it shared; the exclusive holder knows that no operation runs.
     pub turns: RwLock<()>,
     pub over: AtomicBool,
     /// A disk that fails: answers of 500 are as promised.
@@ -70,14 +70,14 @@ pub struct Lost {
 }
 
 /// A request.
-pub struct Ask {
+pub struct HttpRequest {
     pub method: Method,
     pub target: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: reqwest::Body,
 }
 
-impl Ask {
+impl HttpRequest {
     pub fn new(method: Method, target: String) -> Self {
         Self { method, target, headers: Vec::new(), body: "".into() }
     }
@@ -99,7 +99,7 @@ impl Reply {
     }
 }
 
-impl Site {
+impl Harness {
     pub fn new() -> Self {
         Self {
             contents: Contents::new(),
@@ -135,7 +135,7 @@ impl Site {
     }
 
     /// Into the course of the run, which a finding is read with.
-    pub fn tell(&self, what: &str) {
+    pub fn announce(&self, what: &str) {
         eprintln!("{:>9.3} s: {what}", self.begun.elapsed().as_secs_f64());
     }
 
@@ -151,14 +151,14 @@ impl Site {
     }
 
     /// Waits for a server, and asks it.
-    pub async fn call(&self, http: &Client, ask: Ask) -> Result<Reply, Lost> {
+    pub async fn call(&self, http: &Client, ask: HttpRequest) -> Result<Reply, Lost> {
         let mut serving = self.serving.subscribe();
         let serving = serving.wait_for(Option::is_some).await.unwrap().clone().unwrap();
         self.call_at(http, &serving, ask).await
     }
 
-    pub async fn call_at(&self, http: &Client, serving: &Serving, ask: Ask) -> Result<Reply, Lost> {
-        let Ask { method, target, headers, body } = ask;
+    pub async fn call_at(&self, http: &Client, serving: &Serving, ask: HttpRequest) -> Result<Reply, Lost> {
+        let HttpRequest { method, target, headers, body } = ask;
         let troubled = || self.disk_fails.load(Ordering::SeqCst);
         let (failing, faults) = (troubled(), self.faults.load(Ordering::SeqCst));
         let title = format!("{method} {target} {headers:?}");

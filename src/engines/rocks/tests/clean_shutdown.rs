@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::logs::{logs, store};
+use super::wal_check::{logs, store};
 use super::*;
-use crate::engines::rocks::logs::examine;
+use crate::engines::rocks::wal_check::examine;
 
 /// After a crash these zeros would be what a power cut has left.
 #[tokio::test]

@@ -5,21 +5,21 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::engines::rocks::Commits;
-use crate::engines::rocks::counters::{Counters, Tally};
+use crate::engines::rocks::CommitStats;
+use crate::engines::rocks::commit_stats::{CommitCounters, GroupStats};
 
 fn absent(qualifier: &str) -> Check {
     Check::Absent(column("a", qualifier))
 }
 
 /// The numbers that are the same on every machine.
-fn counts(commits: Commits) -> [u64; 5] {
+fn counts(commits: CommitStats) -> [u64; 5] {
     [commits.groups, commits.syncs, commits.plans, commits.changes, commits.bytes]
 }
 
-fn largest(commits: Commits) -> [u64; 5] {
-    let Commits { most_changes_of_plan, most_bytes_of_plan, most_plans_of_group, .. } = commits;
-    let Commits { most_changes_of_group, most_bytes_of_group, .. } = commits;
+fn largest(commits: CommitStats) -> [u64; 5] {
+    let CommitStats { most_changes_of_plan, most_bytes_of_plan, most_plans_of_group, .. } = commits;
+    let CommitStats { most_changes_of_group, most_bytes_of_group, .. } = commits;
     [most_changes_of_plan, most_bytes_of_plan, most_plans_of_group, most_changes_of_group, most_bytes_of_group]
 }
 
@@ -27,15 +27,15 @@ fn largest(commits: Commits) -> [u64; 5] {
 async fn every_plan_is_counted_before_its_answer() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
-    assert_eq!(rocks.commits(), Commits::default());
+    assert_eq!(rocks.commit_stats(), CommitStats::default());
     // Row 3 bytes, qualifiers 1 each, values 2 each.
     let two = vec![put("a", "p", "vv"), put("b", "q", "vv")];
     commit(&rocks, changes(vec![changed("row", two)])).await;
-    assert_eq!(counts(rocks.commits()), [1, 1, 1, 2, 9]);
+    assert_eq!(counts(rocks.commit_stats()), [1, 1, 1, 2, 9]);
     // Refused: there is nothing to write. Its check has a byte, its change 2.
     let refused = rocks.commit(checked("row", vec![absent("p")], vec![put("a", "p", "v")])).await.unwrap();
     assert!(matches!(refused, Outcome::Refused(_)));
-    assert_eq!(counts(rocks.commits()), [2, 1, 2, 3, 15]);
+    assert_eq!(counts(rocks.commit_stats()), [2, 1, 2, 3, 15]);
     let parts = Plan {
         prepare: vec![changed("new", vec![put("a", "q", "")])],
         guarded: vec![guarded("one", vec![absent("q")], vec![put("a", "q", ""), Change::delete("b", "q")])],
@@ -43,10 +43,10 @@ async fn every_plan_is_counted_before_its_answer() {
         ..Plan::default()
     };
     commit(&rocks, parts).await;
-    let commits = rocks.commits();
+    let commits = rocks.commit_stats();
     assert_eq!(counts(commits), [3, 2, 3, 7, 28]);
     assert_eq!(largest(commits), [4, 13, 1, 4, 13]);
-    let Commits { held, longest_hold, synced, longest_sync, .. } = commits;
+    let CommitStats { held, longest_hold, synced, longest_sync, .. } = commits;
     assert!(
         held > longest_hold && longest_hold > longest_sync && held > synced && synced > longest_sync,
         "{commits:?}"
@@ -62,7 +62,7 @@ async fn plans_that_meet_are_counted_as_a_group() {
     // Polled one after the other by one thread: while the first is synced the others gather.
     let commits = rows.iter().map(|row| rocks.commit(changes(vec![changed(row, vec![put("a", "q", "v")])])));
     join_all(commits).await.into_iter().for_each(|done| assert_eq!(done.unwrap(), Outcome::Committed));
-    let commits = rocks.commits();
+    let commits = rocks.commit_stats();
     assert_eq!([commits.plans, commits.changes, commits.bytes], [64, 64, 256]);
     assert_eq!([commits.most_changes_of_plan, commits.most_bytes_of_plan], [1, 4]);
     let most = commits.most_plans_of_group;
@@ -72,18 +72,18 @@ async fn plans_that_meet_are_counted_as_a_group() {
 
 #[test]
 fn sums_and_maxima_are_kept_apart() {
-    let counters = Counters::default();
-    let mut one = Tally::default();
+    let counters = CommitCounters::default();
+    let mut one = GroupStats::default();
     one.add(3, 500);
     one.add(5, 100);
     one.synced = Some(Duration::from_millis(2));
     counters.add(&one, Duration::from_millis(7));
-    let mut other = Tally::default();
+    let mut other = GroupStats::default();
     other.add(4, 50);
     counters.add(&other, Duration::from_millis(1));
     let commits = counters.read();
     assert_eq!(counts(commits), [2, 1, 3, 12, 650]);
     assert_eq!(largest(commits), [5, 500, 2, 8, 600]);
-    let Commits { held, longest_hold, synced, longest_sync, .. } = commits;
+    let CommitStats { held, longest_hold, synced, longest_sync, .. } = commits;
     assert_eq!([held, longest_hold, synced, longest_sync], [8, 7, 2, 2].map(Duration::from_millis));
 }

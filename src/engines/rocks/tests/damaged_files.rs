@@ -6,7 +6,7 @@ use std::path::Path;
 use rocksdb::{BottommostLevelCompaction, CompactOptions};
 
 use super::*;
-use crate::engines::rocks::db::Place;
+use crate::engines::rocks::db::RowFamily;
 
 fn long(row: usize) -> String {
     format!("{row:04}").repeat(300)
@@ -56,9 +56,9 @@ async fn serves(rocks: &Rocks) {
     for row in [0, 19] {
         assert_eq!(value(rocks, &row.to_string(), "c", "q").await.unwrap(), long(row));
     }
-    assert!(is_damaged(&rocks.get("t", b"7", &Ask::families(&["c"])).await));
+    assert!(is_damaged(&rocks.get("t", b"7", &RowQuery::families(&["c"])).await));
     assert_eq!(tables(rocks).await, 12);
-    rocks.db.compact(&Place { table: "t", family: "c", row: "7".into() }).unwrap();
+    rocks.db.compact(&RowFamily { table: "t", family: "c", row: "7".into() }).unwrap();
     assert_eq!(tables(rocks).await, 12);
 }
 
@@ -94,13 +94,13 @@ async fn damage_that_a_compaction_has_met_is_told_before_a_write_finds_out() {
     let dir = tempfile::tempdir().unwrap();
     let table = damaged(dir.path()).await;
     let rocks = open(dir.path()).await;
-    rocks.works().unwrap();
+    rocks.ready().unwrap();
     let family = rocks.db.family("t", "c").unwrap();
     let mut whole = CompactOptions::default();
     whole.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
     rocks.db.raw.compact_range_cf_opt(&family, None::<&[u8]>, None::<&[u8]>, &whole);
     drop(family);
-    assert!(matches!(rocks.works(), Err(StoreError::Stopped(_))));
+    assert!(matches!(rocks.ready(), Err(StoreError::Stopped(_))));
     assert_eq!(rocks.damaged_tables(), [(table, "t:c".to_owned())]);
 }
 

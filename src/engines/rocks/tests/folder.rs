@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::engines::rocks::files;
-use crate::engines::rocks::specs::Specs;
+use crate::engines::rocks::tables_file::TablesFile;
 
 #[tokio::test]
 async fn a_new_start_finds_everything() {
@@ -39,7 +39,7 @@ async fn a_folder_in_use_is_refused_until_it_is_let_go() {
 async fn a_crash_before_the_column_families_were_made_is_harmless() {
     let dir = tempfile::tempdir().unwrap();
     drop(Rocks::open(dir.path(), options()).unwrap());
-    Specs::load(dir.path()).unwrap().add(&spec()).unwrap();
+    TablesFile::load(dir.path()).unwrap().add(&spec()).unwrap();
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("b", "q", "v")])])).await;
     assert_eq!(value(&rocks, "row", "b", "q").await.as_deref(), Some(b"v".as_ref()));
@@ -49,7 +49,7 @@ async fn a_crash_before_the_column_families_were_made_is_harmless() {
 async fn a_crash_between_two_column_families_is_harmless() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = Rocks::open(dir.path(), options()).unwrap();
-    rocks.specs.lock().unwrap().add(&spec()).unwrap();
+    rocks.tables.lock().unwrap().add(&spec()).unwrap();
     let mut first = spec();
     first.families.truncate(1);
     rocks.db.create(&rocks.tuning, &first).unwrap();
@@ -167,7 +167,7 @@ async fn a_table_that_was_lost_or_spoilt_is_damage() {
             continue;
         };
         assert!(spoil, "all tables are looked at when the store is opened");
-        assert!(is_damaged(&rocks.get("t", b"row", &Ask::families(&["c"])).await));
+        assert!(is_damaged(&rocks.get("t", b"row", &RowQuery::families(&["c"])).await));
     }
 }
 
@@ -248,8 +248,9 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     drop(rocks);
-    let full = Space::probed(dir.path(), Box::new(|| Ok(Room { free: 1 << 20, total: 1 << 40, inodes: None })));
-    let rocks = Rocks::open_with(taken(dir.path()), options(), full, SKIP).unwrap();
+    let full =
+        DiskSpace::probed(dir.path(), Box::new(|| Ok(FreeSpace { free: 1 << 20, total: 1 << 40, inodes: None })));
+    let rocks = Rocks::open_with(taken(dir.path()), options(), full, MAX_TOMBSTONES).unwrap();
     let cells = vec![put("a", "other", "v")];
     let prepared = Plan { prepare: vec![changed("row", cells.clone())], ..Plan::default() };
     for plan in [prepared, checked("row", vec![], cells.clone())] {
@@ -265,21 +266,21 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
 }
 
 /// A file system of 32 MiB on which nothing is but this folder.
-fn small(dir: &Path) -> Space {
+fn small(dir: &Path) -> DiskSpace {
     let seen = dir.to_owned();
     let probe = move || {
         let files = fs::read_dir(&seen)?.map(|file| Ok(file?.metadata()?.len()));
         let used: u64 = files.sum::<io::Result<u64>>()?;
-        Ok(Room { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
+        Ok(FreeSpace { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
     };
-    Space::probed(dir, Box::new(probe))
+    DiskSpace::probed(dir, Box::new(probe))
 }
 
 #[tokio::test]
 async fn what_was_deleted_makes_room_although_the_log_still_holds_it() {
     let dir = tempfile::tempdir().unwrap();
     let options = RocksOptions { memory: 512 << 20 };
-    let rocks = Rocks::open_with(taken(dir.path()), options, small(dir.path()), SKIP).unwrap();
+    let rocks = Rocks::open_with(taken(dir.path()), options, small(dir.path()), MAX_TOMBSTONES).unwrap();
     rocks.create(&spec()).await.unwrap();
     for round in 0..6 {
         for n in 0..100 {
@@ -298,7 +299,7 @@ async fn what_was_deleted_makes_room_although_the_log_still_holds_it() {
         }
         assert_eq!(count(&rocks, "row", "c").await, 100, "{round}");
         commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "c" }])])).await;
-        // Flushes come a second apart.
+        // FlushState come a second apart.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::engines::rocks::db::Fault;
-use crate::engines::rocks::group::{Group, Verdict};
-use crate::engines::rocks::tier::Tier;
-use crate::engines::rocks::{Place, look};
+use crate::engines::rocks::group::{Group, PlanVerdict};
+use crate::engines::rocks::raw::ReadError;
+use crate::engines::rocks::read_tier::ReadTier;
+use crate::engines::rocks::{RowFamily, is_family_empty};
 
 fn absent(qualifier: &str) -> Check {
     Check::Absent(column("a", qualifier))
@@ -20,11 +20,11 @@ fn equals(qualifier: &str, value: &str) -> Check {
 async fn of_two_plans_in_a_group_for_one_absent_cell_the_first_wins() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
-    let mut group = Group::new(&rocks.db, SKIP);
+    let mut group = Group::new(&rocks.db, MAX_TOMBSTONES);
     let claim = |value| checked("row", vec![absent("q")], vec![put("a", "q", value)]);
-    assert!(matches!(group.take(&claim("1"), false), Verdict::Accepted));
-    match group.take(&claim("2"), false) {
-        Verdict::Refused(refusal) => {
+    assert!(matches!(group.add(&claim("1"), false), PlanVerdict::Accepted));
+    match group.add(&claim("2"), false) {
+        PlanVerdict::Refused(refusal) => {
             assert_eq!(refusal.check, absent("q"));
             assert_eq!(refusal.current.as_deref(), Some(b"1".as_ref()));
         }
@@ -107,8 +107,8 @@ async fn later_plans_of_a_group_see_families_emptied_and_cells_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     fill(&rocks, "row", "a", 3).await;
-    let mut group = Group::new(&rocks.db, SKIP);
-    let mut take = |plan: Plan| matches!(group.take(&plan, false), Verdict::Accepted);
+    let mut group = Group::new(&rocks.db, MAX_TOMBSTONES);
+    let mut take = |plan: Plan| matches!(group.add(&plan, false), PlanVerdict::Accepted);
     assert!(!take(checked("row", vec![absent("00000000")], vec![])));
     assert!(take(changes(vec![changed("row", vec![Change::delete("a", "00000000")])])));
     assert!(take(checked("row", vec![absent("00000000")], vec![])));
@@ -125,14 +125,17 @@ async fn later_plans_of_a_group_see_families_emptied_and_cells_deleted() {
 async fn whether_a_family_is_empty_waits_for_the_group_that_changed_it() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
-    let ask = |row| checked(row, vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]);
-    let mut group = Group::new(&rocks.db, SKIP);
-    assert!(matches!(group.take(&changes(vec![changed("row", vec![put("a", "q", "v")])]), false), Verdict::Accepted));
-    assert!(matches!(group.take(&ask("row"), false), Verdict::AfterThisGroup));
-    assert!(matches!(group.take(&ask("other"), false), Verdict::Accepted));
+    let conditional = |row| checked(row, vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]);
+    let mut group = Group::new(&rocks.db, MAX_TOMBSTONES);
+    assert!(matches!(
+        group.add(&changes(vec![changed("row", vec![put("a", "q", "v")])]), false),
+        PlanVerdict::Accepted
+    ));
+    assert!(matches!(group.add(&conditional("row"), false), PlanVerdict::AfterThisGroup));
+    assert!(matches!(group.add(&conditional("other"), false), PlanVerdict::Accepted));
     group.write().unwrap();
-    let mut next = Group::new(&rocks.db, SKIP);
-    assert!(matches!(next.take(&ask("row"), false), Verdict::Refused(_)));
+    let mut next = Group::new(&rocks.db, MAX_TOMBSTONES);
+    assert!(matches!(next.add(&conditional("row"), false), PlanVerdict::Refused(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,13 +176,13 @@ async fn many_tombstones(cells: usize, flushed: bool) {
         let names = (from..cells.min(from + 20_000)).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
         commit(&rocks, changes(vec![changed("row", names.collect())])).await;
     }
-    let place = Place { table: "t", family: "a", row: Bytes::from_static(b"row") };
-    let ask = checked("row", vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]);
-    assert!(matches!(look(&rocks.db, Tier::Disk, &place, Some(100)), Err(Fault::Incomplete)));
-    assert!(matches!(Group::new(&rocks.db, 100).take(&ask, false), Verdict::Compact(_)));
-    assert!(matches!(Group::new(&rocks.db, 100).take(&ask, true), Verdict::Accepted));
-    commit(&rocks, ask).await;
-    assert!(look(&rocks.db, Tier::Disk, &place, Some(100)).unwrap());
+    let place = RowFamily { table: "t", family: "a", row: Bytes::from_static(b"row") };
+    let conditional = checked("row", vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")]);
+    assert!(matches!(is_family_empty(&rocks.db, ReadTier::Disk, &place, Some(100)), Err(ReadError::Incomplete)));
+    assert!(matches!(Group::new(&rocks.db, 100).add(&conditional, false), PlanVerdict::Compact(_)));
+    assert!(matches!(Group::new(&rocks.db, 100).add(&conditional, true), PlanVerdict::Accepted));
+    commit(&rocks, conditional).await;
+    assert!(is_family_empty(&rocks.db, ReadTier::Disk, &place, Some(100)).unwrap());
 }
 
 #[tokio::test]
@@ -205,10 +208,10 @@ async fn a_family_is_emptied_whole_and_alone_whatever_its_size() {
         }
         fill(&rocks, "row", "b", 3).await;
         fill(&rocks, "row", "a", stored).await;
-        let mut group = Group::new(&rocks.db, SKIP);
+        let mut group = Group::new(&rocks.db, MAX_TOMBSTONES);
         let more = (0..unwritten).map(|n| put("a", &format!("unwritten {n}"), "v")).collect();
-        group.take(&changes(vec![changed("row", more)]), false);
-        group.take(&changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])]), false);
+        group.add(&changes(vec![changed("row", more)]), false);
+        group.add(&changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])]), false);
         group.write().unwrap();
         assert_eq!(count(&rocks, "row", "a").await, 0, "{stored} + {unwritten}");
         assert_eq!(count(&rocks, "row", "b").await, 3);

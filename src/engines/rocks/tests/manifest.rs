@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::engines::rocks::files;
-use crate::engines::rocks::fragments::{HEADER, length};
+use crate::engines::rocks::log_format::{HEADER, length};
 
 /// The `MANIFEST` of a folder, and where each of its records ends.
 fn manifest(dir: &Path) -> (PathBuf, Vec<u8>, Vec<usize>) {

@@ -1,28 +1,29 @@
 //! What is particular to this engine; the promises that every engine makes are held by the contract suite.
 
 mod checkpoints;
-mod closed;
-mod counters;
+mod clean_shutdown;
+mod commit_stats;
+mod damaged_files;
 mod folder;
 mod groups;
-mod instants;
-mod logs;
 mod manifest;
 mod oracle;
 mod read_only;
 mod reads;
-mod spoilt;
+mod snapshots;
+mod wal_check;
 
 use std::path::Path;
 
 use bytes::Bytes;
 use rocksdb::{FlushOptions, WaitForCompactOptions};
 
-use super::space::{Room, Space};
-use super::{Folder, Rocks, RocksOptions, SKIP, lock};
+use super::disk_space::{DiskSpace, FreeSpace};
+use super::{FolderLock, MAX_TOMBSTONES, Rocks, RocksOptions, folder_lock};
 use crate::table::spec::{CellSize, Compression};
 use crate::table::{
-    Ask, Change, Check, Class, Column, FamilySpec, Guarded, Outcome, Plan, RowChange, Store, StoreError, TableSpec,
+    Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, RowChange, RowQuery, Store,
+    StoreError, TableSpec,
 };
 
 /// A table with three families, like and unlike each other.
@@ -30,7 +31,7 @@ pub(super) fn spec() -> TableSpec {
     let family = |name: &str, bloom, cells, compression| FamilySpec { name: name.into(), compression, bloom, cells };
     TableSpec {
         name: "t".into(),
-        class: Class::RowsReturn,
+        lifecycle: KeyLifecycle::Reusable,
         families: vec![
             family("a", true, CellSize::Small, Compression::Light),
             family("b", false, CellSize::Small, Compression::Light),
@@ -44,16 +45,16 @@ pub(super) fn options() -> RocksOptions {
 }
 
 pub(super) async fn open(dir: &Path) -> Rocks {
-    open_with(dir, SKIP).await
+    open_with(dir, MAX_TOMBSTONES).await
 }
 
-pub(super) fn taken(dir: &Path) -> Folder {
-    Folder::take(dir, lock::SOON).unwrap()
+pub(super) fn taken(dir: &Path) -> FolderLock {
+    FolderLock::lock(dir, folder_lock::SOON).unwrap()
 }
 
 pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
-    let roomy = || Ok(Room { free: 1 << 40, total: 1 << 41, inodes: None });
-    let rocks = Rocks::open_with(taken(dir), options(), Space::probed(dir, Box::new(roomy)), skip).unwrap();
+    let roomy = || Ok(FreeSpace { free: 1 << 40, total: 1 << 41, inodes: None });
+    let rocks = Rocks::open_with(taken(dir), options(), DiskSpace::probed(dir, Box::new(roomy)), skip).unwrap();
     rocks.create(&spec()).await.unwrap();
     rocks
 }
@@ -69,7 +70,7 @@ impl Rocks {
 
     /// Waits for the compactions in the background, which the end of a snapshot starts too: one that ends puts
     /// what was in memory into a new table that is not.
-    pub(super) fn settle(&self) {
+    pub(super) fn wait_for_compactions(&self) {
         self.db.raw.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     }
 }
@@ -87,8 +88,8 @@ pub(super) fn changed(row: &str, changes: Vec<Change>) -> RowChange {
     RowChange { table: "t", row: Bytes::copy_from_slice(row.as_bytes()), changes }
 }
 
-pub(super) fn guarded(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> Guarded {
-    Guarded { table: "t", row: Bytes::copy_from_slice(row.as_bytes()), checks, changes }
+pub(super) fn guarded(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
+    ConditionalRow { table: "t", row: Bytes::copy_from_slice(row.as_bytes()), checks, changes }
 }
 
 /// A plan that only changes rows, without checks.
@@ -105,8 +106,8 @@ pub(super) async fn commit(rocks: &Rocks, plan: Plan) {
 }
 
 pub(super) async fn value(rocks: &Rocks, row: &str, family: &'static str, qualifier: &str) -> Option<Bytes> {
-    let ask = Ask::cells(vec![column(family, qualifier)]);
-    rocks.get("t", row.as_bytes(), &ask).await.unwrap().get(family, qualifier.as_bytes()).cloned()
+    let query = RowQuery::cells(vec![column(family, qualifier)]);
+    rocks.get("t", row.as_bytes(), &query).await.unwrap().get(family, qualifier.as_bytes()).cloned()
 }
 
 /// Puts `count` cells named by number into the row's family.
@@ -118,7 +119,7 @@ pub(super) async fn fill(rocks: &Rocks, row: &str, family: &'static str, count: 
 }
 
 pub(super) async fn count(rocks: &Rocks, row: &str, family: &'static str) -> usize {
-    rocks.get("t", row.as_bytes(), &Ask::families(&[family])).await.unwrap().len()
+    rocks.get("t", row.as_bytes(), &RowQuery::families(&[family])).await.unwrap().len()
 }
 
 pub(super) fn is_damaged<T>(answer: &Result<T, StoreError>) -> bool {

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::engines::memory::Memory;
-use crate::engines::rocks::tier::Tier;
-use crate::engines::rocks::{Place, look};
-use crate::table::{PageAsk, RowRange, ScanAsk};
+use crate::engines::rocks::read_tier::ReadTier;
+use crate::engines::rocks::{RowFamily, is_family_empty};
+use crate::table::{PageQuery, RowRange, ScanQuery};
 
 const FAMILIES: [&str; 3] = ["a", "b", "c"];
 
@@ -46,7 +46,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let changes = || proptest::collection::vec(change(), 1..6);
     let row = (name(), changes()).prop_map(|(row, changes)| RowChange { table: "t", row, changes });
     let guard = (name(), proptest::collection::vec(check(), 0..2), changes())
-        .prop_map(|(row, checks, changes)| Guarded { table: "t", row, checks, changes });
+        .prop_map(|(row, checks, changes)| ConditionalRow { table: "t", row, checks, changes });
     let guarded = proptest::collection::vec(guard, 0..3);
     (guarded, proptest::collection::vec(row, 0..3)).prop_map(|(guarded, finish)| Plan {
         guarded,
@@ -55,32 +55,26 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn query() -> impl Strategy<Value = RowQuery> {
     let column = (family(), name()).prop_map(|(f, q)| Column::new(f, q));
     (proptest::collection::vec(column, 0..4), proptest::collection::vec(family(), 0..3))
-        .prop_map(|(cells, families)| Ask { cells, families })
+        .prop_map(|(cells, families)| RowQuery { cells, families })
 }
 
-fn scan() -> impl Strategy<Value = ScanAsk> {
-    (bound(), bound(), ask(), 0..12usize, any::<bool>()).prop_map(|(from, to, ask, limit, reverse)| ScanAsk {
+fn scan() -> impl Strategy<Value = ScanQuery> {
+    (bound(), bound(), query(), 0..12usize, any::<bool>()).prop_map(|(from, to, query, limit, reverse)| ScanQuery {
         table: "t",
         range: RowRange { from, to },
-        ask,
+        row_query: query,
         limit,
         reverse,
     })
 }
 
-fn page() -> impl Strategy<Value = PageAsk> {
-    let fence = proptest::collection::vec((family(), name()).prop_map(|(f, q)| Column::new(f, q)), 0..3);
-    (name(), family(), bound(), bound(), 0..6usize, fence).prop_map(|(row, family, from, to, limit, fence)| PageAsk {
-        table: "t",
-        row,
-        family,
-        from,
-        to,
-        limit,
-        fence,
+fn page() -> impl Strategy<Value = PageQuery> {
+    let unchanged = proptest::collection::vec((family(), name()).prop_map(|(f, q)| Column::new(f, q)), 0..3);
+    (name(), family(), bound(), bound(), 0..6usize, unchanged).prop_map(|(row, family, from, to, limit, unchanged)| {
+        PageQuery { table: "t", row, family, from, to, limit, unchanged }
     })
 }
 
@@ -88,9 +82,9 @@ fn page() -> impl Strategy<Value = PageAsk> {
 enum Step {
     /// Plans that are sent at once and in this order, so that they share groups.
     Commit(Vec<Plan>),
-    Get(Bytes, Ask),
-    Page(PageAsk),
-    Scan(ScanAsk),
+    Get(Bytes, RowQuery),
+    Page(PageQuery),
+    Scan(ScanQuery),
     Flush,
     Reopen,
 }
@@ -98,7 +92,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => proptest::collection::vec(plan(), 1..8).prop_map(Step::Commit),
-        3 => (name(), ask()).prop_map(|(row, ask)| Step::Get(row, ask)),
+        3 => (name(), query()).prop_map(|(row, query)| Step::Get(row, query)),
         4 => page().prop_map(Step::Page),
         8 => scan().prop_map(Step::Scan),
         1 => Just(Step::Flush),
@@ -108,11 +102,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A plan that asks for an empty family goes by the pool if that is not in memory, and others overtake it.
 fn warm(rocks: &Rocks, plans: &[Plan]) {
-    rocks.settle();
+    rocks.wait_for_compactions();
     for guarded in plans.iter().flat_map(|plan| &plan.guarded) {
         for family in FAMILIES {
             let row = guarded.row.clone();
-            look(&rocks.db, Tier::Disk, &Place { table: "t", family, row }, None).unwrap();
+            is_family_empty(&rocks.db, ReadTier::Disk, &RowFamily { table: "t", family, row }, None).unwrap();
         }
     }
 }
@@ -132,16 +126,16 @@ async fn same(steps: Vec<Step>) {
                     assert_eq!(answer.unwrap(), memory.commit(plan.clone()).await.unwrap(), "{plan:?}");
                 }
             }
-            Step::Get(row, ask) => {
-                assert_eq!(store.get("t", &row, &ask).await.unwrap(), memory.get("t", &row, &ask).await.unwrap());
-                let many = [(row.clone(), ask.clone()), (row, ask)];
+            Step::Get(row, query) => {
+                assert_eq!(store.get("t", &row, &query).await.unwrap(), memory.get("t", &row, &query).await.unwrap());
+                let many = [(row.clone(), query.clone()), (row, query)];
                 assert_eq!(store.get_many("t", &many).await.unwrap(), memory.get_many("t", &many).await.unwrap());
             }
-            Step::Page(ask) => {
-                assert_eq!(store.page(&ask).await.unwrap(), memory.page(&ask).await.unwrap(), "{ask:?}");
+            Step::Page(query) => {
+                assert_eq!(store.page(&query).await.unwrap(), memory.page(&query).await.unwrap(), "{query:?}");
             }
-            Step::Scan(ask) => {
-                assert_eq!(store.scan(&ask).await.unwrap(), memory.scan(&ask).await.unwrap(), "{ask:?}");
+            Step::Scan(query) => {
+                assert_eq!(store.scan(&query).await.unwrap(), memory.scan(&query).await.unwrap(), "{query:?}");
             }
             Step::Flush => store.flush(),
             Step::Reopen => {

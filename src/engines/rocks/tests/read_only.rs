@@ -53,7 +53,7 @@ async fn a_folder_in_use_is_refused_for_reading_too() {
 async fn a_table_that_was_not_made_to_the_end_is_not_there() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = Rocks::open(dir.path(), options()).unwrap();
-    rocks.specs.lock().unwrap().add(&spec()).unwrap();
+    rocks.tables.lock().unwrap().add(&spec()).unwrap();
     let mut first = spec();
     first.families.truncate(1);
     rocks.db.create(&rocks.tuning, &first).unwrap();

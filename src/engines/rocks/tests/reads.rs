@@ -3,22 +3,22 @@
 use std::ops::Bound;
 
 use super::*;
-use crate::engines::rocks::db::Fault;
+use crate::engines::rocks::raw::ReadError;
 use crate::engines::rocks::read::CELLS_CACHED;
-use crate::engines::rocks::tier::Tier;
+use crate::engines::rocks::read_tier::ReadTier;
 use crate::engines::rocks::{read_page, read_row};
-use crate::table::rules::PAGE_CELLS;
-use crate::table::{PageAsk, RowRange, ScanAsk};
+use crate::table::limits::PAGE_CELLS;
+use crate::table::{PageQuery, RowRange, ScanQuery};
 
-fn page_of(row: &str, limit: usize) -> PageAsk {
-    PageAsk {
+fn page_of(row: &str, limit: usize) -> PageQuery {
+    PageQuery {
         table: "t",
         row: Bytes::copy_from_slice(row.as_bytes()),
         family: "a",
         from: Bound::Unbounded,
         to: Bound::Unbounded,
         limit,
-        fence: vec![column("b", "q")],
+        unchanged: vec![column("b", "q")],
     }
 }
 
@@ -32,18 +32,18 @@ async fn a_thread_that_serves_requests_reads_no_disk() {
     drop(rocks);
 
     let rocks = open(dir.path()).await;
-    let ask = Ask::cells(vec![column("b", "q")]);
-    let cached = |ask: &Ask| read_row(&rocks.db, Tier::Cached, "t", b"row", ask);
-    assert!(matches!(cached(&ask), Err(Fault::Incomplete)));
-    assert!(matches!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)), Err(Fault::Incomplete)));
+    let query = RowQuery::cells(vec![column("b", "q")]);
+    let cached = |query: &RowQuery| read_row(&rocks.db, ReadTier::Cached, "t", b"row", query);
+    assert!(matches!(cached(&query), Err(ReadError::Incomplete)));
+    assert!(matches!(read_page(&rocks.db, ReadTier::Cached, &page_of("row", 10)), Err(ReadError::Incomplete)));
     for _before_and_after in 0..2 {
-        assert_eq!(rocks.get("t", b"row", &ask).await.unwrap().len(), 1);
+        assert_eq!(rocks.get("t", b"row", &query).await.unwrap().len(), 1);
         assert_eq!(rocks.page(&page_of("row", 10)).await.unwrap().cells.len(), 10);
-        rocks.settle();
+        rocks.wait_for_compactions();
     }
     // The pool has left it in memory.
-    assert_eq!(cached(&ask).unwrap().len(), 1);
-    assert_eq!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)).unwrap().cells.len(), 10);
+    assert_eq!(cached(&query).unwrap().len(), 1);
+    assert_eq!(read_page(&rocks.db, ReadTier::Cached, &page_of("row", 10)).unwrap().cells.len(), 10);
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_page_is_read_where_it_is_asked_for_if_its_row_is_short() {
     let rocks = open(dir.path()).await;
     fill(&rocks, "short", "a", CELLS_CACHED).await;
     fill(&rocks, "long", "a", CELLS_CACHED + 1).await;
-    let cached = |row: &str, limit| read_page(&rocks.db, Tier::Cached, &page_of(row, limit));
+    let cached = |row: &str, limit| read_page(&rocks.db, ReadTier::Cached, &page_of(row, limit));
     for limit in [CELLS_CACHED, CELLS_CACHED + 1, PAGE_CELLS] {
         let page = cached("short", limit).unwrap();
         assert_eq!((page.cells.len(), page.more), (CELLS_CACHED, false));
@@ -60,7 +60,7 @@ async fn a_page_is_read_where_it_is_asked_for_if_its_row_is_short() {
     let first = cached("long", CELLS_CACHED).unwrap();
     assert_eq!((first.cells.len(), first.more), (CELLS_CACHED, true));
     // What is longer goes to the pool, whole.
-    assert!(matches!(cached("long", CELLS_CACHED + 1), Err(Fault::Incomplete)));
+    assert!(matches!(cached("long", CELLS_CACHED + 1), Err(ReadError::Incomplete)));
     let page = rocks.page(&page_of("long", PAGE_CELLS)).await.unwrap();
     assert_eq!((page.cells.len(), page.more), (CELLS_CACHED + 1, false));
 }
@@ -76,10 +76,10 @@ async fn many_cold_rows_come_back_in_their_order() {
     rocks.flush();
     drop(rocks);
     let rocks = open(dir.path()).await;
-    let ask = |n: usize| (Bytes::from(name(299 - n)), Ask::cells(vec![column("c", "q")]));
-    let asks: Vec<_> = (0..300).map(ask).collect();
+    let query = |n: usize| (Bytes::from(name(299 - n)), RowQuery::cells(vec![column("c", "q")]));
+    let queries: Vec<_> = (0..300).map(query).collect();
     for _cold_then_warm in 0..2 {
-        let rows = rocks.get_many("t", &asks).await.unwrap();
+        let rows = rocks.get_many("t", &queries).await.unwrap();
         for (n, row) in rows.iter().enumerate() {
             let expected = (n % 2 == 1).then(|| name(299 - n));
             assert_eq!(row.get("c", b"q").cloned(), expected.map(Bytes::from));
@@ -91,13 +91,19 @@ async fn many_cold_rows_come_back_in_their_order() {
 async fn a_wide_family_is_read_whole_up_to_a_page() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
-    let scan = |reverse| ScanAsk { table: "t", range: RowRange::all(), ask: Ask::families(&["a"]), limit: 10, reverse };
+    let scan = |reverse| ScanQuery {
+        table: "t",
+        range: RowRange::all(),
+        row_query: RowQuery::families(&["a"]),
+        limit: 10,
+        reverse,
+    };
     fill(&rocks, "row", "a", PAGE_CELLS).await;
     assert_eq!(count(&rocks, "row", "a").await, PAGE_CELLS);
     assert_eq!(rocks.scan(&scan(true)).await.unwrap()[0].1.len(), PAGE_CELLS);
     commit(&rocks, changes(vec![changed("row", vec![put("a", "one more", "v")])])).await;
     let wide = |e: StoreError| matches!(e, StoreError::TooWide { row, family, .. } if row == "row" && family == "a");
-    assert!(rocks.get("t", b"row", &Ask::families(&["a"])).await.is_err_and(wide));
+    assert!(rocks.get("t", b"row", &RowQuery::families(&["a"])).await.is_err_and(wide));
     assert!(rocks.scan(&scan(false)).await.is_err_and(wide));
     assert!(rocks.scan(&scan(true)).await.is_err_and(wide));
     let page = rocks.page(&page_of("row", PAGE_CELLS)).await.unwrap();
@@ -113,14 +119,14 @@ async fn a_scan_for_single_cells_leaves_wide_rows() {
     }
     for reverse in [false, true] {
         for (cell, rows) in [(0, 7), (6, 6), (7, 5), (8, 4), (9, 3), (29, 2), (299, 1), (300, 0)] {
-            let ask = ScanAsk {
+            let query = ScanQuery {
                 table: "t",
                 range: RowRange::all(),
-                ask: Ask::cells(vec![column("a", &format!("{cell:08}"))]),
+                row_query: RowQuery::cells(vec![column("a", &format!("{cell:08}"))]),
                 limit: 10,
                 reverse,
             };
-            let found = rocks.scan(&ask).await.unwrap();
+            let found = rocks.scan(&query).await.unwrap();
             assert_eq!(found.len(), rows, "{cell} {reverse}");
             assert!(found.iter().all(|(_, row)| row.len() == 1));
             assert!(found.is_sorted_by(|a, b| if reverse { a.0 > b.0 } else { a.0 < b.0 }));
@@ -135,7 +141,7 @@ async fn tombstones_send_a_read_to_the_pool() {
     fill(&rocks, "row", "a", 5_000).await;
     let names = (0..4_999).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
     commit(&rocks, changes(vec![changed("row", names.collect())])).await;
-    assert!(matches!(read_page(&rocks.db, Tier::Cached, &page_of("row", 10)), Err(Fault::Incomplete)));
+    assert!(matches!(read_page(&rocks.db, ReadTier::Cached, &page_of("row", 10)), Err(ReadError::Incomplete)));
     let page = rocks.page(&page_of("row", 10)).await.unwrap();
     assert_eq!(page.cells.len(), 1);
     assert!(!page.more);

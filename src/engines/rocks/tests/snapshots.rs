@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-use crate::table::{PageAsk, RowRange, ScanAsk};
+use crate::table::{PageQuery, RowRange, ScanQuery};
 
 /// Every plan sets a cell in each of two families to the same number; `look` must never see two numbers.
 async fn never_torn<F>(look: impl Fn(Arc<Rocks>) -> F)
@@ -45,40 +45,40 @@ fn values<'a>(cells: impl IntoIterator<Item = &'a crate::table::Cell>) -> Vec<By
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cells_of_a_row() {
-    let ask = Ask::cells(vec![column("a", "q"), column("b", "q"), column("b", "r")]);
+    let query = RowQuery::cells(vec![column("a", "q"), column("b", "q"), column("b", "r")]);
     never_torn(|rocks| {
-        let ask = ask.clone();
-        async move { values(rocks.get("t", b"row", &ask).await.unwrap().cells().iter().map(|(_, cell)| cell)) }
+        let query = query.clone();
+        async move { values(rocks.get("t", b"row", &query).await.unwrap().cells().iter().map(|(_, cell)| cell)) }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn families_of_a_row() {
-    let ask = Ask::families(&["a", "b"]);
+    let query = RowQuery::families(&["a", "b"]);
     never_torn(|rocks| {
-        let ask = ask.clone();
-        async move { values(rocks.get("t", b"row", &ask).await.unwrap().cells().iter().map(|(_, cell)| cell)) }
+        let query = query.clone();
+        async move { values(rocks.get("t", b"row", &query).await.unwrap().cells().iter().map(|(_, cell)| cell)) }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_and_its_fence() {
-    let ask = PageAsk {
+    let query = PageQuery {
         table: "t",
         row: Bytes::from_static(b"row"),
         family: "b",
         from: Bound::Unbounded,
         to: Bound::Unbounded,
         limit: 10,
-        fence: vec![column("a", "q")],
+        unchanged: vec![column("a", "q")],
     };
     never_torn(|rocks| {
-        let ask = ask.clone();
+        let query = query.clone();
         async move {
-            let page = rocks.page(&ask).await.unwrap();
-            values(&page.cells).into_iter().chain(page.fence.into_iter().flatten()).collect()
+            let page = rocks.page(&query).await.unwrap();
+            values(&page.cells).into_iter().chain(page.unchanged.into_iter().flatten()).collect()
         }
     })
     .await;
@@ -86,16 +86,16 @@ async fn a_page_and_its_fence() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_of_a_scan() {
-    let ask = ScanAsk {
+    let query = ScanQuery {
         table: "t",
         range: RowRange::all(),
-        ask: Ask { cells: vec![column("a", "q")], families: vec!["b"] },
+        row_query: RowQuery { cells: vec![column("a", "q")], families: vec!["b"] },
         limit: 10,
         reverse: false,
     };
     never_torn(|rocks| {
-        let ask = ask.clone();
-        async move { values(rocks.scan(&ask).await.unwrap()[0].1.cells().iter().map(|(_, cell)| cell)) }
+        let query = query.clone();
+        async move { values(rocks.scan(&query).await.unwrap()[0].1.cells().iter().map(|(_, cell)| cell)) }
     })
     .await;
 }

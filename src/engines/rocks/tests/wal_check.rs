@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::engines::rocks::closed::Note;
-use crate::engines::rocks::logs::{Tail, examine};
+use crate::engines::rocks::clean_shutdown::MarkerOnDrop;
+use crate::engines::rocks::wal_check::{WalTail, examine};
 
 /// As if the last process had not closed the store.
 fn crash(dir: &Path) {
@@ -56,7 +56,7 @@ async fn every_flipped_bit_of_a_log_is_damage() {
     let ends = store(dir.path(), &[10, 300, 20, 40_000, 10, 40]).await;
     let (log, size) = (logs(dir.path()).remove(0), *ends.last().unwrap());
     let sound = fs::read(&log).unwrap();
-    assert_eq!(examine(dir.path(), true, None).unwrap(), Tail::Cut);
+    assert_eq!(examine(dir.path(), true, None).unwrap(), WalTail::Cut);
     // All bits where records are short, and some of those between.
     let dense = (0..ends[2] + 100).chain(ends[3] - 50..size);
     let bits = dense.flat_map(|at| (0..8).map(move |bit| (at, bit)));
@@ -125,7 +125,7 @@ async fn a_log_whose_end_was_never_written_opens_with_every_write_before() {
             let mut bytes = sound.clone();
             bytes[from..to].fill(0);
             fs::write(&log, bytes).unwrap();
-            assert_eq!(examine(dir.path(), true, None).unwrap(), Tail::Unwritten, "{length} {from}..{to}");
+            assert_eq!(examine(dir.path(), true, None).unwrap(), WalTail::Unwritten, "{length} {from}..{to}");
         }
         assert_eq!(rows(dir.path(), 3).await, [0, 1]);
     }
@@ -288,7 +288,7 @@ async fn a_log_that_was_torn_when_the_store_was_closed_is_no_damage() {
     drop(open(dir.path()).await);
     // As if it were still needed.
     fs::write(&log, &torn).unwrap();
-    drop(Note::of(dir.path()));
+    drop(MarkerOnDrop::new(dir.path()));
     fs::write(&log, &torn[..torn.len() - 1]).unwrap();
     assert!(is_damaged(&Rocks::open(dir.path(), options()).map(drop)));
     fs::write(&log, &torn).unwrap();
@@ -352,12 +352,12 @@ async fn content_that_looks_like_records_does_not_make_a_torn_write_damage() {
     let records: Vec<u8> = (0..500).flat_map(|n| record(n * 100)).chain((0..300).flat_map(record)).collect();
     bytes[from..from + records.len()].copy_from_slice(&records);
     fs::write(&log, &bytes[..size]).unwrap();
-    assert_eq!(examine(dir.path(), true, None).unwrap(), Tail::Cut);
+    assert_eq!(examine(dir.path(), true, None).unwrap(), WalTail::Cut);
     // The same with the end not written.
     let zeros = (size - 1_000) / 512 * 512;
     bytes[zeros..].fill(0);
     fs::write(&log, &bytes).unwrap();
-    assert_eq!(examine(dir.path(), true, None).unwrap(), Tail::Unwritten);
+    assert_eq!(examine(dir.path(), true, None).unwrap(), WalTail::Unwritten);
 }
 
 /// A write that holds a log itself, as a browser keeps many, is broken off in any page.
@@ -388,7 +388,7 @@ async fn a_torn_write_of_a_file_that_is_a_log_is_told_from_damage() {
             fs::write(&log, &bytes[..end]).unwrap();
             if !near || page + 4_096 <= last_block {
                 let said = examine(dir.path(), true, None);
-                assert!(matches!(said, Ok(Tail::Unwritten)), "{first} {page}: {said:?}");
+                assert!(matches!(said, Ok(WalTail::Unwritten)), "{first} {page}: {said:?}");
             }
             // Others follow that were.
             fs::write(&log, &bytes).unwrap();

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
-use rowdrive::table::{Ask, Change, Outcome, Plan, RowChange, RowKey, ScanAsk, Tables};
+use rowdrive::table::{Change, Outcome, Plan, RowChange, RowKey, RowQuery, ScanQuery, Tables};
 
-use self::strategies::{Question, Step, steps};
+use self::strategies::{Question, RandomStep, steps};
 use super::engines::{EngineUnderTest, Memory, Rocks, Stepwise};
 use super::plans::{dir, finish, guarded, open, prepare, put, qualifier, scan, tables_of};
 
@@ -70,9 +70,9 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 
 /// Cells of write-once tables that were removed: by the class of their table, none is ever made again.
 #[derive(Default)]
-struct Removed(HashSet<(&'static str, RowKey, Option<Bytes>)>);
+struct RemovedCells(HashSet<(&'static str, RowKey, Option<Bytes>)>);
 
-impl Removed {
+impl RemovedCells {
     fn note(&mut self, rows: &[RowChange]) {
         let removals = rows.iter().flat_map(|row| row.changes.iter().map(move |change| (row, change)));
         for (row, change) in removals.filter(|(_, change)| !change.is_put()) {
@@ -117,7 +117,7 @@ async fn all(tables: &Tables) -> Vec<Answer> {
     for (table, families) in [("dir", &["cf", "sub"][..]), ("file", &["cf", "c"]), ("hint", &["cf"]), ("todo", &["cf"])]
     {
         for reverse in [false, true] {
-            let ask = ScanAsk { table, ask: Ask::families(families), reverse, ..scan(&[], 100) };
+            let ask = ScanQuery { table, row_query: RowQuery::families(families), reverse, ..scan(&[], 100) };
             all.push(answer(tables, &Question::Scan(ask)).await);
         }
     }
@@ -125,7 +125,7 @@ async fn all(tables: &Tables) -> Vec<Answer> {
 }
 
 /// What becomes of the prepared rows of a refused plan: committed again, or removed.
-fn settled(plan: &Plan, again: bool) -> Plan {
+fn follow_up(plan: &Plan, again: bool) -> Plan {
     if again {
         return prepare(plan.prepare.clone());
     }
@@ -141,38 +141,38 @@ fn settled(plan: &Plan, again: bool) -> Plan {
     finish(plan.prepare.iter().map(gone).collect())
 }
 
-async fn same(engine: &dyn EngineUnderTest, steps: Vec<Step>) -> TestCaseResult {
+async fn same(engine: &dyn EngineUnderTest, steps: Vec<RandomStep>) -> TestCaseResult {
     let mut oracle = Oracle::of(&[]).await;
-    let mut removed = Removed::default();
+    let mut removed = RemovedCells::default();
     let mut tables = open(engine).await;
     for step in steps {
         match step {
-            Step::Commit(mut plan, again) => {
+            RandomStep::Commit(mut plan, again) => {
                 removed.respect(&mut plan);
                 let outcome = tables.commit(plan.clone()).await.unwrap();
                 prop_assert_eq!(&outcome, &oracle.commit(&plan).await, "{:?}", plan);
                 if outcome == Outcome::Committed {
                     removed.note(&plan.finish);
                 } else if !plan.prepare.is_empty() {
-                    let settled = settled(&plan, again);
-                    let outcome = tables.commit(settled.clone()).await.unwrap();
-                    prop_assert_eq!(&outcome, &oracle.commit(&settled).await, "{:?}", settled);
-                    removed.note(&settled.finish);
+                    let follow_up = follow_up(&plan, again);
+                    let outcome = tables.commit(follow_up.clone()).await.unwrap();
+                    prop_assert_eq!(&outcome, &oracle.commit(&follow_up).await, "{:?}", follow_up);
+                    removed.note(&follow_up.finish);
                 }
             }
-            Step::AtOnce(plans) => {
+            RandomStep::AtOnce(plans) => {
                 let outcomes = join_all(plans.iter().map(|plan| tables.commit(plan.clone()))).await;
                 let seen: Vec<Outcome> = outcomes.into_iter().map(Result::unwrap).collect();
                 let after = oracle.after_some_order(&plans, &seen, &all(&tables).await).await;
                 prop_assert!(after.is_some(), "in no order: {plans:?} ended as {seen:?}");
                 oracle = after.unwrap();
             }
-            Step::Fill(row, cells) => {
+            RandomStep::Fill(row, cells) => {
                 let cells = (0..cells).map(|n| put("sub", qualifier(n), "v")).collect();
                 let plan = guarded(vec![dir(row, cells)]);
                 prop_assert_eq!(tables.commit(plan.clone()).await.unwrap(), oracle.commit(&plan).await);
             }
-            Step::Ask(question) => {
+            RandomStep::Ask(question) => {
                 prop_assert_eq!(
                     answer(&tables, &question).await,
                     answer(&oracle.tables, &question).await,
@@ -180,18 +180,18 @@ async fn same(engine: &dyn EngineUnderTest, steps: Vec<Step>) -> TestCaseResult 
                     question
                 );
             }
-            Step::Restart => {
+            RandomStep::Restart => {
                 drop(tables);
                 tables = open(engine).await;
             }
-            Step::Kill => tables = tables_of(engine.kill()).await,
+            RandomStep::Kill => tables = tables_of(engine.kill()).await,
         }
     }
     prop_assert_eq!(all(&tables).await, all(&oracle.tables).await);
     Ok(())
 }
 
-fn run(engine: impl Fn() -> Box<dyn EngineUnderTest>, steps: Vec<Step>) -> TestCaseResult {
+fn run(engine: impl Fn() -> Box<dyn EngineUnderTest>, steps: Vec<RandomStep>) -> TestCaseResult {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(same(&*engine(), steps))
 }
@@ -207,7 +207,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn stepwise_answers_as_the_oracle(steps in steps()) {
+    fn stepwise_agrees_with_the_oracle(steps in steps()) {
         run(|| Box::new(Stepwise::default()), steps)?;
     }
 }
@@ -216,7 +216,7 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn rocks_answers_as_the_oracle(steps in steps()) {
+    fn rocks_agrees_with_the_oracle(steps in steps()) {
         run(|| Box::new(Rocks::default()), steps)?;
     }
 }

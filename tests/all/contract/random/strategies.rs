@@ -1,4 +1,4 @@
-//! Any plan that the rules allow, and any question, over few rows and few cells so that they meet.
+//! Any plan that the rules allow, and any question, over so few rows and cells that they conflict.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -7,7 +7,9 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use rowdrive::table::{Ask, Change, Check, Column, Guarded, PageAsk, Plan, RowChange, RowKey, RowRange, ScanAsk};
+use rowdrive::table::{
+    Change, Check, Column, ConditionalRow, PageQuery, Plan, RowChange, RowKey, RowQuery, RowRange, ScanQuery,
+};
 
 const KEYS: [&[u8]; 5] = [b"a", b"a\0", b"a\0\x01", b"a\x01", b"\xff"];
 const QUALIFIERS: [&[u8]; 4] = [b"\0", b"q", b"q\0", b"\xff"];
@@ -15,7 +17,7 @@ const TABLES: [&str; 4] = ["dir", "file", "hint", "todo"];
 
 /// What a test does next.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum RandomStep {
     /// A plan; and if it is refused with rows in `prepare`, whether they are committed again or removed.
     Commit(Plan, bool),
     /// Plans of guarded rows, all at once.
@@ -29,19 +31,19 @@ pub enum Step {
 
 #[derive(Clone, Debug)]
 pub enum Question {
-    GetMany(&'static str, Vec<(RowKey, Ask)>),
-    Page(PageAsk),
-    Scan(ScanAsk),
+    GetMany(&'static str, Vec<(RowKey, RowQuery)>),
+    Page(PageQuery),
+    Scan(ScanQuery),
 }
 
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<RandomStep>> {
     let step = prop_oneof![
-        12 => (plan(), any::<bool>()).prop_map(|(plan, again)| Step::Commit(plan, again)),
-        3 => vec(vec(dir_row(), 1..3), 2..5).prop_map(|plans| Step::AtOnce(plans.into_iter().map(guarded).collect())),
-        1 => (key(), 90..130_usize).prop_map(|(key, cells)| Step::Fill(key, cells)),
-        10 => question().prop_map(Step::Ask),
-        1 => Just(Step::Restart),
-        1 => Just(Step::Kill),
+        12 => (plan(), any::<bool>()).prop_map(|(plan, again)| RandomStep::Commit(plan, again)),
+        3 => vec(vec(dir_row(), 1..3), 2..5).prop_map(|plans| RandomStep::AtOnce(plans.into_iter().map(guarded).collect())),
+        1 => (key(), 90..130_usize).prop_map(|(key, cells)| RandomStep::Fill(key, cells)),
+        10 => question().prop_map(RandomStep::Ask),
+        1 => Just(RandomStep::Restart),
+        1 => Just(RandomStep::Kill),
     ];
     vec(step, 1..50)
 }
@@ -108,8 +110,8 @@ fn check(table: &str) -> impl Strategy<Value = Check> + use<> {
     prop_oneof![2 => equals(table), 2 => absent(table), 2 => family_empty, 5 => always]
 }
 
-fn dir_row() -> impl Strategy<Value = Guarded> {
-    (key(), vec(check("dir"), 1..3), vec(change("dir"), 0..5)).prop_map(|(row, checks, changes)| Guarded {
+fn dir_row() -> impl Strategy<Value = ConditionalRow> {
+    (key(), vec(check("dir"), 1..3), vec(change("dir"), 0..5)).prop_map(|(row, checks, changes)| ConditionalRow {
         table: "dir",
         row,
         checks,
@@ -117,10 +119,10 @@ fn dir_row() -> impl Strategy<Value = Guarded> {
     })
 }
 
-fn file_row() -> impl Strategy<Value = Guarded> {
+fn file_row() -> impl Strategy<Value = ConditionalRow> {
     let changed = (vec(equals("file"), 1..2), vec(change("file"), 0..4));
     let made = (vec(absent("file"), 1..3), vec(put("file"), 0..4));
-    (key(), prop_oneof![changed, made]).prop_map(|(row, (checks, changes))| Guarded {
+    (key(), prop_oneof![changed, made]).prop_map(|(row, (checks, changes))| ConditionalRow {
         table: "file",
         row,
         checks,
@@ -143,7 +145,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(prepare, guarded, finish)| allowed(Plan { prepare, guarded, finish, ..Plan::default() }))
 }
 
-fn guarded(rows: Vec<Guarded>) -> Plan {
+fn guarded(rows: Vec<ConditionalRow>) -> Plan {
     allowed(Plan { guarded: rows, ..Plan::default() })
 }
 
@@ -180,14 +182,14 @@ fn bound(of: impl Strategy<Value = Bytes> + Clone + 'static) -> impl Strategy<Va
     prop_oneof![of.clone().prop_map(Bound::Included), of.prop_map(Bound::Excluded), Just(Bound::Unbounded),]
 }
 
-fn ask(table: &str) -> impl Strategy<Value = Ask> + use<> {
+fn ask(table: &str) -> impl Strategy<Value = RowQuery> + use<> {
     let families = prop_oneof![3 => vec(family(table), 1..3), 1 => vec(family(table), 0..1)];
     (column(table), vec(column(table), 0..3), families).prop_map(|(one, mut cells, families)| {
         // A question asks for something.
         if families.is_empty() {
             cells.push(one);
         }
-        Ask { cells, families }
+        RowQuery { cells, families }
     })
 }
 
@@ -197,17 +199,17 @@ fn question() -> impl Strategy<Value = Question> {
     let page = table().prop_flat_map(|table| {
         let bounds = (bound(qualifier()), bound(qualifier()));
         (key(), family(table), bounds, 0..6_usize, vec(column(table), 0..4)).prop_map(
-            move |(row, family, (from, to), limit, fence)| {
+            move |(row, family, (from, to), limit, unchanged)| {
                 // Now and then more than an engine reads in passing.
                 let limit = if limit == 5 { 1_000 } else { limit };
-                Question::Page(PageAsk { table, row, family, from, to, limit, fence })
+                Question::Page(PageQuery { table, row, family, from, to, limit, unchanged })
             },
         )
     });
     let scan = table().prop_flat_map(|table| {
         let bounds = (bound(key()), bound(key()));
         (bounds, ask(table), 0..7_usize, any::<bool>()).prop_map(move |((from, to), ask, limit, reverse)| {
-            Question::Scan(ScanAsk { table, range: RowRange { from, to }, ask, limit, reverse })
+            Question::Scan(ScanQuery { table, range: RowRange { from, to }, row_query: ask, limit, reverse })
         })
     });
     prop_oneof![2 => rows, 2 => page, 3 => scan]

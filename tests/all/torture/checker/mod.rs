@@ -1,6 +1,6 @@
 //! Whether what was seen of one path can be explained by operations that happen one after another.
 //!
-//! A path is a variable: nothing stands there, or a file with some content. Each operation takes effect at one
+//! A path is a variable: it is empty, or a file with some content. Each operation takes effect at one
 //! instant between its start and its end. [`check`] goes through starts and ends in the order of time and keeps every
 //! [`Configuration`] that explains all operations ended so far; where none is left, the history is not linearisable
 //! (the search of Wing and Gong, in the form that decides each operation when it ends).
@@ -13,7 +13,7 @@ mod tests;
 /// A content that was stored, by its number.
 pub type Value = u32;
 
-/// What stands at a path: a file with this content, or nothing.
+/// The value of a path: a file with this content, or nothing.
 pub type State = Option<Value>;
 
 /// Some content that the history does not name.
@@ -33,7 +33,7 @@ pub enum Finds {
 pub enum Leaves {
     /// A read.
     Same,
-    /// One of these; `None`: nobody knows which.
+    /// One of these; `None`: unknown which.
     One(Option<Vec<State>>),
     /// As `One`, but where that would be nothing, the state as it is found: a copy adds and never removes.
     Added(Option<Vec<State>>),
@@ -41,7 +41,7 @@ pub enum Leaves {
 
 /// An operation on the path.
 #[derive(Clone, Debug)]
-pub struct Op {
+pub struct PathOp {
     pub start: u64,
     pub end: u64,
     /// It was acknowledged. One that was not may take effect until its end, or never.
@@ -71,11 +71,11 @@ struct Configuration {
 }
 
 /// The states possible after all operations, or the operation that nothing explains.
-pub fn check(initial: State, ops: &[Op]) -> Result<BTreeSet<State>, Unexplained> {
+pub fn check(initial: State, ops: &[PathOp]) -> Result<BTreeSet<State>, Unexplained> {
     let search = Search { ops, named: named(initial, ops) };
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * ops.len());
     for (index, op) in ops.iter().enumerate() {
-        // What may or may not be read tells nothing.
+        // A read of an optional value proves nothing.
         if op.must || op.leaves != Leaves::Same {
             events.extend([(op.start, false, index), (op.end.max(op.start), true, index)]);
         }
@@ -115,7 +115,7 @@ pub fn check(initial: State, ops: &[Op]) -> Result<BTreeSet<State>, Unexplained>
 }
 
 /// Every state that the history names, and one that it does not.
-fn named(initial: State, ops: &[Op]) -> Vec<State> {
+fn named(initial: State, ops: &[PathOp]) -> Vec<State> {
     let mut named = BTreeSet::from([None, Some(OTHER), initial]);
     for op in ops {
         if let Finds::Exactly(state) = op.finds {
@@ -132,7 +132,7 @@ fn named(initial: State, ops: &[Op]) -> Vec<State> {
 }
 
 struct Search<'a> {
-    ops: &'a [Op],
+    ops: &'a [PathOp],
     named: Vec<State>,
 }
 
@@ -157,7 +157,7 @@ impl Search<'_> {
     ) -> Result<(), Unexplained> {
         let mut seen: HashMap<State, Vec<Vec<usize>>> = HashMap::new();
         let (mut count, mut left) = (0, VecDeque::from([from]));
-        // Breadth first: whatever uses up fewer operations is met before what it makes needless.
+        // Breadth first: a state with fewer operations used is visited before those that it makes needless.
         while let Some(it) = left.pop_front() {
             if it.done.binary_search(&index).is_ok() {
                 found.insert(it);
@@ -195,7 +195,7 @@ impl Search<'_> {
             && of.iter().all(|op| !self.ops[*op].must || done.binary_search(op).is_ok())
     }
 
-    fn after(&self, op: &Op, state: State) -> Vec<State> {
+    fn after(&self, op: &PathOp, state: State) -> Vec<State> {
         match &op.leaves {
             Leaves::Same => vec![state],
             Leaves::One(states) => states.as_ref().unwrap_or(&self.named).clone(),

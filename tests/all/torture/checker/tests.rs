@@ -1,40 +1,40 @@
-//! Histories that must be explained, and planted ones that must not.
+//! Histories that must be explained, and wrong ones that must not.
 
 use super::*;
 
-fn op(start: u64, end: u64, finds: Finds, leaves: Leaves) -> Op {
-    Op { start, end, must: true, finds, leaves }
+fn op(start: u64, end: u64, finds: Finds, leaves: Leaves) -> PathOp {
+    PathOp { start, end, must: true, finds, leaves }
 }
 
-fn put(start: u64, end: u64, value: Value) -> Op {
+fn put(start: u64, end: u64, value: Value) -> PathOp {
     op(start, end, Finds::Anything, Leaves::One(Some(vec![Some(value)])))
 }
 
-fn create(start: u64, end: u64, value: Value) -> Op {
-    Op { finds: Finds::Exactly(None), ..put(start, end, value) }
+fn create(start: u64, end: u64, value: Value) -> PathOp {
+    PathOp { finds: Finds::Exactly(None), ..put(start, end, value) }
 }
 
-fn delete(start: u64, end: u64) -> Op {
+fn delete(start: u64, end: u64) -> PathOp {
     op(start, end, Finds::File, Leaves::One(Some(vec![None])))
 }
 
-fn read(start: u64, end: u64, state: State) -> Op {
+fn read(start: u64, end: u64, state: State) -> PathOp {
     op(start, end, Finds::Exactly(state), Leaves::Same)
 }
 
-fn swap(start: u64, end: u64, old: Value, new: Value) -> Op {
-    Op { finds: Finds::Exactly(Some(old)), ..put(start, end, new) }
+fn swap(start: u64, end: u64, old: Value, new: Value) -> PathOp {
+    PathOp { finds: Finds::Exactly(Some(old)), ..put(start, end, new) }
 }
 
-fn perhaps(op: Op) -> Op {
-    Op { must: false, ..op }
+fn perhaps(op: PathOp) -> PathOp {
+    PathOp { must: false, ..op }
 }
 
-fn explained(ops: &[Op]) -> Vec<State> {
+fn explained(ops: &[PathOp]) -> Vec<State> {
     check(None, ops).unwrap().into_iter().collect()
 }
 
-fn unexplained(ops: &[Op]) -> usize {
+fn unexplained(ops: &[PathOp]) -> usize {
     match check(None, ops) {
         Err(Unexplained::Op { index, .. }) => index,
         other => panic!("{other:?}"),
@@ -42,7 +42,7 @@ fn unexplained(ops: &[Op]) -> usize {
 }
 
 #[test]
-fn operations_one_after_another_are_explained() {
+fn sequential_operations_are_linearisable() {
     let ops = [create(0, 1, 1), read(2, 3, Some(1)), swap(4, 5, 1, 2), delete(6, 7), read(8, 9, None)];
     assert_eq!(explained(&ops), [None]);
 }
@@ -79,7 +79,7 @@ fn a_resurrected_file_is_found() {
 }
 
 #[test]
-fn what_two_conditional_writes_both_replaced_is_found() {
+fn two_conditional_writes_that_replaced_the_same_version_are_found() {
     assert_eq!(unexplained(&[create(0, 1, 1), swap(2, 9, 1, 2), swap(2, 9, 1, 3)]), 2);
     assert_eq!(unexplained(&[create(0, 9, 1), create(0, 9, 2)]), 1);
     let refused = op(2, 3, Finds::Not(1), Leaves::Same);
@@ -87,7 +87,7 @@ fn what_two_conditional_writes_both_replaced_is_found() {
 }
 
 #[test]
-fn an_unknown_outcome_happens_at_any_time_until_its_end_or_never() {
+fn an_operation_without_an_answer_may_happen_until_its_server_ends_or_never() {
     let unknown = perhaps(put(2, 20, 2));
     assert_eq!(explained(&[create(0, 1, 1), unknown.clone()]), [Some(1), Some(2)]);
     let seen = [create(0, 1, 1), unknown.clone(), read(4, 5, Some(1)), read(10, 11, Some(2))];
@@ -104,7 +104,7 @@ fn an_unknown_outcome_happens_at_any_time_until_its_end_or_never() {
 }
 
 #[test]
-fn a_move_brings_one_of_the_values_that_its_source_had() {
+fn a_move_writes_one_of_the_values_that_its_source_had() {
     let moved = op(2, 3, Finds::Exactly(None), Leaves::One(Some(vec![Some(1), Some(2)])));
     assert_eq!(explained(&[moved.clone(), read(4, 5, Some(2))]), [Some(2)]);
     assert_eq!(unexplained(&[moved.clone(), read(4, 5, None)]), 1);

@@ -1,13 +1,13 @@
 //! What clients did, and what of it concerns each path.
 //!
 //! An operation on a directory is an operation on every path below it: a recursive delete takes each file away, a
-//! move takes it away here and puts the same content there. Which content that is nobody was told, so that it is one
+//! move takes it away here and puts the same content there. No answer says which content that is, so it is one
 //! of those that may have been at the source meanwhile ([`Histories::sources`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::checker::{self, Finds, Leaves, Op, State, Unexplained, Value};
+use super::checker::{self, Finds, Leaves, PathOp, State, Unexplained, Value};
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ pub type Path = Arc<str>;
 
 /// What an operation does, as far as paths of files are concerned.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum Effect {
     /// On one path: what it found, and what it left, if it wrote.
     Step {
         path: Path,
@@ -28,7 +28,7 @@ pub enum Deed {
         path: Path,
         what: String,
     },
-    /// A file is moved or copied, and nobody knows which content it had.
+    /// A file is moved or copied, and its content is unknown.
     Arrives {
         from: Path,
         to: Path,
@@ -54,7 +54,7 @@ pub enum Deed {
 
 /// An operation, or one path's part in it.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct OpRecord {
     pub start: u64,
     pub end: u64,
     pub client: usize,
@@ -62,7 +62,7 @@ pub struct Record {
     pub server: usize,
     /// It was acknowledged.
     pub certain: bool,
-    pub deed: Deed,
+    pub deed: Effect,
 }
 
 /// What is wrong with one path.
@@ -83,7 +83,7 @@ enum Writes {
 
 /// One path's part in a record.
 #[derive(Clone, Debug)]
-struct Part {
+struct PathPart {
     start: u64,
     end: u64,
     must: bool,
@@ -94,10 +94,10 @@ struct Part {
 
 /// The histories of all paths between two quiet moments.
 pub struct Histories<'a> {
-    records: &'a [Record],
+    records: &'a [OpRecord],
     /// What was there at the first quiet moment, by path.
     initial: &'a BTreeMap<Path, Value>,
-    parts: HashMap<Path, Vec<Part>>,
+    parts: HashMap<Path, Vec<PathPart>>,
     sources: HashMap<(usize, Path), Option<Vec<State>>>,
     under_way: BTreeSet<(usize, Path)>,
 }
@@ -115,7 +115,7 @@ impl<'a> Histories<'a> {
     /// `deaths`: when each server process had ended: what it had not done by then, it never did.
     pub fn new(
         initial: &'a BTreeMap<Path, Value>,
-        records: &'a [Record],
+        records: &'a [OpRecord],
         deaths: &[u64],
         last: &BTreeMap<Path, Value>,
         now: u64,
@@ -126,24 +126,26 @@ impl<'a> Histories<'a> {
         let mut of_directory: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, record) in records.iter().enumerate() {
             match &record.deed {
-                Deed::Removed { below } | Deed::Absent { below } => of_directory.entry(below).or_default().push(index),
-                Deed::Moved { from, to } | Deed::Copied { from, to } => {
+                Effect::Removed { below } | Effect::Absent { below } => {
+                    of_directory.entry(below).or_default().push(index)
+                }
+                Effect::Moved { from, to } | Effect::Copied { from, to } => {
                     of_directory.entry(from).or_default().push(index);
                     of_directory.entry(to).or_default().push(index);
                 }
-                Deed::Step { .. } | Deed::Arrives { .. } | Deed::Refused { .. } => {}
+                Effect::Step { .. } | Effect::Arrives { .. } | Effect::Refused { .. } => {}
             }
         }
-        let ended = |record: &Record| {
+        let ended = |record: &OpRecord| {
             let known = if record.certain { record.end } else { now - 1 };
             known.min(deaths.get(record.server).copied().unwrap_or(u64::MAX))
         };
         for (index, record) in records.iter().enumerate() {
             let (path, finds, writes) = match &record.deed {
-                Deed::Step { path, finds, leaves } => {
+                Effect::Step { path, finds, leaves } => {
                     (path, finds.clone(), leaves.map_or(Writes::Nothing, Writes::This))
                 }
-                Deed::Arrives { from, to } => (to, Finds::Anything, Writes::From(from.clone())),
+                Effect::Arrives { from, to } => (to, Finds::Anything, Writes::From(from.clone())),
                 _ => continue,
             };
             it.add(path, record, index, ended(record), finds, writes);
@@ -157,7 +159,7 @@ impl<'a> Histories<'a> {
                 }
             }
             let state = last.get(path).copied();
-            let part = Part {
+            let part = PathPart {
                 start: now,
                 end: now,
                 must: true,
@@ -170,10 +172,10 @@ impl<'a> Histories<'a> {
         it
     }
 
-    fn add(&mut self, path: &Path, record: &Record, index: usize, end: u64, finds: Finds, writes: Writes) {
+    fn add(&mut self, path: &Path, record: &OpRecord, index: usize, end: u64, finds: Finds, writes: Writes) {
         // Sent to a server that had ended: it never arrived.
         if record.certain || record.start < end {
-            let part = Part { start: record.start, end, must: record.certain, finds, writes, record: index };
+            let part = PathPart { start: record.start, end, must: record.certain, finds, writes, record: index };
             self.parts.entry(path.clone()).or_default().push(part);
         }
     }
@@ -183,15 +185,15 @@ impl<'a> Histories<'a> {
         let mut paths: BTreeSet<Path> = self.initial.keys().chain(last.keys()).cloned().collect();
         for record in self.records {
             match &record.deed {
-                Deed::Step { path, .. } => drop(paths.insert(path.clone())),
-                Deed::Arrives { from, to } => paths.extend([from.clone(), to.clone()]),
+                Effect::Step { path, .. } => drop(paths.insert(path.clone())),
+                Effect::Arrives { from, to } => paths.extend([from.clone(), to.clone()]),
                 _ => {}
             }
         }
         // Twice: what arrives by one move may leave by another one that began earlier.
         for _ in 0..2 {
             for record in self.records {
-                let (Deed::Moved { from, to } | Deed::Copied { from, to }) = &record.deed else { continue };
+                let (Effect::Moved { from, to } | Effect::Copied { from, to }) = &record.deed else { continue };
                 let start: Path = format!("{from}/").into();
                 let inside = paths.range(start..).take_while(|path| below(path, from).is_some());
                 let images: Vec<Path> = inside.filter_map(|path| image(path, from, to)).collect();
@@ -218,9 +220,9 @@ impl<'a> Histories<'a> {
 
     fn find_sources(&mut self, path: &Path, record: usize, start: u64, end: u64) -> Option<Vec<State>> {
         let parts = self.parts.get(path).cloned().unwrap_or_default();
-        let other = |part: &&Part| part.record != record && !matches!(part.writes, Writes::Nothing);
-        let writes: Vec<&Part> = parts.iter().filter(other).filter(|part| part.start < end).collect();
-        let replaces = |part: &&&Part| part.must && part.end < start && !matches!(part.writes, Writes::Added(_));
+        let other = |part: &&PathPart| part.record != record && !matches!(part.writes, Writes::Nothing);
+        let writes: Vec<&PathPart> = parts.iter().filter(other).filter(|part| part.start < end).collect();
+        let replaces = |part: &&&PathPart| part.must && part.end < start && !matches!(part.writes, Writes::Added(_));
         // Whatever ended before the last one began that has surely been overwritten since.
         let covered = writes.iter().filter(replaces).map(|part| part.start).max().unwrap_or(0);
         let mut states = BTreeSet::new();
@@ -256,7 +258,7 @@ impl<'a> Histories<'a> {
 
     fn judge(&mut self, path: &Path) -> Option<Wrong> {
         let parts = self.parts[path].clone();
-        let ops: Vec<Op> = parts.iter().map(|part| self.resolve(part)).collect();
+        let ops: Vec<PathOp> = parts.iter().map(|part| self.resolve(part)).collect();
         let initial = self.initial.get(path).copied();
         let (index, before) = match checker::check(initial, &ops) {
             Ok(_) => return None,
@@ -282,21 +284,21 @@ impl<'a> Histories<'a> {
         Some(Wrong { path: path.clone(), kind, story })
     }
 
-    fn resolve(&mut self, part: &Part) -> Op {
+    fn resolve(&mut self, part: &PathPart) -> PathOp {
         let leaves = match &part.writes {
             Writes::Nothing => Leaves::Same,
             Writes::This(state) => Leaves::One(Some(vec![*state])),
             Writes::From(from) => Leaves::One(self.sources(from, part.record, part.start, part.end)),
             Writes::Added(from) => Leaves::Added(self.sources(from, part.record, part.start, part.end)),
         };
-        Op { start: part.start, end: part.end, must: part.must, finds: part.finds.clone(), leaves }
+        PathOp { start: part.start, end: part.end, must: part.must, finds: part.finds.clone(), leaves }
     }
 
-    fn story(&self, path: &str, initial: State, parts: &[Part], ops: &[Op]) -> String {
+    fn story(&self, path: &str, initial: State, parts: &[PathPart], ops: &[PathOp]) -> String {
         let mut lines: Vec<(u64, String)> =
             parts.iter().zip(ops).map(|(part, op)| (part.start, self.line(part, op))).collect();
         lines.extend(self.records.iter().filter_map(|record| {
-            let Deed::Refused { path: of, what } = &record.deed else { return None };
+            let Effect::Refused { path: of, what } = &record.deed else { return None };
             let (start, end) = (record.start / 1_000, record.end / 1_000);
             let line =
                 || format!("[{start} .. {end} us] refused: client {} server {} {what}", record.client, record.server);
@@ -308,30 +310,30 @@ impl<'a> Histories<'a> {
         format!("  at first {initial:?}, {skipped} operations not shown\n  {}", lines.join("\n  "))
     }
 
-    fn line(&self, part: &Part, op: &Op) -> String {
-        let who = self.records.get(part.record).map_or("the quiet look".to_owned(), |record| {
+    fn line(&self, part: &PathPart, op: &PathOp) -> String {
+        let actor = self.records.get(part.record).map_or("the idle check".to_owned(), |record| {
             format!("client {} server {} {:?}", record.client, record.server, record.deed)
         });
         let known = if part.must { "" } else { " PERHAPS" };
         let (start, end) = (part.start / 1_000, part.end / 1_000);
-        format!("[{start} .. {end} us]{known} finds {:?}, leaves {:?}: {who}", op.finds, op.leaves)
+        format!("[{start} .. {end} us]{known} finds {:?}, leaves {:?}: {actor}", op.finds, op.leaves)
     }
 }
 
 /// What an operation on a directory does to a path below it.
-fn part_below(deed: &Deed, path: &str) -> Vec<(Finds, Writes)> {
+fn part_below(deed: &Effect, path: &str) -> Vec<(Finds, Writes)> {
     match deed {
-        Deed::Removed { .. } => vec![(Finds::Anything, Writes::This(None))],
-        Deed::Absent { .. } => vec![(Finds::Exactly(None), Writes::Nothing)],
+        Effect::Removed { .. } => vec![(Finds::Anything, Writes::This(None))],
+        Effect::Absent { .. } => vec![(Finds::Exactly(None), Writes::Nothing)],
         // Both, where one lies in the other: that is refused.
-        Deed::Moved { from, to } => {
+        Effect::Moved { from, to } => {
             let left = below(path, from).map(|_| (Finds::Anything, Writes::This(None)));
             let came = image(path, to, from).map(|source| (Finds::Exactly(None), Writes::From(source)));
             left.into_iter().chain(came).collect()
         }
-        Deed::Copied { from, to } => {
+        Effect::Copied { from, to } => {
             image(path, to, from).map(|source| (Finds::Anything, Writes::Added(source))).into_iter().collect()
         }
-        Deed::Step { .. } | Deed::Arrives { .. } | Deed::Refused { .. } => vec![],
+        Effect::Step { .. } | Effect::Arrives { .. } | Effect::Refused { .. } => vec![],
     }
 }

@@ -2,16 +2,16 @@
 
 use super::*;
 
-fn record(start: u64, end: u64, deed: Deed) -> Record {
-    Record { start, end, client: 0, server: 0, certain: true, deed }
+fn record(start: u64, end: u64, deed: Effect) -> OpRecord {
+    OpRecord { start, end, client: 0, server: 0, certain: true, deed }
 }
 
-fn put(start: u64, end: u64, path: &str, value: Value) -> Record {
-    record(start, end, Deed::Step { path: path.into(), finds: Finds::Anything, leaves: Some(Some(value)) })
+fn put(start: u64, end: u64, path: &str, value: Value) -> OpRecord {
+    record(start, end, Effect::Step { path: path.into(), finds: Finds::Anything, leaves: Some(Some(value)) })
 }
 
-fn moved(start: u64, end: u64, from: &str, to: &str) -> Record {
-    record(start, end, Deed::Moved { from: from.into(), to: to.into() })
+fn moved(start: u64, end: u64, from: &str, to: &str) -> OpRecord {
+    record(start, end, Effect::Moved { from: from.into(), to: to.into() })
 }
 
 fn files(files: &[(&str, Value)]) -> BTreeMap<Path, Value> {
@@ -21,7 +21,7 @@ fn files(files: &[(&str, Value)]) -> BTreeMap<Path, Value> {
 /// The kinds of what is wrong, by path, when the first and the last look have seen these files.
 fn wrong(
     first: &[(&str, Value)],
-    records: &[Record],
+    records: &[OpRecord],
     deaths: &[u64],
     last: &[(&str, Value)],
 ) -> Vec<(String, &'static str)> {
@@ -43,15 +43,15 @@ fn a_directory_moves_with_the_contents_that_were_in_it() {
 }
 
 #[test]
-fn contents_are_followed_through_several_moves() {
+fn contents_are_tracked_through_several_moves() {
     let records = [moved(1, 2, "/a", "/b"), put(3, 4, "/b/f", 2), moved(5, 6, "/b", "/c"), moved(7, 8, "/c", "/a")];
     assert_eq!(wrong(&[("/a/f", 1)], &records, &[], &[("/a/f", 2)]), []);
     assert_eq!(wrong(&[("/a/f", 1)], &records, &[], &[("/a/f", 1)]).len(), 1);
 }
 
 #[test]
-fn a_recursive_delete_takes_every_file_and_no_later_one() {
-    let removed = record(3, 6, Deed::Removed { below: "/a".into() });
+fn a_recursive_delete_removes_every_file_and_no_later_one() {
+    let removed = record(3, 6, Effect::Removed { below: "/a".into() });
     let records = [put(1, 2, "/a/d/f", 1), removed, put(7, 8, "/a/d/g", 2)];
     assert_eq!(wrong(&[], &records, &[], &[("/a/d/g", 2)]), []);
     assert_eq!(wrong(&[], &records, &[], &[]), [("/a/d/g".to_owned(), "lost")]);
@@ -62,30 +62,30 @@ fn a_recursive_delete_takes_every_file_and_no_later_one() {
 }
 
 #[test]
-fn a_copied_directory_has_what_was_there_all_the_time() {
-    let copied = record(3, 6, Deed::Copied { from: "/a".into(), to: "/b".into() });
+fn a_copied_directory_contains_everything_that_did_not_change() {
+    let copied = record(3, 6, Effect::Copied { from: "/a".into(), to: "/b".into() });
     let first = [("/a/f", 1), ("/b/g", 2)];
     assert_eq!(wrong(&first, std::slice::from_ref(&copied), &[], &[("/a/f", 1), ("/b/f", 1), ("/b/g", 2)]), []);
     let missing = wrong(&first, std::slice::from_ref(&copied), &[], &[("/a/f", 1), ("/b/g", 2)]);
     assert_eq!(missing, [("/b/f".to_owned(), "lost")]);
     // One that was cut short may have brought any part.
-    let cut = Record { certain: false, ..copied };
+    let cut = OpRecord { certain: false, ..copied };
     assert_eq!(wrong(&first, &[cut], &[], &[("/a/f", 1), ("/b/g", 2)]), []);
 }
 
 #[test]
-fn an_operation_that_nobody_answered_ends_with_its_server() {
-    let unknown = Record { certain: false, ..put(1, 2, "/f", 1) };
+fn an_operation_without_an_answer_ends_with_its_server() {
+    let unknown = OpRecord { certain: false, ..put(1, 2, "/f", 1) };
     assert_eq!(wrong(&[], std::slice::from_ref(&unknown), &[10], &[("/f", 1)]), []);
     assert_eq!(wrong(&[], std::slice::from_ref(&unknown), &[10], &[]), []);
     let read = |start, state| {
-        record(start, start + 1, Deed::Step { path: "/f".into(), finds: Finds::Exactly(state), leaves: None })
+        record(start, start + 1, Effect::Step { path: "/f".into(), finds: Finds::Exactly(state), leaves: None })
     };
-    let records = [unknown.clone(), Record { server: 1, ..read(20, None) }];
+    let records = [unknown.clone(), OpRecord { server: 1, ..read(20, None) }];
     assert_eq!(wrong(&[], &records, &[10], &[("/f", 1)]), [("/f".to_owned(), "returned")]);
-    let records = [unknown.clone(), Record { server: 1, ..read(20, None) }];
+    let records = [unknown.clone(), OpRecord { server: 1, ..read(20, None) }];
     assert_eq!(wrong(&[], &records, &[30], &[("/f", 1)]), []);
     // Sent when its server had ended, it never arrived.
-    let late = Record { start: 11, end: 12, ..unknown };
+    let late = OpRecord { start: 11, end: 12, ..unknown };
     assert_eq!(wrong(&[], &[late], &[10], &[("/f", 1)]), [("/f".to_owned(), "returned")]);
 }

@@ -1,0 +1,136 @@
+//! The JSON of files and directories.
+//!
+//! One struct serves both ends: the server borrows what it writes, the client owns what it reads. Members that the
+//! client does not use have a default, so that it also reads what a server leaves out. Comments on members appear in
+//! `/openapi.json`; a member without one has none there.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema::Timestamp;
+
+/// Whether an entry is a file or a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// It has content.
+    File,
+    /// It holds other entries.
+    Directory,
+}
+
+/// A file or directory. A directory has no size, type, etag and digest; its times are those of its creation.
+// Members in the order in which they are documented.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Entry)]
+#[allow(missing_docs)]
+pub struct EntryJson<'a> {
+    /// From the root, with a slash at its start.
+    #[schema(value_type = String, example = "/photos/2026/cat.jpg")]
+    pub path: Cow<'a, str>,
+    #[schema(value_type = String, example = "cat.jpg")]
+    pub name: Cow<'a, str>,
+    #[schema(value_type = String, pattern = "^(file|directory)$", example = "file")]
+    pub kind: EntryKind,
+    /// Of a file, new with every version; a directory keeps its own.
+    #[serde(default)]
+    #[schema(required, format = Uuid)]
+    pub id: String,
+    /// Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Media type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub mime: Option<Cow<'a, str>>,
+    /// Who uploaded or copied this version, or made the directory.
+    #[serde(default)]
+    #[schema(required, value_type = String)]
+    pub creator: Cow<'a, str>,
+    /// As given with the upload, else as `added`.
+    #[schema(format = DateTime)]
+    pub modified: String,
+    /// When this version was stored.
+    #[serde(default)]
+    #[schema(required, format = DateTime)]
+    pub added: String,
+    /// Strong, in quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// SHA-256 of the content, as in `Repr-Digest` (RFC 9530).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+impl EntryJson<'_> {
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == EntryKind::Directory
+    }
+
+    /// Bytes of a file, 0 for a directory.
+    pub fn bytes(&self) -> u64 {
+        self.size.unwrap_or(0)
+    }
+
+    /// The modified time; none if it cannot be parsed, so that it equals no other.
+    pub fn modified_time(&self) -> Option<Timestamp> {
+        Timestamp::parse(&self.modified).ok()
+    }
+}
+
+/// A page of entries, with the cursor of the next one.
+// The server writes each entry when its turn comes, so that a page is never in memory twice: `E` is its own type then.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Page, bound = "")]
+#[allow(missing_docs)]
+pub struct ListPage<'a, E = Vec<EntryJson<'a>>> {
+    /// The directory, if the page lists one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub path: Option<Cow<'a, str>>,
+    #[schema(value_type = Vec<EntryJson<'a>>)]
+    pub entries: E,
+    /// The `cursor` of the next page. Only null ends a walk: a page may hold fewer entries than its limit.
+    #[schema(required)]
+    pub next: Option<String>,
+}
+
+/// From where to where.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Relocation)]
+#[allow(missing_docs)]
+pub struct MoveRequest {
+    #[schema(example = "/photos/2026/cat.jpg")]
+    pub from: String,
+    /// The new path in full, its last name included.
+    #[schema(example = "/photos/2026/tiger.jpg")]
+    pub to: String,
+    /// Whether a file at the target may be replaced.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+/// An entry, and what the copying of a directory made.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = CopiedEntry)]
+#[allow(missing_docs)]
+pub struct CopiedEntryJson<'a> {
+    #[serde(flatten)]
+    pub entry: EntryJson<'a>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<CopiedJson>,
+}
+
+/// What the copying of a directory made; what was there already is not counted.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Copied)]
+#[allow(missing_docs)]
+pub struct CopiedJson {
+    pub directories: u64,
+    pub files: u64,
+    pub bytes: u64,
+}

@@ -1,0 +1,42 @@
+//! Paths and values in the target of a request, percent-encoded.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::schema::DrivePath;
+
+/// The content of files and directories is below this path.
+pub const FS: &str = "/v1/fs";
+/// The entries of files and directories are below this path.
+pub const STAT: &str = "/v1/stat";
+
+/// Files by time.
+pub const FILES: &str = "/v1/files";
+/// Files by name.
+pub const FIND: &str = "/v1/find";
+/// Moves a file or directory.
+pub const MOVE: &str = "/v1/move";
+/// Copies a file or directory.
+pub const COPY: &str = "/v1/copy";
+
+/// All but the unreserved characters of RFC 3986. Some of the others may stand in a path unencoded, but clients and
+/// shells treat them as special.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A name in a path, or the value of a query parameter.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// The path of a file or directory below a resource such as [`FS`]: each name encoded, and a slash at the end of a
+/// directory. Since it starts with the resource, no name can turn it into the address of another host.
+pub fn below(resource: &str, path: &DrivePath, directory: bool) -> String {
+    let mut target = resource.to_owned();
+    for name in path.names() {
+        target.push('/');
+        target.extend(utf8_percent_encode(name.as_str(), RESERVED));
+    }
+    if directory || path.is_root() {
+        target.push('/');
+    }
+    target
+}

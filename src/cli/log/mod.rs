@@ -1,0 +1,90 @@
+//! The log on standard error: text for a person at a terminal, JSON for programs.
+//!
+//! A request never waits for the reader of standard error. Lines go into a bounded [buffer]; one thread writes them out.
+//! When the buffer is full, lines are dropped and counted, and the log says how many as soon as it goes on.
+//!
+//! In both formats each event is one line: what a client names cannot look like a line of its own.
+
+mod buffer;
+mod text;
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::registry::Registry;
+use tracing_subscriber::EnvFilter;
+
+use buffer::LogBuffer;
+use text::TextFormat;
+
+/// Bytes of lines that wait to be written: some thousand lines of requests.
+const BUFFER: usize = 1 << 20;
+/// How long the last lines may take at the end.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+static LOG: LogBuffer = LogBuffer::new(BUFFER);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text on a terminal, else JSON.
+    #[default]
+    Auto,
+    /// One short line a request, and other events in words.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts the log; `RUST_LOG` filters it.
+pub fn start(format: LogFormat) -> io::Result<()> {
+    std::thread::Builder::new().name("log".into()).spawn(|| LOG.write_to(io::stderr()))?;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_writer(&LOG).with_env_filter(filter);
+    let is_terminal = io::stderr().is_terminal();
+    if format == LogFormat::Text || (format == LogFormat::Auto && is_terminal) {
+        LOG.report_gaps_as_text();
+        let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        log.with_ansi(colours).fmt_fields(text::fields()).event_format(TextFormat::new()).init();
+    } else {
+        log.json().init();
+    }
+    // The standard library's own hook writes to standard error and would wait for its reader.
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = std::backtrace::Backtrace::capture();
+        tracing::error!(%backtrace, "{panic}");
+        // A panic of the main thread ends the process without a call of `end`.
+        if std::thread::current().name() == Some("main") {
+            LOG.flush(LAST_LINES);
+        }
+    }));
+    Ok(())
+}
+
+/// Writes a last line, not as an event, and waits a moment until it and the lines before it are written.
+pub fn end(last: Option<String>) {
+    if let Some(mut last) = last {
+        last.push('\n');
+        LOG.add(last.as_bytes());
+    }
+    LOG.flush(LAST_LINES);
+}
+
+/// Registers the metrics of the log.
+pub fn register(registry: &mut Registry) {
+    registry.register_collector(Box::new(DroppedLines));
+}
+
+#[derive(Debug)]
+struct DroppedLines;
+
+impl prometheus_client::collector::Collector for DroppedLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let dropped = ConstCounter::new(LOG.dropped());
+        let help = "Lines of the log that were dropped since standard error did not take them";
+        let kind = dropped.metric_type();
+        dropped.encode(encoder.encode_descriptor("rowdrive_log_lines_dropped", help, None, kind)?)
+    }
+}

@@ -1,0 +1,90 @@
+//! Uploads a local tree to a running server.
+//!
+//! The planner compares one folder after the other with the drive ([`plan`]); workers upload files in parallel
+//! ([`upload`]). Memory is bounded by the largest folder, not by the tree. No state is kept between runs: a file that is
+//! already on the drive is recognized by size, time and digest, so a second run completes an interrupted one.
+
+mod count;
+mod names;
+mod plan;
+mod upload;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use reqwest::Method;
+use rowdrive::api::path;
+use rowdrive::schema::DrivePath;
+use tokio::sync::mpsc;
+
+use super::retry::RetryPolicy;
+use super::stats::TransferStats;
+use super::{ClientError, DriveClient};
+use crate::data_folder::part::{self, DrivePart};
+use crate::local_fs::OpenFolder;
+use plan::ImportPlanner;
+use upload::Uploader;
+
+/// Why an import could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("the folder {0} cannot be read: {1}")]
+    Local(PathBuf, io::Error),
+    #[error(
+        "{0} is {1}, or lies in it: a drive is not put into a drive. `rowdrive backup` copies one whole; for its files, \
+         serve it (a backup is restored first), `rowdrive export` them, and import those"
+    )]
+    OfDrive(PathBuf, DrivePart),
+    #[error("{0} cannot be the target: {1}")]
+    Target(String, ClientError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("the system does not let it run: {0}")]
+    System(#[from] io::Error),
+}
+
+/// An import whose local folder is open and whose directory on the drive is there.
+pub struct Import {
+    client: DriveClient,
+    top: Arc<OpenFolder>,
+    from: PathBuf,
+    to: DrivePath,
+}
+
+impl Import {
+    /// Opens the local folder, and makes the directory on the drive if it is missing.
+    pub async fn open(client: DriveClient, from: PathBuf, to: DrivePath) -> Result<Self, ImportError> {
+        let failed = |error| ImportError::Local(from.clone(), error);
+        let top = Arc::new(OpenFolder::open(&from).map_err(failed)?);
+        if let Some(part) = of_drive(&top).map_err(failed)? {
+            return Err(ImportError::OfDrive(from, part));
+        }
+        // Without retries: a wrong address is reported at once.
+        let made = client.with_timeout(client.send(client.path_request(Method::PUT, path::FS, (&to, true), &[]))).await;
+        made.map_err(|error| match error {
+            ClientError::Problem(_) => ImportError::Target(to.to_string(), error),
+            other => ImportError::Client(other),
+        })?;
+        Ok(Self { client, top, from, to })
+    }
+
+    /// Uploads all of it, `jobs` files at a time. What failed is in `stats`.
+    pub async fn run(self, jobs: usize, retry: RetryPolicy, stats: Arc<TransferStats>) {
+        let Self { client, top, from, to } = self;
+        let _counting = count::start(top.clone(), stats.clone());
+        let (sender, receiver) = mpsc::channel(4 * jobs);
+        let planner = ImportPlanner { client: client.clone(), retry, stats: stats.clone(), jobs: sender };
+        let sending = Uploader { client, retry, stats };
+        let coming = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
+        let sent = coming.for_each_concurrent(jobs, |job| sending.job(job));
+        tokio::join!(planner.walk(top, from, to), sent);
+    }
+}
+
+/// The part of a drive that the top folder is, or is in. Other folders in a data folder, such as `lost/`, may be imported.
+fn of_drive(top: &OpenFolder) -> io::Result<Option<DrivePart>> {
+    let around = part::enclosing(top)?.filter(|part| matches!(part, DrivePart::Tables | DrivePart::Content));
+    Ok(part::identify(top)?.or(around))
+}

@@ -1,0 +1,130 @@
+//! Operations that are one plan: its commit is the instant at which they happen.
+//!
+//! One file an operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files), [`copy`].
+//! [`target`] is what renames and copies ask of the path that they go to. All but `put` share the
+//! retry loop below.
+
+pub mod copy;
+pub mod delete;
+pub mod mkdir;
+pub mod put;
+pub mod rename;
+pub mod target;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempts::{Attempts, Caller};
+use super::error::{DriveError, Result};
+use super::gate::Gate;
+use super::gc::ContentGc;
+use super::index_changes::{IndexChange, IndexChanges};
+use super::metrics::Metrics;
+use super::namespace::Namespace;
+use super::namespace::dir_paths::MoveEpoch;
+use super::namespace::lookup::Versioned;
+use super::recovery::Recovery;
+use super::recovery::locks::clear_refusal;
+use crate::content::Content;
+use crate::schema::Timestamp;
+use crate::schema::dir::FileEntry;
+use crate::schema::file::ContentLocation;
+use crate::table::store::Result as StoreResult;
+use crate::table::{Change, Check, Outcome, Plan, RowChange};
+
+/// What changes take. Cheap to clone.
+#[derive(Clone)]
+pub struct Committer {
+    pub namespace: Namespace,
+    pub recovery: Arc<Recovery>,
+    pub gate: Arc<Gate>,
+    pub content: Content,
+    pub gc: Arc<ContentGc>,
+    pub index_changes: Arc<IndexChanges>,
+    /// Moves of files. Those of directories are counted by the namespace's paths.
+    pub file_moves: Arc<MoveEpoch>,
+    pub metrics: Metrics,
+    pub clock: fn() -> Timestamp,
+    pub lock_wait: Duration,
+}
+
+/// What an attempt has decided, by the rows as it read them.
+enum Decision<T> {
+    /// Nothing is to be changed: this is the answer.
+    Answer(T),
+    /// The rows contradict each other, since each was read at its own instant: decide anew.
+    Again,
+    /// This plan is to be committed; then this is the answer.
+    Commit { plan: Plan, moved: Option<IndexChange>, answer: T },
+}
+
+impl Committer {
+    /// The retry loop: decides by what is stored, commits the plan, and if a check does not hold clears what is in the
+    /// way and decides anew.
+    ///
+    /// Errors: those of `decide`; [`DriveError::Contended`] after too many attempts or too long a time; an unknown
+    /// outcome ends the loop, since the plan may have happened.
+    async fn until_committed<T, F>(&self, caller: &Caller, decide: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<Decision<T>>>,
+    {
+        let mut attempts = Attempts::new(caller, self.lock_wait);
+        loop {
+            attempts.next().await?;
+            let (plan, moved, answer) = match decide().await? {
+                Decision::Answer(answer) => return Ok(answer),
+                Decision::Again => continue,
+                Decision::Commit { plan, moved, answer } => (plan, moved, answer),
+            };
+            let prepared = plan.prepare.clone();
+            let refusal = match self.commit(plan, moved).await? {
+                Outcome::Committed => return Ok(answer),
+                Outcome::Refused(refusal) => refusal,
+            };
+            self.delete_prepared(prepared).await;
+            // No other operation is in the way, and the next attempt would find the same.
+            if let Check::FamilyEmpty(_) = refusal.check {
+                return Err(DriveError::NotEmpty);
+            }
+            clear_refusal(&self.recovery, &refusal, &mut attempts).await?;
+        }
+    }
+
+    /// `moved`: the file that the plan moves. Queries that run meanwhile have to know before the commit.
+    async fn commit(&self, plan: Plan, moved: Option<IndexChange>) -> StoreResult<Outcome> {
+        let commit = self.namespace.tables.commit(plan);
+        match moved {
+            Some(change) => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
+            None => commit.await,
+        }
+    }
+
+    /// Removes the rows that a refused plan may have prepared. Never called for a plan of unknown outcome: its rows may
+    /// be linked by now.
+    async fn delete_prepared(&self, prepared: Vec<RowChange>) {
+        if prepared.is_empty() {
+            return;
+        }
+        let finish = prepared.into_iter().map(deletion).collect();
+        if let Err(error) = self.namespace.tables.commit(Plan { finish, ..Plan::default() }).await {
+            tracing::warn!(%error, "rows of an operation that did not happen may be left over");
+        }
+    }
+
+    /// Queues the content of a version that a committed plan has dropped.
+    fn unlink_dropped(&self, old: Option<&Versioned<FileEntry>>) {
+        if let Some(old) = old.filter(|old| old.value.attributes.location == ContentLocation::Large) {
+            self.gc.unlink(old.value.id);
+        }
+    }
+}
+
+/// The deletion of the cells that a row of `prepare` puts.
+fn deletion(row: RowChange) -> RowChange {
+    let delete = |change| match change {
+        Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
+        other => other,
+    };
+    RowChange { changes: row.changes.into_iter().map(delete).collect(), ..row }
+}

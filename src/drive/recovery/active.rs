@@ -1,0 +1,71 @@
+//! What this process is working on: subtree operations, and the passes over the records of others.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::schema::OpId;
+
+/// The operations that run in this process: only their owners abort them and remove their records.
+#[derive(Debug, Default)]
+pub struct ActiveOps(Mutex<HashSet<OpId>>);
+
+/// Keeps an operation registered until it is dropped.
+#[derive(Debug)]
+pub struct OpGuard {
+    active: Arc<ActiveOps>,
+    pub op: OpId,
+}
+
+impl ActiveOps {
+    pub fn register(self: &Arc<Self>, op: OpId) -> OpGuard {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(op);
+        OpGuard { active: self.clone(), op }
+    }
+
+    pub fn contains(&self, op: OpId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&op)
+    }
+}
+
+impl Drop for OpGuard {
+    fn drop(&mut self) {
+        self.active.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.op);
+    }
+}
+
+/// Whether a task passes over the records now, and whether it has to do so once more.
+#[derive(Debug, Default)]
+pub struct RecordPasses(Mutex<PassState>);
+
+#[derive(Debug, Default)]
+struct PassState {
+    running: bool,
+    again: bool,
+}
+
+impl RecordPasses {
+    fn with<T>(&self, change: impl FnOnce(&mut PassState) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks for a pass. Whether the caller has to start the task.
+    pub fn request(&self) -> bool {
+        self.with(|state| {
+            state.again = true;
+            !std::mem::replace(&mut state.running, true)
+        })
+    }
+
+    /// Before a pass over the records: a request from now on needs another one.
+    pub fn begin(&self) {
+        self.with(|state| state.again = false);
+    }
+
+    /// Whether the task may end: nothing was requested since its last pass began.
+    pub fn end(&self) -> bool {
+        self.with(|state| {
+            state.running = state.again;
+            !state.again
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! An operation on a subtree while it runs, and what its steps have in common.
+
+use crate::drive::attempts::Attempts;
+use crate::drive::commit::Committer;
+use crate::drive::commit::target::check_target;
+use crate::drive::error::{DriveError, Result};
+use crate::drive::namespace::Namespace;
+use crate::drive::namespace::lookup::{NameLookup, Versioned, lookup};
+use crate::drive::recovery::batch::RowBatch;
+use crate::drive::recovery::locks::clear_refusal;
+use crate::drive::settings::TRIES;
+use crate::schema::dir::DirEntry;
+use crate::schema::subtree_op::OpRecord;
+use crate::schema::{DrivePath, Name, OpId};
+use crate::table::Refusal;
+
+/// An operation with its record written.
+pub struct SubtreeOp<'a> {
+    pub committer: &'a Committer,
+    pub id: OpId,
+    pub record: OpRecord,
+    pub attempts: Attempts,
+    /// Cells found in the subtree so far: what it will cost to finish.
+    pub cells: usize,
+}
+
+/// The directory that an operation is about, as its parent names it.
+pub struct SubtreeRoot {
+    pub entry: Versioned<DirEntry>,
+    pub parent: DrivePath,
+    pub name: Name,
+}
+
+impl<'a> SubtreeOp<'a> {
+    pub fn ns(&self) -> &'a Namespace {
+        &self.committer.namespace
+    }
+
+    /// Clears what is in the way of a refused plan.
+    pub async fn clear(&mut self, refusal: &Refusal) -> Result<()> {
+        clear_refusal(&self.committer.recovery, refusal, &mut self.attempts).await
+    }
+
+    /// Commits a batch. Not the retry loop of `commit`: nothing is decided anew, only the refused rows are sent again
+    /// once the locks of others are out of their way.
+    pub async fn commit_all(&mut self, batch: &mut RowBatch<'_>) -> Result<()> {
+        for _ in 0..TRIES {
+            let refused = batch.commit().await?;
+            if refused.is_empty() {
+                return Ok(());
+            }
+            for (row, refusal) in refused {
+                self.clear(&refusal).await?;
+                batch.add(row);
+            }
+        }
+        Err(DriveError::Contended)
+    }
+}
+
+/// The directory at the root of a subtree.
+pub async fn root_of(ns: &Namespace, from: &DrivePath) -> Result<SubtreeRoot> {
+    let (parent, name) = from.split().ok_or(DriveError::Root)?;
+    let found = lookup(ns, &parent, &name).await?;
+    match (found.parent, found.directory) {
+        (Some(_), Some(entry)) => Ok(SubtreeRoot { entry, parent, name }),
+        _ => Err(DriveError::NotFound),
+    }
+}
+
+/// The parent of the target and what it says of the name, if a directory may be moved there.
+pub async fn free_target(ns: &Namespace, to: &DrivePath) -> Result<(DrivePath, Name, NameLookup)> {
+    let (parent, name) = to.split().ok_or(DriveError::Exists)?;
+    let found = lookup(ns, &parent, &name).await?;
+    check_target(ns, &found, &parent, false).await?;
+    Ok((parent, name, found))
+}

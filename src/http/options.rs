@@ -1,0 +1,45 @@
+//! What the operator chooses: host names, sizes, and the limits of clients.
+
+use std::time::Duration;
+
+/// The settings of the HTTP server.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Names by which the server is called, besides the loopback ones; without a port.
+    pub hosts: Vec<String>,
+    /// Bytes of the largest body that is taken; without it, as much as the disk holds.
+    pub max_body: Option<u64>,
+    /// The limits of clients.
+    pub limits: Limits,
+}
+
+/// Limits and time-outs of clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Open connections.
+    pub connections: usize,
+    /// Open connections of one address.
+    pub connections_of_address: usize,
+    /// How long the head of a request may take, and how long a connection may be idle before it.
+    pub head: Duration,
+    /// How long a body may stall.
+    pub body_idle: Duration,
+    /// After this time a client must have sent 1 KiB a second of a body on average, or read as much of a response.
+    pub body_grace: Duration,
+    /// How long a client may read nothing of a response.
+    pub write_idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            connections: 4096,
+            connections_of_address: 4096,
+            head: seconds(30),
+            body_idle: seconds(30),
+            body_grace: seconds(60),
+            write_idle: seconds(60),
+        }
+    }
+}

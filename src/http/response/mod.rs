@@ -1,0 +1,10 @@
+//! What a response is made of: JSON, headers, cursors, and problems.
+
+pub mod cursor;
+pub mod entry;
+pub mod headers;
+pub mod http_date;
+pub mod json;
+pub mod memory;
+pub mod problem;
+pub mod written;

@@ -1,0 +1,15 @@
+//! The handlers, one file a route.
+
+pub mod by_name;
+pub mod by_time;
+pub mod delete;
+pub mod download;
+pub mod health;
+pub mod list;
+pub mod metrics;
+pub mod move_copy;
+pub mod openapi;
+pub mod pattern;
+pub mod stat;
+pub mod swagger_ui;
+pub mod upload;

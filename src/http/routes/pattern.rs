@@ -1,0 +1,36 @@
+//! The patterns of all routes, and their labels in the metrics.
+
+use crate::api::path;
+
+pub const FS: &str = path::FS;
+pub const FS_ROOT: &str = "/v1/fs/";
+pub const FS_PATH: &str = "/v1/fs/{*path}";
+pub const STAT_ROOT: &str = "/v1/stat/";
+pub const STAT_PATH: &str = "/v1/stat/{*path}";
+pub const FILES: &str = path::FILES;
+pub const FIND: &str = path::FIND;
+pub const MOVE: &str = path::MOVE;
+pub const COPY: &str = path::COPY;
+pub const HEALTHZ: &str = "/healthz";
+pub const READYZ: &str = "/readyz";
+pub const METRICS: &str = "/metrics";
+pub const OPENAPI: &str = "/openapi.json";
+pub const DOCS: &str = "/docs";
+pub const DOCS_PAGE: &str = "/docs/";
+pub const DOCS_ASSET: &str = "/docs/{name}";
+
+/// The label of a route: its pattern, with directories apart from files.
+pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
+    match (pattern.unwrap_or_default(), directory) {
+        (FS_PATH | FS_ROOT, true) | (FS, _) => "/v1/fs/{path}/",
+        (FS_PATH, false) => "/v1/fs/{path}",
+        (STAT_PATH | STAT_ROOT, _) => "/v1/stat/{path}",
+        (FILES, _) => FILES,
+        (FIND, _) => FIND,
+        (MOVE, _) => MOVE,
+        (COPY, _) => COPY,
+        (HEALTHZ | READYZ | METRICS, _) => "health",
+        (OPENAPI | DOCS | DOCS_PAGE | DOCS_ASSET, _) => "docs",
+        _ => "none",
+    }
+}
