@@ -18,7 +18,7 @@ use crate::schema::{FileId, ValueError};
 
 const MIB: usize = 1 << 20;
 
-/// Bytes without a pattern, the same for the same length.
+/// Bytes without a pattern, the same for each length.
 fn noise(len: usize) -> Bytes {
     let mut state = len as u64 ^ 0x9e37_79b9_7f4a_7c15;
     let step = std::iter::repeat_with(|| {
@@ -62,7 +62,7 @@ async fn body(content: &Content, staged: &StagedContent) -> Body {
     }
 }
 
-/// What the stream gave, and the error that ended it.
+/// Reads a range of a body: its bytes, and the error that ended the stream.
 async fn read(body: Body, from: usize, to: usize) -> (Vec<u8>, Option<ContentError>) {
     let mut stream = Box::pin(body.stream(from as u64, to as u64));
     let mut bytes = Vec::new();
@@ -81,7 +81,7 @@ async fn read(body: Body, from: usize, to: usize) -> (Vec<u8>, Option<ContentErr
     (bytes, None)
 }
 
-/// As [`read`], of a content file as a whole; the error may be one of opening it.
+/// Opens a content file and reads it whole. The error may come from opening it.
 async fn read_file(content: &Content, id: FileId, size: usize) -> (Vec<u8>, Option<ContentError>) {
     match content.open_file(id, size as u64).await {
         Ok(file) => read(Body::Large(file), 0, size).await,
@@ -104,7 +104,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Waits for removals in the background.
+/// Waits until background removals have emptied `new/`.
 async fn until_nothing_is_staged(dir: &TempDir) {
     for _ in 0..2_000 {
         if names(&dir.path().join("new")).is_empty() {
@@ -222,7 +222,7 @@ async fn no_flipped_bit_gives_a_wrong_byte() {
             flip(&path, at, bit);
             let (bytes, error) = read_file(&content, id, data.len()).await;
             assert!(is_damaged(&error, id), "bit {bit} of {at}: {error:?}");
-            // Only a whole block before the damage may have been sent.
+            // Only a whole block before the damaged one may have been sent.
             let good = if (BLOCK as u64..data.len() as u64).contains(&at) { BLOCK } else { 0 };
             assert!(bytes == data[..good], "bit {bit} of {at}: {}", bytes.len());
             flip(&path, at, bit);
@@ -250,7 +250,7 @@ async fn a_damaged_block_comes_after_all_good_ones_and_spares_other_ranges() {
         assert!(error.is_none() && after == data.get(from..).unwrap_or_default());
         let (before, error) = read(file.clone(), 3, block * BLOCK).await;
         assert!(error.is_none() && before == data.get(3..block * BLOCK).unwrap_or_default());
-        // The flipped bit itself is not asked for, and yet nothing of its block is believed.
+        // The range leaves the flipped bit out, but a checksum covers the whole block.
         let (part, error) = read(file, block * BLOCK + 51, block * BLOCK + 60).await;
         assert!(is_damaged(&error, id) && part.is_empty());
         flip(&staged_path(&dir, id), at, 3);
@@ -434,7 +434,7 @@ async fn what_is_dropped_leaves_nothing_and_what_is_kept_stays() {
     assert_eq!(names(&dir.path().join("new")), [id.to_string()]);
 }
 
-/// A disk that says that nothing is free.
+/// A disk that reports no free space.
 #[derive(Debug)]
 struct Full(LocalDisk);
 
@@ -494,7 +494,7 @@ async fn what_becomes_a_cell_asks_for_no_room_and_a_file_does_whatever_was_said(
         let refused = content.upload().reserve(said).await;
         assert!(matches!(refused, Err(ContentError::Full(_))), "{said:?}: {refused:?}");
     }
-    // It brings more than it said.
+    // A client sends more bytes than it declared.
     let mut more = content.upload();
     more.reserve(Some(5)).await.unwrap();
     more.write(noise(INLINE)).await.unwrap();
@@ -502,7 +502,7 @@ async fn what_becomes_a_cell_asks_for_no_room_and_a_file_does_whatever_was_said(
     assert!(names(&dir.path().join("new")).is_empty());
 }
 
-/// Polls a few times only, with pauses, then drops it.
+/// Polls a future this many times, with pauses, then drops it.
 async fn cancelled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut future = Box::pin(future);
     for _ in 0..polls {
@@ -521,7 +521,7 @@ async fn an_upload_cancelled_anywhere_leaves_nothing() {
     for polls in 0..20 {
         let mut upload = content.upload();
         let written = cancelled(upload.write(data.clone()), polls).await;
-        // Whatever was lost, the rest cannot be taken for the whole.
+        // If a part of a write was lost, the rest must not be stored as if it were the whole.
         let expected = match written {
             Some(written) => Some(written.map(|()| data.len() as u64).unwrap()),
             None => (polls == 0).then_some(0),

@@ -1,7 +1,7 @@
-//! A server that is killed again and again in the middle of its work: whatever it acknowledged is there after the
-//! next start, and everything else is there whole or not at all.
+//! A server that is killed repeatedly during writes: after each start every acknowledged write is there, and every
+//! other write is complete or absent.
 //!
-//! `ROWDRIVE_KILLS` says how often it is killed, for longer runs by hand.
+//! `ROWDRIVE_KILLS` sets the number of kills, for longer runs by hand.
 
 use std::time::Duration;
 

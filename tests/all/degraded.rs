@@ -1,4 +1,4 @@
-//! A damaged folder: a start refuses it and changes nothing, and `serve --degraded` serves what is left for reading.
+//! A damaged folder: a normal start refuses it and changes nothing, and `serve --degraded` serves the rest read-only.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,12 +13,12 @@ use crate::server::Server;
 use crate::write_errors::{answered, put};
 
 fn content(n: usize) -> Vec<u8> {
-    // Every tenth is a file of its own.
+    // Every tenth file has a content file.
     let length = if n.is_multiple_of(10) { 300_000 } else { 100 + n };
     (0..length).map(|at| (at * 31 + n) as u8).collect()
 }
 
-/// A folder with these files more, of a server that was killed.
+/// Adds these files to a folder, by a server that is then killed.
 async fn killed(data: &Path, files: Range<usize>) {
     let (server, client) = (Server::start_on(data, &[]), Client::new());
     for n in files {
@@ -27,7 +27,7 @@ async fn killed(data: &Path, files: Range<usize>) {
     server.kill();
 }
 
-/// All files of a folder and their bytes, without RocksDB's reports of what it does.
+/// All files of a folder with their bytes, except RocksDB's own logs.
 fn files(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(below).unwrap() {
@@ -45,7 +45,7 @@ fn all(data: &Path) -> [BTreeMap<PathBuf, Vec<u8>>; 2] {
     [files(&data.join("db")), files(&data.join("content"))]
 }
 
-/// The largest file of `db/` whose name matches.
+/// The largest file of `db/` with a matching name.
 fn largest(data: &Path, matches: impl Fn(&str) -> bool) -> PathBuf {
     let files = fs::read_dir(data.join("db")).unwrap().map(|file| file.unwrap().path());
     let named = files.filter(|path| matches(path.file_name().unwrap().to_str().unwrap()));
@@ -58,7 +58,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What a command says that ends with exit code 3, within 20 seconds.
+/// The output of a command that must exit with code 3 within 20 seconds.
 fn refused(arguments: &[&str], data: &Path) -> String {
     let mut command = Command::new("timeout");
     command.args(["20", env!("CARGO_BIN_EXE_rowdrive")]).args(arguments).arg("--data").arg(data);
@@ -67,7 +67,7 @@ fn refused(arguments: &[&str], data: &Path) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Neither a start nor a check takes the folder, and both name what is wrong.
+/// Asserts that start and check refuse the folder, and that both name the damage.
 fn is_refused(data: &Path, names: &str) {
     let before = all(data);
     let start = refused(&["serve", "--listen", "127.0.0.1:0"], data);
@@ -77,8 +77,8 @@ fn is_refused(data: &Path, names: &str) {
     assert!(all(data) == before);
 }
 
-/// Serves the folder degraded, holds that nothing can be written, and answers how many of the files are read whole;
-/// the others are missing or refused, and never wrong.
+/// Serves the folder degraded and asserts that all writes are refused. Returns how many of the files are readable; the
+/// others must be missing or refused, and never wrong.
 async fn whole_files(data: &Path, of: usize) -> usize {
     let before = all(data);
     let (server, client) = (Server::start_on(data, &["--degraded"]), Client::new());
@@ -114,7 +114,7 @@ async fn a_flipped_bit_in_the_log_loses_only_the_writes_it_touches() {
     flip(&log, fs::metadata(&log).unwrap().len() as usize / 2);
     is_refused(&data, log.file_name().unwrap().to_str().unwrap());
     let whole = whole_files(&data, 60).await;
-    // RocksDB passes over the rest of a block of 32 KiB.
+    // RocksDB skips the rest of the log block of 32 KiB.
     assert!((20..60).contains(&whole), "{whole}");
 }
 
@@ -123,18 +123,18 @@ async fn a_damaged_manifest_loses_nothing_stored_in_tables_and_logs() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     killed(&data, 0..20).await;
-    // A second start puts what the first wrote into tables.
+    // A second start writes the log of the first one to tables.
     killed(&data, 20..40).await;
     let manifest = largest(&data, |name| name.starts_with("MANIFEST"));
     flip(&manifest, fs::metadata(&manifest).unwrap().len() as usize / 2);
     is_refused(&data, "MANIFEST");
     assert_eq!(whole_files(&data, 40).await, 40);
-    // Nor does it when there are no tables yet, or `tables.json` is damaged as well.
+    // The result is the same if no tables exist yet, or if `tables.json` is damaged too.
     flip(&data.join("db/CURRENT"), 3);
     assert_eq!(whole_files(&data, 40).await, 40);
 }
 
-/// It does not name the tables of what a log held that is gone.
+/// It does not list the tables whose only record was in a lost log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_manifest_loses_nothing_stored_in_tables_and_logs() {
     let scratch = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ async fn a_truncated_manifest_loses_nothing_stored_in_tables_and_logs() {
     }
     let manifest = data.join("db").join(fs::read_to_string(data.join("db/CURRENT")).unwrap().trim_end());
     let cut = fs::metadata(&manifest).unwrap().len();
-    // It has everything written to tables.
+    // Everything that was written to tables is readable.
     let mut backup = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
     backup.arg("backup").arg(scratch.path().join("backup")).arg("--data").arg(&data);
     assert!(backup.status().unwrap().success());
@@ -195,7 +195,7 @@ fn a_folder_without_a_store_is_not_served_degraded() {
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
 
-/// Compaction reads it sooner or later.
+/// A compaction reads the block sooner or later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_table_block_stops_writes_until_one_restart_at_most() {
     let scratch = tempfile::tempdir().unwrap();
@@ -203,7 +203,7 @@ async fn a_damaged_table_block_stops_writes_until_one_restart_at_most() {
     let client = Client::new();
     let path = |start: usize, n: usize| format!("/v1/fs/d{start}/f{n:02}");
     let bytes = |n: usize| tree::bytes(40_000, n as u32);
-    // Each start writes what the one before has left in the log to a table.
+    // Each start writes the log of the previous one to a table.
     let fill = async |start: usize| {
         let (server, mut refused) = (Server::start_on(&data, &[]), 0);
         for n in 0..20 {
@@ -236,14 +236,14 @@ async fn a_damaged_table_block_stops_writes_until_one_restart_at_most() {
     assert!(matches!(lost[..], [(_, StatusCode::INTERNAL_SERVER_ERROR)]), "{lost:?}");
     let metrics = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
     assert!(metrics.contains("\nrowdrive_store_damaged_tables 1\n"), "{metrics}");
-    // What is damaged can be removed, and replaced.
+    // Damaged files can be removed and replaced.
     let (lost, _) = lost[0];
     assert_eq!(answered(client.delete(server.url(&path(0, lost)))).await.0, StatusCode::NO_CONTENT);
     assert_eq!(answered(client.get(server.url(&path(0, lost)))).await.0, StatusCode::NOT_FOUND);
     assert_eq!(put(&client, &server, &path(0, lost), bytes(lost)).await.0, StatusCode::CREATED);
     assert!(client.get(server.url(&path(0, lost))).send().await.unwrap().bytes().await.unwrap() == bytes(lost));
     assert_eq!(server.terminate(), Some(0));
-    // The table holds that block all the same.
+    // The old table still contains the damaged block.
     let check = Command::new(env!("CARGO_BIN_EXE_rowdrive")).args(["check", "--data"]).arg(&data).output().unwrap();
     let said = String::from_utf8(check.stdout).unwrap();
     assert_eq!(check.status.code(), Some(1), "{said}");

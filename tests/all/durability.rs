@@ -1,4 +1,4 @@
-//! Nothing is acknowledged before it is synced: seen from outside, in the server's system calls.
+//! Every change is synced before it is acknowledged: observed from outside, in the server's system calls.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use crate::server::Server;
 
-/// A sync that was done, by the path of the file or folder, or an answer's status line.
+/// A completed sync with the path of its file or folder, or the status line of an answer.
 #[derive(Debug)]
 enum Event {
     Synced(String),
     Answered(String),
 }
 
-/// The events in the order in which they happened.
+/// The events in order of time.
 fn events(trace: &Path) -> Vec<Event> {
     let text = std::fs::read_to_string(trace).unwrap();
     let mut begun: HashMap<&str, String> = HashMap::new();
@@ -36,7 +36,7 @@ fn events(trace: &Path) -> Vec<Event> {
     events
 }
 
-/// What was synced between the answer before and the one of each request, in order; and what after the last.
+/// The syncs before the answer of each request, since the previous answer; and the syncs after the last answer.
 fn synced_before_each(events: Vec<Event>) -> (Vec<(String, Vec<String>)>, Vec<String>) {
     let mut synced = Vec::new();
     let mut answers = Vec::new();
@@ -94,7 +94,7 @@ fn every_change_is_synced_before_its_answer() {
     let folder = position("its folder", &|path| path.ends_with("/content/new"));
     let log = position("the log", &|path| path.ends_with(".log"));
     assert!(content < log && folder < log, "the name is durable before the content: {large:?}");
-    // The row that names dropped content goes when the removal is durable.
+    // The row that names dropped content is removed once the removal of the content is durable.
     let late = [&answers[6].1, &answers[7].1, &rest].into_iter().flatten();
     let mut late = late.skip_while(|path| !path.contains("/content/"));
     assert!(late.next().is_some() && late.any(|path| path.ends_with(".log")), "{answers:#?}, {rest:?}");

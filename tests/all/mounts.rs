@@ -1,5 +1,5 @@
-//! A data folder of which one part is not mounted, or is of another store: it is refused, and nothing is made or
-//! removed, so that the right part finds all as it was.
+//! A data folder with one part that is not mounted, or that belongs to another store: it is refused, and nothing is
+//! created or removed, so that the right part finds everything unchanged.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use reqwest::{Client, StatusCode};
 use crate::server::Server;
 use crate::write_errors::{answered, put};
 
-/// A stopped store with a large file, and one that was uploaded but never moved out of `new/`.
+/// A stopped store with a large file, and a file that was uploaded but never moved out of `new/`.
 async fn stored(data: &Path) {
     let (server, client) = (Server::start_on(data, &[]), Client::new());
     for name in ["first", "second"] {
@@ -28,7 +28,7 @@ fn content_files(data: &Path) -> Vec<PathBuf> {
     folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path()).collect()
 }
 
-/// What a start, a check and a backup say: exit code 3, the same reason, and the folder as it was.
+/// Start, check and backup exit with code 3 and the same reason, and leave the folder unchanged. Returns the reason.
 fn refused(data: &Path) -> String {
     let list = || {
         let list = Command::new("find").arg(data).arg("-printf").arg("%p %m %s %T@\n").output().unwrap();
@@ -53,7 +53,7 @@ fn refused(data: &Path) -> String {
     said
 }
 
-/// Starts, and all that was stored is there.
+/// Starts the server and asserts that all stored files are there.
 async fn all_is_there(data: &Path) {
     let (server, client) = (Server::start_on(data, &[]), Client::new());
     for name in ["first", "second"] {
@@ -100,7 +100,7 @@ async fn an_unmounted_part_is_distinguished_from_an_empty_one() {
     }
 }
 
-/// It lies below a mount point, or was put back by hand: it bears the id of the same store.
+/// It was below a mount point, or was copied back by hand: it has the id of the same store.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_copy_of_a_part_is_refused() {
     for part in ["content", "db"] {
@@ -120,7 +120,7 @@ async fn an_older_copy_of_a_part_is_refused() {
     }
 }
 
-/// A folder that was named by mistake.
+/// The user has named the wrong folder.
 #[test]
 fn no_drive_is_created_among_other_files() {
     let scratch = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ fn no_drive_is_created_among_other_files() {
     assert_eq!(Server::start_on(&data, &[]).terminate(), Some(0));
 }
 
-/// The server goes on writing by the paths of its files, which lead to another drive by now.
+/// The server would continue to write by path, and the paths belong to another drive by now.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_stops_writing_after_its_folder_was_moved_away() {
     let scratch = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ async fn parts_of_two_stores_are_not_opened_together() {
     assert!(said.contains("belong together"), "{said}");
 }
 
-/// Starts, and the file is there.
+/// Starts the server and asserts whether the file is there.
 async fn small_is_there(data: &Path, there: bool) {
     let (server, client) = (Server::start_on(data, &[]), Client::new());
     let read = client.get(server.url("/v1/fs/small")).send().await.unwrap();
@@ -224,7 +224,7 @@ async fn a_first_start_interrupted_between_the_two_id_files_continues() {
     }
 }
 
-/// Takes the ids away, as in a folder of an older version.
+/// Removes the ids, as in a folder of an older version.
 fn unmark(data: &Path) {
     fs::remove_file(data.join("store-id")).unwrap();
     fs::remove_file(data.join("db/store-id")).unwrap();
@@ -241,7 +241,7 @@ async fn a_folder_of_an_older_version_gets_ids_if_its_parts_belong_together() {
     let data = scratch.path().join("data");
     stored(&data).await;
     unmark(&data);
-    // Not mounted: what the tables name is not there, or the tables are not.
+    // One part is not mounted: the content that the tables name is missing, or the tables are missing.
     for part in ["content", "db"] {
         let aside = scratch.path().join("aside");
         fs::rename(data.join(part), &aside).unwrap();
@@ -273,7 +273,7 @@ async fn no_other_user_can_read_a_store_in_a_shared_folder() {
     assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755);
 }
 
-/// Neither side is there, nor anything that distinguishes it from a new one, except the folder's own id.
+/// Both parts are missing, so that the folder looks new except for its own id.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_parts_are_missed_if_neither_is_mounted() {
     for mount_point in [true, false] {
@@ -302,7 +302,7 @@ async fn both_parts_are_missed_if_neither_is_mounted() {
     }
 }
 
-/// Tables of which only their id is left are no new store, be there large files or not.
+/// Tables with nothing but their id are not a new store, with or without large files.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_of_which_only_the_id_is_left_are_missed() {
     for large in [true, false] {
@@ -323,8 +323,8 @@ async fn tables_of_which_only_the_id_is_left_are_missed() {
     }
 }
 
-/// A store that bears no id yet, as after a restore, does not take over content that bears one and that it does not
-/// know: what was staged there would be removed.
+/// A store without an id, as after a restore, does not adopt content with an unknown id: its staged files would be
+/// removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_without_an_id_do_not_adopt_the_content_of_another_store() {
     let scratch = tempfile::tempdir().unwrap();
@@ -351,7 +351,7 @@ async fn tables_without_an_id_do_not_adopt_the_content_of_another_store() {
     all_is_there(&other).await;
 }
 
-/// Put there by hand, out of a backup: the folder still has the id of what it had before.
+/// Parts that were copied from a backup by hand: the folder still has the id of its previous parts.
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_without_an_id_are_served_repeatedly_in_a_folder_that_has_one() {
     let scratch = tempfile::tempdir().unwrap();

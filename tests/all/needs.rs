@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What the check says on a machine that has these files and no package manager, with this `LIBCLANG_PATH` below them.
+/// Whether the check finds libclang on a machine with these files and no package manager, with this `LIBCLANG_PATH`.
 fn is_found(files: &[&str], libclang_path: Option<&str>) -> bool {
     let (root, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for file in files {
@@ -13,13 +13,13 @@ fn is_found(files: &[&str], libclang_path: Option<&str>) -> bool {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, "").unwrap();
     }
-    // A compiler that takes everything.
+    // A compiler that accepts every option.
     let compiler = root.path().join("c++");
     std::fs::write(&compiler, "#!/bin/bash\nwhile read -r; do :; done\n").unwrap();
     std::fs::set_permissions(&compiler, Permissions::from_mode(0o700)).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/needs");
     let mut needs = Command::new("/bin/bash");
-    // Nothing in the search path: no apt-get that would install what is missing, and no llvm-config of this machine.
+    // The search path is empty: no apt-get installs missing packages, and no llvm-config of this machine is found.
     needs.arg(script).env_clear().env("PATH", empty.path()).env("ROOT", root.path()).env("CXX", compiler);
     if let Some(path) = libclang_path {
         needs.env("LIBCLANG_PATH", if path.is_empty() { path.into() } else { root.path().join(path) });

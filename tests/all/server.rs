@@ -1,4 +1,4 @@
-//! A real server process on a port and a data folder of its own.
+//! A real server process with a port and a data folder of its own.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -32,7 +32,7 @@ impl std::fmt::Debug for FailedStart {
     }
 }
 
-/// Far more than a start or a stop takes on a busy machine.
+/// Much longer than a start or a stop takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Server {
@@ -52,23 +52,23 @@ impl Server {
         Self::wait_for(command, data)
     }
 
-    /// Starts a command that ends up being a server, and waits for the line with its address.
+    /// Runs a command that starts a server, and waits for the line with its address.
     pub fn wait_for(command: Command, data: &Path) -> Self {
         Self::try_wait_for(command, data).unwrap_or_else(|refused| panic!("the server does not serve: {refused:?}"))
     }
 
-    /// As [`wait_for`](Self::wait_for), with the standard error that the command has.
+    /// Like [`wait_for`](Self::wait_for), but keeps the command's standard error.
     pub fn wait_for_with_log(mut command: Command, data: &Path) -> Self {
         Self::found(command.stdout(Stdio::piped()).spawn().unwrap(), data)
     }
 
-    /// A process that ends up being a server, once it serves.
+    /// Wraps a process that starts a server, once it serves.
     pub fn found(mut child: Child, data: &Path) -> Self {
         let address = address(&mut child).expect("the server says where it listens");
         Self { child, address, data: data.to_owned(), _scratch: None }
     }
 
-    /// Like [`wait_for`](Self::wait_for), of a command that may end instead.
+    /// Like [`wait_for`](Self::wait_for), for a command that may end instead.
     pub fn try_wait_for(mut command: Command, data: &Path) -> Result<Self, FailedStart> {
         let said = tempfile::tempfile().unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(said.try_clone().unwrap()).spawn().unwrap();
@@ -94,7 +94,7 @@ impl Server {
         self.child.id()
     }
 
-    /// SIGSTOP; returns when no thread runs any more, not in the system either.
+    /// Sends SIGSTOP. Returns when no thread runs any more, not even in a system call.
     pub fn stop(&self) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap());
         kill_process(pid.unwrap(), Signal::STOP).unwrap();
@@ -108,7 +108,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub fn terminate(mut self) -> Option<i32> {
         terminate(self.child.id());
         self.child.wait().unwrap().code()
@@ -119,7 +119,7 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
-    /// SIGTERM, and the exit code; a server that does not end is a failure.
+    /// Sends SIGTERM, and returns the exit code. Panics if the server does not end in time.
     pub fn terminate_in_time(mut self) -> Option<i32> {
         terminate(self.child.id());
         let asked = Instant::now();
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// SIGTERM to the process that the command began, and the command's exit code.
+    /// Sends SIGTERM to the child process of the command, and returns the command's exit code.
     pub fn terminate_child(mut self) -> Option<i32> {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         let children = std::fs::read_to_string(children).unwrap();
@@ -141,7 +141,7 @@ impl Server {
     }
 }
 
-/// What the server says its address is; `Disconnected` if it ends before it says it.
+/// The address that the server prints; `Disconnected` if the server ends first.
 fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (sender, address) = channel();
@@ -153,7 +153,7 @@ fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
         // Without an address the channel is closed here.
         let _sent = found.map(|address| sender.send(address));
         drop(sender);
-        // Whatever it still prints must not block it.
+        // Reads all further output, so that it cannot block the server.
         lines.map_while(Result::ok).for_each(drop);
     });
     address.recv_timeout(PATIENCE)
@@ -179,8 +179,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether this process may mount file systems and trace others. If not it says so, past what keeps the output of
-/// tests that pass from being seen.
+/// Whether this process may mount file systems and trace other processes. If not, it prints so directly to the
+/// terminal, since the output of passing tests is captured.
 pub fn root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

@@ -1,5 +1,5 @@
-//! When writes stop for good: what clients and load balancers see, that reads go on, that nothing of it
-//! passes with the fault, and that a restart puts it right.
+//! Permanent write failures: what clients and load balancers see, that reads continue, that the end of the fault is not
+//! enough, and that a restart repairs it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::server::Server;
 struct Failing(Child);
 
 impl Failing {
-    /// With an I/O error.
+    /// Fails with an I/O error.
     fn start(server: &Server, call: &str) -> Self {
         Self::with(server, call, "EIO", None)
     }
 
-    /// With this error, and of this file alone.
+    /// Fails with this error, in calls on this file only if one is given.
     fn with(server: &Server, call: &str, error: &str, file: Option<&Path>) -> Self {
         let mut strace = Command::new("strace");
         let inject = format!("inject={call}:error={error}");
@@ -38,7 +38,7 @@ impl Failing {
 
 impl Drop for Failing {
     fn drop(&mut self) {
-        // Asked to, it lets the server go on; killed, it would take it along.
+        // On a signal strace detaches and the server continues; a kill of strace would kill the server too.
         crate::server::terminate(self.0.id());
         self.0.wait().unwrap();
     }
@@ -57,7 +57,7 @@ pub async fn answered(request: reqwest::RequestBuilder) -> (StatusCode, String) 
     (status, kind)
 }
 
-/// No write of any kind is taken any more, `/readyz` says so, and the file that was there is still read.
+/// Asserts that every kind of write is refused, that `/readyz` says so, and that stored files can be read.
 async fn has_stopped(client: &Client, server: &Server) {
     let stopped = (StatusCode::SERVICE_UNAVAILABLE, "writes-stopped".to_owned());
     for bytes in [10, 400_000] {
@@ -78,7 +78,7 @@ async fn has_stopped(client: &Client, server: &Server) {
     assert!(metrics.contains("rowdrive_drive_writable 0\n"), "{metrics}");
 }
 
-/// A new process takes writes again, and has what was acknowledged.
+/// A new process accepts writes again, and has all acknowledged files.
 async fn a_restart_mends(server: Server, arguments: &[&str]) {
     let data = server.data.clone();
     server.kill();
@@ -92,7 +92,7 @@ async fn a_restart_mends(server: Server, arguments: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_of_the_log_is_final() {
-    // Also for want of room: RocksDB would go on, and what is in the log would come back.
+    // Even if the cause is a full disk: RocksDB would continue, and unacknowledged writes in the log would reappear.
     for error in ["EIO", "ENOSPC"] {
         let scratch = tempfile::tempdir().unwrap();
         let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
@@ -108,7 +108,7 @@ async fn a_failed_sync_of_the_log_is_final() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_of_content_is_final() {
-    // Of the bytes, and of the name.
+    // A sync of the bytes, and a sync of the name.
     for call in ["fdatasync", "fsync"] {
         let scratch = tempfile::tempdir().unwrap();
         let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
@@ -122,7 +122,7 @@ async fn a_failed_sync_of_content_is_final() {
     }
 }
 
-/// RocksDB takes a quota for a failure that does not pass, and says nothing of it.
+/// RocksDB treats an exceeded quota as a permanent failure, and does not report it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exhausted_quota_is_final() {
     let scratch = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ async fn an_exhausted_quota_is_final() {
     a_restart_mends(server, &[]).await;
 }
 
-/// A server whose data folder is a small file system of few inodes, mounted in a name space of its own.
+/// A server on a small file system with few inodes, mounted in a name space of its own.
 fn serve_with_few_inodes(data: &Path) -> Server {
     std::fs::create_dir(data).unwrap();
     let mut command = Command::new("unshare");
@@ -152,7 +152,7 @@ fn serve_with_few_inodes(data: &Path) -> Server {
     Server::wait_for(command, data)
 }
 
-/// RocksDB does not recover from a log that it could not make, and does not say so.
+/// RocksDB does not recover from a log that it could not create, and does not report it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
     let scratch = tempfile::tempdir().unwrap();
@@ -161,7 +161,7 @@ async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
     for n in 0..1_500 {
         assert_eq!(put(&client, &server, &format!("/v1/fs/d/small{n}"), vec![7; 10]).await.0, StatusCode::CREATED);
     }
-    // The server's own view of its file system.
+    // The file system from inside the server's name space.
     let inside = format!("/proc/{}/root{}", server.id(), server.data.display());
     let mut taken = Vec::new();
     loop {
@@ -171,7 +171,7 @@ async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
             Err(error) => break assert_eq!(error.kind(), std::io::ErrorKind::StorageFull),
         }
     }
-    // Deletes ask for no room. As memory is written to tables, a new log is made.
+    // Deletes do not check for free space. Once the memory is flushed to tables, a new log is created.
     let mut refused = None;
     for n in 0..1_500 {
         let (status, kind) = answered(client.delete(server.url(&format!("/v1/fs/d/small{n}")))).await;
@@ -187,7 +187,7 @@ async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
     has_stopped(&client, &server).await;
 }
 
-/// Clients that take every connection there is leave the store the handles to write.
+/// Clients that take all connections leave enough file descriptors for the store's writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_leave_file_descriptors_for_writes() {
     let scratch = tempfile::tempdir().unwrap();
@@ -196,15 +196,15 @@ async fn idle_connections_leave_file_descriptors_for_writes() {
     command.args(["-c", r#"ulimit -n 256 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
     command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "16MiB"]);
     let (server, client) = (Server::wait_for(command, &data), Client::new());
-    // Its connection is there before the others.
+    // Its connection is opened before the others.
     assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 10]).await.0, StatusCode::CREATED);
     let mut held = Vec::new();
     for _ in 0..400 {
         held.push(std::net::TcpStream::connect(&server.address).unwrap());
     }
-    // RocksDB makes new files meanwhile: logs, and tables.
+    // RocksDB creates new files meanwhile: logs and tables.
     for n in 0..150 {
-        // While those connections still come in, one more may be answered 503.
+        // While those connections are still being accepted, one more may be answered 503.
         for tries in 0.. {
             let stored = put(&client, &server, &format!("/v1/fs/d/f{n}"), vec![n as u8; 200_000]).await;
             if stored.0 == StatusCode::CREATED {

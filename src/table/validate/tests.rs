@@ -16,7 +16,7 @@ fn spec(name: &str, lifecycle: KeyLifecycle, families: &[&str]) -> TableSpec {
     TableSpec { name: name.to_owned(), lifecycle, families: families.iter().map(family).collect() }
 }
 
-/// A catalog with a table of each class: `return`, `made`, `once` and `late`.
+/// A catalog with one table of each life cycle: `return`, `made`, `once` and `late`.
 fn catalog() -> Catalog {
     let catalog = Catalog::default();
     for (name, lifecycle) in [
@@ -257,7 +257,7 @@ fn a_page_a_fence_and_a_scan_are_bounded() {
 
 #[test]
 fn a_plan_has_4_mib_at_most_over_all_its_parts() {
-    // Row key, qualifier and value of each row; the guarded one has a check too, whose value counts.
+    // The limit counts row key, qualifier and value of each row, and the check of a conditional row.
     let rest = 3 * 2 + (1 + 1 + 1 + 1 + 3);
     let plan = |over: usize| {
         let put = |len| vec![Change::put("cf", "q", bytes(len))];
@@ -303,7 +303,7 @@ fn a_row_of_a_plan_changes_something_and_a_guarded_one_checks_something() {
     assert_eq!(guards(vec![unchecked]), empty("a guarded row's list of checks"));
 }
 
-/// What each class allows, by part of the plan and kind of change: the table of `KeyLifecycle`, spelled out.
+/// Which changes each life cycle allows, by part of the plan and kind of change: the table of `KeyLifecycle`.
 #[test]
 fn every_class_allows_its_own_changes_in_every_part() {
     let kinds = [
@@ -314,7 +314,7 @@ fn every_class_allows_its_own_changes_in_every_part() {
         ("nothing", vec![]),
     ];
     let equals = || Check::Equals(Column::new("cf", "q"), "v".into());
-    // Put, delete, delete family, put and delete, nothing but the check.
+    // Columns: put, delete, delete family, put and delete, check only.
     let allowed = [
         ("return", "prepare", "no no no no -"),
         ("return", "absent", "ok ok ok ok ok"),
@@ -381,7 +381,7 @@ fn a_row_is_named_once_over_all_parts() {
     assert_eq!(plan(vec![made()], vec![], vec![gone()]), twice("made"));
     assert_eq!(plan(vec![], vec![equals()], vec![gone()]), twice("made"));
 
-    // The same key is another row in another table, and another key in the same one.
+    // The same key in two tables, or another key in one table, is a different row.
     let other = RowChange { row: "s".into(), ..gone() };
     assert_eq!(plan(vec![made()], vec![guarded("return", absent(), vec![])], vec![other]), Ok(()));
 }
@@ -400,7 +400,7 @@ fn a_write_once_cell_is_named_once_over_all_parts() {
     assert_eq!(plan(vec![], vec![old("a"), old("a")]), twice());
     assert_eq!(plan(vec![], vec![row("once", vec![delete(), delete()])]), twice());
 
-    // The same name in another family, row or table is another cell.
+    // The same qualifier in another family, row or table is a different cell.
     let elsewhere = vec![
         row("once", vec![Change::delete("sub", "a")]),
         RowChange { row: "s".into(), ..old("a") },

@@ -1,5 +1,5 @@
-//! Trees as large as the promises speak of, moved, copied and deleted whole on the real engine, while watchers
-//! read all the time: no reader sees a part of a change, and no request waits longer than one batch takes.
+//! Trees of the size that docs/promises.md names: moved, copied and deleted whole on the real engine, while watchers
+//! read all the time. No reader sees a part of a change, and no request waits longer than one batch takes.
 //!
 //! - `tree`: the contents of the trees, and a drive for them
 //! - `watch`: the watchers, and what they must never see
@@ -21,15 +21,15 @@ use uuid::Uuid;
 use tree::{CONTENT, TestDrive, Tree, path};
 use watch::{TreeChange, Watch};
 
-/// Changes of one plan, at most. A batch is closed when it has 2,000; the row that closes it brings a page of 1,000
-/// children and 4 cells of its own. A plan that drops the files of a deleted directory has less: 100 files, each
-/// of five hints and 11 cells, and a row for its content.
+/// An upper bound for the changes of one plan. A batch is full at 2,000 changes; the row that fills it adds a page of
+/// 1,000 children and 4 cells of its own. A plan that removes the files of a deleted directory has fewer: 100 files,
+/// each with five index entries and 11 cells, and a row for its content.
 const PLAN_CHANGES: u64 = 1_999 + 1_004;
-/// Bytes of one plan, at most. A batch is closed when it has 512 KiB; the row that closes it brings a page of 1,000
-/// children, whose names and entries have fewer than 160 bytes in these trees. Checks are not measured by the batch:
+/// An upper bound for the bytes of one plan. A batch is full at 512 KiB; the row that fills it adds a page of 1,000
+/// children, whose names and entries have fewer than 160 bytes in these trees. The batch does not count its checks:
 /// each of its 100 rows has fewer than 64 bytes of them.
 const PLAN_BYTES: u64 = (512 << 10) + 1_004 * 160 + 100 * 64;
-/// Changes of an upload: its file's row, its hints, its name.
+/// Changes of an upload: its file row, its index entries, its directory entry.
 const UPLOAD_CHANGES: u64 = 20;
 
 const PLACES: [&str; 4] = ["/home", "/archive", "/copies", "/elsewhere"];
@@ -78,7 +78,7 @@ async fn stays_whole(title: &str, tree: Tree) {
             .await;
     assert_eq!(is_whole(&test_drive, COPY, &tree).await, copies);
 
-    // Nothing is left but the copy, and what was uploaded meanwhile.
+    // Only the copy is left, and the files that were uploaded meanwhile.
     let files = tree.files.len() + uploads as usize;
     let directories = tree.directories.len() + PLACES.len();
     for (table, rows) in [(file::TABLE, files), (by_name::TABLE, files), (by_time::TABLE, 2 * files)] {
@@ -89,7 +89,7 @@ async fn stays_whole(title: &str, tree: Tree) {
     }
 }
 
-/// Runs the operation under the eyes of the watchers, and prints what it cost. Uploads meanwhile.
+/// Runs the operation while watchers read and files are uploaded, and prints its cost.
 async fn watched(
     title: &str,
     what: &str,
@@ -99,7 +99,7 @@ async fn watched(
 ) -> u64 {
     let before = test_drive.rocks.commit_stats();
     let watchers = watch.begin();
-    // Each has seen the tree as it is before.
+    // Each watcher has seen the tree before the operation.
     while watch.looks.fewest() == 0 && !watchers.iter().any(|watcher| watcher.is_finished()) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -134,16 +134,16 @@ async fn watched(
     counted(&looks.uploads)
 }
 
-/// The commit thread was held for one batch at a time: neither a plan nor a commit group is larger.
+/// Each plan and each commit group is at most one batch, so that no request waits long for the commit thread.
 fn holds_are_short(commits: &CommitStats) {
     let CommitStats { most_changes_of_plan, most_bytes_of_plan, most_changes_of_group, .. } = commits;
     assert!(*most_changes_of_plan <= PLAN_CHANGES, "{commits:?}");
     assert!(*most_bytes_of_plan <= PLAN_BYTES, "{commits:?}");
-    // The operation sends one plan at a time, and so does the uploader.
+    // The operation sends one plan at a time, and the uploader too.
     assert!(*most_changes_of_group <= PLAN_CHANGES + UPLOAD_CHANGES, "{commits:?}");
 }
 
-/// That the whole tree is there, with what its files hold; the ids of all that is in it.
+/// Asserts that the whole tree is there with its contents. Returns the ids of all files and directories.
 async fn is_whole(test_drive: &TestDrive, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
     let mut ids = HashMap::from([(String::new(), tree::id(&test_drive.drive.stat(&path(base, "")).await.unwrap()))]);
     for below in &tree.directories {

@@ -1,4 +1,4 @@
-//! The trees: what is in them, made once on a store of their own.
+//! The trees of these tests, and a drive that contains one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use std::ops::Bound;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// Requests at a time while a tree is made.
+/// How many requests run at the same time while a tree is made.
 const AT_A_TIME: usize = 64;
-/// A name that nothing else has, and a period of the clock `modified` that nothing else falls into.
+/// A file name that no other file has, and a period of the clock `modified` that contains no other file.
 pub const NEEDLE: &str = "needle";
 pub const NEEDLES: [Timestamp; 2] = [Timestamp::from_ms(1_000), Timestamp::from_ms(2_000)];
 
-/// What is in a tree, by paths from its root: `""` is the root, `/a/b` lies below it.
+/// The directories and files of a tree, by path from its root: `""` is the root, `/a/b` lies below it.
 pub struct Tree {
     /// Parents before children.
     pub directories: Vec<String>,
     pub files: Vec<String>,
-    /// Files to be found by name and by time.
+    /// Files that the watchers search by name and by time.
     pub needles: Vec<String>,
 }
 
 impl Tree {
-    /// One directory of this many files.
+    /// A single directory with this many files.
     pub fn wide(files: usize) -> Self {
         let needle = files / 5;
         let name = |n| if n % needle == 7 { format!("/{NEEDLE}-{n:06}") } else { format!("/file-{n:06}.txt") };
         Self::of(vec![String::new()], (0..files).map(name).collect())
     }
 
-    /// 10 directories of 10 of 100, and below the last one a chain; a file in every tenth.
+    /// 10 directories of 10 of 100 each, and a long chain below the last one; every tenth directory has a file.
     pub fn deep() -> Self {
         let mut directories = vec![String::new()];
         for a in 0..10 {
@@ -89,7 +89,7 @@ pub fn id(node: &Node) -> Uuid {
     }
 }
 
-/// What each small file holds.
+/// The content of each small file.
 pub const CONTENT: &[u8] = b"tiny";
 
 pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -> rowdrive::drive::Result<Written> {
@@ -101,7 +101,7 @@ pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -
     drive.put(path, staged, options).await
 }
 
-/// A drive on an engine of its own.
+/// A drive on an engine and a data folder of its own.
 pub struct TestDrive {
     pub drive: Drive,
     pub tables: Tables,
@@ -123,7 +123,7 @@ impl TestDrive {
         Self { drive, tables, rocks, folder }
     }
 
-    /// The same store in a new process, as it were: what the engine counts begins anew.
+    /// Opens the same store again: the counters of the engine start at zero.
     pub async fn reopened(self) -> Self {
         let Self { drive, tables, rocks, folder } = self;
         drive.idle().await;
@@ -133,10 +133,10 @@ impl TestDrive {
         Self::open(folder).await
     }
 
-    /// Creates the tree there, and returns the ids of everything in it.
+    /// Creates the tree at `base`. Returns the ids of its files and directories.
     pub async fn make(&self, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
         let mut ids = HashMap::new();
-        // A level at a time: parents are there before their children.
+        // One level after the other: parents are created before their children.
         let mut levels: BTreeMap<usize, Vec<&String>> = BTreeMap::new();
         for path in &tree.directories {
             levels.entry(path.matches('/').count()).or_default().push(path);
@@ -158,14 +158,14 @@ impl TestDrive {
         ids
     }
 
-    /// Waits until no record of an operation is left: what is left to be done after an answer is done.
+    /// Waits until no record of an operation is left: the work after the answer is done too.
     pub async fn finished(&self) {
         while self.rows(subtree_op::TABLE).await > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Rows of a table with a family `cf`.
+    /// Counts the rows of a table that have a cell in the family `cf`.
     pub async fn rows(&self, table: &'static str) -> usize {
         let mut range = RowRange::all();
         let mut rows = 0;

@@ -1,14 +1,14 @@
-//! Watchers: readers that run during an operation, and what they must never see.
+//! Watchers: readers that run during an operation, and the states that they must never see.
 //!
-//! A look is several reads, each at an instant of its own. What is held against each other is therefore only what
-//! the order of the reads makes a contradiction:
+//! A watcher reads several times, and each read is of a different instant. So two reads are compared only where their
+//! order makes a contradiction:
 //!
 //! - both: found at the new path, and *then* still at the old one
 //! - neither: missing at the old path, and *then* not yet at the new one
-//! - back again: as before the instant, in a read that began after *anybody's* read had seen it as after, or
-//!   after the operation was answered
-//! - part: a listing that came to its end without an error, and did not have everything
-//! - another: something at the path that has another id
+//! - back again: as before the operation, in a read that began after *any* watcher had seen the state after it, or
+//!   after the answer
+//! - part: a listing that ended without an error and lacked an entry
+//! - another: a node at the path with a different id
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::tree::{NEEDLE, NEEDLES, Tree, id, path, put};
 
-/// What is to become of the tree at the old path.
+/// The operation on the tree at the old path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeChange {
     Moves { to: &'static str },
@@ -32,34 +32,34 @@ pub enum TreeChange {
     Stays,
 }
 
-/// What the watchers know and look for.
+/// The shared state of the watchers.
 pub struct Watch {
     pub drive: Drive,
     pub tree: Arc<Tree>,
     pub ids: Arc<HashMap<String, Uuid>>,
     pub from: &'static str,
     pub fate: TreeChange,
-    /// A reader has seen that it happened.
+    /// A reader has seen the state after the operation.
     happened: AtomicBool,
     ended: AtomicBool,
     pub looks: Looks,
 }
 
-/// How often the watchers looked.
+/// How often each kind of watcher has read.
 #[derive(Debug, Default)]
 pub struct Looks {
     pub stats: AtomicU64,
-    /// Listings of the whole tree, and those among them that found it gone from where they looked.
+    /// Listings of the whole tree, and how many of them found that the tree had left its path.
     pub walks: AtomicU64,
     pub gone: AtomicU64,
     pub queries: AtomicU64,
     pub uploads: AtomicU64,
-    /// Milliseconds.
+    /// In milliseconds.
     pub longest_upload: AtomicU64,
 }
 
 impl Looks {
-    /// Of the kind that looked least.
+    /// The count of the kind that has read least.
     pub fn fewest(&self) -> u64 {
         let kinds = [&self.stats, &self.walks, &self.queries, &self.uploads];
         kinds.into_iter().map(|looks| looks.load(Ordering::Relaxed)).min().unwrap()
@@ -79,7 +79,7 @@ impl Watch {
         Arc::new(Self { drive, tree, ids, from, fate, happened, ended, looks })
     }
 
-    /// Begins to watch, by several watchers at once, until [`Self::end`].
+    /// Starts several watchers, which run until [`Self::end`].
     pub fn begin(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
         let (a, b, c, d, e) = (self.clone(), self.clone(), self.clone(), self.clone(), self.clone());
         vec![
@@ -91,14 +91,14 @@ impl Watch {
         ]
     }
 
-    /// The operation was answered: from now on it must be seen.
+    /// Records that the operation was answered: every later read must see it.
     pub fn answered(&self) {
         if self.fate != TreeChange::Stays {
             self.saw_it();
         }
     }
 
-    /// Lets each watcher look once more. Whatever one of them has seen that must not be fails here.
+    /// Lets each watcher read once more. Fails if a watcher saw a forbidden state.
     pub async fn end(&self, watchers: Vec<JoinHandle<()>>) {
         self.ended.store(true, Ordering::SeqCst);
         for watcher in watchers {
@@ -126,7 +126,7 @@ impl Watch {
         }
     }
 
-    /// Whether a part of the tree is there, as itself.
+    /// Whether a node of the tree is at this path, with its own id.
     async fn is_at(&self, base: &str, below: &str) -> bool {
         match self.drive.stat(&path(base, below)).await {
             Ok(node) => {
@@ -138,7 +138,7 @@ impl Watch {
         }
     }
 
-    /// Two parts of the tree, drawn anew for each look, one after the other at the old path and the new one.
+    /// Stats two random nodes of the tree, one after the other, at the old path and at the new one.
     async fn stats(&self, seed: u64) {
         let mut dice = StdRng::seed_from_u64(seed);
         let Tree { directories, files, .. } = &*self.tree;
@@ -199,7 +199,7 @@ impl Watch {
         }
     }
 
-    /// Lists the whole tree again and again, where it is said to be.
+    /// Lists the whole tree repeatedly at the path where it must be.
     async fn walks(&self) {
         loop {
             let last = self.has_ended();
@@ -217,7 +217,7 @@ impl Watch {
         }
     }
 
-    /// False if a directory is missing; else everything must be there.
+    /// Returns false if a directory is missing. Otherwise every entry must be there.
     async fn walk(&self, base: &str) -> bool {
         for (below, wanted) in self.tree.children() {
             let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 1_000 };
@@ -250,7 +250,7 @@ impl Watch {
         below.to_owned()
     }
 
-    /// Asks for the needles by name and by time, everywhere or below the tree's root.
+    /// Searches the needles by name and by time, in the whole drive or below the root of the tree.
     async fn queries(&self) {
         for look in 0_u64.. {
             let last = self.has_ended();
@@ -291,9 +291,9 @@ impl Watch {
         }
     }
 
-    /// `before`: whether it had happened before the query began.
+    /// `before`: whether the operation was visible before the query began.
     fn judge(&self, nodes: &[Node], before: bool, under: bool) {
-        // A copy's needles have other ids.
+        // The needles of a copy have different ids.
         let ours: Vec<_> = self
             .tree
             .needles
@@ -318,7 +318,7 @@ impl Watch {
         }
     }
 
-    /// Uploads elsewhere, one file after the other.
+    /// Uploads files outside of the tree, one after the other.
     async fn uploads(&self) {
         loop {
             let last = self.has_ended();
@@ -334,7 +334,7 @@ impl Watch {
     }
 }
 
-/// Others want the processor too.
+/// Yields the processor to other tasks.
 async fn take_turns(look: u64) {
     if look % 8 == 7 {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,4 +1,4 @@
-//! `rowdrive check` as people call it.
+//! `rowdrive check` as a command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A drive that was served and stopped, with a large file in it, and the file in which its content lies.
+/// A stopped drive with a large file, and the path of its content file.
 async fn stopped(scratch: &Path) -> (PathBuf, PathBuf) {
     let data = scratch.join("data");
     let server = Server::start_on(&data, &[]);
@@ -59,7 +59,7 @@ async fn the_exit_code_is_0_for_an_intact_drive_and_1_for_a_damaged_one() {
     let finding = &json["findings"][0];
     assert_eq!((&finding["kind"], &finding["path"]), (&"content-damaged".into(), &"/some folder/large".into()));
     assert_eq!((&json["summary"]["wrong"], &finding["repaired"]), (&1.into(), &false.into()));
-    // Without --content the damaged bytes are not reported; the summary says that they were not read.
+    // Without `--content` the check does not report damaged bytes, and the summary says that contents were not read.
     let unread = check(&data, &[]);
     assert_eq!(unread.status.code(), Some(0));
     assert!(text(&unread.stdout).contains("; content was not read"), "{unread:?}");
@@ -92,7 +92,7 @@ async fn a_folder_that_cannot_be_checked_is_refused_with_a_reason() {
     assert!(text(&refused.stderr).contains("`rowdrive serve` brings it up to date"), "{refused:?}");
 }
 
-/// Each is whole in itself, and of the size that the other's entry says: only the digests differ.
+/// Each content file is valid and has the size in its entry: only the digests differ.
 #[tokio::test(flavor = "multi_thread")]
 async fn swapped_content_files_are_damage() {
     let scratch = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ async fn swapped_content_files_are_damage() {
     }
 }
 
-/// The first block of each table in turn. What lies in it is named, and all else is looked at.
+/// Damages the first block of each table in turn. The check names the damage and still reads everything else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_block_hides_no_other_damage() {
     let scratch = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ async fn a_damaged_block_hides_no_other_damage() {
         assert_eq!(sent.status(), 201);
     }
     assert_eq!(server.terminate(), Some(0));
-    // Writes to tables what the log holds.
+    // A new start writes the log to table files.
     assert_eq!(Server::start_on(&data, &[]).terminate(), Some(0));
     let files = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let victim = files(data.join("content")).filter(|folder| folder.is_dir()).flat_map(files).next().unwrap();
@@ -144,7 +144,7 @@ async fn a_damaged_block_hides_no_other_damage() {
         let checked = check(&data, &["--content"]);
         let said = text(&checked.stdout);
         fs::write(&table, &sound).unwrap();
-        // Without the version of the store nothing is known of it.
+        // Without the stored version the check knows nothing about the store.
         if text(&checked.stderr).contains("meta:cf") {
             assert_eq!(checked.status.code(), Some(3), "{checked:?}");
             continue;
@@ -153,6 +153,6 @@ async fn a_damaged_block_hides_no_other_damage() {
         assert!(said.contains("unreadable: "), "{table:?}: {said}");
         hidden += usize::from(!said.contains("content-missing: /z/victim"));
     }
-    // Of the rows of directories nothing is known behind the block.
+    // After the damaged block the check knows no directory rows.
     assert!(hidden <= 1, "{hidden}");
 }

@@ -22,9 +22,9 @@ pub const LARGE: usize = 300_000;
 pub enum Damage {
     NoFileRow(&'static str),
     OtherFileRow(&'static str),
-    /// Of a file or a directory: only its name goes.
+    /// Of a file or a directory: only its entry is removed.
     NoName(&'static str),
-    /// The row of a version that was replaced.
+    /// The file row of a replaced version.
     OldVersion(&'static str),
     NoHint(&'static str, &'static str),
     OtherHint(&'static str, &'static str),
@@ -72,7 +72,7 @@ fn split(at: &str) -> (DrivePath, Name) {
     path(at).split().unwrap()
 }
 
-/// The hints of a file in one index.
+/// The index rows of a file in one index table.
 async fn hints(fixture: &Fixture, at: &str, table: &str) -> Vec<RowChange> {
     let (parent, name) = split(at);
     let dir = directory(fixture, parent.as_str()).await.id;
@@ -91,9 +91,9 @@ async fn finish(fixture: &Fixture, finish: Vec<RowChange>) {
     commit(fixture, Plan { finish, ..Plan::default() }).await;
 }
 
-/// Changes a row of directories.
+/// Changes a directory row.
 async fn change(fixture: &Fixture, row: Bytes, changes: Vec<Change>) {
-    // A plan must check something.
+    // A conditional row needs a check.
     let checks = vec![Check::Absent(Column::new(CF, b"nothing".as_slice()))];
     let guarded = vec![ConditionalRow { table: dir::TABLE, row, checks, changes }];
     commit(fixture, Plan { guarded, ..Plan::default() }).await;
@@ -107,7 +107,7 @@ async fn change_file(fixture: &Fixture, id: FileId, changes: Vec<Change>) {
     commit(fixture, Plan { guarded, ..Plan::default() }).await;
 }
 
-/// Where a large file's content lies.
+/// The content file of a large file.
 fn content(fixture: &Fixture, id: FileId) -> PathBuf {
     fixture.data.path().join("content").join(&id.to_string()[..2]).join(id.to_string())
 }
@@ -304,7 +304,7 @@ fn some_directory() -> DirEntry {
     DirEntry { id: DirId::ROOT, creator: "nobody".into(), created: rowdrive::schema::Timestamp::from_ms(1) }
 }
 
-/// All names that can be listed, with the sizes of files.
+/// All names that listings show, with the sizes of files.
 pub async fn listed(fixture: &Fixture) -> Vec<String> {
     let mut found = Vec::new();
     let mut below = vec![DrivePath::root()];
@@ -325,9 +325,9 @@ pub async fn listed(fixture: &Fixture) -> Vec<String> {
     found
 }
 
-/// All files that are found by time.
+/// All files that a time query finds.
 pub async fn found(fixture: &Fixture) -> Vec<String> {
-    // One that has kept no way from an earlier look.
+    // A fresh drive has no cached paths.
     let fresh = fixture.drive.with_tables(fixture.tables.clone());
     match fresh.files_by_time(&time_query(Clock::Modified)).await {
         Ok(found) => found.nodes.iter().map(|node| node.path().to_string()).collect(),
@@ -335,7 +335,7 @@ pub async fn found(fixture: &Fixture) -> Vec<String> {
     }
 }
 
-/// The names and bytes of what a repair has saved.
+/// The names and bytes of the files that a repair saved.
 fn in_lost(data: &Path) -> Vec<(String, Vec<u8>)> {
     let Ok(folders) = fs::read_dir(data.join("lost")) else { return Vec::new() };
     let files = folders.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
@@ -343,7 +343,7 @@ fn in_lost(data: &Path) -> Vec<(String, Vec<u8>)> {
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// A repair has saved the content of what it removed, and nothing else.
+/// Asserts that a repair saved the content of each entry that it removed, and nothing else.
 pub fn saved(fixture: &Fixture, damage: Damage) {
     let expected = match damage {
         Damage::NoName("/a/f") | Damage::OldVersion("/a/f") => vec![("f", 5)],

@@ -1,5 +1,5 @@
-//! Injected damage, each kind alone: a check finds and names it, and a repair mends what can be mended without
-//! touching what a name leads to.
+//! Each kind of damage is injected alone: a check finds and names it, and a repair mends what it can, without changing
+//! any file that has a name.
 
 mod command;
 mod inject;
@@ -23,10 +23,10 @@ async fn a_check_of_an_intact_drive_finds_nothing() {
     fixture.nothing_left_over().await;
 }
 
-/// The injected damage, the findings of a check (kind and path), and whether a repair mends it.
+/// The injected damage, the findings of a check (kind and path), and whether a repair mends all of them.
 type DamageCase = (Damage, &'static [(FindingKind, &'static str)], bool);
 
-/// The finding names no path.
+/// The finding has no path.
 const NOWHERE: &str = "";
 
 const CASES: &[DamageCase] = &[
@@ -124,7 +124,7 @@ async fn a_check_finds_and_names_each_injected_damage() {
     }
 }
 
-/// A repair shows every file as before, but for those that no name leads to.
+/// After a repair every file is as before, except files without a name.
 async fn mend(fixture: &Fixture, damage: Damage, mended: bool) {
     let (before, found) = (inject::listed(fixture).await, inject::found(fixture).await);
     let (summary, findings) = fixture.check(true).await;
@@ -134,14 +134,14 @@ async fn mend(fixture: &Fixture, damage: Damage, mended: bool) {
     let (summary, findings) = fixture.check(false).await;
     assert_eq!((summary.wrong, summary.strays) == (0, 0), mended, "{damage:?}, repaired: {findings:#?}");
     if mended {
-        // Indexes and tree agree in every way there is to see them.
+        // Indexes and tree agree in every kind of read.
         fixture.view().await;
-        // What is saved is what the file held.
+        // The saved file has the content of the removed one.
         inject::saved(fixture, damage);
     }
 }
 
-/// Without the tree as it was, nothing is removed: what looks stray may be what a lost row led to.
+/// Below a damaged tree nothing is removed: a row that looks stray may belong to a lost row.
 #[tokio::test]
 async fn a_repair_removes_nothing_below_a_damaged_tree() {
     for damage in [Damage::NoDirectoryRow("/a/b"), Damage::UnreadableEntry("/a"), Damage::BadKey] {
@@ -155,7 +155,7 @@ async fn a_repair_removes_nothing_below_a_damaged_tree() {
     }
 }
 
-/// A drive that was stopped in the middle: work that the next start finishes is neither wrong nor stray.
+/// A drive that stopped in the middle of operations: the work that the next start finishes is neither wrong nor stray.
 #[tokio::test]
 async fn work_that_the_next_start_finishes_is_no_finding() {
     use crate::stepwise::Fault;
@@ -173,7 +173,7 @@ async fn work_that_the_next_start_finishes_is_no_finding() {
             fixture.drive.close().await;
             let (summary, findings) = fixture.check(true).await;
             assert_eq!(summary.wrong, 0, "{op:?} stopped after {step}: {findings:#?}");
-            // A store without transactions has rows that were prepared for nothing.
+            // A store without transactions keeps prepared rows of refused plans.
             assert!(matches!(op, Op::Put(..)) || summary.strays == 0, "{op:?} stopped after {step}: {findings:#?}");
             unsettled += summary.pending;
             fixture.restart().await;

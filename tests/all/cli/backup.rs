@@ -1,6 +1,7 @@
-//! `rowdrive backup` and `rowdrive restore`: what is in a backup that is made while others write, and what comes back.
+//! `rowdrive backup` and `rowdrive restore`: what a backup contains that is made during writes, and what a restore
+//! returns.
 //!
-//! `ROWDRIVE_BACKUPS` says how many are made in a row, for longer runs by hand.
+//! `ROWDRIVE_BACKUPS` sets the number of backups in a row, for longer runs by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +43,7 @@ fn run(mut command: Command) -> Run {
     Run::of(command.output().unwrap())
 }
 
-/// All files below a folder: which file of the disk each is.
+/// All files below a folder, with their inodes.
 fn files(at: &Path) -> BTreeMap<PathBuf, u64> {
     let paths = tree::names(at).into_iter().filter(|path| path.is_file());
     paths.map(|path| (path.strip_prefix(at).unwrap().to_owned(), fs::metadata(&path).unwrap().ino())).collect()
@@ -56,10 +57,10 @@ fn backups(at: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A client with a folder of its own that remembers every state of it.
+/// A client with its own folder, which remembers every state of that folder.
 struct BackupWriter {
     folder: &'static str,
-    /// After each operation that was acknowledged; the last may be followed by one that is under way.
+    /// The states after each acknowledged operation. One more operation may be in flight.
     states: Mutex<Vec<View>>,
     under_way: Mutex<Option<View>>,
 }
@@ -108,7 +109,7 @@ impl BackupWriter {
         self.states.lock().unwrap().len() - 1
     }
 
-    /// Holds what was restored to the states that the folder has had since it was in the first of these, up to now.
+    /// Asserts that the restored folder equals one of its states since number `since`.
     fn has_been(&self, since: usize, seen: &View) -> Result<(), String> {
         let mut possible = self.states.lock().unwrap()[since..].to_vec();
         possible.extend(self.under_way.lock().unwrap().clone());
@@ -125,7 +126,7 @@ impl BackupWriter {
     }
 }
 
-/// What a server on a restored folder shows; the check finds nothing wrong.
+/// The files that a server on a restored folder shows, after a check without findings.
 async fn seen(data: &Path) -> View {
     sound(check_command(program(), data)).unwrap();
     let server = Server::start_on(data, &["--memory", "32MiB"]);
@@ -139,7 +140,7 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
     let (many, seed) = (number("ROWDRIVE_BACKUPS").unwrap_or(BACKUPS), seed());
     let mut dice = StdRng::seed_from_u64(seed);
     let scratch = tempfile::tempdir().unwrap();
-    // Another file system, so that files are copied; backups of the second folder are linked.
+    // On another file system, so that files are copied; the backups in the second folder use hard links.
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     assert_ne!(fs::metadata(scratch.path()).unwrap().dev(), fs::metadata(elsewhere.path()).unwrap().dev());
     let targets = [elsewhere.path().join("backups"), scratch.path().join("backups")];
@@ -152,16 +153,16 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
     };
     let working: Vec<_> = writers.iter().enumerate().map(work).collect();
     let (mut killed, mut restored) = (0, 0);
-    // How long a backup takes, so that it is broken off anywhere in it.
+    // The duration of a backup, to interrupt one anywhere in it.
     let mut lasted = Duration::from_millis(300);
     for round in 0..many {
         let to = &targets[usize::try_from(round % 2).unwrap()];
         tokio::time::sleep(Duration::from_millis(dice.random_range(0..300))).await;
         let before = backups_of(to);
-        // Broken off at a random moment, twice: no complete backup is lost, and the next run goes on.
+        // Interrupted twice at a random moment: every complete backup stays, and the next run continues.
         for _ in 0..2 {
             let mut breaking = backup(&data, to);
-            // Were old ones removed, that would be no loss.
+            // Removing old backups here would be no loss.
             breaking.args(["--keep", "1000"]);
             let mut child = breaking.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             tokio::time::sleep(dice.random_range(Duration::ZERO..lasted)).await;
@@ -175,7 +176,7 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
         let made = tokio::task::spawn_blocking(move || run(backup(&data_of_backup, &to_of_backup))).await.unwrap();
         made.is_done();
         lasted = started.elapsed();
-        // As it would come to another machine: a copy of the last one, in another place.
+        // A copy of the last backup in another folder, as on another machine.
         let (there, again) = (scratch.path().join("there"), scratch.path().join("again"));
         let moved = Command::new("cp").arg("-a").arg(backups(to).last().unwrap()).arg(&there).status().unwrap();
         assert!(moved.success());
@@ -196,7 +197,7 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
     assert!(restored > 0 && killed > 0);
     assert_eq!(server.terminate(), Some(0));
     sound(check_command(program(), &data)).unwrap();
-    // The machine is gone: what the last backups have is all there is.
+    // The original drive is gone: only the last backups are left.
     fs::remove_dir_all(&data).unwrap();
     run(restore(&targets[0], &data)).is_done();
     seen(&data).await;
@@ -206,7 +207,7 @@ fn backups_of(to: &Path) -> Vec<PathBuf> {
     if to.exists() { backups(to) } else { Vec::new() }
 }
 
-/// A drive with some files, two of them with content of their own.
+/// Uploads some files. Two of them have a content file.
 async fn some_files(server: &Server) {
     let client = Client::new();
     for (path, size) in [("a/small", 1_000), ("a/large", 600_000), ("b/large", 300_000)] {
@@ -227,7 +228,8 @@ async fn a_second_backup_copies_only_new_files_and_removes_old_backups() {
         run(backup(&data, to)).is_done();
         let again = run(backup(&data, to));
         again.is_done();
-        // The instant is a new one: there may be a table file of what was written at the first. No content is.
+        // A second checkpoint may have one more table file, with writes that were in the log at the first. It has no
+        // new content file.
         let (first, second) = (files(&backups(to)[0]), files(&backups(to)[1]));
         let is_content = |path: &&PathBuf| path.starts_with("content");
         assert_eq!(first.keys().filter(is_content).count(), 2);
@@ -238,7 +240,7 @@ async fn a_second_backup_copies_only_new_files_and_removes_old_backups() {
         let kept = tables.clone().filter(|(path, inode)| second.get(*path) == Some(inode)).count();
         assert_eq!(kept, tables.count(), "no table file has changed");
     }
-    // Deleted, and gone with the next backups.
+    // A deleted file is absent from the next backups.
     let deleted = Client::new().delete(server.url("/v1/fs/a/large")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     let mut third = backup(&data, &to);
@@ -250,7 +252,7 @@ async fn a_second_backup_copies_only_new_files_and_removes_old_backups() {
     let left = backups(&to);
     assert_eq!(left.len(), 2);
     assert_eq!((content(&left[0]).len(), content(&left[1]).len()), (2, 1));
-    // Each is a drive of its own, whatever becomes of the others.
+    // Each backup is a complete drive, independent of the other backups.
     fs::remove_dir_all(&left[0]).unwrap();
     run(restore(&to, &scratch.path().join("again"))).is_done();
     assert_eq!(seen_names(&scratch.path().join("again")).await, ["/a/small", "/b/large"]);
@@ -267,7 +269,7 @@ async fn seen_names(data: &Path) -> Vec<String> {
     names
 }
 
-/// Waits for what comes to pass in the background.
+/// Waits for a change in the background.
 async fn until(reached: impl Fn() -> bool) {
     let started = Instant::now();
     while !reached() {
@@ -300,14 +302,14 @@ async fn content_deleted_during_a_backup_is_kept_until_it_is_copied_or_the_backu
         let deleted = Client::new().delete(server.url(&format!("/v1/fs/{path}"))).send().await.unwrap();
         assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     }
-    // Time enough for a removal that does not wait.
+    // Enough time for a removal that would not wait for the backup.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(content(), 2);
     assert!(data.join("db/checkpoint/CURRENT").is_file());
     writeln!(socket, "end").unwrap();
     assert_eq!(answered(&socket), "{\"error\":null}\n");
     until(|| content() == 0).await;
-    // One that is killed holds nothing: neither content nor room.
+    // A killed backup retains neither content nor disk space.
     some_files(&server).await;
     let killed = ask("checkpoint");
     assert_eq!(answered(&killed), "{\"error\":null}\n");
@@ -317,7 +319,7 @@ async fn content_deleted_during_a_backup_is_kept_until_it_is_copied_or_the_backu
     let deleted = Client::new().delete(server.url("/v1/fs/a/?recursive=true")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     until(|| content() == 1 && !data.join("db/checkpoint").exists()).await;
-    // A client that asks for something else gets nothing; a server that is asked to stop does so during a backup too.
+    // An unknown request on the socket gets no answer. A server stops on a signal during a backup too.
     let mut other = ask("everything");
     let mut said = String::new();
     other.read_to_string(&mut said).unwrap();
@@ -344,7 +346,8 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
     let large = tree::names(&made.join("content")).into_iter().find(|path| path.is_file()).unwrap();
     for path in [table(&made.join("db"), ".sst"), large] {
         let whole = fs::read(&path).unwrap();
-        // The drive shares the file with its backup on one disk: damage to one alone needs a file of its own.
+        // On one disk the drive and its backup share the file: to damage only one of them, the test gives it a file of
+        // its own.
         fs::remove_file(&path).unwrap();
         let mut flipped = whole.clone();
         flipped[whole.len() / 3] ^= 1;
@@ -352,7 +355,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
         let refused = run(restore(&to, &again));
         assert_eq!(refused.code, Some(3), "{refused:?}");
         assert!(refused.err.contains(" is damaged: it is not as the backup wrote it"), "{refused:?}");
-        // A server does not take half of it for a drive.
+        // A server does not accept an incomplete folder as a drive.
         let mut serve = program();
         serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&again);
         let serve = Run::of(serve.output().unwrap());
@@ -362,7 +365,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
     }
     run(restore(&to, &again)).is_done();
     assert_eq!(seen_names(&again).await, ["/a/large", "/a/small", "/b/large"]);
-    // What is there is never written over.
+    // A restore never overwrites existing files.
     let before = files(&again);
     for full in [&again, &data] {
         let refused = run(restore(&to, full));
@@ -378,7 +381,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
     }
     let inside = run(backup(&data, &data.join("backups")));
     assert!(inside.code == Some(3) && inside.err.contains("lies in the data folder of a drive"), "{inside:?}");
-    // Of a damaged drive there is a backup too, and older ones stay.
+    // A damaged drive can be backed up too, and older backups stay.
     let lost = tree::names(&data.join("content")).into_iter().find(|path| path.is_file()).unwrap();
     fs::remove_file(&lost).unwrap();
     let mut damaged = backup(&data, &to);
@@ -386,7 +389,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
     let damaged = run(damaged);
     assert_eq!((damaged.code, backups(&to).len()), (Some(1), 2), "{damaged:?}");
     assert!(damaged.out.contains("large"), "{damaged:?}");
-    // The older one has what was lost.
+    // The older backup has the lost file.
     let whole = run(restore(&to, &scratch.path().join("whole")));
     whole.is_done();
 }

@@ -1,5 +1,5 @@
-//! Damaged files, in an earlier backup or on the drive: later backups have the intact one, wherever it is, or say that
-//! there is none.
+//! Damaged files in an earlier backup or on the drive: a later backup has the intact copy, wherever it is, or reports
+//! that none exists.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -18,7 +18,7 @@ fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
     Run::of(command.output().unwrap())
 }
 
-/// The one content file of the last backup.
+/// The large content file of the last backup.
 fn content(to: &Path) -> PathBuf {
     let mut made: Vec<_> = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().path()).collect();
     made.retain(|path| path.join("backup.json").is_file());
@@ -28,7 +28,7 @@ fn content(to: &Path) -> PathBuf {
     found.pop().unwrap()
 }
 
-/// Changes a byte, as a disk does: the file has its size and, unless a program wrote it, its time.
+/// Changes a byte as a failing disk does: the size stays, and the modification time too if `keep_time`.
 fn rot(path: &Path, keep_time: bool) -> u64 {
     let modified = fs::metadata(path).unwrap().modified().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -44,7 +44,7 @@ fn rot(path: &Path, keep_time: bool) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
     let scratch = tempfile::tempdir().unwrap();
-    // Another file system: the drive does not share its files with the backup.
+    // On another file system, so that drive and backup share no files.
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
@@ -63,14 +63,14 @@ async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
         run("restore", &to, &again, &[]).is_done();
         fs::remove_dir_all(&again).unwrap();
     }
-    // What is sound is linked, however its time has come to differ.
+    // An intact file is hard-linked even if its time differs.
     let sound = content(&to);
     File::options().write(true).open(&sound).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let made = run("backup", &to, &data, &[]);
     made.is_done();
     assert!(!made.out.contains("damaged"), "{made:?}");
     assert_eq!(fs::metadata(content(&to)).unwrap().ino(), fs::metadata(&sound).unwrap().ino());
-    // The drive's own is damaged: that is said, and the sound backup is not replaced by it.
+    // If the copy on the drive is damaged, the backup reports it and keeps the earlier intact copy.
     let own = tree::names(&data.join("content"))
         .into_iter()
         .find(|path| path.is_file() && path.metadata().unwrap().len() >= 600_000);
@@ -78,7 +78,7 @@ async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
     let made = run("backup", &to, &data, &[]);
     assert_eq!(made.code, Some(1), "{made:?}");
     assert!(made.out.contains("the drive has no sound one"), "{made:?}");
-    // Nothing of that backup is linked into the next.
+    // The next backup links no file of that backup.
     let bad = fs::metadata(content(&to)).unwrap().ino();
     let made = run("backup", &to, &data, &[]);
     assert_eq!(made.code, Some(1), "{made:?}");
@@ -99,14 +99,14 @@ async fn put(server: &Server, name: &str, bytes: Vec<u8>) {
     assert_eq!(put.status(), StatusCode::CREATED);
 }
 
-/// The content files of a drive or a backup that have at least so many bytes.
+/// The content files of a drive or a backup with at least this many bytes.
 fn large(data: &Path, least: u64) -> Vec<PathBuf> {
     let mut found = tree::names(&data.join("content"));
     found.retain(|path| path.is_file() && path.metadata().unwrap().len() >= least);
     found
 }
 
-/// A drive that is spoilt on its way to another disk, which keeps no times.
+/// A drive that was damaged during a copy to another disk, which does not keep times.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
     let scratch = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
         assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
         assert!(fs::read(content(&to)).unwrap() == sound);
     }
-    // From any of them, also from one of a damaged drive.
+    // The intact copy may be in any earlier backup, also in one of a damaged drive.
     for gone in &backups(&to)[..2] {
         fs::remove_dir_all(gone).unwrap();
     }
@@ -148,7 +148,7 @@ async fn unreadable_content_does_not_block_the_rest_of_the_backup() {
     let lost = large(&data, 500_000).remove(0);
     let aside = scratch.path().join("aside");
     fs::rename(&lost, &aside).unwrap();
-    // Of a folder there is no byte to be read, and a link to itself leads nowhere: as with a bad sector.
+    // A folder has no bytes to read, and a link to itself cannot be followed: like a bad sector.
     for unreadable in ["folder", "link"] {
         let to = to.join(unreadable);
         let spoil = || match unreadable {
@@ -163,7 +163,7 @@ async fn unreadable_content_does_not_block_the_rest_of_the_backup() {
         assert!(backup.out.contains(&format!("{name} cannot be read on the drive: ")), "{backup:?}");
         assert!(backup.out.contains("f500000"), "{backup:?}");
         assert_eq!(large(&backups(&to)[0], 300_000).len(), 2);
-        // Once an earlier backup has it, that one is taken.
+        // Once an earlier backup has the file, the backup takes that copy.
         mend();
         fs::copy(&aside, &lost).unwrap();
         run("backup", &to, &data, &[]).is_done();
@@ -195,14 +195,14 @@ async fn backups_of_a_damaged_drive_do_not_displace_the_last_intact_one() {
     for _ in 0..3 {
         assert_eq!(keep("2").code, Some(1));
     }
-    // Deleting the damaged file also clears its report.
+    // Deleting the damaged file also removes its report.
     let deleted = Client::new().delete(server.url("/v1/fs/photo")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     keep("2").is_done();
     let left = backups(&to);
     assert!(left[0].join(photo.strip_prefix(&data).unwrap()).is_file(), "{left:?}");
     assert_eq!(left.len(), 5);
-    // From then on it is as always.
+    // Later backups remove old ones as usual.
     keep("2").is_done();
     assert_eq!(backups(&to).len(), 2);
     assert_eq!(server.terminate(), Some(0));
@@ -215,7 +215,7 @@ fn tables(data: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until tables are merged no more.
+/// Waits until compaction has ended.
 async fn wait_until_compacted(data: &Path) {
     let mut before = Vec::new();
     while before != tables(data) {
@@ -224,7 +224,7 @@ async fn wait_until_compacted(data: &Path) {
     }
 }
 
-/// A table of the drive, changed as a disk changes it between two reads.
+/// Flips a bit in a table file of the drive, as a disk may between two reads.
 fn rot_table(data: &Path) -> PathBuf {
     let table = tables(data).into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
     assert!(table.metadata().unwrap().len() > 1_000_000);
@@ -242,7 +242,7 @@ async fn a_damaged_table_on_the_drive_does_not_displace_the_intact_copy() {
         put(&server, &format!("d/{number}"), tree::bytes(100_000, number)).await;
     }
     assert_eq!(server.terminate(), Some(0));
-    // What is in the log gets its tables.
+    // A new start writes the log to table files.
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
     wait_until_compacted(&data).await;
     run("backup", &to, &data, &["--keep", "1"]).is_done();
@@ -256,7 +256,7 @@ async fn a_damaged_table_on_the_drive_does_not_displace_the_intact_copy() {
         run("restore", &to, &again, &[]).is_done();
         fs::remove_dir_all(&again).unwrap();
     }
-    // Where no backup has it: it is named, and what there is can be restored.
+    // If no backup has the table, the backup names it, and the rest can be restored.
     let (to, again) = (elsewhere.path().join("others"), scratch.path().join("again"));
     for made in 1..3 {
         let backup = run("backup", &to, &data, &["--keep", "1"]);
@@ -280,7 +280,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
     run("backup", &to, &data, &[]).is_done();
     let sound = fs::read(content(&to)).unwrap();
     let photo = large(&data, 600_000).remove(0);
-    // With its folder, too.
+    // First the file, then its folder too.
     for (made, gone) in [(2, photo.as_path()), (3, photo.parent().unwrap())] {
         if gone.is_dir() {
             fs::remove_dir_all(gone).unwrap()
@@ -296,7 +296,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
         run("restore", &to, &again, &[]).is_done();
         fs::remove_dir_all(&again).unwrap();
     }
-    // Where no backup has it, it is named.
+    // If no backup has the file, the backup names it.
     let backup = run("backup", &elsewhere.path().join("others"), &data, &[]);
     assert!(backup.code == Some(1) && backup.out.contains("/photo"), "{backup:?}");
     assert!(!backup.out.contains("which was taken"), "{backup:?}");
@@ -317,7 +317,7 @@ async fn an_unlistable_folder_does_not_block_the_rest_of_the_backup() {
     let name = lost.strip_prefix(&data).unwrap().to_owned();
     let within = fs::read_dir(&lost).unwrap().count();
     let aside = scratch.path().join("aside");
-    // A link to itself leads nowhere, as a folder that the disk cannot read.
+    // A link to itself cannot be listed, like a folder that the disk cannot read.
     let spoil = || {
         fs::rename(&lost, &aside).unwrap();
         std::os::unix::fs::symlink(&lost, &lost).unwrap();
@@ -332,7 +332,7 @@ async fn an_unlistable_folder_does_not_block_the_rest_of_the_backup() {
     assert!(backup.out.contains(&format!("{} cannot be listed on the drive: ", name.display())), "{backup:?}");
     assert!(backup.out.contains("f500000"), "{backup:?}");
     assert_eq!(large(&backups(&to)[0], 300_000).len(), 3 - within);
-    // Once an earlier backup has what is in it, that is taken.
+    // Once an earlier backup has the files of the folder, the backup takes them from there.
     mend();
     run("backup", &to, &data, &[]).is_done();
     spoil();
@@ -343,7 +343,7 @@ async fn an_unlistable_folder_does_not_block_the_rest_of_the_backup() {
     run("restore", &to, &again, &[]).is_done();
     assert_eq!(large(&again, 300_000).len(), 3);
     mend();
-    // What cannot be looked at in an earlier backup is brought anew.
+    // Files that cannot be examined in an earlier backup are copied again.
     let earlier = backups(&to)[1].join(&name);
     fs::remove_dir_all(&earlier).unwrap();
     std::os::unix::fs::symlink(&earlier, &earlier).unwrap();

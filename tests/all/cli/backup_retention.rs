@@ -1,5 +1,5 @@
-//! Which backups of a folder count, which are removed, and which are left alone: of another drive, or with a manifest
-//! that has rotted.
+//! Which backups in a folder count, which are removed, and which are kept: backups of another drive, or with a damaged
+//! manifest.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
     Run::of(command.output().unwrap())
 }
 
-/// The backups in a folder, in order, by name.
+/// The names of the backups in a folder, in order.
 fn backups(at: &Path) -> Vec<String> {
     let mut found: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
     found.retain(|path| path.join("backup.json").is_file());
@@ -25,7 +25,7 @@ fn backups(at: &Path) -> Vec<String> {
     found.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// A stopped drive that has one file more.
+/// Adds a file to a stopped drive.
 async fn stored(data: &Path, name: &str) {
     let server = Server::start_on(data, &["--memory", "32MiB"]);
     let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(tree::bytes(600_000, 1));
@@ -40,7 +40,7 @@ async fn an_empty_drive_at_the_same_path_does_not_displace_the_backups_of_anothe
     stored(&data, "photo").await;
     run("backup", &to, &data, &["--keep", "1"]).is_done();
     let good = backups(&to);
-    // Its disk is not mounted: what a server makes there is another drive.
+    // The disk of the drive is not mounted: a server creates another drive at its path.
     fs::rename(&data, scratch.path().join("aside")).unwrap();
     for stopped in [true, false] {
         let server = Server::start_on(&data, &["--memory", "32MiB"]);
@@ -55,12 +55,12 @@ async fn an_empty_drive_at_the_same_path_does_not_displace_the_backups_of_anothe
         }
         assert_eq!(backups(&to), good);
     }
-    // Meant so: each drive keeps its own.
+    // A user may back up both drives to one folder: each drive keeps its own backups.
     for _ in 0..2 {
         run("backup", &to, &data, &["--keep", "1", "--of-another-drive"]).is_done();
         assert!(backups(&to).len() == 2 && backups(&to)[0] == good[0], "{:?}", backups(&to));
     }
-    // The last is of this one now.
+    // The last backup is of this drive now.
     run("backup", &to, &data, &["--keep", "1"]).is_done();
     fs::remove_dir_all(&data).unwrap();
     fs::rename(scratch.path().join("aside"), &data).unwrap();
@@ -85,7 +85,7 @@ async fn backups_of_a_restored_drive_continue_in_the_same_folder() {
         assert!(backups(&to).len() == 1 && !before.contains(&backups(&to)[0]), "{:?}", backups(&to));
         ids.push(fs::read_to_string(again.join("db/store-id")).unwrap());
     }
-    // Parts of two such folders are distinguished all the same.
+    // Parts of the two drives are still distinguished.
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 3);
@@ -129,7 +129,7 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
         fs::write(&path, bytes).unwrap();
     };
     rot(&old);
-    // It is never removed: what it is cannot be known.
+    // A backup with an unreadable manifest is never removed: its drive is unknown.
     for _ in 0..2 {
         let made = run("backup", &to, &data, &["--keep", "1"]);
         assert!(made.code == Some(1) && made.out.contains(&old) && made.out.contains("passed over"), "{made:?}");
@@ -137,14 +137,14 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
     }
     run("restore", &to, &again, &[]).is_done();
     fs::remove_dir_all(&again).unwrap();
-    // One that is newer than what is restored is named too: the last one is not what comes back.
+    // If it is newer than the backup that is restored, the restore names it too: the result is not the last backup.
     assert_eq!(run("backup", &to, &data, &[]).code, Some(1));
     let last = backups(&to).pop().unwrap();
     rot(&last);
     let restored = run("restore", &to, &again, &[]);
     assert!(restored.code == Some(1) && restored.out.contains(&last), "{restored:?}");
     assert!(restored.out.contains("2 files"), "{restored:?}");
-    // No number is given twice.
+    // Each backup gets a new number.
     assert_eq!(run("backup", &to, &data, &[]).code, Some(1));
     let number = |name: &str| name[..4].parse::<u32>().unwrap();
     assert_eq!(number(backups(&to).last().unwrap()), number(&last) + 1);
@@ -155,7 +155,7 @@ async fn a_new_backup_folder_is_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     stored(&data, "photo").await;
-    // A disk that is not mounted leaves an empty folder, or none.
+    // If a disk is not mounted, its mount point is an empty folder, or missing.
     for name in ["missing", "empty"] {
         let to = scratch.path().join(name);
         if name == "empty" {
@@ -169,7 +169,7 @@ async fn a_new_backup_folder_is_reported() {
     }
 }
 
-/// It could not be restored any more.
+/// If a server changed it, the backup could not be restored any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_is_neither_served_nor_repaired_nor_backed_up() {
     let scratch = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ async fn a_backup_is_neither_served_nor_repaired_nor_backed_up() {
     assert_eq!(Server::start_on(&restored, &[]).terminate(), Some(0));
 }
 
-/// It would be removed with that backup, or be taken for content.
+/// A nested drive would be removed with its backup, or treated as content.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_backed_up_or_restored_into_a_drive_or_a_backup() {
     let scratch = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ async fn nothing_is_backed_up_or_restored_into_a_drive_or_a_backup() {
     run("restore", &to, &scratch.path().join("restored"), &[]).is_done();
 }
 
-/// The disk of a log is full, or its reader has gone: what cannot be said keeps no file from the backup.
+/// A log on a full disk, or without a reader: the backup continues although it cannot print.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_completes_even_if_its_output_cannot_be_written() {
     let scratch = tempfile::tempdir().unwrap();
@@ -232,7 +232,7 @@ async fn a_backup_completes_even_if_its_output_cannot_be_written() {
     assert_eq!(Server::start_on(&restored, &[]).terminate(), Some(0));
 }
 
-/// What another user writes into a stopped drive would be in the server's way.
+/// A file that another user adds to a stopped drive would block its server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_drive_of_another_user_is_not_opened_for_a_backup() {
     if !root("a_stopped_drive_of_another_user_is_not_opened_for_a_backup") {

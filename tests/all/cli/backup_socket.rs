@@ -44,7 +44,7 @@ async fn a_silent_client_does_not_block_a_backup_and_a_second_backup_is_refused(
     let second = Run::of(command.output().unwrap());
     assert_eq!(second.code, Some(3), "{second:?}");
     assert!(second.err.contains("another backup of this drive is running"), "{second:?}");
-    // That did not close its connection: it continues.
+    // The refusal does not close the connection: the first backup continues.
     assert!(data.join("db/checkpoint/CURRENT").is_file());
     writeln!(&held, "alive").unwrap();
     assert_eq!(ask(&held, "end"), "{\"error\":null}\n");

@@ -1,4 +1,4 @@
-//! Checkpoints of the store: where `db/` is on a disk of its own, and those left by a killed process.
+//! Checkpoints of the store: `db/` on a disk of its own, and checkpoints of a killed process.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ fn run(verb: &str, at: &Path, data: &Path) -> Run {
     Run::of(command.output().unwrap())
 }
 
-/// A store that is stopped, with tables.
+/// Creates a stopped store with table files.
 async fn stored(data: &Path) {
     let server = Server::start_on(data, &MEMORY);
     for number in 0..20 {
@@ -40,7 +40,7 @@ async fn all_is_there(server: &Server) {
     }
 }
 
-/// The connection keeps the checkpoint until it is dropped.
+/// A backup connection: it keeps its checkpoint until it is dropped.
 fn checkpoint(data: &Path) -> UnixStream {
     let mut socket = UnixStream::connect(data.join("backup.sock")).unwrap();
     writeln!(socket, "checkpoint").unwrap();
@@ -77,13 +77,13 @@ async fn a_checkpoint_hard_links_tables_on_a_disk_of_their_own() {
     let disk = tempfile::tempdir_in("/dev/shm").unwrap();
     fs::create_dir(&data).unwrap();
     fs::create_dir(disk.path().join("db")).unwrap();
-    // As a mount does, it leads to another file system.
+    // Like a mount point, it leads to another file system.
     symlink(disk.path().join("db"), data.join("db")).unwrap();
     stored(&data).await;
     let server = Server::start_on(&data, &MEMORY);
     let kept = checkpoint(&data);
     for table in tables(&data.join("db/checkpoint")) {
-        // Unless a compaction has removed the original since.
+        // Unless a compaction has removed the original meanwhile.
         let original = data.join("db").join(table.file_name().unwrap());
         let linked = table.metadata().unwrap().nlink() == 2 || !original.exists();
         assert!(linked, "{} was copied", table.display());
@@ -94,7 +94,7 @@ async fn a_checkpoint_hard_links_tables_on_a_disk_of_their_own() {
     run("backup", &to, &data).is_done();
     assert!(!data.join("checkpoint").exists() && !data.join("db/checkpoint").exists());
     run("restore", &to, &scratch.path().join("again")).is_done();
-    // First it is read from a copy, then from one that is gathered of all tables.
+    // The manifest is read from a copy first, then from one that is built from all tables.
     for damage in ["CURRENT", "MANIFEST"] {
         match damage {
             "CURRENT" => flip(&data.join("db/CURRENT"), 3),
@@ -117,7 +117,7 @@ async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     let kept = checkpoint(&data);
     server.kill();
     drop(kept);
-    // It is in the way of nothing.
+    // A leftover checkpoint blocks nothing.
     assert!(data.join("db/checkpoint/CURRENT").is_file());
     sound(check_command(program(), &data)).unwrap();
     run("backup", &to, &data).is_done();
@@ -135,7 +135,7 @@ async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     let server = Server::start_on(&data, &MEMORY);
     all_is_there(&server).await;
     assert_eq!((there(), server.terminate()), (0, Some(0)));
-    // Also by a start that does not open it: on a full disk that is what it lacks.
+    // Leftovers are removed even by a start that cannot open the store: on a full disk it needs their space.
     leave();
     damage_manifest(&data.join("db"));
     let refused = || {
@@ -145,7 +145,7 @@ async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     };
     let said = refused();
     assert_eq!((said.code, there()), (Some(3), 0), "{said:?}");
-    // What a process has that runs is its own.
+    // The checkpoint of a running process stays.
     let server = Server::start_on(&data, &["--degraded"]);
     let said = refused();
     assert_eq!((said.code, there()), (Some(3), 1), "{said:?}");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Run;
 use crate::server::Server;
 
-/// The program, with nothing in its environment but this.
+/// The program with exactly this environment.
 fn rowdrive(environment: &[(&str, &str)], arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
     command.args(arguments).env_clear().envs(environment.iter().copied());
@@ -23,14 +23,14 @@ fn run(environment: &[(&str, &str)], arguments: &[&str]) -> Run {
     Run::of(rowdrive(environment, arguments).output().unwrap())
 }
 
-/// What is printed of the configuration, which must be one.
+/// The printed configuration. Fails if the program refuses it.
 fn printed(environment: &[(&str, &str)], arguments: &[&str]) -> String {
     let printed = run(environment, &[&["serve", "--print-config"], arguments].concat());
     printed.is_done();
     printed.out
 }
 
-/// The lines that are no comments, and where each comes from.
+/// The values of the printed configuration, and the source of each.
 fn values(printed: &str) -> BTreeMap<&str, (&str, &str)> {
     let lines: Vec<_> = printed.lines().collect();
     let pairs = lines.windows(2).filter_map(|pair| {
@@ -94,11 +94,11 @@ fn the_printed_configuration_is_a_file_with_the_same_meaning() {
     assert_eq!(table(&first), table(&second));
     assert_eq!(table(&first)["data"].as_str(), Some(data));
     assert_eq!(table(&first)["write-idle-timeout"].as_str(), Some("1500ms"));
-    // Nothing is served, nor is anything made.
+    // `--print-config` serves nothing and creates nothing.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// The flags of `rowdrive serve` that a file may contain.
+/// The flags of `rowdrive serve` that the configuration file accepts.
 fn options() -> Vec<String> {
     let help = run(&[], &["serve", "-h"]).out;
     let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
@@ -120,7 +120,7 @@ fn the_example_holds_every_option_and_its_default() {
     let read = printed(&[], &["--config", path]);
     let table = |text: &str| text.parse::<toml::Table>().unwrap();
     assert_eq!(table(&read), table(&example));
-    // Each of the keys is right when it is no comment any more.
+    // Each commented line of the example is valid without its `#`.
     let all = example.replace("\n#data", "\ndata").replace("\n#max-body = \"SIZE\"", "\nmax-body = \"10GiB\"");
     let folder = tempfile::tempdir().unwrap();
     let read = printed(&[], &["--config", &written(folder.path(), &all)]);
@@ -155,7 +155,8 @@ fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
         ("head-timeout = \"25h\"", 1, "it is from 1ms to 24h"),
     ] {
         let path = written(folder.path(), text);
-        // Flags that win do not make it right. Nothing is served where it is taken all the same.
+        // Flags that override the invalid value do not make the file valid. With `--print-config` nothing is served if
+        // the file is accepted by mistake.
         let flags = ["--data", "x", "--memory", "1GiB", "--listen", "127.0.0.1:0", "--print-config"];
         let refused = run(&[], &[&["serve", "--config", &path][..], &flags].concat());
         assert_eq!(refused.code, Some(2), "{text}: {refused:?}");
@@ -195,7 +196,7 @@ fn a_missing_or_invalid_option_exits_with_2() {
     }
 }
 
-/// A server whose log goes to a file, configured by its file and environment alone.
+/// A server that logs to a file, configured by its file and environment only.
 fn served(folder: &Path, environment: &[(&str, &str)]) -> (Server, PathBuf) {
     let log = folder.join("log");
     let mut command = Command::new("/bin/sh");
@@ -257,7 +258,7 @@ fn the_server_address_can_be_given_in_the_environment() {
     let url = format!("http://{}", server.address);
     let listed = run(&[("ROWDRIVE_SERVER", &url)], &["ls", "/"]);
     listed.is_done();
-    // A flag wins.
+    // A flag has precedence.
     let refused = run(&[("ROWDRIVE_SERVER", &url)], &["ls", "/", "--server", "http://127.0.0.1:1"]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
 }

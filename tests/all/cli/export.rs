@@ -60,7 +60,7 @@ fn an_export_replaces_a_local_file_that_differs_in_any_way() {
     export(&server.address, "/", &to).is_done();
     let mut flipped = fs::read(to.join("flipped")).unwrap();
     flipped[200_000] ^= 1;
-    // Neither size nor time differs.
+    // The file is replaced even if size and time are the same.
     write(&to.join("flipped"), &flipped, 1_234_567_890_123_999_999);
     tree::set_time(&to.join("time"), 1_234_567_890_124_000_000);
     write(&to.join("longer"), &bytes(300_001, 3), 1_234_567_890_123_456_789);
@@ -85,7 +85,7 @@ fn a_single_file_is_exported_under_its_name() {
     );
 }
 
-/// Runs an export in a name space of its own where the target is a small file system, and lists it in the end.
+/// Runs an export in a mount name space where the target is a small file system, and lists the target at the end.
 fn export_to_small_disk(address: &str, to: &Path) -> String {
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -111,8 +111,8 @@ fn an_export_to_a_full_disk_reports_it_and_leaves_no_partial_file() {
     assert!(said.contains("exit code 1\na 1048576\n") && said.ends_with("a 1048576\n"), "{said}");
 }
 
-/// Runs commands in a name space of its own where `to` is an exFAT file system, as on a USB stick: it takes `a` and `A`
-/// for one name, and cannot refuse to replace. Gives what they print.
+/// Runs commands in a mount name space where `to` is an exFAT file system, as on a USB stick. exFAT treats `a` and `A`
+/// as one name and cannot rename without replacing. Returns the output.
 fn on_a_stick(to: &Path, image: &Path, address: &str, commands: &str) -> String {
     fs::File::create(image).unwrap().set_len(16 << 20).unwrap();
     let script = r#"
@@ -143,13 +143,13 @@ fn the_second_of_two_names_that_are_equal_in_the_folder_is_reported_and_replaces
     fs::create_dir(&to).unwrap();
     let pairs = [("readme", "README"), ("folder/below/f", "FOLDER/below/f"), ("same", "SAME")];
     for (one, other) in pairs {
-        // The last two are equal in all but their names.
+        // The last two files differ in their names only.
         let content = |name: &str| if name.eq_ignore_ascii_case("same") { "same".to_owned() } else { name.to_owned() };
         write(&from.join(one), content(one).as_bytes(), 1_000_000_000_000_000_000);
         write(&from.join(other), content(other).as_bytes(), 1_000_000_000_000_000_000);
     }
     import(&server.address, &from, "/x").is_done();
-    // The second export finds a file that has changed on the drive, and replaces it.
+    // The second export replaces a file that has changed on the drive.
     let said = on_a_stick(
         &to,
         &scratch.path().join("image"),
@@ -174,7 +174,7 @@ fn the_second_of_two_names_that_are_equal_in_the_folder_is_reported_and_replaces
         let named =
             |name: &str| failed.iter().filter(|line| line.starts_with(&format!("./{name}: another name"))).count();
         assert_eq!((named(one) + named(other), named(one) * named(other)), (2, 0), "{one}: {said}");
-        // The one that is there has its own content.
+        // The first file keeps its content.
         let is_kept = |name: &str, content: &str| said.contains(&format!("kept ./{name}\n{content}\n"));
         let below = |name: &str| format!("{name}/below/f");
         let kept = match one {
@@ -206,7 +206,7 @@ fn a_drive_file_named_like_a_partial_file_is_kept() {
     tree::are_equal(&from, &to);
 }
 
-/// The files in a folder and those below it.
+/// All files below a folder.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let (folders, mut all): (Vec<_>, Vec<_>) =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
@@ -214,7 +214,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// It is what saves the rest of a damaged drive.
+/// An export saves the intact files of a damaged drive.
 #[test]
 fn files_with_lost_content_do_not_block_the_export_of_others() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
@@ -223,7 +223,7 @@ fn files_with_lost_content_do_not_block_the_export_of_others() {
         write(&lost.join(format!("{n}")), &bytes(300_000, n), 1);
         write(&sound.join(format!("{n}")), &bytes(300_000, 100 + n), 1);
     }
-    // The one that is fetched first.
+    // The file that the export downloads first.
     import(&server.address, &lost, "/z-lost").is_done();
     for path in files(&server.data.join("content")).iter().filter(|path| path.metadata().unwrap().len() >= 300_000) {
         fs::remove_file(path).unwrap();

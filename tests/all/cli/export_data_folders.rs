@@ -1,4 +1,4 @@
-//! `rowdrive export` where the target is a data folder, lies in one, or has the names of one.
+//! `rowdrive export` into a data folder, into a folder inside one, or of files with the names of its parts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use super::tree::{self, bytes, write};
 use super::{export, import};
 use crate::server::Server;
 
-/// Which file of the disk each path is, and its content.
+/// The inode and the content of each path.
 type Snapshot = BTreeMap<PathBuf, (u64, Option<Vec<u8>>)>;
 
-/// What lies below a folder, and the folder itself.
+/// A snapshot of a folder and of everything below it.
 fn snapshot(at: &Path) -> Snapshot {
     let all = tree::names(at).into_iter().chain([at.to_owned()]);
     let of = |path: PathBuf| {
@@ -24,7 +24,7 @@ fn snapshot(at: &Path) -> Snapshot {
     all.filter_map(of).collect()
 }
 
-/// The same of a data folder, once its server has nothing to do any more.
+/// A snapshot of a data folder, once its server has finished background work.
 fn at_rest(data: &Path) -> Snapshot {
     for _ in 0..100 {
         let before = snapshot(data);
@@ -36,7 +36,7 @@ fn at_rest(data: &Path) -> Snapshot {
     panic!("{} does not come to rest", data.display());
 }
 
-/// Puts one file onto the drive, at a path without a slash in front.
+/// Uploads a file. The path has no leading slash.
 fn put(address: &str, path: &Path, content: &[u8]) {
     let alone = tempfile::tempdir().unwrap();
     write(&alone.path().join(path.file_name().unwrap()), content, 1);
@@ -45,8 +45,8 @@ fn put(address: &str, path: &Path, content: &[u8]) {
 
 const LEFT_OVER: &str = ".rowdrive-export-0123456789abcdef0123456789abcdef";
 
-/// Older copies of the files that a server works with must not take their place: what was acknowledged since would be
-/// lost, and the server would not notice before its next start.
+/// An export must not overwrite the files of a server with older copies: acknowledged writes would be lost, and the
+/// server would notice it at its next start only.
 #[test]
 fn an_export_changes_nothing_in_a_data_folder_and_exports_the_rest() {
     let scratch = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn an_export_changes_nothing_in_a_data_folder_and_exports_the_rest() {
     write(&kept.join("large"), &bytes(600_000, 1), 1);
     write(&kept.join("small"), &bytes(600, 2), 1);
     import(&live.address, &kept, "/kept").is_done();
-    // Not even what a killed export has left there is removed.
+    // Even leftovers of a killed export stay in the data folder.
     fs::write(data.join(LEFT_OVER), "").unwrap();
     fs::write(data.join("content").join(LEFT_OVER), "").unwrap();
     let before = at_rest(&data);
@@ -92,7 +92,7 @@ fn an_export_changes_nothing_in_a_data_folder_and_exports_the_rest() {
     tree::are_equal(&kept, &to);
 }
 
-/// As where it is mounted. Its name is anybody's choice.
+/// The folder may be a mount point with any name.
 #[test]
 fn an_export_changes_nothing_in_a_part_of_a_data_folder() {
     let (live, scratch) = (Server::start(), tempfile::tempdir().unwrap());
@@ -100,7 +100,7 @@ fn an_export_changes_nothing_in_a_part_of_a_data_folder() {
     let mounted = scratch.path().join("mounted");
     for (part, name) in [("db", "tables"), ("content", "bytes")] {
         let from = live.data.join(part);
-        // What holds others comes before them.
+        // Parents before their children.
         for (path, (_, content)) in at_rest(&from) {
             let to = mounted.join(name).join(path.strip_prefix(&from).unwrap());
             match content {
@@ -156,7 +156,7 @@ fn an_export_into_a_data_folder_is_refused() {
     export(&server.address, "/", &scratch.path().join("made/below")).is_done();
 }
 
-/// Some were imported by versions that took a data folder for one like any other.
+/// Older versions imported data folders like any other folder.
 #[test]
 fn files_named_like_parts_of_a_data_folder_are_exported_repeatedly() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
@@ -185,7 +185,7 @@ fn files_named_like_parts_of_a_data_folder_are_exported_repeatedly() {
     }
 }
 
-/// From then on it cannot be distinguished from a data folder.
+/// After the first export the folder cannot be distinguished from a data folder.
 #[test]
 fn a_copy_of_a_data_folder_is_exported_once_until_it_is_moved_away() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());

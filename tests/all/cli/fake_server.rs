@@ -1,4 +1,4 @@
-//! A server whose answers a test chooses.
+//! A server with answers that the test chooses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Answers every request so.
+    /// Answers every request with `answer`.
     pub fn start<F: Future<Output = Response> + Send>(answer: impl Fn(Request) -> F + Send + Sync + 'static) -> Self {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
@@ -60,7 +60,7 @@ pub fn problem(status: u16, name: &str) -> Response {
     (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response()
 }
 
-/// Content that its digest does not have to fit.
+/// A content response; the digest need not match the body.
 pub fn content(body: Body, digest: &str, length: usize) -> Response {
     ([("Repr-Digest", digest.to_owned()), ("Content-Length", length.to_string())], body).into_response()
 }

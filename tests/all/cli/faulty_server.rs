@@ -22,11 +22,11 @@ use super::tree::{self, bytes, write};
 use super::{Run, command, export, import, rowdrive};
 use crate::server::Server;
 
-/// What a fake drive has been sent: names and bodies, in the order in which they came.
+/// The names and bodies that a fake drive received, in order of arrival.
 type Sent = Arc<Mutex<Vec<(String, Bytes)>>>;
 
-/// An empty drive that checks digests as a real one does. `first` is called with each file's name, how many files have
-/// come before, and when a part of its body has come.
+/// An empty drive that verifies digests. `first` is called after the first part of each body, with the file's name and
+/// the number of earlier files.
 fn taking(first: impl Fn(&str, usize) + Clone + Send + Sync + 'static) -> (Fake, Sent) {
     let sent = Sent::default();
     let all = sent.clone();
@@ -137,7 +137,7 @@ fn a_server_that_stores_other_bytes_is_detected() {
     assert!(run.named("failed")[0].ends_with("/f: the server has stored other bytes than were sent"), "{run:#?}");
 }
 
-/// A drive that is busy for its first answers about a file, and asks to wait for so long.
+/// A drive that answers 503 to its first requests for a file, with this `Retry-After`.
 fn busy(times: usize, wait: &'static str) -> (Fake, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -165,7 +165,7 @@ fn a_client_waits_for_a_busy_server_as_long_as_retry_after_says() {
     let (fake, asked) = busy(3, "0");
     import(&fake.address, scratch.path(), "/").is_done();
     assert_eq!(asked.load(SeqCst), 4);
-    // Longer than we are patient: there is no second try.
+    // A longer `Retry-After` than the client's limit: it does not try again.
     let (fake, asked) = busy(1, "3600");
     let run = import(&fake.address, scratch.path(), "/");
     assert_eq!((run.code, asked.load(SeqCst)), (Some(1), 1), "{run:#?}");
@@ -191,7 +191,7 @@ fn an_import_stops_early_on_a_full_drive() {
 #[test]
 fn files_already_on_the_drive_show_that_not_everything_fails() {
     let scratch = tempfile::tempdir().unwrap();
-    // Every second one is there; the time is that of `file`.
+    // The drive already has every second file, with the time of `file`.
     let there: Vec<Value> = (0..40).step_by(2).map(|n| file(&format!("{n:02}"), b"x")).collect();
     for n in 0..40 {
         write(&scratch.path().join(format!("{n:02}")), b"x", 1_767_323_045_678_000_000);
@@ -211,7 +211,7 @@ fn files_already_on_the_drive_show_that_not_everything_fails() {
     assert!(run.last().contains(" 20 were there;") && run.last().ends_with(" 20 failed"), "{run:#?}");
 }
 
-/// What no drive has for names.
+/// Names that no drive may have.
 const EVIL: [&str; 8] = ["..", ".", "", "a/b", "/etc/x", "a\nb", "e\u{301}", "../outside"];
 
 #[test]
@@ -223,7 +223,7 @@ fn names_from_a_server_cannot_escape_the_target_folder() {
         let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default());
         match path.as_str() {
             "/v1/stat/" => directory("").to_string().into_response(),
-            // In two pages, to see that both are read.
+            // In two pages, so that both must be checked.
             "/v1/fs/" if query.contains("cursor=more") => {
                 let files: Vec<Value> = EVIL.iter().chain(&["good"]).map(|name| file(name, b"x")).collect();
                 page(&files, None)
@@ -240,7 +240,7 @@ fn names_from_a_server_cannot_escape_the_target_folder() {
     assert_eq!(there, ["in", "in/to", "in/to/good"]);
 }
 
-/// A drive with one file, whose content is answered so.
+/// A drive with a single file; `answer` returns its content.
 fn giving(size: usize, answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> (Fake, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -296,7 +296,7 @@ fn wrong_or_truncated_content_is_never_published_under_a_name() {
 
 const HANGING: usize = 4 << 20;
 
-/// A drive that sends half of a file and then nothing.
+/// A drive that sends half of a file and then stalls.
 fn hanging() -> Fake {
     let (fake, _) = giving(HANGING, || {
         let half = stream::iter([Ok::<_, std::io::Error>(Bytes::from(bytes(HANGING / 2, 1)))]).chain(stream::pending());
@@ -305,7 +305,7 @@ fn hanging() -> Fake {
     fake
 }
 
-/// An export that has its temporary file and waits for more.
+/// Starts an export that has created its temporary file and waits for more bytes.
 fn waiting(fake: &Fake, to: &Path) -> (Child, PathBuf) {
     let before = tree::temporaries(to);
     let mut exporting = command(&fake.address, &[&"export", &"/", &to]).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! The subcommands that are a request or two.
+//! The subcommands that send only a request or two.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A server waits for the lock of its folder, and writes nothing there before it has the lock.
+//! A server waits for the lock of its folder, and writes nothing into the folder before it has the lock.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::server::{Server, terminate};
 
-/// Far more than a start takes on a busy machine.
+/// Much longer than a start takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(50);
 
-/// A server that was started while the folder is in use, once it has said so; its messages.
+/// Starts a server on a locked folder, and waits until it says that it waits. `said` gets its messages.
 fn waiting(data: &Path, said: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
     command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]);
@@ -60,7 +60,7 @@ fn a_server_that_waits_for_its_folder_stops_on_a_signal() {
     assert_eq!(first.terminate(), Some(0));
 }
 
-/// Two first starts at a time would give each part an id of its own.
+/// Without the lock, two concurrent first starts would give each part a different id.
 #[test]
 fn a_first_start_writes_no_id_before_it_locks_the_folder() {
     let folder = Folder::new();

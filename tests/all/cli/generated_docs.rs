@@ -1,4 +1,4 @@
-//! What describes the command line: completions for shells, and man pages.
+//! The generated descriptions of the command line: shell completions and man pages.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ fn rowdrive(arguments: &[&str]) -> Run {
     Run::of(Command::new(env!("CARGO_BIN_EXE_rowdrive")).args(arguments).output().unwrap())
 }
 
-/// The subcommands that this help names.
+/// The subcommands that a help text lists.
 fn subcommands(arguments: &[&str]) -> Vec<String> {
     let help = rowdrive(arguments);
     help.is_done();
@@ -42,7 +42,7 @@ fn every_shell_completes_every_subcommand() {
 #[test]
 fn bash_loads_its_completions_and_uses_them() {
     let script = rowdrive(&["completions", "bash"]).out;
-    // Reads without running; then completes `rowdrive serve --max` as Tab would.
+    // Bash parses the script without running it, then completes `rowdrive serve --max`, as after Tab.
     let asked =
         "COMP_WORDS=(rowdrive serve --max); COMP_CWORD=2; _rowdrive rowdrive --max serve; echo \"${COMPREPLY[@]}\"";
     for (flag, script, output) in [("-n", script.clone(), ""), ("-s", format!("{script}\n{asked}\n"), "--max-body\n")] {

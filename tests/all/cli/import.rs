@@ -55,7 +55,7 @@ fn a_file_with_a_changed_time_or_changed_bytes_is_sent_again() {
     }
     import(&server.address, &from, "/").is_done();
     set_time(&from.join("time"), 1_000_001_000_000);
-    // Less than a millisecond is no other time.
+    // A difference below one millisecond does not count.
     set_time(&from.join("same"), 1_000_000_999_999);
     write(&from.join("bytes"), b"012345678x", 1_000_000_000_000);
     write(&from.join("longer"), b"0123456789-", 1_000_000_000_000);
@@ -80,7 +80,7 @@ fn an_import_names_files_that_the_drive_cannot_store() {
     for name in [&b"not \xff UTF-8"[..], b"two\nlines", "\u{958}".repeat(85).as_bytes()] {
         write(&from.join(OsString::from_vec(name.to_vec())), b"x", 1);
     }
-    // Both become one; the composed one is the one that is there, in each run.
+    // Both names are equal after normalisation; in each run, the composed one is kept.
     write(&from.join("twin e\u{301}"), b"decomposed", 1);
     write(&from.join("twin \u{e9}"), b"composed", 1);
     write(&from.join("folder e\u{301}/x"), b"decomposed", 1);
@@ -173,7 +173,7 @@ fn a_transfer_that_cannot_start_says_why() {
     }
 }
 
-/// Makes a backup, and gives its folder.
+/// Makes a backup and returns its folder.
 fn backup(data: &Path, to: &Path) -> PathBuf {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
     let made = command.arg("backup").arg(to).arg("--data").arg(data).args(["--memory", "32MiB"]).output().unwrap();
@@ -182,7 +182,7 @@ fn backup(data: &Path, to: &Path) -> PathBuf {
     found.find(|path| path.join("backup.json").is_file()).unwrap()
 }
 
-/// It would put the drive into itself, more of it with each run.
+/// An import would copy the drive into itself, and grow with each run.
 #[test]
 fn a_data_folder_in_the_tree_is_skipped_and_named() {
     let scratch = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ fn a_data_folder_in_the_tree_is_skipped_and_named() {
     let server = Server::start_on(&home.join("data"), &[]);
     write(&home.join("photos/a.jpg"), &bytes(600_000, 1), 1);
     write(&home.join("photos/b.jpg"), &bytes(10, 2), 1);
-    // Called as those of a drive, and none.
+    // Folders with the names of a drive's parts, but without a drive.
     write(&home.join("mine/data/store-id"), b"like any other", 1);
     write(&home.join("mine/db/CURRENT"), b"of another program", 1);
     for summary in [
@@ -206,7 +206,7 @@ fn a_data_folder_in_the_tree_is_skipped_and_named() {
     let backup = backup(&server.data, &home.join("backups"));
     let run = import(&server.address, &home, "/home");
     run.is_done();
-    // The lock of the folder of backups is a file like any other.
+    // The lock file in the backup folder is an ordinary file.
     let summary = "1 files sent (0 bytes), 4 were there; 1 folders made; 2 skipped, 0 renamed, 0 failed";
     assert_eq!(run.last(), summary, "{run:#?}");
     assert_eq!(run.named("skipped")[0], format!("{}: it is a backup of a drive", backup.display()), "{run:#?}");
@@ -245,7 +245,7 @@ fn a_data_folder_and_its_parts_are_not_imported() {
     let run = export(&server.address, "/taken", &scratch.path().join("to"));
     assert_eq!(run.code, Some(3), "{run:#?}");
     assert!(run.err.contains("nothing stands at /taken"), "{run:#?}");
-    // What `rowdrive check --repair` saves is for being brought back.
+    // Files that `rowdrive check --repair` saved can be imported.
     write(&data.join("lost/saved"), b"saved", 1);
     import(&server.address, &data.join("lost"), "/lost").is_done();
 }

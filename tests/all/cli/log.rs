@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-/// A server whose standard error is a pipe.
+/// Starts a server with a pipe as its standard error.
 fn start(data: &Path) -> (Server, PipeReader) {
     let (reader, writer) = pipe().unwrap();
     (start_with(data, &[], &[], writer.into()), reader)
@@ -28,7 +28,7 @@ fn start_with(data: &Path, arguments: &[&str], environment: &[(&str, &str)], log
     Server::wait_for_with_log(command, data)
 }
 
-/// The side of a terminal that shows, and the side that a program writes to.
+/// The two ends of a terminal: the display and the program's side.
 fn terminal() -> (File, File) {
     let shows = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&shows).unwrap();
@@ -37,7 +37,7 @@ fn terminal() -> (File, File) {
     (shows.into(), File::options().read(true).write(true).open(name).unwrap())
 }
 
-/// The lines of a log up to the one of a request to this path.
+/// The lines of a log up to the request of this path.
 fn until(log: impl Read, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in BufReader::new(log).lines().map(|line| line.unwrap()) {
@@ -61,7 +61,7 @@ fn a_text_log_has_one_short_line_for_each_request() {
     {
         let scratch = tempfile::tempdir().unwrap();
         let (reader, writer) = pipe().unwrap();
-        // The name of the folder is in an event, which stays one line.
+        // The folder name is part of an event, which must stay on one line.
         let server = start_with(&scratch.path().join("da\nta"), arguments, environment, writer.into());
         assert!(get(&server, "/v1/stat/no%20such").starts_with("HTTP/1.1 404 "));
         let lines = until(reader, "/v1/stat/");
@@ -113,7 +113,7 @@ fn a_log_to_a_file_or_pipe_is_json() {
     assert_eq!((&access["target"], &access["level"]), (&"access".into(), &"INFO".into()));
 }
 
-/// One request on a connection of its own. Fails if there is no answer: the bound is generous.
+/// Sends one request on a new connection. Fails without an answer within a generous time.
 fn get(server: &Server, path: &str) -> String {
     let mut socket = TcpStream::connect(&server.address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -123,7 +123,7 @@ fn get(server: &Server, path: &str) -> String {
     answer
 }
 
-/// Asks for so much that neither the pipe nor the server's buffer holds the lines.
+/// Sends so many requests that neither the pipe nor the server's buffer can contain all their lines.
 fn fill(server: &Server) {
     let long = format!("/v1/stat/{}", "x".repeat(12_000));
     for _ in 0..150 {
@@ -131,7 +131,7 @@ fn fill(server: &Server) {
     }
 }
 
-/// According to the metrics.
+/// The number of dropped lines, from the metrics.
 fn dropped(server: &Server) -> u64 {
     let metrics = get(server, "/metrics");
     let line = metrics.lines().find_map(|line| line.strip_prefix("rowdrive_log_lines_dropped_total "));
@@ -156,7 +156,7 @@ fn a_stalled_log_reader_blocks_no_request_and_is_given_the_count_of_dropped_line
             }
         }
     };
-    // The reader is back: all that was kept comes, then how much was not.
+    // The reader continues: it gets all buffered lines, then the number of dropped ones.
     let before = read(&|line| line["fields"]["dropped"].is_u64());
     let gap = before.last().unwrap();
     assert_eq!(gap["fields"]["message"], format!("{} lines were dropped", gap["fields"]["dropped"]));
@@ -164,7 +164,7 @@ fn a_stalled_log_reader_blocks_no_request_and_is_given_the_count_of_dropped_line
     let after = read(&|line| line["fields"]["path"] == "/healthz" && line["fields"]["dropped"].is_null());
     assert!(after.iter().all(|line| line["fields"]["dropped"].is_null()), "one gap, one line: {after:?}");
     assert_eq!(gap["fields"]["dropped"], dropped(&server));
-    // Every line was written or counted: the requests asked here are those of before, healthz and two of the metrics.
+    // Every line was written or counted: the requests of this test are the ones above, healthz and two of the metrics.
     assert!(before.len() > 50 && before.len() < 150, "{}", before.len());
     assert_eq!(server.terminate(), Some(0));
     assert_eq!(read(&|line| line["fields"]["message"] == "stopped").last().unwrap()["level"], "INFO");

@@ -1,5 +1,5 @@
-//! The subcommands as people call them: those that talk to a running server, how the server is configured, and what
-//! describes the command line. The tests of those that open a data folder are with the code that they call.
+//! The command line: the subcommands that talk to a running server, the server's configuration, and the generated
+//! descriptions. The tests of commands that open a data folder are next to the code that they call.
 
 mod backup;
 mod backup_damage;
@@ -26,7 +26,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// What a run of the program came to.
+/// The exit code and the output of a program.
 #[derive(Debug)]
 pub struct Run {
     pub code: Option<i32>,
@@ -40,12 +40,12 @@ impl Run {
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// The summary of a transfer.
+    /// The last line: the summary of a transfer.
     pub fn last(&self) -> &str {
         self.out.lines().last().unwrap_or_default()
     }
 
-    /// The lines that start so: `failed`, `skipped`, `renamed`.
+    /// The output lines that start with this word: `failed`, `skipped`, `renamed`.
     pub fn named(&self, what: &str) -> Vec<&str> {
         self.out.lines().filter_map(|line| line.strip_prefix(what)?.strip_prefix(": ")).collect()
     }
@@ -55,7 +55,7 @@ impl Run {
     }
 }
 
-/// A command to a server at this address.
+/// A command for the server at this address.
 pub fn command(address: &str, arguments: &[&dyn AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
     command.args(arguments.iter().map(|argument| argument.as_ref()));

@@ -1,4 +1,4 @@
-//! Servers and clients that are killed half-way.
+//! Servers and clients that are killed in the middle of a transfer.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use super::{Run, command, export, import};
 use crate::server::Server;
 
 const FILES: u32 = 2_000;
-/// So many are there when something is killed.
+/// The number of transferred files at which a process is killed.
 const HALF: usize = 200;
 
 fn start(address: &str, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Child {
@@ -20,7 +20,7 @@ fn end(child: Child) -> Run {
     Run::of(child.wait_with_output().unwrap())
 }
 
-/// Waits until something has come so far, as the other side sees it.
+/// Waits until a transfer has reached a point, as the other side sees it.
 fn wait_until(mut reached: impl FnMut() -> bool, child: &mut Child) {
     while !reached() {
         assert!(child.try_wait().unwrap().is_none(), "it was done before it could be stopped");
@@ -28,14 +28,14 @@ fn wait_until(mut reached: impl FnMut() -> bool, child: &mut Child) {
     }
 }
 
-/// How many files the server has.
+/// The number of files on the server.
 fn stored(server: &Server) -> usize {
     let found = super::rowdrive(&server.address, &[&"find", &"file*"]);
     found.is_done();
     found.out.lines().count()
 }
 
-/// The same data folder at the same address.
+/// Starts a server on the same data folder at the same address.
 fn restart(data: &Path, address: &str) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
     command.args(["serve", "--listen", address, "--data"]).arg(data);
@@ -118,7 +118,7 @@ fn an_import_or_export_that_is_killed_is_completed_by_a_repeat() {
     tree::are_equal(&from, &to);
 }
 
-/// How many files a transfer left as they were.
+/// The number of files that a transfer left unchanged.
 fn kept(run: &Run) -> usize {
     let before = run.last().split(" were there;").next().unwrap();
     before.rsplit(' ').next().unwrap().parse().unwrap()

@@ -1,4 +1,4 @@
-//! Which files of a folder `rowdrive restore` treats as its own, and which it leaves alone.
+//! Which files in a folder `rowdrive restore` treats as its own, and which it leaves unchanged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
     assert_eq!(put("a").await.unwrap().status(), StatusCode::CREATED);
     run_backup(&data, &to);
 
-    // A user's folder that has a file of the mark's name, with text and without.
+    // A user's folder with a file named `restoring`, with and without text.
     let mine = scratch.path().join("mine");
     fs::create_dir_all(mine.join("photos")).unwrap();
     fs::write(mine.join("photos/p"), "precious").unwrap();
@@ -44,22 +44,22 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
         fs::write(mine.join("restoring"), text).unwrap();
         refused(&to, &mine, "is not empty");
     }
-    // A mark that is genuine, and what no restore makes.
+    // A genuine note of a restore, and a file that no restore creates.
     fs::write(mine.join("restoring"), MARK).unwrap();
     fs::create_dir_all(mine.join("content")).unwrap();
     refused(&to, &mine, "photos was not made by the restore");
-    // The notes alone are not written over.
+    // A folder with a user's file of that name alone: the restore does not overwrite it.
     let notes = scratch.path().join("notes");
     fs::create_dir(&notes).unwrap();
     fs::write(notes.join("restoring"), "notes").unwrap();
     refused(&to, &notes, "is not empty");
 
-    // The folder of a server that runs, whatever the mark says.
+    // The folder of a running server, whatever the note says.
     for text in ["", MARK] {
         fs::write(data.join("restoring"), text).unwrap();
         let refused = run("restore", &to, &data);
         assert_eq!(refused.code, Some(3), "{refused:?}");
-        // With a genuine mark, the first obstacle is named: the lock, or a file that no restore has written.
+        // With a genuine note, the restore names the first obstacle: the lock, or a file that no restore has written.
         let why = ["is not empty", "is in use", "was not made by the restore"];
         assert!(why.iter().any(|why| refused.err.contains(why)), "{refused:?}");
     }
@@ -69,7 +69,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
     let server = Server::start_on(&data, &["--memory", "32MiB"]);
     assert_eq!(Client::new().get(server.url("/v1/fs/after")).send().await.unwrap().status(), StatusCode::OK);
     assert_eq!(server.terminate(), Some(0));
-    // A drive that is stopped is no rest of a restore either, be its content marked or not.
+    // A stopped drive is not an interrupted restore, with or without a note.
     fs::write(data.join("restoring"), MARK).unwrap();
     fs::remove_file(data.join("backup.sock")).unwrap_or_default();
     refused(&to, &data, "was not made by the restore");
@@ -97,7 +97,7 @@ fn an_interrupted_restore_starts_over_and_two_concurrent_ones_are_refused() {
     held.lock().unwrap();
     refused(&to, &again, "is in use");
     held.unlock().unwrap();
-    // A server that had it before it was marked.
+    // A server that locked the folder before the note was written.
     let served = File::create(again.join("db/in-use")).unwrap();
     served.lock().unwrap();
     refused(&to, &again, "is in use");
@@ -119,7 +119,7 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
     let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
     let manifest = made.into_iter().map(|path| path.join("backup.json")).find(|path| path.is_file()).unwrap();
     let sound = fs::read_to_string(&manifest).unwrap();
-    // Whichever of them is followed finds the same file: an empty one.
+    // Whichever path the restore follows, it finds the same empty file.
     fs::write(to.join("evil"), "").unwrap();
     let absolute = scratch.path().join("victim/evil").display().to_string();
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -135,7 +135,7 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
     }
 }
 
-/// A check changes nothing: neither of a backup, which would be damaged by that, nor of what a crash has left.
+/// A check changes no backup, which would damage it, and no leftovers of a crash.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_changes_nothing_and_a_backup_can_be_restored() {
     let scratch = tempfile::tempdir().unwrap();
@@ -160,13 +160,13 @@ async fn a_check_changes_nothing_and_a_backup_can_be_restored() {
     run("restore", &to, &again).is_done();
 }
 
-/// All files below a folder, with their bytes.
+/// The bytes of all files below a folder.
 fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = tree::names(folder).into_iter().filter(|path| path.is_file());
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// What a restore of the last backup says, with the flag and without; the folder is left as it is with it.
+/// Restores a damaged backup: without `--damaged` it is refused, with it the intact part is restored.
 fn damaged(to: &Path, again: &Path, names: &str) {
     let refused = run("restore", to, again);
     assert_eq!(refused.code, Some(3), "{refused:?}");
@@ -179,7 +179,7 @@ fn damaged(to: &Path, again: &Path, names: &str) {
     assert!(!again.join("restoring").exists() && again.join("db").is_dir());
 }
 
-/// The largest file below whose name ends so, under a name of its own: the drive has the same one on this disk.
+/// The largest file below a folder whose name has this ending, as a separate file: on one disk the drive shares it.
 fn own(below: &Path, ending: &str) -> PathBuf {
     let mut found = tree::names(below);
     found.retain(|path| path.is_file() && path.to_str().unwrap().ends_with(ending));
@@ -192,7 +192,7 @@ fn own(below: &Path, ending: &str) -> PathBuf {
 
 const FILES: [(&str, usize); 3] = [("small", 100_000), ("large", 1_000_000), ("other", 300_000)];
 
-/// Which of the files are read whole from a server on what was restored; that is removed.
+/// Which of the files a server reads whole from the restored folder, which is then removed.
 async fn whole(again: &Path, how: &[&str]) -> Vec<bool> {
     let (server, mut whole) = (Server::start_on(again, how), Vec::new());
     for (name, size) in FILES {
@@ -224,20 +224,20 @@ async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
         bytes[at] ^= 1;
         fs::write(path, bytes).unwrap();
     };
-    // One content file, which all backups share.
+    // A content file that all backups share.
     let large = own(&made.join("content"), "");
     let sound = fs::read(&large).unwrap();
     flip(&large);
     damaged(&to, &again, "/large");
     assert_eq!(whole(&again, &[]).await, [true, false, true]);
-    // It cannot be read at all.
+    // The file cannot be read at all.
     fs::remove_file(&large).unwrap();
     std::os::unix::fs::symlink(&large, &large).unwrap();
     damaged(&to, &again, &format!("{} cannot be read", large.display()));
     assert_eq!(whole(&again, &[]).await, [true, false, true]);
     fs::remove_file(&large).unwrap();
     fs::write(&large, sound).unwrap();
-    // A table, and the file without which none is known.
+    // A table file, and the file that lists all tables.
     let table = own(&made.join("db"), ".sst");
     let sound = fs::read(&table).unwrap();
     flip(&table);
@@ -249,8 +249,7 @@ async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
     assert_eq!(whole(&again, &["--degraded"]).await, [true, true, true]);
 }
 
-/// The content that the tables name is missing, and the only sign that the two belong together is that they were
-/// backed up and restored as one.
+/// All content files are missing: only the id shows that the two parts were backed up and restored together.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drive_without_any_of_its_large_files_is_served_after_a_restore() {
     let scratch = tempfile::tempdir().unwrap();
@@ -270,7 +269,7 @@ async fn a_drive_without_any_of_its_large_files_is_served_after_a_restore() {
     assert!(made.code == Some(1) && made.out.contains("/large"), "{made:?}");
     let restored = run("restore", &to, &again);
     assert!(restored.code == Some(1) && restored.out.contains("/large"), "{restored:?}");
-    // It bears its id before anybody serves it.
+    // The restored folder has its id before the first start.
     let id = fs::read_to_string(again.join("store-id")).unwrap();
     assert!(again.join(format!("content/store-{}", id.trim_end())).is_dir());
     assert_ne!(id, fs::read_to_string(data.join("store-id")).unwrap());

@@ -1,4 +1,4 @@
-//! How the server stops on a signal: requests in flight are finished, acknowledged writes are kept.
+//! How a signal stops the server: it finishes the requests in flight and keeps acknowledged writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 use super::{import, tree};
 use crate::server::{Server, terminate};
 
-/// Far more than an end may take.
+/// Much longer than a shutdown may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The state of a path: the last answer, and the requests sent since that have no answer.
+/// What a client knows of a path: the last answer, and the requests since then that got no answer.
 #[derive(Default)]
 struct Written {
     acknowledged: BTreeMap<usize, Option<Vec<u8>>>,
@@ -30,7 +30,7 @@ fn content(seed: usize, len: usize) -> Vec<u8> {
     tree::bytes(len, seed as u32)
 }
 
-/// Writes and deletes paths of its own, one after the other, until the server is gone.
+/// Writes and deletes the client's own paths, one after the other, until the server has ended.
 async fn write(url: String, seed: u64, ending: Arc<AtomicBool>) -> Written {
     let (client, mut rng, mut written) = (Client::new(), StdRng::seed_from_u64(seed), Written::default());
     loop {
@@ -46,7 +46,7 @@ async fn write(url: String, seed: u64, ending: Arc<AtomicBool>) -> Written {
             Ok(answer) if answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND => {
                 written.acknowledged.insert(path, body);
             }
-            // It takes no more, and has not done it.
+            // The server refused the request, and did not execute it.
             Ok(answer) if ending.load(SeqCst) && answer.status() == StatusCode::SERVICE_UNAVAILABLE => return written,
             Ok(answer) => panic!("{}", answer.status()),
             Err(error) => {
@@ -58,7 +58,7 @@ async fn write(url: String, seed: u64, ending: Arc<AtomicBool>) -> Written {
     }
 }
 
-/// An upload that has sent its head and half of its body.
+/// An upload with its head and half of its body sent.
 async fn half_sent(address: &str, path: &str, body: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address).await.unwrap();
     let head = format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -67,7 +67,7 @@ async fn half_sent(address: &str, path: &str, body: &[u8]) -> TcpStream {
     socket
 }
 
-/// Waits until the server takes no more connections.
+/// Waits until the server accepts no more connections.
 async fn refuses(address: &str) {
     while TcpStream::connect(address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -85,19 +85,19 @@ async fn get(server: &Server, path: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Ends a server under load, and starts it again.
+/// Stops a server under load, and starts it again.
 async fn drain(server: Server, round: u64, rng: &mut StdRng) -> Server {
     let ending = Arc::new(AtomicBool::new(false));
     let url = server.url(&format!("/v1/fs/{round}/"));
     let writers: Vec<_> = (0..4).map(|n| tokio::spawn(write(url.clone(), n, ending.clone()))).collect();
-    // One small, one with a file of its own.
+    // One small file, and one with a content file.
     let bodies = [content(1, 1_000), content(2, 1_000_000)];
     let mut halves = Vec::new();
     for (n, body) in bodies.iter().enumerate() {
         halves.push(half_sent(&server.address, &format!("/v1/fs/{round}/half {n}").replace(' ', "%20"), body).await);
     }
     tokio::time::sleep(Duration::from_millis(rng.random_range(0..150))).await;
-    // A request is in flight from its head on: each writer has had an answer meanwhile, or is about to.
+    // A request is in flight once its head was sent: every writer has had an answer since then, or is about to get one.
     ending.store(true, SeqCst);
     let (address, data) = (server.address.clone(), server.data.clone());
     terminate(server.id());
@@ -171,7 +171,7 @@ async fn a_second_signal_ends_requests_in_flight_at_once() {
     assert_eq!(get(&server, "/v1/fs/half").await, None);
 }
 
-/// Every sync of a running process takes five seconds from now on.
+/// From now on every sync of a running process takes five seconds.
 struct SlowDisk(Child);
 
 impl SlowDisk {
@@ -195,7 +195,7 @@ impl Drop for SlowDisk {
     }
 }
 
-/// Ends a server whose disk is slow while it cleans up after a delete: that takes more than twenty syncs.
+/// Stops a server on a slow disk during the clean-up after a delete, which takes more than twenty syncs.
 async fn end_amid_clean_up(signals: usize) {
     let scratch = tempfile::tempdir().unwrap();
     let (from, data) = (scratch.path().join("from"), scratch.path().join("data"));
@@ -216,7 +216,7 @@ async fn end_amid_clean_up(signals: usize) {
     check_after_clean_up(&data).await;
 }
 
-/// The next start goes on with the clean-up, and nothing is left over.
+/// Asserts that the next start completes the clean-up.
 async fn check_after_clean_up(data: &Path) {
     let server = Server::start_on(data, &[]);
     assert_eq!(reqwest::get(server.url("/v1/fs/many/")).await.unwrap().status(), StatusCode::NOT_FOUND);

@@ -1,4 +1,4 @@
-//! Local trees: made, and read back to be compared.
+//! Local trees: written, and read back for comparison.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use rowdrive::schema::path::nfc;
 
-/// Nanoseconds since 1970, and before it negative.
+/// `ns`: nanoseconds since 1970, negative before it.
 pub fn set_time(path: &Path, ns: i128) {
     let by = Duration::from_nanos(ns.unsigned_abs().try_into().unwrap());
     let time = if ns < 0 { SystemTime::UNIX_EPOCH - by } else { SystemTime::UNIX_EPOCH + by };
     File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Bytes that differ from file to file.
+/// Pseudo-random bytes, different for each seed.
 pub fn bytes(size: usize, seed: u32) -> Vec<u8> {
     (0..size as u32).map(|i| ((i + seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -42,7 +42,7 @@ pub const FILES: [(&str, usize, i128); 13] = [
     ("照片/😀.jpg", 19, 9_999_999),
 ];
 
-/// A tree with all that is unusual and yet fine, and an empty folder.
+/// Writes a tree with unusual but valid names and times, and an empty folder.
 pub fn sample(at: &Path) {
     for (seed, (path, size, ns)) in (0..).zip(FILES) {
         write(&at.join(path), &bytes(size, seed), ns);
@@ -50,7 +50,7 @@ pub fn sample(at: &Path) {
     fs::create_dir_all(at.join("a/nothing in it/nor here")).unwrap();
 }
 
-/// So many files of a few bytes, 50 to a folder.
+/// Writes this many small files, 50 in each folder.
 pub fn many(at: &Path, files: u32) {
     for number in 0..files {
         let path = at.join(format!("folder {}/file {number}", number / 50));
@@ -61,12 +61,12 @@ pub fn many(at: &Path, files: u32) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalEntry {
     Folder,
-    /// Content, and milliseconds since 1970.
+    /// Content, and modification time in milliseconds since 1970.
     File(Vec<u8>, i64),
     Other,
 }
 
-/// The paths of all that lies below.
+/// The paths of everything below a folder.
 pub fn names(at: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut ahead = vec![at.to_owned()];
@@ -82,7 +82,7 @@ pub fn names(at: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// All that lies below, by composed names.
+/// Everything below a folder, by composed (NFC) name.
 pub fn seen(at: &Path) -> BTreeMap<String, LocalEntry> {
     let of = |path: PathBuf| {
         let meta = fs::symlink_metadata(&path).unwrap();
@@ -98,7 +98,7 @@ pub fn seen(at: &Path) -> BTreeMap<String, LocalEntry> {
     names(at).into_iter().map(of).collect()
 }
 
-/// The names of files that are not whole.
+/// The names of partial files.
 pub fn temporaries(at: &Path) -> Vec<String> {
     let all = names(at).into_iter().map(|path| path.strip_prefix(at).unwrap().to_str().unwrap().to_owned());
     all.filter(|path| path.rsplit('/').next().unwrap().starts_with(".rowdrive")).collect()

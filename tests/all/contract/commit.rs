@@ -1,4 +1,4 @@
-//! `commit`: the one write.
+//! `commit`: the only call that writes.
 
 use bytes::Bytes;
 use rowdrive::table::limits::{CELL_BYTES, GUARDED_ROWS, PLAN_BYTES};
@@ -10,7 +10,7 @@ use super::plans::{
     refused, row, scan, text,
 };
 
-/// A file, two hints of which one is older, an entry and a thing to do.
+/// A plan with rows in all parts: a file row, two index cells of which one is older, a directory entry and a work row.
 fn everything(check: Check) -> Plan {
     Plan {
         prepare: vec![
@@ -60,14 +60,14 @@ pub async fn commit_refused_changes_no_guarded_and_no_finish_row(engine: &dyn En
 pub async fn commit_refused_leaves_prepare_harmless(engine: &dyn EngineUnderTest) {
     let tables = before_everything(engine).await;
     refused(&tables, everything(absent("cf", "old"))).await;
-    // Each prepared row is there whole or not at all.
+    // Each prepared row is complete or absent.
     let file = cells(&tables, "file", "f", &["cf", "c"]).await;
     assert!(file.is_empty() || file == ["c:data=x", "cf:size=1"], "{file:?}");
     // The same rows, byte for byte, may be committed again.
     done(&tables, everything(equals("cf", "old", "v"))).await;
     assert_eq!(cells(&tables, "file", "f", &["cf", "c"]).await, ["c:data=x", "cf:size=1"]);
 
-    // A caller that gives up removes them by a plan of `finish` alone, whether or not they are there.
+    // A caller that gives up removes them by a plan with only `finish` rows, whether or not they exist.
     let second = |check| Plan {
         prepare: vec![row("file", "g", vec![put("cf", "size", "2")]), row("hint", "g", vec![put("cf", "new", "v")])],
         guarded: vec![guard("dir", "b", vec![check], vec![put("sub", "g", "g")])],
@@ -91,7 +91,7 @@ async fn checked(engine: &dyn EngineUnderTest) -> Tables {
     tables
 }
 
-/// Tries a check on a row: `None` if it holds, else the value it is refused with.
+/// Commits a check of a row: `None` if it holds, otherwise the value in the refusal.
 async fn tried(tables: &Tables, key: &'static str, check: Check) -> Option<Option<Bytes>> {
     let plan = guarded(vec![guard("dir", key, vec![check.clone()], vec![put("sub", "try", "v")])]);
     match tables.commit(plan).await.unwrap() {
@@ -125,7 +125,7 @@ pub async fn commit_checks_that_a_cell_equals(engine: &dyn EngineUnderTest) {
     for wrong in ["on", "one\0", "One", "two", "o"] {
         assert_eq!(tried(&tables, "r", equals("cf", "q", wrong)).await, Some(Some("one".into())), "{wrong:?}");
     }
-    // A cell that is not there equals nothing.
+    // An absent cell equals no value.
     for (key, qualifier) in [("r", "p"), ("none", "q"), ("s", "q")] {
         assert_eq!(tried(&tables, key, equals("cf", qualifier, "one")).await, Some(None));
     }
@@ -137,7 +137,7 @@ pub async fn commit_checks_that_a_cell_equals(engine: &dyn EngineUnderTest) {
 pub async fn commit_checks_that_a_family_is_empty(engine: &dyn EngineUnderTest) {
     let tables = checked(engine).await;
     let empty = || Check::FamilyEmpty("sub");
-    // There is no one cell to report.
+    // A failed check of a whole family has no single cell to report.
     assert_eq!(tried(&tables, "r", empty()).await, Some(None));
     assert_eq!(tried(&tables, "none", empty()).await, None);
     done(&tables, guarded(vec![dir("r", vec![delete("sub", "q")])])).await;
@@ -152,7 +152,7 @@ pub async fn commit_checks_that_a_family_is_empty(engine: &dyn EngineUnderTest) 
 pub async fn commit_reports_the_first_failed_check(engine: &dyn EngineUnderTest) {
     let tables = checked(engine).await;
     let (holds, fails) = (equals("cf", "q", "one"), equals("sub", "q", "other"));
-    // In the order of the plan, which is not the order of the keys.
+    // The first failed check in the order of the plan, which differs from the order of the keys.
     let plan = |first: Vec<Check>, second: Vec<Check>| {
         guarded(vec![guard("dir", "s", first, vec![put("cf", "x", "v")]), guard("dir", "r", second, vec![])])
     };
@@ -220,7 +220,7 @@ pub async fn commit_of_nothing_is_committed(engine: &dyn EngineUnderTest) {
     assert!(tables.scan(&scan(&["cf", "sub"], 10)).await.unwrap().is_empty());
 }
 
-/// Bytes that no compression hides and that differ by seed.
+/// Incompressible bytes, different for each seed.
 fn noise(len: usize, seed: u32) -> Bytes {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let next = || {
@@ -237,7 +237,7 @@ pub async fn commit_accepts_cells_of_one_mebibyte(engine: &dyn EngineUnderTest) 
     let value = noise(CELL_BYTES, 1);
     done(&tables, prepare(vec![row("file", "f", vec![put("c", "data", value.clone())])])).await;
     assert!(tables.cell("file", b"f", "c", b"data").await.unwrap().unwrap() == value);
-    // As a value to compare with, and to report.
+    // A value of this size can also be compared in a check, and reported in a refusal.
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", value.clone())])])).await;
     let check = |value| guarded(vec![guard("dir", "r", vec![equals("cf", "q", value)], vec![])]);
     done(&tables, check(value.clone())).await;
@@ -276,7 +276,7 @@ pub async fn commit_accepts_130_guarded_rows(engine: &dyn EngineUnderTest) {
 
 pub async fn commit_carries_unique_id_rows_through_their_life_cycle(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
-    // Prepared or made in guarded, changed where it is found, removed in guarded or finish.
+    // Prepared, or created in guarded rows; changed later; removed in guarded rows or in `finish`.
     done(&tables, prepare(vec![row("file", "f", vec![put("cf", "place", "1"), put("cf", "size", "9")])])).await;
     let made = vec![put("cf", "place", "1"), put("c", "data", "x")];
     done(&tables, guarded(vec![guard("file", "g", vec![absent("cf", "place")], made)])).await;
@@ -295,7 +295,7 @@ pub async fn commit_carries_unique_id_rows_through_their_life_cycle(engine: &dyn
 
 pub async fn commit_carries_immutable_cells_through_their_life_cycle(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
-    // Two cells of one row, made and removed apart, in one plan.
+    // Two cells of one row in one plan: each is created and removed independently.
     done(&tables, prepare(vec![row("hint", "h", vec![put("cf", "1", "a")])])).await;
     let moved = Plan {
         prepare: vec![row("hint", "h", vec![put("cf", "2", "b")])],
@@ -306,7 +306,7 @@ pub async fn commit_carries_immutable_cells_through_their_life_cycle(engine: &dy
     done(&tables, moved).await;
     assert_eq!(cells(&tables, "hint", "h", &["cf"]).await, ["cf:2=b"]);
 
-    // Late ones: made and removed in finish.
+    // Cells of a `ImmutableLate` table: created and removed in `finish`.
     done(&tables, finish(vec![row("todo", "t", vec![put("cf", "q", "v")])])).await;
     done(&tables, finish(vec![row("todo", "t", vec![delete_family("cf")])])).await;
     let found = tables.get("todo", b"t", &RowQuery::cells(vec![Column::new("cf", "q")])).await.unwrap();

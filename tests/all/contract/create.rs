@@ -1,4 +1,4 @@
-//! `create`: a table is made once, with its properties.
+//! `create`: a table is created once, with its properties.
 
 use futures_util::future::join_all;
 use rowdrive::table::spec::{CellSize, Compression, FamilySpec};
@@ -56,7 +56,7 @@ pub async fn concurrent_creates_make_one_table(engine: &dyn EngineUnderTest) {
 
 pub async fn create_keeps_tables_and_families_apart(engine: &dyn EngineUnderTest) {
     let tables = Tables::new(engine.open());
-    // However an engine joins the names, these pairs must not collide.
+    // These pairs must not collide, however an engine joins the names.
     let names: [(&'static str, &[&'static str]); 4] =
         [("a", &["b-c", "b_c", "b"]), ("a-b", &["c"]), ("a_b", &["c", "b"]), ("b", &["b", "c"])];
     let mut pairs = Vec::new();

@@ -1,4 +1,4 @@
-//! What is promised of an engine that outlives its process.
+//! The promises of an engine whose data outlives its process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,7 +99,7 @@ pub async fn plans_are_whole_after_a_kill(engine: &dyn EngineUnderTest) {
         writer.abort();
         assert!(writer.await.is_err_and(|e| e.is_cancelled()), "nothing was in flight at the kill");
         tables = left;
-        // Both rows name the same plan, no older than the last one acknowledged, and its hint is there.
+        // Both rows name the same plan, which is the last acknowledged one or a later one, and its prepared row exists.
         let found = all(&tables, b"a").await;
         assert_eq!(found, all(&tables, b"b").await);
         let name = found.last().unwrap().strip_prefix("sub:").unwrap().strip_suffix("=v").unwrap().to_owned();

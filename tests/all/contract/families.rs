@@ -1,4 +1,4 @@
-//! What the changes of a row add up to.
+//! The result of several changes of one row.
 
 use rowdrive::table::{Change, Check, Tables};
 
@@ -8,7 +8,7 @@ use super::plans::{
     scan,
 };
 
-/// A row that holds this, after these changes.
+/// The row after these changes, on a row with known cells.
 async fn after(tables: &Tables, changes: Vec<Change>) -> Vec<String> {
     done(tables, guarded(vec![dir("r", vec![delete_family("cf"), delete_family("sub")])])).await;
     done(tables, guarded(vec![dir("r", vec![put("cf", "a", "0"), put("cf", "b", "0"), put("sub", "a", "0")])])).await;
@@ -38,11 +38,11 @@ pub async fn changes_of_missing_cells_are_no_error(engine: &dyn EngineUnderTest)
     assert!(tables.scan(&scan(&["cf", "sub"], 10)).await.unwrap().is_empty());
 }
 
-/// The rows around the one that is emptied, which must not change.
+/// Keys next to the row that is emptied: these rows must not change.
 const NEIGHBOURS: [&[u8]; 6] = [b"q\xff", b"r\0", b"r\0\0", b"r\x01", b"r\x01a", b"s"];
 
-/// How many cells a family holds before it is removed: few, many, and around the numbers where an engine may
-/// begin to do it another way.
+/// Sizes of a family before it is removed: small, large, and around the numbers at which an engine may change its
+/// method.
 const SIZES: [usize; 7] = [1, 2, 99, 100, 101, 130, 3_000];
 
 async fn neighbours(tables: &Tables) {
@@ -69,7 +69,7 @@ pub async fn put_after_delete_family_survives(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     for size in SIZES {
         fill(&tables, b"r", "sub", 0..size).await;
-        // A cell that was there, at either end, and one that was not.
+        // A cell that existed, at either end of the family, and a new one.
         let last = qualifier(size - 1);
         let mut changes = vec![put("sub", "early", "v"), delete_family("sub")];
         changes.extend([put("sub", qualifier(0), "new"), put("sub", last.clone(), "new"), put("sub", "x", "new")]);
@@ -77,7 +77,7 @@ pub async fn put_after_delete_family_survives(engine: &dyn EngineUnderTest) {
         let mut expected = vec![format!("sub:{}=new", qualifier(0)), format!("sub:{last}=new"), "sub:x=new".to_owned()];
         expected.dedup();
         assert_eq!(all(&tables, b"r").await, expected, "{size} cells");
-        // And it can be removed again.
+        // The family can be removed again.
         done(&tables, guarded(vec![dir("r", vec![delete_family("sub")])])).await;
         assert!(all(&tables, b"r").await.is_empty(), "{size} cells");
     }
@@ -111,7 +111,7 @@ pub async fn row_without_cells_is_absent_and_can_be_written_again(engine: &dyn E
 pub async fn family_is_empty_after_many_deletes(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let empty = || guarded(vec![guard("dir", "r", vec![Check::FamilyEmpty("sub")], vec![])]);
-    // More than an engine may step over in passing.
+    // More deleted cells than an engine may skip in one read.
     for part in 0..5 {
         fill(&tables, b"r", "sub", part * 5_000..(part + 1) * 5_000).await;
         let gone = (part * 5_000..(part + 1) * 5_000).map(|n| delete("sub", qualifier(n))).collect();

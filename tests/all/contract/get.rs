@@ -45,7 +45,7 @@ pub async fn get_of_a_missing_row_is_an_empty_row(engine: &dyn EngineUnderTest) 
     assert!(all(&tables, b"r").await.is_empty());
 }
 
-/// Changes cells of both families to one number, by turns with and without removing them first.
+/// Sets all cells of both families to one number; every other time both families are removed first.
 fn renumber(cells: usize) -> impl Fn(usize) -> Plan + Send + 'static {
     move |n| {
         let mut changes = if n.is_multiple_of(2) { vec![delete_family("cf"), delete_family("sub")] } else { vec![] };
@@ -57,7 +57,7 @@ fn renumber(cells: usize) -> impl Fn(usize) -> Plan + Send + 'static {
     }
 }
 
-/// Reads a row that always holds `cells` cells in each family: all of one number.
+/// Reads a row that always has `cells` cells in each family: all of them must have the same number.
 async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, ask: RowQuery, expected: usize) {
     let tables = open(engine).await;
     let write = renumber(cells);
@@ -98,12 +98,12 @@ pub async fn get_of_a_family_ends_at_a_page(engine: &dyn EngineUnderTest) {
         }
         other => panic!("{:?}", other.map(|row| row.len())),
     }
-    // Nothing else of the row is lost by it.
+    // The page limit drops no other cells of the row.
     assert!(tables.get("dir", b"r", &RowQuery::families(&["cf"])).await.unwrap().is_empty());
     assert!(tables.cell("dir", b"r", "sub", b"010000").await.unwrap().is_some());
 }
 
-/// Keys that a careless engine would mix up: zeroes, separators, escapes, and prefixes of one another.
+/// Keys that a wrong encoding would confuse: zeroes, separators, escapes, and prefixes of one another.
 pub const KEYS: [&[u8]; 22] = [
     b"\0",
     b"\0\0",

@@ -1,4 +1,4 @@
-//! `get_many`: a `get` for each row, in the order asked.
+//! `get_many`: a `get` for each row, in the order of the request.
 
 use rowdrive::table::limits::PAGE_CELLS;
 use rowdrive::table::{RowKey, RowQuery, StoreError};

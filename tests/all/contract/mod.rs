@@ -1,10 +1,10 @@
 //! The contract of a store: one test for each promise of [`Store`](rowdrive::table::Store), run on every engine.
 //!
 //! - [`engines`]: the engines under test
-//! - [`plans`]: the tables of the suite, and short words for plans and questions
+//! - [`plans`]: the tables of the suite, and short constructors for plans and reads
 //! - `create`, `get`, `page`, `get_many`, `scan`, `commit`, `families`, `races`: the promises of each call
 //! - `durable`: the promises of an engine that outlives its process
-//! - `random`: any plans and reads, answered as the oracle answers them
+//! - `random`: random plans and reads, with the same answers as the reference engine (the oracle)
 //!
 //! A promise is an `async fn` that takes the engine. It is listed once, below.
 

@@ -1,4 +1,4 @@
-//! `page`: cells of one family in qualifier order, and a fence.
+//! `page`: cells of one family in qualifier order, with other cells of the row at the same instant.
 
 use std::ops::Bound;
 
@@ -15,7 +15,7 @@ fn qualifiers(page: &Page) -> Vec<String> {
     page.cells.iter().map(|cell| cell.qualifier.escape_ascii().to_string()).collect()
 }
 
-/// A row whose `sub` holds b, d, f and h, among neighbours that must not be seen.
+/// A row with b, d, f and h in `sub`, between rows that a page must not show.
 async fn four(engine: &dyn EngineUnderTest) -> Tables {
     let tables = open(engine).await;
     let four = ["h", "b", "f", "d"].map(|q| put("sub", q, q)).to_vec();
@@ -40,7 +40,7 @@ pub async fn page_is_in_qualifier_order_and_of_one_family(engine: &dyn EngineUnd
 
 pub async fn page_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
     let tables = four(engine).await;
-    // Inverted ones too: they hold nothing, and are no error.
+    // Inverted bounds are valid too: they contain nothing.
     for from in bounds(&[b"", b"b", b"c", b"d", b"d\0", b"h", b"i", b"\xff"]) {
         for to in bounds(&[b"", b"a", b"b", b"c", b"f", b"f\0", b"h", b"\xff\xff"]) {
             let range = RowRange { from: from.clone(), to: to.clone() };
@@ -61,7 +61,7 @@ pub async fn page_ends_at_its_limit_and_says_whether_more_follow(engine: &dyn En
         assert_eq!(qualifiers(&found), ["b", "d", "f", "h"][..limit.min(4)]);
         assert_eq!(found.more, limit < 4, "limit {limit}");
 
-        // What follows beyond the range does not count.
+        // Cells after the end of the range do not count.
         let found =
             tables.page(&PageQuery { to: Bound::Excluded("f".into()), ..page("r", "sub", limit) }).await.unwrap();
         assert_eq!(qualifiers(&found), ["b", "d"][..limit.min(2)]);
@@ -94,14 +94,14 @@ pub async fn page_returns_its_unchanged_cells_in_the_order_asked(engine: &dyn En
     let values = vec![Some(Bytes::from("h")), None, Some("no".into()), Some("h".into())];
     let found = tables.page(&PageQuery { unchanged: unchanged.clone(), ..page("r", "sub", 1) }).await.unwrap();
     assert_eq!((qualifiers(&found), found.unchanged), (vec!["b".to_owned()], values.clone()));
-    // A fence is answered whether or not there is anything to page.
+    // The unchanged cells are returned even if the page is empty.
     let found = tables.page(&PageQuery { unchanged: unchanged.clone(), ..page("r", "sub", 0) }).await.unwrap();
     assert_eq!(found.unchanged, values);
     let found = tables.page(&PageQuery { unchanged, ..page("none", "sub", 1) }).await.unwrap();
     assert_eq!(found.unchanged, vec![None; 4]);
 }
 
-/// Gives all cells of `sub`, and the fence in `cf`, one number; every other time the row is emptied first.
+/// Sets all cells of `sub`, and the unchanged cell in `cf`, to one number; every other time the row is emptied first.
 fn renumber(cells: usize) -> impl Fn(usize) -> Plan + Send + 'static {
     move |n| {
         let mut changes = if n.is_multiple_of(2) { vec![delete_family("sub"), delete_family("cf")] } else { vec![] };
@@ -147,7 +147,7 @@ pub async fn page_reads_a_wide_family_to_its_end(engine: &dyn EngineUnderTest) {
 pub async fn page_skips_removed_cells(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     fill(&tables, b"r", "sub", 0..8_000).await;
-    // One by one at the front, as a range in the middle of the rest.
+    // Single cells at the front, then a range in the middle of the rest.
     let front = (0..5_000).map(|n| delete("sub", qualifier(n))).collect();
     done(&tables, guarded(vec![dir("r", front)])).await;
     let found = tables.page(&page("r", "sub", 2)).await.unwrap();

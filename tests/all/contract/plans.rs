@@ -1,4 +1,4 @@
-//! The tables of the suite, and short words for plans and questions.
+//! The tables of the suite, and short constructors for plans and reads.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn spec(name: &str, lifecycle: KeyLifecycle, families: &[&str]) -> TableSpec
     TableSpec { name: name.to_owned(), lifecycle, families: families.iter().map(family).collect() }
 }
 
-/// A table of each class.
+/// One table for each life cycle.
 pub fn specs() -> [TableSpec; 4] {
     [
         spec("dir", KeyLifecycle::Reusable, &["cf", "sub"]),
@@ -33,7 +33,7 @@ pub fn specs() -> [TableSpec; 4] {
     ]
 }
 
-/// The tables through this store, made if they are not there.
+/// Opens the tables of this store, and creates them if they do not exist.
 pub async fn tables_of(store: Arc<dyn rowdrive::table::Store>) -> Tables {
     let tables = Tables::new(store);
     for spec in specs() {
@@ -66,7 +66,7 @@ pub fn equals(family: &'static str, qualifier: impl Into<Bytes>, value: impl Int
     Check::Equals(Column::new(family, qualifier), value.into())
 }
 
-/// A check that always holds: no test puts this cell.
+/// A check that always holds: no test writes this cell.
 pub fn always() -> Check {
     absent("cf", "never")
 }
@@ -75,7 +75,7 @@ pub fn guard(table: &'static str, row: impl Into<RowKey>, checks: Vec<Check>, ch
     ConditionalRow { table, row: row.into(), checks, changes }
 }
 
-/// A row of `dir`, changed whatever it holds.
+/// A row of `dir` that changes unconditionally.
 pub fn dir(row: impl Into<RowKey>, changes: Vec<Change>) -> ConditionalRow {
     guard("dir", row, vec![always()], changes)
 }
@@ -109,7 +109,7 @@ pub async fn refused(tables: &Tables, plan: Plan) -> Refusal {
     }
 }
 
-/// Puts many cells into a family of a row of `dir`, in as many plans as they need.
+/// Fills a family of a row of `dir` with many cells, in as many plans as necessary.
 pub async fn fill(tables: &Tables, row: &'static [u8], family: &'static str, cells: std::ops::Range<usize>) {
     let cells: Vec<_> = cells.map(|n| put(family, qualifier(n), "v")).collect();
     for part in cells.chunks(5_000) {
@@ -117,7 +117,7 @@ pub async fn fill(tables: &Tables, row: &'static [u8], family: &'static str, cel
     }
 }
 
-/// Qualifiers in the order of their numbers.
+/// Qualifiers that sort like their numbers.
 pub fn qualifier(n: usize) -> String {
     format!("{n:06}")
 }
@@ -135,7 +135,7 @@ pub fn columns(cells: &[(&'static str, &'static str)]) -> Vec<Column> {
     cells.iter().map(|(family, qualifier)| Column::new(family, *qualifier)).collect()
 }
 
-/// A row as text, `family:qualifier=value`, to compare and to read.
+/// A row as text, `family:qualifier=value`, for comparisons and messages.
 pub fn text(row: &Row) -> Vec<String> {
     let cell = |(family, cell): &(&str, rowdrive::table::Cell)| {
         format!("{family}:{}={}", cell.qualifier.escape_ascii(), cell.value.escape_ascii())
@@ -143,12 +143,12 @@ pub fn text(row: &Row) -> Vec<String> {
     row.cells().iter().map(cell).collect()
 }
 
-/// All of a row of `dir`, as text.
+/// A whole row of `dir`, as text.
 pub async fn all(tables: &Tables, row: &[u8]) -> Vec<String> {
     text(&tables.get("dir", row, &RowQuery::families(&["cf", "sub"])).await.unwrap())
 }
 
-/// Bounds of all kinds at these places, and none.
+/// Bounds of every kind at these qualifiers, and unbounded.
 pub fn bounds(places: &[&'static [u8]]) -> Vec<Bound<Bytes>> {
     let at = |place: &&'static [u8]| {
         [Bound::Included(Bytes::from_static(place)), Bound::Excluded(Bytes::from_static(place))]
@@ -156,8 +156,8 @@ pub fn bounds(places: &[&'static [u8]]) -> Vec<Bound<Bytes>> {
     places.iter().flat_map(at).chain([Bound::Unbounded]).collect()
 }
 
-/// Commits `write(1)`, `write(2)` and so on, while `read` is called again and again: until many writes have come
-/// between one read and the next.
+/// Commits `write(1)`, `write(2)` and so on, and calls `read` repeatedly meanwhile: until many writes have happened
+/// between two reads.
 pub async fn while_writing(
     tables: &Tables,
     write: impl Fn(usize) -> Plan + Send + 'static,

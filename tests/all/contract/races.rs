@@ -1,4 +1,4 @@
-//! Many concurrent callers.
+//! Many concurrent callers of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,14 +29,14 @@ pub async fn increments_are_never_lost(engine: &dyn EngineUnderTest) {
             let mut counted = 0;
             let mut seen = number(&tables, "r").await;
             while counted < 40 {
-                // So that the others come in between, however fast the engine is.
+                // Yields, so that other callers run in between, however fast the engine is.
                 tokio::task::yield_now().await;
                 match tables.commit(guarded(vec![compare_and_set("r", seen, seen + 1)])).await.unwrap() {
                     Outcome::Committed => {
                         counted += 1;
                         seen += 1;
                     }
-                    // Retry from the value that made the check fail.
+                    // Retries with the value that is in the refusal.
                     Outcome::Refused(refusal) => {
                         lost_races.fetch_add(1, Ordering::Relaxed);
                         let current = refusal.current.unwrap();
@@ -61,7 +61,7 @@ pub async fn exactly_one_of_many_creators_wins(engine: &dyn EngineUnderTest) {
         let key = format!("r{round}");
         let tasks = (0..8).map(|caller: usize| {
             let (tables, key) = (tables.clone(), key.clone());
-            // Half of them make two rows, in either order.
+            // Half of them create two rows, in either order.
             tokio::spawn(async move {
                 let make = |key: String| {
                     guard("dir", key, vec![absent("cf", "id")], vec![put("cf", "id", caller.to_string())])
@@ -91,7 +91,7 @@ pub async fn guarded_rows_change_at_one_instant(engine: &dyn EngineUnderTest) {
     let mut held = 0;
     while_writing(&tables, write, async || {
         let seen = number(&tables, "m").await;
-        // All checks are of one instant: if the first row holds, so do the others.
+        // All checks are evaluated at one instant: if the first row passes, all rows do.
         let same = ["a", "m", "z"].map(|key| guard("dir", key, vec![equals("cf", "n", seen.to_string())], vec![]));
         match tables.commit(guarded(same.to_vec())).await.unwrap() {
             Outcome::Committed => held += 1,
@@ -130,7 +130,7 @@ pub async fn transfers_between_rows_keep_the_sum(engine: &dyn EngineUnderTest) {
     assert_eq!(sum, 100 * i64::try_from(ROWS).unwrap());
 }
 
-/// Removing an empty directory against making files in it.
+/// A directory is removed if it is empty, while files are created in it.
 pub async fn concurrent_fill_and_remove_if_empty_never_both_succeed(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let (mut removed, mut filled) = (0, 0);
@@ -161,7 +161,7 @@ pub async fn concurrent_fill_and_remove_if_empty_never_both_succeed(engine: &dyn
     assert_eq!(removed + filled, 40);
 }
 
-/// A caller that goes away while its plan is on its way.
+/// A caller drops its future while the plan is in flight.
 pub async fn abandoned_commit_is_all_or_nothing(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     for n in 0..40 {
@@ -170,7 +170,7 @@ pub async fn abandoned_commit_is_all_or_nothing(engine: &dyn EngineUnderTest) {
         let mut commit = Box::pin(tables.commit(guarded(keys.iter().map(row).collect())));
         let _first_look = commit.as_mut().now_or_never();
         drop(commit);
-        // Whatever became of it is over once a later plan is answered.
+        // Once a later plan is answered, the earlier one is finished.
         done(&tables, guarded(vec![dir("other", vec![put("cf", "q", "v")])])).await;
         let first = all(&tables, keys[0].as_bytes()).await;
         assert_eq!(first, all(&tables, keys[1].as_bytes()).await);
@@ -192,7 +192,7 @@ pub async fn many_plans_at_once_are_all_answered(engine: &dyn EngineUnderTest) {
                     assert_eq!(outcome, Outcome::Committed);
                     committed[n].store(true, Ordering::Release);
                 }
-                // Then nothing was written.
+                // In this case nothing was written.
                 Err(error) => assert!(matches!(error, StoreError::Busy), "{error}"),
             }
         })

@@ -15,7 +15,7 @@ fn keys(rows: &[(RowKey, Row)]) -> Vec<&[u8]> {
     rows.iter().map(|(key, _)| key.as_ref()).collect()
 }
 
-/// A row for each of these keys, put in another order than the keys'.
+/// A row for each of these keys, written in a different order.
 async fn rows(engine: &dyn EngineUnderTest, keys: &[&'static [u8]]) -> Tables {
     let tables = open(engine).await;
     let (even, odd): (Vec<_>, Vec<_>) = keys.iter().rev().enumerate().partition(|(n, _)| n % 2 == 0);
@@ -47,7 +47,7 @@ pub async fn scan_reverse_is_the_exact_reverse(engine: &dyn EngineUnderTest) {
 pub async fn scan_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
     let there: [&'static [u8]; 6] = [b"\0", b"b", b"b\0", b"b\x01", b"d", b"\xff"];
     let tables = rows(engine, &there).await;
-    // Inverted ones too: they hold nothing, and are no error.
+    // Inverted bounds are valid too: they contain nothing.
     for from in bounds(&[b"", b"\0", b"a", b"b", b"b\0", b"c", b"\xff"]) {
         for to in bounds(&[b"", b"\0", b"b", b"b\0", b"b\x01\0", b"d", b"\xff", b"\xff\xff"]) {
             let range = RowRange { from: from.clone(), to };
@@ -76,7 +76,7 @@ pub async fn scan_ends_at_its_limit(engine: &dyn EngineUnderTest) {
     for limit in 0..6 {
         let found = tables.scan(&scan(&["cf"], limit)).await.unwrap();
         assert_eq!(keys(&found), there[..limit.min(4)]);
-        // Reversed, the limit counts from the end.
+        // In reverse, the limit counts from the end.
         let found = tables.scan(&ScanQuery { reverse: true, ..scan(&["cf"], limit) }).await.unwrap();
         let last: Vec<_> = there.into_iter().rev().take(limit).collect();
         assert_eq!(keys(&found), last);
@@ -101,7 +101,7 @@ pub async fn scan_resumes_by_key(engine: &dyn EngineUnderTest) {
     }
 }
 
-/// Rows `both`, `cf`, `sub` that hold a cell in the families of their name; `many` has many cells in `sub`.
+/// Rows `both`, `cf`, `sub`, each with a cell in the families of its name; `many` has many cells in `sub`.
 async fn mixed(engine: &dyn EngineUnderTest) -> Tables {
     let tables = open(engine).await;
     let many = (0..30).map(|n| put("sub", qualifier(n), "v")).collect();
@@ -229,7 +229,7 @@ pub async fn scan_skips_removed_rows(engine: &dyn EngineUnderTest) {
         done(&tables, guarded(rows(n, || put("cf", "q", "v")))).await;
     }
     for n in 0..25 {
-        // The last row stays.
+        // Only the last row is left.
         let mut gone = rows(n, if n.is_multiple_of(2) { || delete("cf", "q") } else { || delete_family("cf") });
         gone.truncate(if n == 24 { 119 } else { 120 });
         done(&tables, guarded(gone)).await;

@@ -1,5 +1,5 @@
-//! Caches and shortcuts must not make an answer wrong: cached paths, paths that are
-//! trusted, and listings that are not read again.
+//! Caches and shortcuts must not make an answer wrong: cached paths, paths used without a second check, and listings
+//! that are not read again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn pieces(threshold: usize) -> Settings {
     Settings { limits, rows_per_step: threshold, ..SETTINGS }
 }
 
-/// The paths of the files found below a folder, by an index alone; none if there is no such folder.
+/// The paths of the files that an index plan finds below a folder; none if the folder does not exist.
 async fn found(drive: &Drive, under: &str) -> Option<BTreeSet<String>> {
     let found = drive.files_by_name(&NameQuery { under: Some(path(under)), ..find_all() }).await.ok()?;
     Some(found.nodes.iter().map(|node| node.path().to_string()).collect())
@@ -34,7 +34,7 @@ fn paths(all: &[&str]) -> Option<BTreeSet<String>> {
 async fn a_cached_path_is_not_used_after_a_directory_move() {
     for threshold in [1, 100] {
         let fixture = Fixture::with(pieces(threshold), &[Op::Put("/x/y/f", 5), Op::Put("/a/g", 6)]).await;
-        // Walks of both folders are kept from here on.
+        // From here on the paths of both folders are cached.
         assert_eq!(found(&fixture.drive, "/a").await, paths(&["/a/g"]));
         for (from, to, seen) in [
             ("/x", "/a/x", &["/a/g", "/a/x/y/f"][..]),
@@ -47,20 +47,21 @@ async fn a_cached_path_is_not_used_after_a_directory_move() {
     }
 }
 
-/// A file that lies in `/s` all the time, at the end of a walk over two folders of which one leaves.
+/// A file that is in `/s` all the time. The lookup of its path passes two folders, and one of them leaves `/s`.
 const SET_UP: &[Op] = &[Op::Put("/s/p/c/f", 5), Op::Mkdir("/x")];
-/// The walk may be read half before and half after: then it leads to `/x/p/c`, outside of `/s`.
+/// The path may be read half before and half after these moves: then it is `/x/p/c`, outside of `/s`.
 const TORN: &[Op] = &[Op::Move("/s/p/c", "/s/c", false), Op::Move("/s/p", "/x/p", false)];
-/// Makes `/x/p/c` the place of the file's folder, and `/x/p` the folder that was `/s`.
+/// Moves the file's folder to `/x/p/c`, and the folder that was `/s` to `/x/p`.
 const IN_PLACE: &[Op] = &[Op::Move("/x/p", "/t", false), Op::Move("/s", "/x/p", false)];
 
-/// A query with changes before one or two of its calls. What is found by it, and by the same query afterwards.
+/// A query with changes before one or two of its calls. Returns its result, and the result of the same query
+/// afterwards.
 async fn torn(first: usize, second: Option<usize>) -> Option<[Option<BTreeSet<String>>; 2]> {
     let fixture = Fixture::with(pieces(1), SET_UP).await;
     fixture.store.scan_row_by_row();
     let begun = fixture.store.calls();
     let watcher = fixture.watcher.clone();
-    // By the watcher's handle: what the changes do is no call here.
+    // Through the handle of the watcher: the calls of these changes are not counted.
     fixture.store.once_before_call(begun + first, move || async move {
         for op in TORN {
             run(&watcher, *op).await.unwrap();
@@ -103,7 +104,7 @@ async fn a_path_read_while_directories_move_is_not_trusted() {
         assert!(all.contains(&during), "moves before call {first}: {during:?}");
         for second in first + 1.. {
             let Some([during, after]) = torn(first, Some(second)).await else { break };
-            // The folder itself may have moved away before it was looked up.
+            // The folder itself may have moved away before the lookup.
             assert!(all.contains(&during) || during.is_none(), "moves before calls {first} and {second}: {during:?}");
             assert_eq!(after, paths(&["/x/p/c/f"]), "asked again, after moves before calls {first} and {second}");
             pairs += 1;
@@ -112,7 +113,7 @@ async fn a_path_read_while_directories_move_is_not_trusted() {
     assert!(pairs > 20, "{pairs}");
 }
 
-/// A move that has begun and not ended: a walk that is read before its instant is not good after it.
+/// A move that has begun and not ended: a path that was read before its commit is invalid after it.
 #[tokio::test]
 async fn a_path_read_during_an_unfinished_move_is_not_cached() {
     let fixture = Fixture::with(pieces(100), &[Op::Put("/s/p/c/f", 5), Op::Mkdir("/x")]).await;
@@ -138,8 +139,8 @@ async fn a_path_read_during_an_unfinished_move_is_not_cached() {
     assert_eq!(found(&fixture.watcher, "/s").await, paths(&[]));
 }
 
-/// A file that leaves a folder for another one of the same scope, just before the first one leaves the scope: its
-/// index row was read before, and says that it is in the first and nowhere else.
+/// A file moves to another folder in the same scope, just before its first folder leaves the scope. The index row that
+/// was read before says that the file is in the first folder only.
 #[tokio::test]
 async fn an_index_row_read_before_its_folder_moved_skips_no_file() {
     const MOVES: &[Op] = &[Op::Move("/s/p/f", "/s/q/f", false), Op::Move("/s/p", "/x/p", false)];
@@ -163,7 +164,8 @@ async fn an_index_row_read_before_its_folder_moved_skips_no_file() {
     assert!(calls > 4, "{calls}");
 }
 
-/// A folder is listed at its new path while its row there is half made; the move ends before its record is read.
+/// A folder is listed at its new path while its row there is incomplete. The move ends before the reader reads the
+/// record.
 #[tokio::test]
 async fn a_listing_that_reads_a_half_written_row_is_repeated() {
     const FOLDER: &[Op] = &[Op::Put("/a/f", 5), Op::Put("/a/g", 6), Op::Put("/a/h", 7), Op::Mkdir("/a/d")];
@@ -188,7 +190,7 @@ async fn a_listing_that_reads_a_half_written_row_is_repeated() {
         if !came_there {
             break;
         }
-        // It stops once more at its instant, which its own caller has not heard of.
+        // The move stops once more, at its commit, before its own caller gets the answer.
         let (instant, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (come, clean_up) = (instant.clone(), finish.clone());
         fixture.store.after(move |step| {
@@ -201,7 +203,8 @@ async fn a_listing_that_reads_a_half_written_row_is_repeated() {
                 }
             }
         });
-        // The reader has a store of its own: before its second call, the record's, the move goes on to there.
+        // The reader has its own store. Before its second call, which reads the record, the move continues to the
+        // commit.
         let store = Stepwise::new(fixture.store.inner());
         let tables = Tables::new(Arc::<Stepwise>::clone(&store));
         migrate::up(&tables).await.unwrap();

@@ -1,5 +1,5 @@
-//! Clean-up in the background: an error that passes does not end it, what cannot be done or read holds up nothing
-//! else, and the drive's closing does not wait for it.
+//! Clean-up in the background: a transient error does not end it, an impossible or unreadable item blocks no other, and
+//! closing the drive does not wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,12 +22,12 @@ const LARGE: usize = 300_000;
 const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/c/g", LARGE), Op::Put("/a/c/h", LARGE + 1), Op::Put("/k", 6), Op::Mkdir("/b")];
 
-/// Everything in pieces of so many, so that the clean-up comes after the answer.
+/// Small batches, so that clean-up runs after the answer.
 fn pieces(threshold: usize) -> Settings {
     Settings { limits: Thresholds::all(threshold), ..SETTINGS }
 }
 
-/// One call of the store fails, a read or a write, and all after it work: without a restart nothing is left over.
+/// A single call of the store fails, a read or a write: the drive cleans up everything without a restart.
 #[tokio::test]
 async fn a_transient_error_does_not_end_the_clean_up() {
     for op in [Op::Remove("/a"), Op::Move("/a", "/b/a", false), Op::Delete("/a/c/g")] {
@@ -58,14 +58,14 @@ async fn a_transient_error_does_not_end_the_clean_up() {
     }
 }
 
-/// Where the content of a file lies.
+/// The content file of a file.
 async fn content_file(fixture: &Fixture, at: &str) -> std::path::PathBuf {
     let Node::File { entry, .. } = fixture.drive.stat(&path(at)).await.unwrap() else { panic!("no file") };
     let id = entry.id.to_string();
     fixture.data.path().join("content").join(&id[..2]).join(id)
 }
 
-/// A folder in the place of a content file cannot be removed as a file.
+/// A folder at the path of a content file cannot be removed as a file.
 #[tokio::test]
 async fn a_content_file_that_cannot_be_removed_blocks_no_other() {
     for threshold in [1, 2, 100] {
@@ -87,17 +87,17 @@ async fn a_content_file_that_cannot_be_removed_blocks_no_other() {
     }
 }
 
-/// A file in the place of the folder where a committed upload belongs: it stays staged.
+/// A file at the path of the folder of a committed upload: the content stays staged.
 #[tokio::test(start_paused = true)]
 async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_no_rows() {
-    // Pauses of 2, 4, 8, 16 and then 20 ms each.
+    // The pauses are 2, 4, 8, 16 and then 20 ms each.
     const TRIES: usize = 14;
     let mut fixture = Fixture::with(pieces(1), SET_UP).await;
     fixture.idle().await;
     let final_path = content_file(&fixture, "/a/c/g").await;
     let Node::File { entry, .. } = fixture.drive.stat(&path("/a/c/g")).await.unwrap() else { panic!("no file") };
     fixture.drive.close().await;
-    // As a process leaves it that stops between its commit and the end of its upload.
+    // The state that a process leaves if it stops between the commit and the end of its upload.
     let (folder, new) = (final_path.parent().unwrap(), fixture.data.path().join("content/new"));
     let staged = new.join(final_path.file_name().unwrap());
     let aside = fixture.data.path().join("aside");
@@ -111,7 +111,7 @@ async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_n
     let count = tries.clone();
     fixture.store.reading(move |read| {
         let many = read.table == file::TABLE && read.row == row && count.fetch_add(1, Ordering::SeqCst) >= 2 * TRIES;
-        // A loop without pauses is stopped here, or the paused clock would not advance.
+        // A loop without pauses is stopped here, since it would keep the paused clock from advancing.
         async move {
             if many {
                 std::future::pending().await
@@ -130,7 +130,7 @@ async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_n
     encode(&mut text, &metrics).unwrap();
     assert!(text.contains("cleanup_waiting 1\n"), "{text}");
 
-    // The fault passes.
+    // The fault ends.
     fixture.store.reading(|_| async {});
     std::fs::remove_file(folder).unwrap();
     std::fs::rename(&aside, folder).unwrap();
@@ -139,7 +139,7 @@ async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_n
     fixture.nothing_left_over().await;
 }
 
-/// Content staged for a plan that failed on a full disk is cleaned up in the same process, once the store works again.
+/// Content staged for a plan that failed on a full disk is removed by the same process, once the store works again.
 #[tokio::test(start_paused = true)]
 async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_is_room() {
     for step in 1.. {
@@ -158,7 +158,7 @@ async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_i
         fixture.store.make_room();
         fixture.drive.idle().await;
         assert_eq!(new(), 0, "step {step}");
-        // A row of its own may be there, which no name leads to: it keeps its content.
+        // A file row without an entry may be left, and it keeps its content.
         let ask = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
         let scan = ScanQuery { table: file::TABLE, range: RowRange::all(), row_query: ask, limit: 10, reverse: false };
         let kept = fixture.tables.scan(&scan).await.unwrap().len() - 1;
@@ -172,7 +172,7 @@ async fn pending_removals_beyond_the_memory_limit_are_listed_from_the_store() {
     fixture.idle().await;
     let held = Arc::new(Notify::new());
     let go_on = held.clone();
-    // The unlinker stops at its first call while more and more is dropped.
+    // The garbage collector stops at its first call while more content is dropped.
     let stopped = Arc::new(AtomicUsize::new(0));
     let count = stopped.clone();
     fixture.store.before(move |step| {
@@ -193,7 +193,7 @@ async fn pending_removals_beyond_the_memory_limit_are_listed_from_the_store() {
     fixture.nothing_left_over().await;
 }
 
-/// Its clean-up takes far more than a few calls.
+/// A directory whose clean-up takes many calls.
 const WIDE: &[Op] = &[
     Op::Mkdir("/b"),
     Op::Put("/a/f", 5),
@@ -206,7 +206,7 @@ const WIDE: &[Op] = &[
     Op::Put("/a/l/f", 11),
 ];
 
-/// Closing waits for nothing that follows the answer, and the next start finishes what is left.
+/// Closing does not wait for work after the answer, and the next start finishes it.
 #[tokio::test]
 async fn closing_does_not_wait_for_the_clean_up() {
     for op in [Op::Remove("/a"), Op::Move("/a", "/b/a", false)] {
@@ -217,7 +217,7 @@ async fn closing_does_not_wait_for_the_clean_up() {
             let before = fixture.view().await;
             fixture.store.scan_row_by_row();
             let begun = fixture.store.calls();
-            // The drive is closed while this call is made.
+            // The drive is closed during this call.
             let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let (here, resume) = (reached.clone(), go_on.clone());
             fixture.store.once_before_call(begun + call, move || async move {
@@ -269,7 +269,7 @@ fn row(table: &'static str, row: &'static str, qualifier: &'static [u8]) -> Plan
     Plan { guarded: vec![ConditionalRow { table, row: row.into(), checks, changes: vec![change] }], ..Plan::default() }
 }
 
-/// An unreadable row does not block a start, and the work before and after it is done.
+/// An unreadable row does not block a start, and all other work is done.
 #[tokio::test]
 async fn an_unreadable_work_row_is_skipped_and_found_by_a_check() {
     for (table, qualifier) in
@@ -284,7 +284,7 @@ async fn an_unreadable_work_row_is_skipped_and_found_by_a_check() {
             }
             let mut spoilt = row(table, first, qualifier);
             if table == subtree_op::TABLE {
-                // Both cells, one of them not as it was written.
+                // Both cells; one of them was written differently.
                 let other = if qualifier == subtree_op::PHASE { subtree_op::WHAT } else { subtree_op::PHASE };
                 let other = Change::put(CF, other, subtree_op::Phase::Committed.encode());
                 spoilt.guarded[0].changes.push(other);

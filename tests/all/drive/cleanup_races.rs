@@ -1,5 +1,6 @@
-//! The clean-up of a recursive delete or of a directory's move is stopped before each of its calls while two others
-//! change the same paths, one after the other: they come after the instant, whatever the clean-up has done.
+//! The clean-up of a recursive delete, or of a directory move, is stopped before each of its calls while two other
+//! operations change the same paths, one after the other. They take effect after the commit, whatever the clean-up has
+//! done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +31,14 @@ const OTHERS: &[Op] = &[
     Op::Copy("/k", "/a/k", false),
 ];
 
-/// Everything in pieces of one; a writer finishes small subtrees in its way, or none.
+/// Batches of one row; a writer finishes subtrees of up to this many children itself.
 fn pieces(children_finished_by_writer: usize) -> Settings {
     let limits = Thresholds { children_finished_by_writer, ..Thresholds::all(1) };
     Settings { limits, lock_wait: Duration::from_millis(8), ..SETTINGS }
 }
 
-/// A world in which the clean-up of an operation waits before this call of it; none if it has no such call. `None`
-/// inside if the call comes before the answer.
+/// A fixture in which the clean-up of an operation waits before its call of this number. `None` if there is no such
+/// call, `Some(None)` if the call is before the answer.
 async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Option<(Fixture, Arc<Notify>)>> {
     let fixture = Fixture::with(settings, SET_UP).await;
     fixture.idle().await;
@@ -63,7 +64,7 @@ async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Optio
             break;
         }
     }
-    // After the commit no reader finds the folder any more.
+    // After the commit no reader finds the folder.
     let gone = matches!(answered.stat(&super::fixture::path("/a")).await, Err(rowdrive::drive::DriveError::NotFound));
     if !gone {
         go_on.notify_one();

@@ -1,4 +1,4 @@
-//! Content that is not what its entry says: answered as damage, never sent or copied.
+//! Content that does not match its entry is answered as damage, and never sent or copied.
 
 use rowdrive::content::ContentError;
 use rowdrive::drive::{DriveError, Node, Settings, Thresholds};
@@ -13,7 +13,7 @@ const LARGE: usize = 300_000;
 /// A cell: its table, its family and its qualifier.
 type CellId = (&'static str, &'static str, &'static [u8]);
 
-/// Puts a cell that is there in another way, or removes it.
+/// Changes the value of an existing cell, or removes the cell.
 async fn change(fixture: &Fixture, (table, family, qualifier): CellId, row: RowKey, value: Option<&'static [u8]>) {
     let good = fixture.tables.cell(table, &row, family, qualifier).await.unwrap().unwrap();
     let changes = vec![match value {
@@ -31,14 +31,14 @@ async fn id(fixture: &Fixture, at: &str) -> FileId {
     entry.id
 }
 
-/// Puts the content cell of a file in another way, or removes it.
+/// Changes the content cell of a file, or removes it.
 async fn spoil(fixture: &Fixture, at: &str, data: Option<&'static [u8]>) -> FileId {
     let id = id(fixture, at).await;
     change(fixture, (file::TABLE, file::C, file::DATA), id.key(), data).await;
     id
 }
 
-/// A file of five bytes whose content cell is put in another way, or removed.
+/// A file of five bytes with a changed or removed content cell.
 async fn spoilt(data: Option<&'static [u8]>) -> (Fixture, FileId) {
     let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
     let id = spoil(&fixture, "/a/f", data).await;
@@ -80,7 +80,7 @@ const FOLDER: &[Op] = &[
     Op::Put("/a/k/g", 12),
 ];
 
-/// The folder with its damage; the first damaged file of it.
+/// The damaged folder, and the first damaged file in it.
 async fn damaged_folder(threshold: usize) -> (Fixture, FileId) {
     let limits = if threshold == 1 { Thresholds::all(1) } else { Thresholds::DEFAULT };
     let fixture = Fixture::with(Settings { limits, ..SETTINGS }, FOLDER).await;
@@ -92,7 +92,7 @@ async fn damaged_folder(threshold: usize) -> (Fixture, FileId) {
     let mut stored = std::fs::read(&large).unwrap();
     stored[1_000] ^= 1;
     std::fs::write(&large, stored).unwrap();
-    // What a listing of this directory's files reads.
+    // Read by a listing of this directory's files.
     change(&fixture, (dir::TABLE, dir::SUB, b"f_f"), path("/a/d").key(), Some(b"\0")).await;
     (fixture, first)
 }
@@ -101,7 +101,7 @@ async fn damaged_folder(threshold: usize) -> (Fixture, FileId) {
 async fn damaged_entries_do_not_block_the_copy_of_their_folder() {
     for threshold in [1, 100] {
         let (fixture, first) = damaged_folder(threshold).await;
-        // Once more it is the same.
+        // A second copy has the same result.
         for _ in 0..2 {
             assert!(is_damage(fixture.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await, first));
             for (sound, size) in [("g", 6), ("h", LARGE), ("c/g", 8), ("d/e/f", 10), ("k/g", 12)] {
@@ -117,7 +117,7 @@ async fn damaged_entries_do_not_block_the_copy_of_their_folder() {
     }
 }
 
-/// It is not about one file alone, and not hidden by what is.
+/// This error does not concern a single file, so the damage must not hide it.
 #[tokio::test]
 async fn a_full_disk_ends_the_copy_of_a_folder_at_once() {
     let (fixture, _) = damaged_folder(1).await;

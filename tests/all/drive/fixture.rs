@@ -1,4 +1,4 @@
-//! A drive to work with, one to watch it with, and what a watcher sees.
+//! A drive under test, a second handle to watch it, and the view of a watcher.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use crate::stepwise::Stepwise;
 
 pub struct Fixture {
     pub store: Arc<Stepwise>,
-    /// Works through the stepwise store.
+    /// The drive on the stepwise store.
     pub drive: Drive,
-    /// Reads the store behind it.
+    /// A drive on the inner store, for watching.
     pub watcher: Drive,
     pub tables: Tables,
-    /// What would be the data folder.
+    /// The data folder.
     pub data: TempDir,
 }
 
@@ -38,25 +38,25 @@ pub fn path(text: &str) -> DrivePath {
     DrivePath::parse(text).unwrap()
 }
 
-/// A folder that costs no syncs where there is one.
+/// A folder in memory, if `/dev/shm` exists, so that syncs cost nothing.
 fn in_memory() -> TempDir {
     let shared = std::path::Path::new("/dev/shm");
     if shared.is_dir() { tempfile::tempdir_in(shared).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-/// The content of a version: its size differs from all others.
+/// The content of a version: each size is used only once.
 pub fn bytes(size: usize) -> Bytes {
     (0..size).map(|i| (i ^ size) as u8).collect::<Vec<u8>>().into()
 }
 
-/// A clock that ticks, so that no two versions have one time.
+/// A clock that advances with each call, so that no two versions have the same time.
 fn clock() -> rowdrive::schema::Timestamp {
     use std::sync::atomic::{AtomicI64, Ordering};
     static NOW: AtomicI64 = AtomicI64::new(1_700_000_000_000);
     rowdrive::schema::Timestamp::from_ms(NOW.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How long callers wait for a paused operation, always in vain: short.
+/// Short waits: a caller that waits for a paused operation waits in vain.
 pub const SETTINGS: Settings = Settings {
     clock,
     lock_wait: Duration::from_millis(20),
@@ -74,17 +74,17 @@ impl Fixture {
         Self::with(SETTINGS, set_up).await
     }
 
-    /// Its queries read so many index rows in a turn.
+    /// A drive whose queries read this many index rows in a turn.
     pub async fn with_turn(turn: usize, set_up: &[Op]) -> Self {
         Self::with(Settings { rows_per_step: turn, ..SETTINGS }, set_up).await
     }
 
-    /// Its writers wait so long for each other.
+    /// A drive whose writers wait this long for each other.
     pub async fn with_lock_wait(lock_wait: Duration, set_up: &[Op]) -> Self {
         Self::with(Settings { lock_wait, ..SETTINGS }, set_up).await
     }
 
-    /// Its queries read no more than so many cells, some rows at a time.
+    /// A drive whose queries read at most this many cells, in turns of this many rows.
     pub async fn with_work(turn: usize, work: usize) -> Self {
         Self::with(Settings { rows_per_step: turn, cells_per_query: work, ..SETTINGS }, &[]).await
     }
@@ -105,7 +105,7 @@ impl Fixture {
         fixture
     }
 
-    /// A new process on the same store: it finishes the work that the last one left.
+    /// A new process on the same store: it finishes the work that the previous one left.
     pub async fn restart(&mut self) {
         self.store.revive();
         let tables = Tables::new(self.store.clone());
@@ -133,7 +133,7 @@ impl Fixture {
         panic!("records of operations are left");
     }
 
-    /// Cells of a family, over all rows.
+    /// The number of cells in a family, over all rows.
     pub async fn count(&self, table: &'static str, family: &'static str) -> usize {
         let range = RowRange::all();
         let scan = ScanQuery { table, range, row_query: RowQuery::families(&[family]), limit: 10_000, reverse: false };
@@ -141,7 +141,7 @@ impl Fixture {
         rows.iter().map(|(_, row)| row.len()).sum()
     }
 
-    /// Checks that nothing is stored but what can be seen.
+    /// Asserts that nothing is stored except what readers see.
     pub async fn nothing_left_over(&self) {
         self.idle().await;
         let seen = self.view().await;
@@ -165,13 +165,13 @@ impl Fixture {
         assert_eq!((summary.directories, summary.files), (seen.dirs.len() as u64 + 1, files as u64));
     }
 
-    /// Waits for the clean-up in the background.
+    /// Waits for the background clean-up.
     pub async fn idle(&self) {
         let idle = tokio::time::timeout(Duration::from_secs(30), self.drive.idle()).await;
         assert!(idle.is_ok(), "clean-up does not end");
     }
 
-    /// What a check of the store behind finds.
+    /// The findings of a check of the inner store.
     pub async fn check(&self, repair: bool) -> (CheckSummary, Vec<Finding>) {
         let mut findings = Vec::new();
         let mut handle_event = |event: CheckEvent<'_>| {
@@ -184,7 +184,8 @@ impl Fixture {
         (summary, findings)
     }
 
-    /// Nothing that a name leads to is wrong, whatever was left over; a repair removes that, and nothing else.
+    /// Asserts that no visible file or directory is damaged, whatever is left over, and that a repair removes only
+    /// leftovers.
     pub async fn nothing_wrong(&self) {
         let (summary, findings) = self.check(false).await;
         assert_eq!(summary.wrong, 0, "{findings:#?}");
@@ -220,7 +221,7 @@ impl Fixture {
         found
     }
 
-    /// Content files, staged ones too. An unneeded upload is removed in the background: it is waited for.
+    /// Counts the content files, staged ones included. Unneeded uploads are removed in the background: waits for that.
     pub async fn content_files(&self, expected: usize) -> usize {
         let mut found = 0;
         for _ in 0..200 {
@@ -252,7 +253,7 @@ pub async fn run(drive: &Drive, op: Op) -> Result<(), OpError> {
     done.map_err(|error| refused(format!("{op:?}"), error))
 }
 
-/// Why something was not done, as far as the model distinguishes.
+/// The reason of a refusal, as far as the model distinguishes reasons.
 pub fn refused(what: String, error: DriveError) -> OpError {
     match error {
         DriveError::NotFound => OpError::NotFound,
@@ -296,7 +297,7 @@ pub fn find_all() -> NameQuery {
     NameQuery { name: String::new(), prefix: true, under: None, after: None, limit: 10_000 }
 }
 
-/// Every byte of a file that was opened.
+/// All bytes of an opened file.
 pub async fn content(opened: OpenFile) -> Vec<u8> {
     let size = opened.entry.attributes.size;
     let stream = opened.body.stream(0, size);
@@ -321,7 +322,7 @@ fn sizes(nodes: Vec<Node>) -> BTreeMap<String, usize> {
     files
 }
 
-/// What can be seen, by every way there is to see it; all must agree.
+/// The view of a drive, by every kind of read; all must agree.
 pub async fn view(drive: &Drive) -> View {
     let mut seen = View::default();
     let mut below = vec![DrivePath::root()];

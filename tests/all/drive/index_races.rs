@@ -1,5 +1,5 @@
-//! Files that come to another row of an index in the middle of a query, by a new version, a new name or a move of their
-//! folder: what one page shows is exact all the same.
+//! Files that move to another index row during a query, because of a new version, a new name or a move of their folder:
+//! each page must still be exact.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::model::Op;
 use super::query_races::{Query, SET_UP, answer, at_read, files, nodes, queries};
 use crate::stepwise::{Fault, PlanPart};
 
-/// Each version is a file of its own to the indexes, but at the path there is a file at every moment.
+/// Each version is a different file in the indexes, but the path always has a file.
 const REPLACED: &[&[Op]] = &[
     &[Op::Put("/a/f", 15)],
     &[Op::Put("/a/f", 15), Op::Put("/a/f", 16), Op::Put("/a/f", 17)],
@@ -22,7 +22,7 @@ const REPLACED: &[&[Op]] = &[
     &[Op::Move("/b/k", "/a/f", true), Op::Put("/a/f", 15)],
 ];
 
-/// Queries of this world read one index row a turn, or all of them at once.
+/// A fixture whose queries read one index row in a turn, or all rows in one turn.
 async fn in_turns(one_by_one: bool, set_up: &[Op]) -> Fixture {
     let limits = Thresholds { files_queried: 1, ..Thresholds::DEFAULT };
     let one_row = Settings { rows_per_step: 1, limits, ..SETTINGS };
@@ -60,7 +60,7 @@ async fn a_file_replaced_during_a_query_is_not_missed() {
     }
 }
 
-/// As above, with other reads between one replacement and the next.
+/// Like the test above, with other reads between two replacements.
 #[tokio::test]
 async fn a_file_replaced_repeatedly_is_shown_once() {
     for (title, query) in queries() {
@@ -80,7 +80,7 @@ async fn a_file_replaced_repeatedly_is_shown_once() {
     }
 }
 
-/// The row of the new version is in the index before the version is there.
+/// The index row of the new version is written before the version is visible.
 #[tokio::test]
 async fn a_file_replaced_step_by_step_is_not_missed() {
     for (title, query) in queries() {
@@ -88,7 +88,7 @@ async fn a_file_replaced_step_by_step_is_not_missed() {
             let fixture = in_turns(true, SET_UP).await;
             let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let (reached, left) = (ready.clone(), go_on.clone());
-            let commit = fixture.store.steps() + 7; // after the file's row and five hints
+            let commit = fixture.store.steps() + 7; // after the file row and five index entries
             fixture.store.once_before(commit, |step| async move {
                 assert_eq!(step.part, PlanPart::ConditionalRow);
                 reached.notify_one();
@@ -125,11 +125,11 @@ async fn a_file_replaced_step_by_step_is_not_missed() {
     }
 }
 
-/// An answer that cannot be made exact is none.
+/// If no exact page can be made, the query is refused.
 #[tokio::test]
 async fn a_query_during_endless_replacements_is_exact_or_refused() {
     for (title, query) in queries() {
-        // Oldest first, each new version comes behind the last: such a page has no end but that of its work.
+        // Oldest first, each new version sorts after the last one: only the limit on work ends such a page.
         let untils = [10, 40, usize::MAX].into_iter().take(if title.contains("ascending") { 2 } else { 3 });
         for until in untils {
             let fixture = in_turns(true, SET_UP).await;
@@ -154,7 +154,7 @@ async fn a_query_during_endless_replacements_is_exact_or_refused() {
     }
 }
 
-/// A row of the index by name goes with the name; the file is one and the same.
+/// A renamed file gets another row in the name index, but keeps its id.
 #[tokio::test]
 async fn a_file_renamed_during_a_name_query_is_found_once() {
     const NAMES: &[Op] =
@@ -188,7 +188,7 @@ async fn a_file_renamed_during_a_name_query_is_found_once() {
     }
 }
 
-/// A folder that moves away while what lies below it is searched: what is found elsewhere does not lie below it.
+/// A folder moves away while a query searches below it: the files at its new path are outside of the scope.
 #[tokio::test]
 async fn every_result_with_under_lies_below_that_path() {
     const FOLDERS: &[Op] = &[Op::Put("/s/f", 5), Op::Put("/s/d/f", 6), Op::Put("/o/f", 7)];
@@ -222,7 +222,7 @@ async fn every_result_with_under_lies_below_that_path() {
     }
 }
 
-/// Whether it has moved is not known, and never will be: it is found where it is, and once.
+/// The outcome of the move is never known: the file is found at its real path, and only once.
 #[tokio::test]
 async fn a_file_whose_move_has_an_unknown_outcome_is_found_at_its_real_path() {
     let mut seen = BTreeSet::new();
@@ -235,7 +235,7 @@ async fn a_file_whose_move_has_an_unknown_outcome_is_found_at_its_real_path() {
                 if fixture.run(Op::Move(from, to, false)).await.is_ok() {
                     break;
                 }
-                // Each way to look at it is held against the listing.
+                // Every kind of query is compared with the listing.
                 let files = fixture.view().await.files;
                 assert!(files.contains_key(from) != files.contains_key(to), "{fault:?} at step {step}: {files:?}");
                 seen.insert(files.contains_key(to));

@@ -1,7 +1,8 @@
-//! Two operations, each stopped before one of its steps while the other goes on: movers that cross, writers below a
-//! folder that moves or goes, names that were just vacated, and a mover that wakes when all is over.
+//! Two operations, each stopped before one of its steps while the other continues: moves into each other's folders,
+//! writers below a folder that is moved or removed, names that were just freed, and a move that continues after
+//! everything else has ended.
 //!
-//! In [`races`](super::races) one operation runs whole in the middle of another; here both are half done at once.
+//! In [`races`](super::races) one operation runs completely in the middle of another; here both are half done at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,17 +36,17 @@ const OTHERS: &[Op] = &[
     Op::Move("/a/c/g", "/a/g", false),
 ];
 
-/// How long one operation waits for the other, which may never come.
+/// How long one operation waits for the other, which may be stopped.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// An operation that stops before a step.
+/// Starts an operation that stops before a step.
 async fn begin(store: &Stepwise, drive: &Drive, op: Op, step: usize) -> Paused<Result<(), OpError>> {
     let drive = drive.clone();
     let place = |wait| store.once_before(store.steps() + step, move |_| wait);
     Paused::begin(place, async move { run(&drive, op).await }).await
 }
 
-/// Whether the answers and what is seen are those of one after the other. An operation that gave up has done nothing.
+/// Whether the answers and the view are those of a sequential order. An operation that gave up has done nothing.
 fn is_explained(before: &View, done: &[(Op, Result<(), OpError>)], seen: &View) -> bool {
     let mut view = before.clone();
     for (op, answer) in done {
@@ -59,7 +60,7 @@ fn is_explained(before: &View, done: &[(Op, Result<(), OpError>)], seen: &View) 
     view == *seen
 }
 
-/// Every step of `ours` against every step of each of the others.
+/// Every step of `ours` with every step of each other operation.
 async fn crossings(ours: Op) {
     let before = Fixture::new(SET_UP).await.view().await;
     let (mut both_half_done, mut gave_up) = (0, 0);

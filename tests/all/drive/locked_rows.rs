@@ -1,4 +1,4 @@
-//! Rows that a subtree operation has locked, or has left locked.
+//! Rows that a running or an interrupted subtree operation has locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use super::model::{Op, OpError};
 use super::paused::Paused;
 use crate::stepwise::{Fault, PlanPart};
 
-/// A drive before, an operation on it, and a directory whose row it changes or relies on.
+/// The drive before, an operation on it, and a directory row that the operation changes or depends on.
 const CASES: &[(&[Op], Op, &str)] = &[
     (&[Op::Mkdir("/a")], Op::Put("/a/f", 5), "/a"),
     (&[Op::Mkdir("/a")], Op::Put("/a/b/c/f", 5), "/a"),
@@ -32,7 +32,7 @@ const CASES: &[(&[Op], Op, &str)] = &[
     (&[Op::Put("/a/f", 5), Op::Mkdir("/b")], Op::Copy("/a/f", "/b/g", false), "/b"),
 ];
 
-/// What an operation that is at work nowhere left behind.
+/// What an interrupted operation has left.
 #[derive(Clone, Copy, Debug)]
 enum Unfinished {
     MarkAlone,
@@ -42,7 +42,7 @@ enum Unfinished {
 
 const LEFT: [Unfinished; 3] = [Unfinished::MarkAlone, Unfinished::Prepared, Unfinished::Aborted];
 
-/// Holds a directory's row as the operation would.
+/// Locks a directory row as such an operation does.
 async fn hold(tables: &Tables, directory: &str, left: Unfinished) {
     let id = OpId::now();
     let unheld = vec![Check::Absent(dir::lock_column())];
@@ -80,8 +80,8 @@ async fn locks_of_a_dead_operation_block_no_writer() {
     }
 }
 
-/// Where a sync fails, the write before it may be done by the next start. An answer that nothing was written is true
-/// then, too.
+/// After a failed sync, the next start may apply the write before it. An answer that nothing was written must be true
+/// in this case, too.
 #[tokio::test]
 async fn a_change_answered_with_a_final_error_has_not_happened() {
     for to in [None, Some("/n"), Some("/b/n")] {
@@ -137,7 +137,7 @@ async fn a_row_locked_before_the_commit_is_unlocked_first() {
     }
 }
 
-/// A move that stops before some of its steps, as long as a writer is patient, and then goes on.
+/// A move that stops before some of its steps, longer than a writer waits, and then continues.
 #[tokio::test]
 async fn writers_wait_for_a_running_move_and_readers_do_not() {
     for step in [1, 2, 4, 5, 6, 7] {
@@ -186,8 +186,8 @@ async fn an_unreachable_directory_row_is_not_treated_as_absent() {
     }
 }
 
-/// The caller may have repeated the request with success: work done for it after that undoes what others did
-/// on the strength of it.
+/// The caller may have repeated the request with success. Work done for the first request after that would undo changes
+/// that others made since then.
 #[tokio::test]
 async fn nothing_waits_for_a_caller_that_was_dropped() {
     for op in [Op::Put("/a/b/g", 6), Op::Mkdir("/a/b/c"), Op::Delete("/a/b/f"), Op::Move("/a/b/f", "/t/f", false)] {
@@ -206,10 +206,10 @@ async fn nothing_waits_for_a_caller_that_was_dropped() {
         // The longest pause.
         tokio::time::sleep(Duration::from_millis(150)).await;
         mover.end().await.unwrap();
-        // It would be done by now.
+        // Without the cancellation it would be done by now.
         tokio::time::sleep(Duration::from_millis(150)).await;
         assert_eq!(fixture.view().await, moved, "{op:?}");
-        // Another caller is served.
+        // Another caller gets its answer.
         assert_eq!(fixture.run(Op::Put("/a/b/g", 7)).await, Ok(()));
         fixture.nothing_left_over().await;
     }

@@ -1,41 +1,41 @@
-//! What each operation does, in the plainest terms.
+//! The effect of each operation on a plain tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What can be seen of a drive: its directories, and its files with what they hold.
+/// Everything visible in a drive: its directories, and its files with their contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub dirs: BTreeSet<String>,
-    /// By path: the seed of the content (see [`super::fixture::bytes`]).
+    /// By path: the size, which identifies the content (see [`super::fixture::bytes`]).
     pub files: BTreeMap<String, usize>,
 }
 
-/// An operation; paths as texts.
+/// An operation, with paths as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Path, and the size of its content, which distinguishes versions.
+    /// A path, and the size of its content, which identifies the version.
     Put(&'static str, usize),
-    /// A create that replaces nothing.
+    /// A create, which replaces nothing.
     New(&'static str, usize),
     Mkdir(&'static str),
     Rmdir(&'static str),
     Delete(&'static str),
-    /// A directory with all it holds.
+    /// A directory with all its contents.
     Remove(&'static str),
     Move(&'static str, &'static str, bool),
     Copy(&'static str, &'static str, bool),
 }
 
-/// Why an operation is not done, as far as the model distinguishes errors.
+/// Why an operation was refused, as far as the model distinguishes errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpError {
     NotFound,
-    /// Something of another kind, or something at all, is in the way.
+    /// A node of another kind, or any node, is in the way.
     Conflict,
     Precondition,
-    /// Not known, or not now.
+    /// The outcome is unknown, or the drive was busy.
     Unknown,
-    /// No room.
+    /// The disk is full.
     Full,
 }
 
@@ -46,7 +46,7 @@ fn parent(path: &str) -> &str {
     }
 }
 
-/// What follows in a path that is this directory or lies below it.
+/// The part of a path after this directory, if the path is the directory or below it.
 fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     path.strip_prefix(directory).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -56,7 +56,7 @@ impl View {
         path == "/" || self.dirs.contains(path)
     }
 
-    /// Makes missing parents; a file among them is a conflict.
+    /// Creates missing parents; a file on the path is a conflict.
     fn make_parents(&mut self, path: &str) -> Result<(), OpError> {
         let above = parent(path).to_owned();
         if self.is_dir(&above) {

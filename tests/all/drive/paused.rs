@@ -1,4 +1,4 @@
-//! An operation that stops where a test wants it to, while others go on.
+//! An operation that stops at a point that the test chooses, while others continue.
 
 use std::future::Future;
 
@@ -6,16 +6,17 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// An operation that waits in the middle, or has ended without coming there.
+/// An operation that waits in the middle, or has ended before it reached that point.
 pub struct Paused<T> {
     running: JoinHandle<T>,
     go_on: oneshot::Sender<()>,
-    /// Whether it came there; else it has ended.
+    /// Whether it has reached the point; otherwise it has ended.
     pub paused: bool,
 }
 
 impl<T: Send + 'static> Paused<T> {
-    /// Runs `operation` until it comes to the place or to its end. `place` gets what is to be awaited at the place.
+    /// Runs `operation` until it reaches the point or ends. `place` gets the future that the operation has to await
+    /// there.
     pub async fn begin(
         place: impl FnOnce(BoxFuture<'static, ()>),
         operation: impl Future<Output = T> + Send + 'static,
@@ -38,7 +39,7 @@ impl<T: Send + 'static> Paused<T> {
         Self { running, go_on, paused }
     }
 
-    /// Lets it go on, and waits for its answer.
+    /// Lets the operation continue, and waits for its answer.
     pub async fn end(self) -> T {
         let _ = self.go_on.send(());
         self.running.await.unwrap()

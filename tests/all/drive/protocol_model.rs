@@ -1,6 +1,6 @@
-//! What the model of the protocol reaches, held against the program: two operations, both stopped before calls of the
-//! store, reads included, and a crash before every call. No outcome is one that the model does not reach, and all that
-//! one after the other gives are reached. With `ROWDRIVE_EVERY_RACE` every pair of calls is tried.
+//! Compares the outcomes of the program with those that the model of the protocol reaches: two operations, both stopped
+//! before calls of the store, reads included, and a crash before every call. The program reaches no other outcome, and
+//! it reaches every outcome of a sequential order. With `ROWDRIVE_EVERY_RACE` every pair of calls is tried.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use outcomes::{CASES, Case, UserRequest, outcome};
 #[path = "../../model/outcomes.rs"]
 mod outcomes;
 
-/// How long one operation waits for the other, which may never come.
+/// How long one operation waits for the other, which may be stopped.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(3);
 
-/// Every call of one against every call of the other; else every call of each, and some of the pairs.
+/// Whether every call of one operation is combined with every call of the other; otherwise every call of each, and some
+/// of the pairs.
 fn whole_product() -> bool {
     std::env::var_os("ROWDRIVE_EVERY_RACE").is_some()
 }
@@ -36,7 +37,7 @@ async fn create(drive: &Drive, at: &str) -> rowdrive::drive::Result<bool> {
     drive.put(&path(at), staged, options).await.map(|_| true)
 }
 
-/// The answer to the user. Refused: it certainly was not possible.
+/// The answer to the user. `refused`: the operation was certainly impossible.
 async fn ask(drive: &Drive, asked: UserRequest) -> &'static str {
     let done = match asked {
         UserRequest::Create(at) => create(drive, at).await,
@@ -69,7 +70,7 @@ async fn fixture(case: &Case) -> Fixture {
     fixture
 }
 
-/// The outcome, and that nothing changes it after the answer.
+/// The outcome. Asserts that nothing changes after the answer.
 async fn ended(fixture: &Fixture, answers: [&str; 2]) -> String {
     let seen = fixture.view().await;
     fixture.wait_until_no_records().await;
@@ -79,15 +80,15 @@ async fn ended(fixture: &Fixture, answers: [&str; 2]) -> String {
     outcome(answers, names(seen))
 }
 
-/// A request that stops before a call of the store.
+/// Starts a request that stops before a call of the store.
 async fn begin(store: &Stepwise, drive: &Drive, asked: UserRequest, call: usize) -> Paused<&'static str> {
     let drive = drive.clone();
     let place = |wait| store.once_before_call(store.calls() + call, move || wait);
     Paused::begin(place, async move { ask(&drive, asked).await }).await
 }
 
-/// A busy operation has done nothing. The program may answer so at any time, since its limit is a duration; the model
-/// only where it waits. So the tree is that of the other alone.
+/// The outcome in which a busy operation has done nothing. The program may answer so at any time, since its limit is a
+/// duration; the model only where it waits. So the tree is that of the other operation alone.
 fn without_the_busy(case: &Case, answers: [&'static str; 2]) -> String {
     let mut view = View::default();
     view.dirs.extend(case.dirs.iter().map(|at| (*at).to_owned()));
@@ -105,8 +106,8 @@ fn without_the_busy(case: &Case, answers: [&'static str; 2]) -> String {
     outcome(answers, names(view))
 }
 
-/// The first up to one call, the second up to another, the first to its end, the second to its end. Whether each
-/// came to its call.
+/// Runs the first operation up to one call and the second up to another, then the first to its end and the second to
+/// its end. Returns whether each reached its call.
 async fn crossed(case: &Case, calls: [usize; 2], found: &mut BTreeSet<String>) -> [bool; 2] {
     let fixture = fixture(case).await;
     let store = Stepwise::new(fixture.store.inner());
@@ -137,7 +138,7 @@ async fn all_crossings(case: &Case) -> BTreeSet<String> {
     let stride = if whole_product() { 1 } else { 5 };
     for first in 1.. {
         let mut came_there = crossed(case, [first, 1], &mut found).await;
-        // The second runs whole before this call, too: its last call is never reached.
+        // The second operation also runs completely before this call: the loop ends when it has no such call.
         crossed(case, [first, usize::MAX / 2], &mut found).await;
         let (from, step) = if first == 1 { (2, 1) } else { (2 + first % stride, stride) };
         for second in (from..).step_by(step) {
@@ -153,14 +154,14 @@ async fn all_crossings(case: &Case) -> BTreeSet<String> {
     found
 }
 
-/// The process of the first stops at one place after the other.
+/// The process of the first operation stops before each call in turn.
 async fn all_crashes(case: &Case) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let clean = fixture(case).await;
     let begun = [clean.store.calls(), clean.store.steps()];
     assert_eq!(ask(&clean.drive, case.first).await, "done");
     let [calls, steps] = [clean.store.calls() - begun[0], clean.store.steps() - begun[1]];
-    // Before every call, after every write, and when all is done.
+    // Before every call, after every write, and after the end.
     let stops = (1..=calls).map(|call| (Fault::Stop, call)).chain((1..=steps).map(|step| (Fault::StopAfter, step)));
     for stop in stops.map(Some).chain([None]) {
         let mut fixture = fixture(case).await;
@@ -174,7 +175,7 @@ async fn all_crashes(case: &Case) -> BTreeSet<String> {
         fixture.restart().await;
         let mut second = "busy";
         while second == "busy" {
-            // Start-up still finishes what the second one needs.
+            // Start-up still finishes the rows that the second operation needs.
             second = ask(&fixture.drive, case.second).await;
         }
         let outcome = ended(&fixture, [if first == "busy" { "lost" } else { first }, second]).await;

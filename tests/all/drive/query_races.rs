@@ -1,5 +1,5 @@
-//! Changes in the middle of a query: each file is shown as before or as after, once, and one that was there
-//! all the time is not missed.
+//! Changes during a query: each file is shown once, as before or as after, and a file that was there all the time is
+//! not missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::stepwise::{Finish, PlanPart};
 pub(super) const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/k", 6), Op::Put("/b/k", 7), Op::Mkdir("/c"), Op::Mkdir("/a/d")];
 
-/// Changes made one after the other before one read.
+/// Sequences of changes that all run before one read.
 const CHANGES: &[&[Op]] = &[
     &[Op::Move("/a/f", "/b/f", false)],
     &[Op::Move("/a/f", "/b/f", false), Op::Move("/b/f", "/a/f", false)],
@@ -63,7 +63,7 @@ pub(super) fn queries() -> Vec<(&'static str, Query)> {
     ]
 }
 
-/// The files that a query is to find in a view, by path and size.
+/// The files that a query must find in a view, by path and size.
 fn wanted(query: &Query, view: &View) -> BTreeMap<String, usize> {
     let fits = |path: &str| match query {
         Query::Time(ask) => ask.under.is_none() || path.starts_with("/a/"),
@@ -72,7 +72,7 @@ fn wanted(query: &Query, view: &View) -> BTreeMap<String, usize> {
     view.files.iter().filter(|(path, _)| fits(path)).map(|(path, size)| (path.clone(), *size)).collect()
 }
 
-/// Makes the first change before the read of this number, and each other one so many reads after the last.
+/// Makes the first change before the read of this number, and each further change `stride` reads later.
 pub(super) fn at_read(fixture: &Fixture, number: usize, stride: usize, changes: &'static [Op]) -> Arc<AtomicUsize> {
     let reads = Arc::new(AtomicUsize::new(0));
     let (counted, rival) = (reads.clone(), fixture.watcher.clone());
@@ -96,7 +96,7 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
     for (title, query) in queries() {
         for (changes, stride) in CHANGES.iter().flat_map(|changes| (0..4).map(move |stride| (*changes, stride))) {
             for read in 1.. {
-                // One index row a turn: below a folder, both plans come to their end.
+                // With one index row in a turn, both plans below a folder reach their end.
                 let fixture = Fixture::with_turn(if title.contains("under") { 1 } else { 64 }, SET_UP).await;
                 let mut views = vec![fixture.view().await];
                 let reads = at_read(&fixture, read, stride, changes);
@@ -116,21 +116,21 @@ async fn a_query_shows_each_file_as_before_or_as_after() {
     assert!(runs > 1_000, "only {runs} runs");
 }
 
-/// The hint of a move that is under way leads to a name that is not there yet: a look at it that comes too early
-/// is made again.
+/// The index entry of a running move names a path that does not exist yet: a verification that is too early is
+/// repeated.
 #[tokio::test]
 async fn a_file_moved_step_by_step_is_not_missed() {
     let (there, back) = (Op::Move("/a/f", "/b/f", false), Op::Move("/b/f", "/a/f", false));
     for (title, query) in queries().into_iter().filter(|(title, _)| !title.contains("under")) {
         for read in 1.. {
             let mut reads = 0;
-            // Which of its index rows is read first is a matter of chance.
+            // Which of its index rows is read first is random.
             for _ in 0..8 {
                 let fixture = Fixture::new(SET_UP).await;
                 fixture.run(there).await.unwrap();
                 let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
                 let (reached, left) = (ready.clone(), go_on.clone());
-                let commit = fixture.store.steps() + 6; // after five hints
+                let commit = fixture.store.steps() + 6; // after five index entries
                 fixture.store.once_before(commit, |step| async move {
                     assert_eq!(step.part, PlanPart::ConditionalRow);
                     reached.notify_one();
@@ -168,7 +168,8 @@ async fn a_file_moved_step_by_step_is_not_missed() {
     }
 }
 
-/// A file row that says twice that the file is where it was not found says so of two moves: the stays differ.
+/// The file row names the same position before and after two moves. The ids of the stays differ, so the query tries
+/// again.
 #[tokio::test]
 async fn a_file_that_returns_between_two_reads_is_not_missed() {
     let changes: &[Op] = &[Op::Move("/b/f", "/c/f", false), Op::Move("/c/f", "/b/f", false)];
@@ -176,7 +177,7 @@ async fn a_file_that_returns_between_two_reads_is_not_missed() {
         for stride in 1..4 {
             for read in 1.. {
                 let fixture = Fixture::new(SET_UP).await;
-                // Its stale index row is the first that a query reads.
+                // The stale index row is the first that a query reads.
                 fixture.store.set_finish(Finish::Held);
                 fixture.run(Op::Move("/a/f", "/b/f", false)).await.unwrap();
                 let reads = at_read(&fixture, read, stride, changes);
@@ -191,7 +192,7 @@ async fn a_file_that_returns_between_two_reads_is_not_missed() {
     }
 }
 
-/// What a query shows when nothing changes meanwhile is exact, however many old hints are still there.
+/// Without concurrent changes a query is exact, however many stale index rows exist.
 #[tokio::test]
 async fn a_query_is_exact_among_stale_index_rows() {
     let out_and_in: &[Op] = &[Op::Put("/c/f", 17), Op::Move("/c/f", "/a/g", false), Op::Move("/a/f", "/c/f", false)];
@@ -234,7 +235,7 @@ pub(super) async fn answer(fixture: &Fixture, query: &Query) -> rowdrive::drive:
     })
 }
 
-/// Files are distinguished by size here: a version keeps it when it moves.
+/// In these tests the size identifies a file: it stays the same in a move.
 fn check(title: &str, query: &Query, views: &[View], nodes: &[Node]) {
     let all: Vec<BTreeMap<usize, String>> =
         views.iter().map(|view| wanted(query, view).into_iter().map(|(path, size)| (size, path)).collect()).collect();
@@ -275,7 +276,7 @@ async fn a_reader_gets_all_bytes_of_one_version() {
     }
 }
 
-/// A page takes as much as it says, all of it from one directory too.
+/// A page may have the largest size even if all its entries are in one directory.
 #[tokio::test]
 async fn a_page_of_the_largest_size_may_lie_in_one_directory() {
     let fixture = Fixture::new(&[]).await;

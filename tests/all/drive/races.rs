@@ -1,5 +1,5 @@
-//! Every operation in the middle of every other: the two answers and what is seen after are those of one
-//! after the other.
+//! Every operation in the middle of every other: the two answers and the view afterwards are those of a sequential
+//! order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ const OPS: &[Op] = &[
 
 type BothResults = (Result<(), OpError>, Result<(), OpError>, View);
 
-/// The answers of the first and the second operation, and the view after, if `first` runs before `second`.
+/// The answers of both operations and the view afterwards, if `first` runs before `second`.
 fn in_order(before: &View, first: Op, second: Op) -> BothResults {
     let one = before.after(first);
     let between = one.clone().unwrap_or_else(|_| before.clone());
@@ -53,7 +53,7 @@ fn in_order(before: &View, first: Op, second: Op) -> BothResults {
     (one.map(|_| ()), two.map(|_| ()), end)
 }
 
-/// Runs `op` and, before its step of this number, `rival`. None if it has no such step.
+/// Runs `op`, and runs `rival` before its step of this number. `None` if there is no such step.
 async fn race(op: Op, rival: Op, step: usize, finish: Finish) -> Option<(BothResults, Fixture)> {
     let fixture = Fixture::new(SET_UP).await;
     fixture.store.set_finish(finish);
@@ -71,16 +71,16 @@ async fn race(op: Op, rival: Op, step: usize, finish: Finish) -> Option<(BothRes
     Some(((ours, theirs, seen), fixture))
 }
 
-/// A copy reads its source at one instant and makes its target at another: no promise ties the two, so a
-/// copy may find its target taken by the very file or directory that it has seen at the source before.
+/// A copy reads its source at one instant and writes its target at another, and no promise connects the two. So a copy
+/// may find its target taken by the very file or directory that it has read at the source.
 fn copy_saw_both(ours: Op, theirs: Op, answers: &BothResults) -> bool {
     matches!((ours, theirs), (Op::Copy(from, to, _), Op::Move(source, target, _)) if to == target && from.starts_with(source))
         && answers.0 == Err(OpError::Conflict)
         && answers.1 == Ok(())
 }
 
-/// A writer that finds a subtree locked by a running operation waits for a while and retries later: then the other
-/// is as if it were alone.
+/// A writer that finds a subtree locked by a running operation waits for a while and then gives up: the result is that
+/// of the other operation alone.
 fn one_gave_up(before: &View, ours: Op, theirs: Op, answers: &BothResults) -> bool {
     let subtree = |op| matches!(op, Op::Remove(_) | Op::Move("/a" | "/e", ..));
     let alone = |op| (before.after(op).map(|_| ()), before.after(op).unwrap_or_else(|_| before.clone()));
@@ -94,7 +94,7 @@ fn one_gave_up(before: &View, ours: Op, theirs: Op, answers: &BothResults) -> bo
     explained && other
 }
 
-/// Runs every race; what a plan leaves to its finish is done now, or after both operations.
+/// Runs every race; the `finish` rows of each plan are written at once, or after both operations.
 async fn all_races(finish: Finish) {
     let before = Fixture::new(SET_UP).await.view().await;
     let mut races = 0;
@@ -135,7 +135,8 @@ async fn two_concurrent_operations_are_serialisable_with_late_clean_up() {
     all_races(Finish::Held).await;
 }
 
-/// A directory that is removed and made anew is another one: what was decided upon the first is decided anew.
+/// A directory that was removed and created again is a different directory: decisions about the first one are made
+/// again.
 #[tokio::test]
 async fn a_parent_recreated_before_the_commit_is_not_mistaken_for_the_old_one() {
     for op in [
@@ -190,11 +191,11 @@ async fn a_conditional_change_affects_only_the_named_version() {
     }
 }
 
-/// More than the tries that come without a pause.
+/// More than the number of tries without a pause.
 #[tokio::test]
 async fn every_one_of_many_concurrent_replacements_succeeds() {
     let fixture = Fixture::with_lock_wait(Duration::from_secs(60), &[Op::Put("/d/f", 1)]).await;
-    // All of them read before one of them commits.
+    // All writers read before one of them commits.
     fixture.store.before(|_| tokio::task::yield_now());
     let puts = (0..64).map(|n| {
         let drive = fixture.drive.clone();
@@ -206,10 +207,10 @@ async fn every_one_of_many_concurrent_replacements_succeeds() {
     fixture.nothing_left_over().await;
 }
 
-/// It would be merged into what holds it: files of its own would be replaced before they are copied.
+/// A copy onto an ancestor would merge into it, and replace files below the source before they are copied.
 #[tokio::test]
 async fn a_folder_is_not_copied_onto_its_own_ancestor() {
-    // A backup of `/d`, which holds an older one.
+    // A backup of `/d`, which contains an older one.
     let set_up = &[Op::Put("/d/l/f", 1), Op::Put("/d/b/d/l/f", 2), Op::Put("/d/b/d/b/d/l/f", 3)];
     let fixture = Fixture::new(set_up).await;
     let before = fixture.view().await;
@@ -218,14 +219,14 @@ async fn a_folder_is_not_copied_onto_its_own_ancestor() {
         assert_eq!(fixture.run(copy).await, before.after(copy).map(drop), "{copy:?}");
         assert_eq!(fixture.view().await, before, "{copy:?}");
     }
-    // A name that starts as theirs do is another one.
+    // A name with a common prefix is a different name.
     fixture.run(Op::Mkdir("/d/b/d!")).await.unwrap();
     fixture.drive.copy_node(&path("/d/b/d"), &path("/d/b/d!"), true, "eva").await.unwrap();
     assert_eq!(fixture.view().await.files["/d/b/d!/b/d/l/f"], 3);
     fixture.nothing_left_over().await;
 }
 
-/// What leaves the source while it is copied may be in the copy or not; the rest is.
+/// An entry that leaves the source during a copy may be in the copy or not; all others are.
 #[tokio::test]
 async fn a_copy_continues_when_entries_leave_its_source() {
     let set_up = &[Op::Put("/a/b/f", 1), Op::Put("/a/b/g", 2), Op::Put("/a/c/h", 3), Op::Put("/a/k", 4)];

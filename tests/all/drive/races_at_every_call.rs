@@ -1,9 +1,9 @@
-//! One operation runs whole before a single call of another: before each of its reads and each of its writes in
-//! turn, with every threshold at 1, 2 and 3. The answers and what is seen are those of one after the other, at once
-//! and after all clean-up; acknowledged writes stay, nothing is left over, and a check finds nothing.
+//! One operation runs completely before a single call of another: before each of its reads and each of its writes in
+//! turn, with every threshold at 1, 2 and 3. The answers and the view are those of a sequential order, at once and
+//! after all clean-up; acknowledged writes stay, nothing is left over, and a check finds nothing.
 //!
-//! [`races`](super::races) does the same before each write, with late clean-up; here a rival also comes between
-//! what an operation has read and what it writes upon it.
+//! [`races`](super::races) does the same before each write, with late clean-up. Here a rival operation also runs
+//! between the reads of an operation and the write that depends on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ const CHANGES: &[Op] = &[
     Op::Copy("/a", "/b/a", false),
 ];
 
-/// What is asked while others change the drive.
+/// A read that runs while others change the drive.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     List(&'static str),
@@ -57,7 +57,7 @@ const READINGS: &[Reading] = &[
     Reading::Open("/a/c/g"),
 ];
 
-/// Races that run at once, so that their waits overlap.
+/// How many races run at once, so that their waits overlap.
 const AT_ONCE: usize = 24;
 
 fn limits(threshold: usize) -> Settings {
@@ -69,12 +69,12 @@ fn limits(threshold: usize) -> Settings {
     }
 }
 
-/// Whether all of the product is run: every threshold with every pair.
+/// Whether the whole product runs: every threshold with every pair.
 fn whole_product() -> bool {
     std::env::var_os("ROWDRIVE_EVERY_RACE").is_some()
 }
 
-/// Lets a rival run before the call of this number of what is to come. Its answer, once it has run.
+/// Runs a rival before the call of this number, counted from now. Returns its answer, once it has run.
 fn before_call(fixture: &Fixture, call: usize, rival: Op) -> Arc<Mutex<Option<Result<(), OpError>>>> {
     fixture.store.scan_row_by_row();
     let (drive, answer) = (fixture.drive.clone(), Arc::new(Mutex::new(None)));
@@ -86,7 +86,8 @@ fn before_call(fixture: &Fixture, call: usize, rival: Op) -> Arc<Mutex<Option<Re
     answer
 }
 
-/// The view after both, in this order, if these are their answers. An operation that gave up has done nothing.
+/// The view after both operations in this order, if these are their answers. An operation that gave up has done
+/// nothing.
 fn one_by_one(before: &View, done: [(Op, Result<(), OpError>); 2]) -> Option<View> {
     let mut view = before.clone();
     for (op, answer) in done {
@@ -100,8 +101,8 @@ fn one_by_one(before: &View, done: [(Op, Result<(), OpError>); 2]) -> Option<Vie
     Some(view)
 }
 
-/// A copy reads its source at many instants and makes its target at others: no promise ties them. What it made are
-/// versions that were at its source, under their names, and nothing else differs from one order or the other.
+/// A copy reads its source and writes its target at many instants, and no promise connects them. It must consist of
+/// versions that were at its source, under their names, and nothing else may differ from a sequential order.
 fn is_a_copy(before: &View, copy: Op, rival: Op, theirs: Result<(), OpError>, seen: &View) -> bool {
     let Op::Copy(from, to, _) = copy else { return false };
     let after = match theirs {
@@ -109,7 +110,7 @@ fn is_a_copy(before: &View, copy: Op, rival: Op, theirs: Result<(), OpError>, se
         Err(_) => Ok(before.clone()),
     };
     let Ok(after) = after else { return false };
-    // The rival may have changed the copy itself, or the entry now there.
+    // The rival may have changed the copy itself, or the current entry.
     let touched = |path: &str| path == to || path.starts_with(&format!("{to}/"));
     let moved_to = match rival {
         Op::Move(source, target, _) if to.starts_with(source) => Some(to.replacen(source, target, 1)),
@@ -148,7 +149,7 @@ fn is_explained(
         || is_a_copy(before, theirs.0, ours.0, ours.1, seen)
 }
 
-/// One race. Whether there was a call of this number.
+/// Runs one race. Returns whether there was a call of this number.
 async fn race(before: &View, ours: Op, rival: Op, call: usize, threshold: usize) -> bool {
     let fixture = Fixture::with(limits(threshold), SET_UP).await;
     let answer = before_call(&fixture, call, rival);
@@ -167,14 +168,14 @@ async fn race(before: &View, ours: Op, rival: Op, call: usize, threshold: usize)
     true
 }
 
-/// Runs a race before every call. Returns how many there were.
+/// Runs a race before every call. Returns the number of calls.
 async fn before_every_call<F>(race: impl Fn(usize) -> F) -> usize
 where
     F: Future<Output = bool>,
 {
     let mut count = 0;
     loop {
-        // Some at a time: the number of calls is known when one finds none.
+        // In groups: the number of calls is known only when a race finds no such call.
         let some = stream::iter(count + 1..=count + AT_ONCE).map(&race).buffered(AT_ONCE);
         let done: Vec<bool> = some.collect().await;
         let ran = done.iter().take_while(|ran| **ran).count();
@@ -217,10 +218,10 @@ async fn a_concurrent_change_before_any_store_call_of_a_directory_change() {
     all_pairs(is_of_a_subtree).await;
 }
 
-/// Files by path and size, which distinguishes their versions: two versions may be found at one path, each once.
+/// Files by path and size. Two versions may be found at one path, each once.
 type Files = BTreeSet<(String, usize)>;
 
-/// What a reader got: names of directories, files with their versions.
+/// The result of a read: names of directories, or files with their versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ReadResult {
     Listed(BTreeSet<String>, Files),
@@ -280,7 +281,7 @@ fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What a reader gets from an unchanging drive.
+/// The result of a read on an unchanging drive.
 fn expected(view: &View, reading: Reading) -> ReadResult {
     let is_child = |path: &str, of: &str| is_below(path, of) && !path[of.len() + 1..].contains('/');
     let files = |wanted: &dyn Fn(&str) -> bool| -> Files {
@@ -301,8 +302,8 @@ fn expected(view: &View, reading: Reading) -> ReadResult {
     }
 }
 
-/// A query reads at many instants: each file as before or as after, once, and none missed that is found in both. Its
-/// scope is a directory, wherever that has moved.
+/// A query reads at many instants: it shows each file once, as before or as after, and misses none that both views
+/// contain. Its scope is a directory, even if that directory moves.
 fn is_between(reading: Reading, copies: bool, got: &ReadResult, views: [&View; 2]) -> bool {
     let (Reading::Time(_) | Reading::Find(_)) = reading else { return false };
     let ReadResult::Files(got) = got else { return false };
@@ -318,7 +319,7 @@ fn is_between(reading: Reading, copies: bool, got: &ReadResult, views: [&View; 2
 
 async fn race_of_a_reader(before: &View, reading: Reading, rival: Op, call: usize, threshold: usize) -> bool {
     let fixture = Fixture::with(limits(threshold), SET_UP).await;
-    // Walks are kept from a query before: they must not be used once something has moved.
+    // Paths are cached by an earlier query: they must not be used once a directory has moved.
     drop(read(&fixture.drive, reading).await);
     let answer = before_call(&fixture, call, rival);
     let got = read(&fixture.drive, reading).await;

@@ -1,5 +1,5 @@
-//! Every step of every operation stopped, lost, held and doubled: a watcher sees the drive as before or as
-//! after, what was acknowledged stays, and what comes late harms nothing.
+//! Every step of every operation stopped, lost, delayed and repeated: a watcher sees the drive as before or as after,
+//! acknowledged writes stay, and late steps harm nothing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::stepwise::{Fault, Finish, PlanPart};
 
 const LARGE: usize = 300_000;
 
-/// A drive before, and an operation on it.
+/// The drive before, and an operation on it.
 const CASES: &[(&[Op], Op)] = &[
     (&[], Op::Put("/f", 5)),
     (&[], Op::Put("/a/b/c/f", 5)),
@@ -39,7 +39,7 @@ const CASES: &[(&[Op], Op)] = &[
     (&[Op::Put("/a/f", 5), Op::Put("/a/c/g", LARGE), Op::Mkdir("/a/c/d")], Op::Remove("/a")),
 ];
 
-/// What a drive does after a case, so that late steps find new data at the old names.
+/// More operations after a case, so that late steps find new data under the old names.
 async fn go_on(fixture: &Fixture) {
     for op in [
         Op::Put("/a/f", 7),
@@ -97,7 +97,7 @@ async fn at_every_step_readers_see_before_or_after() {
     }
 }
 
-/// Steps of an operation, without those of the clean-up in the background.
+/// The number of steps of an operation, without those of the background clean-up.
 async fn steps_of(set_up: &[Op], op: Op) -> usize {
     let fixture = Fixture::new(set_up).await;
     let steps = Arc::new(AtomicUsize::new(0));
@@ -111,15 +111,15 @@ async fn steps_of(set_up: &[Op], op: Op) -> usize {
     steps.load(Ordering::SeqCst)
 }
 
-/// Where a fault is: at a step, or at a call of either kind, a read or a step.
+/// Where a fault is: at a step, or at a call (a read or a step).
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum FaultPoint {
     Step,
     Call,
 }
 
-/// Runs a case with a fault at each of its steps or calls in turn; `check` gets the world, what the operation
-/// answered, and the views before and after. Returns how many faults there were.
+/// Runs a case with a fault at each of its steps or calls in turn, and checks the answer and the view against the views
+/// before and after. Returns the number of faults.
 async fn with_faults(at: FaultPoint, faults: &[Fault]) -> usize {
     let mut count = 0;
     for (set_up, op) in CASES {
@@ -130,7 +130,7 @@ async fn with_faults(at: FaultPoint, faults: &[Fault]) -> usize {
             |fixture: &Fixture| if at == FaultPoint::Step { fixture.store.steps() } else { fixture.store.calls() };
         let begun = count_of(&clean);
         clean.run(*op).await.unwrap();
-        // Clean-up in the background has steps too.
+        // The background clean-up has steps too.
         clean.idle().await;
         let steps = count_of(&clean) - begun;
         for fault in faults {
@@ -158,7 +158,7 @@ async fn with_faults(at: FaultPoint, faults: &[Fault]) -> usize {
                 assert_eq!(summary.wrong, 0, "{title}: {findings:#?}");
                 fixture.store.deliver().await;
                 let late = fixture.view().await;
-                // A held commit may arrive late; then it happens whole.
+                // A delayed commit may arrive late; then it takes effect as a whole.
                 assert!(late == seen || (done.is_err() && late == after), "{title}: after late steps: {late:?}");
                 if late == before {
                     assert_eq!(fixture.run(*op).await, Ok(()), "{title}: again");
@@ -209,14 +209,14 @@ async fn the_next_start_removes_content_that_nothing_links_to_and_keeps_the_rest
     for (set_up, op) in CASES.iter().filter(|(set_up, op)| set_up.iter().chain([op]).any(large)) {
         let (before, after) = views(set_up, *op).await;
         let last = steps_of(set_up, *op).await;
-        // The step after the last is the unlinker's, if there is one.
+        // The step after the last one belongs to the garbage collector, if there is one.
         for (step, fault, seen) in
             [(1, Fault::Stop, &before), (last, Fault::StopAfter, &after), (last + 1, Fault::StopAfter, &after)]
         {
             let mut fixture = Fixture::new(set_up).await;
             fixture.store.at(fixture.store.steps() + step, fault);
             let done = fixture.run(*op).await;
-            // A subtree is answered at its instant, whatever becomes of its clean-up.
+            // A subtree operation is answered after its commit, even if its clean-up fails.
             let answered = step > last || (step == last && is_subtree(set_up, *op));
             assert_eq!(done, if answered { Ok(()) } else { Err(OpError::Unknown) }, "{op:?}");
             fixture.drive.close().await;
@@ -228,7 +228,7 @@ async fn the_next_start_removes_content_that_nothing_links_to_and_keeps_the_rest
     }
 }
 
-/// Whether an operation is about a directory with all it holds.
+/// Whether an operation concerns a directory with all its contents.
 fn is_subtree(set_up: &[Op], op: Op) -> bool {
     match op {
         Op::Remove(_) => true,
@@ -348,7 +348,7 @@ async fn on_a_disk_full_from_any_step_each_operation_aborts_or_finishes() {
     }
 }
 
-/// The rows that a start reads, of a drive with this many files in folders of ten.
+/// The number of rows that a start reads, on a drive with this many files in folders of ten.
 async fn read_at_start(files: usize) -> usize {
     let mut fixture = Fixture::new(&[]).await;
     for n in 0..files {

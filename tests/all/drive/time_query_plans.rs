@@ -1,4 +1,4 @@
-//! Files of a period below a folder: whichever plan answers, the pages are what a full scan of the folder gives.
+//! Files of a period below a folder: both query plans give the pages that a full scan of the folder gives.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const FOLDERS: [&str; 5] = ["/", "/a", "/a/b", "/a/b/c", "/a!"];
 const CREATORS: [&str; 3] = ["eva", "ava", "tom"];
 const TYPES: [&str; 3] = ["image/png", "image/jpeg", "text/plain"];
 
-/// A file: its folder, its creator, its type and its time, by number.
+/// A file by numbers: its folder, its creator, its type and its time.
 #[derive(Clone, Debug)]
 struct File(usize, usize, usize, i64);
 
@@ -53,7 +53,7 @@ async fn store(drive: &Drive, number: usize, File(at, by, mime, ms): &File) {
     drive.put(&at, upload.finish().await.unwrap(), options).await.unwrap();
 }
 
-/// A page's last file, in the order of the query.
+/// The sort key of a page's last file.
 type SortKey = (Timestamp, FileId);
 
 /// All pages of a query.
@@ -76,7 +76,7 @@ fn keyed(ask: &TimeQuery, node: &Node) -> (SortKey, DrivePath) {
     ((time, entry.id), path.clone())
 }
 
-/// The same from the listings alone.
+/// The same result, computed from the listings alone.
 async fn scanned(drive: &Drive, ask: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
     let mut found = Vec::new();
     let mut below = vec![ask.under.clone().unwrap_or_else(DrivePath::root)];
@@ -134,8 +134,8 @@ proptest! {
     }
 }
 
-/// Moves that are made at any read of any page, if there is something to move: into the folder and out of it,
-/// and from where it is read late to where it is read early.
+/// Moves before any read of any page, if their source exists: into the folder and out of it, and from a directory that
+/// is read late to one that is read early.
 const MOVES: [Op; 9] = [
     Op::Move("/a/b", "/a!/b", false),
     Op::Move("/a!/b", "/a/b", false),
@@ -151,7 +151,7 @@ const MOVES: [Op; 9] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What stays below the folder all the time is on the pages, once; what never was there is not.
+    /// Files that stay below the folder are on the pages exactly once; files that were never there are on none.
     #[test]
     fn unmoved_files_are_not_missed_while_others_move(
         files in files(),
@@ -167,7 +167,7 @@ proptest! {
             let ask = TimeQuery { under: Some(path("/a")), clock: Clock::Modified, ..ask };
             let mut first = scanned(&fixture.watcher, &ask).await;
             let mut ever: BTreeSet<_> = first.iter().cloned().collect();
-            // Where they are after each of the moves that will be made.
+            // The paths of the files after each of the following moves.
             let rival = fixture.watcher.clone();
             let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
             let count = Arc::new(AtomicUsize::new(0));
@@ -202,8 +202,8 @@ proptest! {
     }
 }
 
-/// The index has the file last, so the folder is read; the file moves, at any read, from where it is read late to
-/// where it was read early.
+/// The index has the file last, so the query reads the folder. Before any read, the file moves from a directory that is
+/// read late to one that is read early.
 #[tokio::test]
 async fn a_file_moved_while_its_folder_is_read_is_not_missed() {
     for (there, change) in [
@@ -236,7 +236,7 @@ async fn a_file_moved_while_its_folder_is_read_is_not_missed() {
     }
 }
 
-/// A query that finds nothing ends all the same, and says where to go on.
+/// A query that finds nothing still ends, and returns where to continue.
 #[tokio::test]
 async fn the_work_of_a_request_is_bounded() {
     let fixture = Fixture::with_work(10, 200).await;
@@ -253,8 +253,8 @@ async fn the_work_of_a_request_is_bounded() {
     assert!(rest.nodes.is_empty() && rest.next.is_none());
 }
 
-/// Each of them costs walks to the root, which are long down there. What is there may come in a later turn than they,
-/// or in the same one, behind the row at which it is cut.
+/// Each stale row costs a path lookup up to the root, which is long for deep directories. The existing file may follow
+/// in a later turn, or in the same turn after the row at which the work limit cuts it.
 #[tokio::test]
 async fn the_work_of_a_request_is_bounded_among_stale_index_rows_far_down() {
     for number in [64, 40] {
@@ -275,13 +275,13 @@ async fn the_work_of_a_request_is_bounded_among_stale_index_rows_far_down() {
         assert!(found.nodes.is_empty() && found.next.is_some(), "{found:?}");
         let scanned = scanned(&fixture.watcher, &all).await;
         assert!(scanned.len() == 1 && paged(&fixture.drive, &all).await == scanned, "{scanned:?}");
-        // Below a folder the other plan has its turn before the page ends early: it passes no hints.
+        // Below a folder the other plan has its turn before the page ends early: it reads no index rows.
         let below = fixture.drive.files_by_time(&TimeQuery { under: Some(path("/d")), ..all }).await.unwrap();
         assert!(below.nodes.len() == 1 && below.next.is_none(), "{below:?}");
     }
 }
 
-/// Rows that a query reads.
+/// The number of rows that a query reads.
 async fn rows(fixture: &Fixture, ask: &TimeQuery) -> usize {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -293,7 +293,7 @@ async fn rows(fixture: &Fixture, ask: &TimeQuery) -> usize {
     count.load(Ordering::SeqCst)
 }
 
-/// The work of a query is in proportion to the smaller of the folder and the part of the index that it passes.
+/// The work of a query is proportional to the smaller of the folder and the scanned part of the index.
 #[tokio::test]
 async fn a_query_of_a_small_or_a_huge_folder_does_not_read_all_files() {
     let fixture = Fixture::new(&[]).await;
@@ -306,7 +306,7 @@ async fn a_query_of_a_small_or_a_huge_folder_does_not_read_all_files() {
     let whole = TimeQuery { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..ask("/") };
     let walk = rows(&fixture, &whole).await;
     assert!(walk > 6_000, "a walk through all: {walk} rows");
-    // The oldest files lie in the small folder: the index has them last.
+    // The oldest files are in the small folder: the index has them last.
     for (title, cost) in [
         ("small folder", rows(&fixture, &ask("/a!")).await),
         ("small folder, no such type", rows(&fixture, &TimeQuery { under: Some(path("/a!")), ..whole.clone() }).await),

@@ -1,4 +1,4 @@
-//! A drive used over HTTP: operations, and every way to read everything in it.
+//! A drive over HTTP: its operations, and every kind of read.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::drive::model::{Op, View};
 use crate::server::Server;
 
-/// Bytes that are made at a time.
+/// Bytes that are generated at a time.
 const PIECE: usize = 4_096;
 
-/// The content of a version: its size differs from all others, and no piece of it occurs elsewhere.
+/// The content of a version: each size is used only once, and no piece occurs in another version.
 pub fn content(size: usize) -> Vec<u8> {
     let mut piece = [0; PIECE];
     StdRng::seed_from_u64(size as u64).fill_bytes(&mut piece);
@@ -28,7 +28,7 @@ pub fn content(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends an operation. The status; none if there is no whole answer.
+/// Sends an operation. Returns the status; none if the answer is incomplete.
 pub async fn send(client: &Client, server: &str, op: Op) -> Option<StatusCode> {
     let (method, target, body, relocation) = match op {
         Op::Put(path, size) => (Method::PUT, format!("/v1/fs{path}"), content(size), None),
@@ -53,11 +53,11 @@ pub async fn send(client: &Client, server: &str, op: Op) -> Option<StatusCode> {
     };
     let answer = request.send().await.ok()?;
     let status = answer.status();
-    // An answer counts when it is whole.
+    // Only a complete answer counts.
     answer.bytes().await.ok().map(|_| status)
 }
 
-/// The whole answer to a GET.
+/// The complete answer to a GET.
 pub async fn get(client: &Client, server: &str, target: &str) -> Result<(StatusCode, Vec<u8>), String> {
     let failed = |e: reqwest::Error| format!("GET {target}: {e}");
     let answer = client.get(format!("http://{server}{target}")).send().await.map_err(failed)?;
@@ -73,8 +73,8 @@ async fn get_json(client: &Client, server: &str, target: &str) -> Result<Value, 
     serde_json::from_slice(&body).map_err(|e| format!("GET {target}: {e}"))
 }
 
-/// Everything in the drive: each byte compared, and each file found by listing, stat, time and name alike. Names of
-/// files start with `f`. Errors say what differs.
+/// Reads everything in the drive: compares each byte, and finds each file by listing, stat, time and name. Names of
+/// files start with `f`. An error describes the difference.
 pub async fn look(client: &Client, server: &str) -> Result<View, String> {
     let mut seen = View::default();
     let mut below = vec![String::new()];
@@ -117,7 +117,7 @@ pub fn check_command(mut command: Command, data: &Path) -> Command {
     command
 }
 
-/// Runs a check; its summary if nothing is wrong or stray.
+/// Runs a check. Returns its summary if it finds no damage and nothing stray.
 pub fn sound(mut check: Command) -> Result<Value, String> {
     let done = check.output().unwrap();
     let found: Value = serde_json::from_slice(&done.stdout).map_err(|e| format!("{e}: {done:?}"))?;
@@ -127,7 +127,7 @@ pub fn sound(mut check: Command) -> Result<Value, String> {
     Err(format!("check: {found:#}"))
 }
 
-/// Starts and ends a server until nothing is left half done: an end does not wait for what can be done after a start.
+/// Starts and stops a server until no work is left: a stop leaves the clean-up to the next start.
 pub async fn finishes_clean_up(start: impl Fn() -> Server, check: impl Fn() -> Command) -> Result<(), String> {
     for _ in 0..100 {
         let server = start();
@@ -145,7 +145,7 @@ pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_rowdrive"))
 }
 
-/// Adds what starts a server on this folder.
+/// Adds the arguments that start a server on this folder.
 pub fn serve_command(mut command: Command, data: &Path) -> Command {
     command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
     command

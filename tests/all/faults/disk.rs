@@ -1,4 +1,4 @@
-//! A small file system of its own, mounted for one process tree alone, whose power can be cut.
+//! A small file system, mounted for one process tree only, with a power cut on demand.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ pub enum Format {
     Xfs,
 }
 
-/// The file system. It is unmounted when the name space ends, which is when this is dropped.
+/// The file system. Dropping it ends its mount name space, which unmounts it.
 pub struct Disk {
-    /// Keeps the name space until its standard input is closed.
+    /// A process that keeps the name space until its standard input is closed.
     keeper: Child,
     image: PathBuf,
     at: PathBuf,
@@ -23,7 +23,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// An empty one of this size, mounted.
+    /// Mounts an empty file system of this size.
     pub fn new(format: Format, bytes: u64) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let (image, at) = (scratch.path().join("image"), scratch.path().join("disk"));
@@ -41,7 +41,7 @@ impl Disk {
         let mut keeper = Command::new("unshare");
         keeper.args(["--mount", "--propagation", "private", "sh", "-c", "echo ready && exec cat"]);
         let mut keeper = keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // The name space is there once its first program speaks.
+        // The name space exists once its first program has written a line.
         let mut line = String::new();
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "no mount name space can be made");
@@ -50,14 +50,14 @@ impl Disk {
         disk
     }
 
-    /// A command that runs where the disk is mounted.
+    /// A command that runs in the name space of the disk.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.keeper.id())).arg("--").arg(program);
         command
     }
 
-    /// The program under test, run there.
+    /// The program under test, in the name space of the disk.
     pub fn program(&self) -> Command {
         self.command(env!("CARGO_BIN_EXE_rowdrive"))
     }
@@ -71,18 +71,18 @@ impl Disk {
         done(self.command("mount").args(["-o", "loop"]).arg(&self.image).arg(&self.at));
     }
 
-    /// Writes all that the system holds back.
+    /// Writes all cached data to the disk.
     pub fn sync(&self) {
         done(self.command("sync").arg("-f").arg(&self.at));
     }
 
-    /// From this instant nothing reaches the disk, the file system's journal in memory included.
+    /// From now on nothing reaches the disk, not even the file system's journal in memory.
     pub fn cut(&self) {
         done(self.command("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.at));
     }
 
     pub fn unmount(&self) {
-        // The kernel may still be closing the files of a process that was killed.
+        // The kernel may still be closing the files of a killed process.
         for _ in 0..200 {
             if self.command("umount").arg(&self.at).stderr(Stdio::null()).status().unwrap().success() {
                 return;

@@ -1,7 +1,7 @@
-//! System calls that fail: the n-th write, sync, rename, opening or allocation of a running server answers that the
-//! disk is broken or full.
+//! System calls that fail: the n-th write, sync, rename, open or allocation of a running server returns an I/O error or
+//! a full disk.
 //!
-//! `ROWDRIVE_ERROR_AT` is the largest n that is tried, for longer runs.
+//! `ROWDRIVE_ERROR_AT` is the largest n, for longer runs.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,17 +19,17 @@ use super::script::SCRIPT;
 use crate::drive::model::{Op, View};
 use crate::server::{Server, root};
 
-/// Where calls fail.
+/// The files whose calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FaultTarget {
     Anywhere,
-    /// The log of the database.
+    /// RocksDB's write-ahead log.
     Log,
     /// The folder of new content files.
     New,
 }
 
-/// The n of the short form: each call fails at one of them.
+/// The values of n in the short form: a call fails at one of them.
 const CASES: &[(&str, &str, FaultTarget, &[usize])] = &[
     ("fdatasync", "EIO", FaultTarget::Log, &[1, 4]),
     ("fdatasync", "EIO", FaultTarget::Anywhere, &[2]),
@@ -45,10 +45,10 @@ const CASES: &[(&str, &str, FaultTarget, &[usize])] = &[
     ("fallocate", "ENOSPC", FaultTarget::Anywhere, &[1]),
 ];
 
-/// Writes come back much sooner.
+/// Much longer than writes take to work again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// strace on a running server, which makes its calls fail.
+/// strace, attached to a running server, which makes its calls fail.
 struct StraceFault {
     strace: Child,
     trace: PathBuf,
@@ -64,7 +64,7 @@ impl StraceFault {
         }
     }
 
-    /// Sees these calls, of these files alone if there are any.
+    /// Traces these calls, of these files only if any are given.
     fn attach(server: &Server, calls: &str, injected: &[String], files: &[PathBuf], trace: &Path) -> Self {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-y", "-s", "0", "-e", "signal=none", "-e", &format!("trace={calls}")]);
@@ -83,14 +83,14 @@ impl StraceFault {
         Self { strace, trace: trace.to_owned() }
     }
 
-    /// The calls that have failed, each with its file.
+    /// The failed calls, each with its file.
     fn failed(&self) -> Vec<String> {
         let text = std::fs::read_to_string(&self.trace).unwrap();
         text.lines().filter(|line| line.ends_with("(INJECTED)")).map(str::to_owned).collect()
     }
 
-    /// The failed syncs after which nothing may be acknowledged. A table or manifest that a background job writes is none
-    /// of them: what it holds is in the log still, and the server hears of it by its next write.
+    /// The failed syncs after which nothing may be acknowledged. A failed sync of a table or manifest by a background
+    /// job does not count: its data are still in the log, and the server detects the failure at its next write.
     fn failed_syncs(&self) -> Vec<String> {
         let is_final = |line: &String| {
             let is_sync = line.contains("fsync(") || line.contains("fdatasync(");
@@ -99,7 +99,7 @@ impl StraceFault {
         self.failed().into_iter().filter(is_final).collect()
     }
 
-    /// From now on the disk is well.
+    /// Ends the fault.
     fn end(mut self) {
         kill_process(Pid::from_raw(self.strace.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
         self.strace.wait().unwrap();
@@ -111,12 +111,12 @@ fn newest_log(data: &Path) -> PathBuf {
     files.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap()
 }
 
-/// A server with a fault, a client, and what is known.
+/// A server with a fault, a client, and the known state of the drive.
 struct FaultRun {
     server: Server,
     client: Client,
     oracle: Oracle,
-    /// Whether the server has said that it takes no more writes, until it is started again.
+    /// Whether the server has reported that it accepts no writes until its restart.
     stopped: bool,
 }
 
@@ -125,7 +125,7 @@ impl FaultRun {
         get(&self.client, &self.server.address, "/readyz").await.unwrap().0
     }
 
-    /// The forty operations. After a failed sync nothing is done any more.
+    /// Runs the forty operations. After a failed sync no further operation may succeed.
     async fn script(&mut self, fault: &StraceFault) -> Result<(), String> {
         for op in SCRIPT {
             let answer = send(&self.client, &self.server.address, op).await;
@@ -141,14 +141,15 @@ impl FaultRun {
             if !syncs.is_empty() {
                 self.wait_until_stopped().await.map_err(|e| format!("{e}: {syncs:?}"))?;
             } else {
-                // It is 507 or 500 while RocksDB may yet recover, or before the write that reaches the failure.
+                // The status is 507 or 500 while RocksDB may still recover, and before the write that detects the
+                // failure.
                 self.stopped = self.ready().await == StatusCode::SERVICE_UNAVAILABLE;
             }
         }
         Ok(())
     }
 
-    /// The sync may have been one of a background job, which stops the others when it returns.
+    /// The failed sync may belong to a background job, which stops writes when it returns.
     async fn wait_until_stopped(&mut self) -> Result<(), String> {
         for _ in 0..100 {
             if self.ready().await == StatusCode::SERVICE_UNAVAILABLE {
@@ -160,7 +161,7 @@ impl FaultRun {
         Err("/readyz is 200 after a failed sync".into())
     }
 
-    /// When the fault has gone: reads were never in doubt, and writes are as `/readyz` says.
+    /// Checks after the end of the fault: reads always work, and writes work as `/readyz` says.
     async fn afterwards(&mut self) -> Result<(), String> {
         let seen = look(&self.client, &self.server.address).await?;
         self.oracle.allows(&seen)?;
@@ -173,7 +174,7 @@ impl FaultRun {
                     break self.oracle.record(op, status);
                 }
                 (StatusCode::SERVICE_UNAVAILABLE, Some(StatusCode::SERVICE_UNAVAILABLE)) => break,
-                // Room comes back after a while.
+                // Free space is available again after a while.
                 (_, Some(StatusCode::INSUFFICIENT_STORAGE)) if begun.elapsed() < PATIENCE => {}
                 (StatusCode::INSUFFICIENT_STORAGE, _) if begun.elapsed() < PATIENCE => self.oracle.record(op, status),
                 other => return Err(format!("/readyz and a write answer {other:?}, stopped: {}", self.stopped)),
@@ -186,7 +187,7 @@ impl FaultRun {
 
 type FaultCase = (&'static str, &'static str, FaultTarget, usize);
 
-/// Whether a call failed at all.
+/// Makes a call fail. Returns whether any call failed.
 async fn fail_at((call, error, at, number): FaultCase, kept: &Path, known: &View) -> Result<bool, String> {
     let scratch = tempfile::tempdir().unwrap();
     let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
@@ -239,13 +240,14 @@ async fn a_failed_disk_call_is_never_acknowledged() {
     assert!(2 * failed > tried, "{failed} of {tried}");
 }
 
-/// The n-th sync of the log by one thread finds no room; then the server is killed.
+/// The n-th sync of the log by one thread finds a full disk; then the server is killed.
 async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path, known: &View) -> Result<bool, String> {
     let scratch = tempfile::tempdir().unwrap();
     let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
     copy(kept, &data);
     let server = Server::wait_for(serve_command(program(), &data), &data);
-    // RocksDB recovers by writing tables, and syncs the folder after those of one flush: there is time to kill it.
+    // RocksDB recovers by writing tables, and syncs the folder after the tables of one flush: the server is killed
+    // meanwhile.
     let inject = [format!("inject=fdatasync:error=ENOSPC:when={number}"), "inject=fsync:delay_enter=40000".to_owned()];
     let files = [newest_log(&data), data.join("db")];
     let fault = StraceFault::attach(&server, "fsync,fdatasync", &inject, &files, &trace);
@@ -269,7 +271,7 @@ async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path,
     Ok(injected)
 }
 
-/// What the log kept of the failed write comes back as a whole or not at all, at whatever moment RocksDB is interrupted.
+/// After the restart the failed write is present completely or not at all, at whatever moment RocksDB is interrupted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_after_a_sync_without_room_leaves_no_partial_write() {
     if !root("failing system calls") {

@@ -1,8 +1,8 @@
-//! Bytes flipped, zeroed, cut off and whole files removed, at rest, in every kind of file of a data folder.
+//! Bytes flipped, zeroed or cut off, and whole files removed, in every kind of file of a stopped data folder.
 //!
-//! Whatever is damaged: no wrong byte is served as if it were right, nothing that was acknowledged is missing unless the
-//! damage is named (by a refused start, by an answer of type `damaged`, or by `rowdrive check`), and what is whole is
-//! served. `ROWDRIVE_FLIPS` is the number of damages in each region, for longer runs.
+//! Whatever is damaged: no wrong byte is served, no acknowledged file is missing unless the damage is reported (by a
+//! refused start, by an answer of type `damaged`, or by `rowdrive check`), and every intact file is served.
+//! `ROWDRIVE_FLIPS` sets the number of damages in each region, for longer runs.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -23,9 +23,9 @@ use super::{number, seed};
 use crate::drive::model::{Op, View};
 use crate::server::Server;
 
-/// In each region, of each kind.
+/// Damages of each kind in each region.
 const EACH: u64 = 1;
-/// Behind the last block of a table.
+/// The footer after the last block of a table.
 const FOOTER: u64 = 53;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,16 +38,16 @@ enum Damage {
 
 const DAMAGES: [Damage; 4] = [Damage::Flipped, Damage::Zeroed, Damage::Cut, Damage::Removed];
 
-/// Some bytes of a file.
+/// A range of a file.
 #[derive(Clone, Debug)]
 struct Region {
-    /// Below the data folder.
+    /// The path below the data folder.
     file: PathBuf,
     from: u64,
     to: u64,
 }
 
-/// A stopped store: tables of an earlier run, a log of the last one, and content in its place.
+/// A stopped store: tables of an earlier run, the log of the last run, and content files.
 async fn template(data: &Path) -> (View, Vec<&'static str>) {
     let mut oracle = Oracle::new(View::default());
     let client = Client::new();
@@ -57,7 +57,7 @@ async fn template(data: &Path) -> (View, Vec<&'static str>) {
         let server = Server::wait_for(serve_command(program(), data), data);
         let mut ops = Vec::new();
         for n in 0..12 {
-            // The last run leaves nothing but its log: no content file without a name betrays a loss.
+            // The last run leaves only its log: no unnamed content file reveals a loss.
             let size = if n % 4 == 3 && run < 2 { 300_000 } else { 200 + 9_000 * n } + run;
             ops.push(Op::Put(leak(format!("/d{run}/e{}/f{n}", n % 3)), size));
         }
@@ -69,7 +69,7 @@ async fn template(data: &Path) -> (View, Vec<&'static str>) {
         for op in ops {
             oracle.record(op, send(&client, &server.address, op).await);
         }
-        // The next start writes tables of what the log holds; after the last run it stays in the log.
+        // Each start writes the log of the previous run to tables; the writes of the last run stay in the log.
         if run < 2 {
             assert_eq!(server.terminate_in_time(), Some(0));
         } else {
@@ -80,7 +80,7 @@ async fn template(data: &Path) -> (View, Vec<&'static str>) {
     (oracle.view().clone(), gone)
 }
 
-/// What there is to be damaged, by name.
+/// The regions that can be damaged, by name.
 fn regions(data: &Path) -> BTreeMap<String, Vec<Region>> {
     let mut found: BTreeMap<String, Vec<Region>> = BTreeMap::new();
     let mut below = vec![data.to_owned()];
@@ -105,14 +105,14 @@ fn regions(data: &Path) -> BTreeMap<String, Vec<Region>> {
 fn parts(name: &str, len: u64) -> Vec<(String, u64, u64)> {
     let whole = |region: &str| vec![(region.to_owned(), 0, len)];
     match name {
-        // Locks, RocksDB's own log, and empty files.
+        // Lock files, RocksDB's own log, and empty files.
         "LOCK" | "in-use" => vec![],
         _ if name == "LOG" || name.starts_with("LOG.") || len == 0 => vec![],
         _ if name.ends_with(".log") => whole("log"),
         _ if name.starts_with("MANIFEST") => whole("MANIFEST"),
         _ if name.starts_with("OPTIONS") => whole("OPTIONS"),
         _ if name.ends_with(".sst") => {
-            // Data comes first; filter, index and properties are about the last kilobyte of a small table.
+            // A table starts with data blocks; filter, index and properties are about the last kilobyte of a small one.
             let meta = (len / 2).max(len.saturating_sub(1_500));
             vec![
                 ("table: data".into(), 0, len / 2),
@@ -125,8 +125,8 @@ fn parts(name: &str, len: u64) -> Vec<(String, u64, u64)> {
     }
 }
 
-/// Damages a place of the region. What was done, and whether it is what a crash may leave: an end that is cut off, or
-/// that was never written.
+/// Damages a place in the region. Returns a description, and whether a crash may leave the same: a file with its end
+/// cut off or never written.
 fn damage(data: &Path, region: &Region, how: Damage, dice: &mut StdRng) -> (String, bool) {
     let path = data.join(&region.file);
     let at = dice.random_range(region.from..region.to);
@@ -150,13 +150,13 @@ fn damage(data: &Path, region: &Region, how: Damage, dice: &mut StdRng) -> (Stri
     (format!("{how:?} at {at} of {} in {}", region.to, region.file.display()), torn)
 }
 
-/// What a damage came to.
+/// The results of one damage.
 #[derive(Default, Debug)]
 struct FlipOutcome {
     refused: bool,
     /// Files answered as damaged, or with a connection that broke.
     named: Vec<String>,
-    /// Files that are not there, and files that should not be.
+    /// Missing files, and files that should not exist.
     missing: Vec<String>,
     found_after: bool,
     found_before: bool,
@@ -168,7 +168,7 @@ impl FlipOutcome {
     }
 }
 
-/// Reads everything. Errors: a wrong byte, or a failure that does not name damage.
+/// Reads everything. Errors: a wrong byte, or a failure that does not report damage.
 async fn read(server: &Server, known: &View, gone: &[&str], outcome: &mut FlipOutcome) -> Result<(), String> {
     let client = Client::new();
     for (path, size) in &known.files {
@@ -176,7 +176,8 @@ async fn read(server: &Server, known: &View, gone: &[&str], outcome: &mut FlipOu
             Ok((StatusCode::OK, bytes)) if bytes == content(*size) => {}
             Ok((StatusCode::OK, bytes)) => return Err(format!("{path}: {} wrong bytes", bytes.len())),
             Ok((StatusCode::NOT_FOUND, _)) => outcome.missing.push(path.clone()),
-            // The answer had begun when the damage was read: the connection breaks, which no client takes for an end.
+            // The damage was read after the answer had begun: the connection breaks, which no client mistakes for a
+            // complete answer.
             Err(_) => outcome.named.push(path.clone()),
             Ok((status, body)) => {
                 let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -202,7 +203,7 @@ struct FlippedStore {
     gone: Vec<&'static str>,
 }
 
-/// Whether a check names anything wrong.
+/// Whether a check reports damage.
 fn found(data: &Path) -> Result<bool, String> {
     let Err(said) = sound(check_command(program(), data)) else { return Ok(false) };
     if said.contains("panicked") { Err(said) } else { Ok(true) }

@@ -1,7 +1,7 @@
-//! A server killed at any system call that writes, syncs, makes, renames or removes: before each of them, one after
-//! the other, from its start to the end of forty operations.
+//! A server killed before any system call that writes, syncs, creates, renames or removes: before each of them, one
+//! after the other, from its start to the end of forty operations.
 //!
-//! `ROWDRIVE_KILL_AT=all` tries every call that can be reached, not a sample of them.
+//! `ROWDRIVE_KILL_AT=all` tries every reachable call instead of a sample.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::drive::model::View;
 use crate::server::{Server, root};
 
 const CALLS: &str = "write,pwrite64,fsync,fdatasync,rename,unlink,mkdir,openat,ftruncate,fallocate,sync_file_range";
-/// Calls in the short form.
+/// The number of calls in the short form.
 const SAMPLE: usize = 16;
 
-/// A server whose calls strace sees, with more arguments for strace.
+/// A server under strace, with more arguments for strace.
 fn traced(data: &Path, trace: &Path, arguments: &[&str]) -> std::process::Command {
     let mut strace = std::process::Command::new("strace");
     strace.args(["-D", "-f", "-qq", "-s", "0", "-e", "signal=none", "-e", &format!("trace={CALLS}")]);
@@ -30,7 +30,7 @@ fn traced(data: &Path, trace: &Path, arguments: &[&str]) -> std::process::Comman
     serve_command(strace, data)
 }
 
-/// A stopped store, as a server leaves it that was killed: with work for the next start.
+/// A stopped store of a killed server: it has work for the next start.
 pub async fn template(data: &Path) -> Oracle {
     let server = Server::try_wait_for(serve_command(program(), data), data).unwrap();
     let mut oracle = Oracle::new(View::default());
@@ -44,7 +44,7 @@ pub fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// How often the one thread that does it most does each call, and how often all of them do.
+/// For each call: the largest count of a single thread, and the count of all threads.
 fn counts(trace: &Path) -> BTreeMap<String, (usize, usize)> {
     let text = std::fs::read_to_string(trace).unwrap();
     let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -65,8 +65,8 @@ fn counts(trace: &Path) -> BTreeMap<String, (usize, usize)> {
     counts
 }
 
-/// Kills a server at this call of the first of its threads that comes to it. Whether one came to it, in the start or
-/// in the script.
+/// Kills a server at this call of the first thread that reaches it. Returns whether a thread reached it, during the
+/// start or the script.
 async fn kill_at(call: &str, number: usize, template: &Path, known: &View) -> Result<bool, String> {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
@@ -114,7 +114,7 @@ async fn a_kill_before_any_disk_call_loses_nothing_acknowledged() {
     let every = counts.iter().flat_map(|(call, (most, _))| (1..=*most).map(move |number| (call.as_str(), number)));
     let every: Vec<(&str, usize)> = every.collect();
     let all = std::env::var("ROWDRIVE_KILL_AT").is_ok_and(|which| which == "all");
-    // Syncs and renames are few compared with writes: each kind of call is as likely as another.
+    // Syncs and renames are rare compared with writes: the sample has the same number of each kind of call.
     let kinds: Vec<_> = counts.iter().collect();
     let draw = |_| {
         let (call, (most, _)) = kinds.choose(&mut dice).unwrap();
@@ -128,6 +128,6 @@ async fn a_kill_before_any_disk_call_loses_nothing_acknowledged() {
         reached += usize::from(died);
     }
     println!("{} kills tried, {reached} reached; lost 0, half there 0, wrong 0", tried.len());
-    // Threads share the work differently each time, so the last calls of a run may not come again.
+    // Threads share the work differently in each run, so the last calls of a run may not occur again.
     assert!(2 * reached > tried.len(), "{reached} of {}", tried.len());
 }

@@ -1,13 +1,14 @@
-//! Faults of what lies below a running server: the real program, a disk that fails, and an oracle of every answer.
+//! Faults of the storage below a running server: the real program, a failing disk, and an oracle that knows every
+//! answer.
 //!
-//! - [`errors`]: calls to the disk that fail; [`full_disk_cycles`]: a full disk, with restarts in it
-//! - [`flips`]: bytes that changed at rest, and files that are gone
-//! - [`kills`]: killed at any call that writes, syncs or renames
-//! - [`power`]: the power cut of a real file system
-//! - [`oracle`]: what may be there; [`client`]: what is there; [`writer`]: a client with a folder of its own;
-//!   [`disk`]: a small file system; [`script`]: forty operations of every kind
+//! - [`errors`]: disk calls that fail; [`full_disk_cycles`]: a full disk, with restarts
+//! - [`flips`]: bytes that changed in a stopped store, and files that are missing
+//! - [`kills`]: a kill before any call that writes, syncs or renames
+//! - [`power`]: power cuts of a real file system
+//! - [`oracle`]: the states that a drive may have; [`client`]: the state that it has; [`writer`]: a client with a
+//!   folder of its own; [`disk`]: a small file system; [`script`]: forty operations of every kind
 //!
-//! Each has a short form, which `make test` runs, and a long one: docs/testing.md.
+//! Each has a short form, which `make test` runs, and a long form: see docs/testing.md.
 
 pub mod client;
 mod disk;
@@ -26,7 +27,7 @@ pub fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
-/// What all that is random grows from: `ROWDRIVE_SEED`, or another one each time. It is printed.
+/// The seed of all random choices: `ROWDRIVE_SEED`, or a new one each time. It is printed.
 pub fn seed() -> u64 {
     let seed = number("ROWDRIVE_SEED").unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();

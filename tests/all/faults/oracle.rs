@@ -1,12 +1,12 @@
-//! What a drive may hold after everything that was answered, and everything that was not.
+//! The states that a drive may have after a sequence of answered and unanswered operations.
 
 use reqwest::StatusCode;
 
 use crate::drive::model::{Op, OpError, View};
 
-/// What is known of a drive, or of a folder that one client has to itself.
+/// The knowledge about a drive, or about a folder that only one client uses.
 pub struct Oracle {
-    /// One view; several while the outcome of an operation is not known.
+    /// One view, or several while the outcome of an operation is unknown.
     views: Vec<View>,
     pub acknowledged: usize,
     /// Operations without an answer, or with one that leaves the outcome open.
@@ -18,7 +18,7 @@ impl Oracle {
         Self { views: vec![view], acknowledged: 0, unknown: 0 }
     }
 
-    /// Takes note of an operation and its answer; `None`: there was no whole answer.
+    /// Records an operation and its answer; `None`: there was no complete answer.
     pub fn record(&mut self, op: Op, answer: Option<StatusCode>) {
         let before = std::mem::take(&mut self.views);
         let done = before.iter().filter_map(|view| view.after(op).ok());
@@ -27,7 +27,7 @@ impl Oracle {
                 self.acknowledged += 1;
                 done.collect()
             }
-            // A refused write for want of room leaves nothing.
+            // A write that was refused because of a full disk leaves nothing.
             Some(StatusCode::INSUFFICIENT_STORAGE) => before.clone(),
             Some(status) if !status.is_server_error() => {
                 let refuses = |view: &&View| view.after(op).err().is_some_and(|no| refusal(no) == status);
@@ -48,12 +48,12 @@ impl Oracle {
         self.views = after;
     }
 
-    /// One of the views that are possible.
+    /// One of the possible views.
     pub fn view(&self) -> &View {
         &self.views[0]
     }
 
-    /// Errors: what was seen is none of what is possible.
+    /// Returns an error if the view is none of the possible ones.
     pub fn allows(&self, seen: &View) -> Result<(), String> {
         if self.views.contains(seen) {
             return Ok(());
@@ -62,8 +62,8 @@ impl Oracle {
         Err(format!("the drive is none of {} possible ones: {}", all.len(), all.join("; or ")))
     }
 
-    /// Like [`allows`](Self::allows); what was seen is what is known from now on. Only right after a restart: before
-    /// it, an operation of unknown outcome may still be done.
+    /// Like [`allows`](Self::allows), and the view becomes the known one. Only right after a restart: before it, an
+    /// operation of unknown outcome may still take effect.
     pub fn observe(&mut self, seen: View) -> Result<(), String> {
         self.allows(&seen)?;
         self.views = vec![seen];
@@ -80,7 +80,7 @@ fn refusal(no: OpError) -> StatusCode {
     }
 }
 
-/// What is lost and what is too much in `seen`.
+/// The files that are missing in `seen`, and those that should not be there.
 pub fn difference(known: &View, seen: &View) -> String {
     let files = |of: &View, other: &View| -> Vec<String> {
         let differs = of.files.iter().filter(|(path, size)| other.files.get(*path) != Some(size));
@@ -92,7 +92,7 @@ pub fn difference(known: &View, seen: &View) -> String {
     format!("missing {lost:?} {lost_dirs:?}, too much {more:?} {more_dirs:?}")
 }
 
-/// What of a view lies in this folder, itself included.
+/// The part of a view in this folder, including the folder.
 pub fn within(view: &View, folder: &str) -> View {
     let inside = |path: &str| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     View {

@@ -1,10 +1,11 @@
-//! Power cuts: the file system stops writing at one instant, its journal in memory is lost, the machine starts again.
+//! Power cuts: at one instant the file system stops writing, its journal in memory is lost, and the machine starts
+//! again.
 //!
-//! Half of the cuts come while the server is stopped: every answer that its clients have was sent before, also those
-//! that are still on their way, and every sync was done or not begun. The others come at any instant, in the middle of
-//! syncs too; a sync that is under way may then be said to be done, which no power cut does, so what is answered from
-//! that instant on is in doubt.
-//! `ROWDRIVE_POWER_CUTS` says how often, for longer runs.
+//! Half of the cuts happen while the server is stopped by a signal: every answer that a client has was sent before,
+//! also answers in transit, and every sync was either done or not begun. The other cuts happen at any instant, also
+//! during a sync. Such a sync may then report success, which no real power cut does, so answers after that instant do
+//! not count.
+//! `ROWDRIVE_POWER_CUTS` sets the number of cuts, for longer runs.
 
 use std::time::{Duration, Instant};
 
@@ -20,16 +21,16 @@ use crate::server::{Server, root};
 
 const WRITERS: usize = 8;
 const CUTS: u64 = 10;
-/// XFS makes none smaller.
+/// XFS has no smaller size.
 const BYTES: u64 = 320 << 20;
 
-/// What a run has proved.
+/// The totals of a run.
 #[derive(Debug, Default)]
 struct CutCounts {
     cuts: u64,
     acknowledged: usize,
     in_flight: usize,
-    /// Things that the cuts left half done, as the checks count them.
+    /// Unfinished work that the checks counted after the cuts.
     unsettled: u64,
 }
 
@@ -38,7 +39,7 @@ struct PowerRun {
     writers: Vec<Writer>,
     dice: StdRng,
     counts: CutCounts,
-    /// Whether the server's syncs are faked: nothing is synced, and every sync succeeds.
+    /// Whether the server's syncs are faked: every sync reports success, and nothing is synced.
     lies: bool,
 }
 
@@ -63,19 +64,19 @@ impl PowerRun {
         Server::try_wait_for(serve_command(command, &data), &data).map_err(|refused| format!("{refused:?}"))
     }
 
-    /// All that was answered is there, and nothing is half there.
+    /// Every acknowledged change is there, and every other change is there completely or not at all.
     async fn verify(&mut self, client: &Client, server: &Server) -> Result<(), String> {
         let seen = look(client, &server.address).await?;
         self.writers.iter_mut().try_for_each(|writer| writer.observe(&seen))
     }
 
-    /// Serves, works, and cuts the power.
+    /// Starts a server, runs the writers, and cuts the power.
     async fn cycle(&mut self) -> Result<(), String> {
         let server = self.start()?;
         let client = Client::new();
         self.verify(&client, &server).await?;
         if self.lies {
-            // What is lost is then what was acknowledged since.
+            // The cut then loses exactly what is acknowledged from now on.
             self.disk.sync();
         }
         let answers = SharedAnswers::default();
@@ -124,7 +125,7 @@ async fn cuts(format: Format) {
         run.cycle().await.unwrap_or_else(|wrong| panic!("{format:?}, seed {seed}, cut {cut}: {wrong}"));
     }
     run.end().await.unwrap_or_else(|wrong| panic!("{format:?}, seed {seed}, at the end: {wrong}"));
-    // A cut while nothing is in flight proves nothing.
+    // A cut without requests in flight proves nothing.
     assert!(run.counts.in_flight as u64 > 2 * cuts, "{:?}", run.counts);
     println!("{format:?}: lost 0, wrong 0, half there 0: {:?}", run.counts);
     assert!(run.counts.acknowledged as u64 > 10 * cuts, "{:?}", run.counts);
@@ -144,7 +145,7 @@ async fn power_cuts_of_xfs_lose_nothing_acknowledged() {
     }
 }
 
-/// The harness itself: it sees what a server loses that does not sync.
+/// A test of the harness: it detects the losses of a server that does not sync.
 #[tokio::test(flavor = "multi_thread")]
 async fn power_cuts_reveal_a_server_that_does_not_sync() {
     if !root("power cuts without syncs") {

@@ -1,4 +1,4 @@
-//! Forty operations of every kind, each done by itself: what faults at single system calls are tried on.
+//! Forty operations of every kind, one after the other, for tests of faults at single system calls.
 
 use reqwest::Client;
 
@@ -6,10 +6,10 @@ use super::client::send;
 use super::oracle::Oracle;
 use crate::drive::model::Op;
 
-/// Of more than 256 KiB, so that it is a file of its own.
+/// More than 256 KiB, so that it is a content file.
 const LARGE: usize = 300_000;
 
-/// What the drive holds before the script.
+/// The files before the script.
 pub const BEFORE: [Op; 6] = [
     Op::Put("/old/f1", 11),
     Op::Put("/old/f2", LARGE + 12),
@@ -25,7 +25,7 @@ pub const SCRIPT: [Op; 40] = [
     Op::Put("/a/b/f3", 9_023),
     Op::Put("/a/b/f4", 3 * LARGE + 24),
     Op::Mkdir("/c"),
-    // Each size in the place of each.
+    // Each kind of content (inline or file) is replaced by each kind.
     Op::Put("/a/f1", 2_025),
     Op::Put("/a/f2", 2 * LARGE + 26),
     Op::Put("/a/f1", LARGE + 27),
@@ -63,7 +63,7 @@ pub const SCRIPT: [Op; 40] = [
     Op::Put("/f15", 40),
 ];
 
-/// Does these one after the other until one has no answer. Whether all had one.
+/// Sends these operations one after the other until one gets no answer. Returns whether all got one.
 pub async fn run(script: &[Op], oracle: &mut Oracle, client: &Client, server: &str) -> bool {
     for &op in script {
         let answer = send(client, server, op).await;

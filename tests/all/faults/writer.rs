@@ -1,4 +1,4 @@
-//! A client that works in a folder of its own until the server is gone.
+//! A client that works in a folder of its own until the server has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use super::client::send;
 use super::oracle::{Oracle, within};
 use crate::drive::model::{Op, View};
 
-/// A client with a folder of its own, so that it knows what must be in it.
+/// A client with a folder of its own: it knows the folder's contents from its answers.
 pub struct Writer {
     pub folder: &'static str,
-    /// Paths in the folder; the first ones are those of directories.
+    /// Paths in the folder; the first ones are directories.
     paths: Vec<&'static str>,
     dice: StdRng,
     pub oracle: Oracle,
-    /// When the operation was sent that had no answer.
+    /// When the unanswered operation was sent.
     pub unanswered: Option<Instant>,
     sizes: usize,
 }
 
-/// What concurrent writers share.
+/// The state that concurrent writers share.
 #[derive(Clone, Default)]
 pub struct SharedAnswers {
     number: Arc<AtomicU64>,
@@ -32,12 +32,12 @@ pub struct SharedAnswers {
 }
 
 impl SharedAnswers {
-    /// From now on no answer counts: the system may say that it has synced what it has not.
+    /// From now on no answer counts: a sync may have reported success wrongly.
     pub fn doubt(&self) {
         self.doubtful.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until there are so many.
+    /// Waits until this many answers have arrived.
     pub async fn reach(&self, number: u64) {
         for _ in 0..60_000 {
             if self.number.load(Ordering::Relaxed) >= number {
@@ -49,14 +49,14 @@ impl SharedAnswers {
     }
 }
 
-/// Directories among [`Writer::paths`].
+/// The number of directories in [`Writer::paths`].
 const DIRECTORIES: usize = 4;
 
 impl Writer {
     pub fn new(number: usize, seed: u64) -> Self {
         let folder = format!("/c{number}");
         let below = ["a", "b", "a/x", "b/a", "f", "a/f", "b/f", "a/x/f", "b/a/f"];
-        // The model's paths live as long as the program.
+        // Paths of the model are `'static`.
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
         Self {
             paths: below.iter().map(|path| leak(format!("{folder}/{path}"))).collect(),
@@ -85,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// Works until the server does not answer any more.
+    /// Works until the server answers no more.
     pub async fn work(mut self, client: Client, server: String, answers: SharedAnswers) -> Self {
         loop {
             let op = self.draw();
@@ -97,13 +97,13 @@ impl Writer {
                 self.unanswered = Some(sent);
                 return self;
             };
-            // No other client works in this folder: nothing blocks any operation.
+            // No other client works in this folder, so nothing blocks an operation.
             assert!(!status.is_server_error(), "{op:?} answers {status}");
             answers.number.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Holds what the drive has in the folder against what was answered.
+    /// Compares the folder on the drive with the answers.
     pub fn observe(&mut self, seen: &View) -> Result<(), String> {
         self.oracle.observe(within(seen, self.folder))
     }

@@ -1,5 +1,5 @@
-//! A disk that runs full under a real server: writes answer 507 and leave nothing, everything stored is still
-//! served, deleting goes on, and room made is used.
+//! A full disk below a real server: writes are answered 507 and leave nothing, all stored files are served, deletes
+//! continue, and freed disk space is used again.
 
 mod small_disk;
 
@@ -22,7 +22,7 @@ async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
         assert_eq!(test_server.put(100_000 + seed, 100_000).await, StatusCode::CREATED);
     }
     let mut full = 0;
-    // Large files, then ever smaller ones into what they leave, then inline ones.
+    // Large files, then smaller and smaller ones into the rest, then inline ones.
     for (seed, len) in [20_000_000, 8_000_000, 2_000_000, 300_000, 100_000, 1].into_iter().enumerate() {
         for n in 0..1_000 {
             match test_server.put(seed * 1_000 + n, len).await {
@@ -35,7 +35,7 @@ async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
             }
         }
     }
-    // Only the smallest may still fit a thousand times.
+    // Every size except the smallest must have filled the disk.
     assert!(full >= 5 && test_server.stored.len() > 10, "{full}, {:?}", test_server.stored);
     test_server.all_is_there().await;
 
@@ -59,7 +59,7 @@ async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
-/// Inline files until the disk is full, and a crash.
+/// Uploads inline files until the disk is full, then kills the server.
 async fn fill_and_kill(disk: &SmallDisk, memory: &str) -> Vec<usize> {
     let server = disk.serve(memory);
     let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
@@ -91,7 +91,7 @@ async fn a_drive_survives_a_crash_on_a_disk_filled_by_uploads() {
     }
 }
 
-/// What others have taken of the disk since is not the reserve's to say.
+/// The reserve does not protect disk space from other programs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drive_started_on_a_full_disk_reads_and_deletes_and_then_accepts_uploads_again() {
     let scratch = tempfile::tempdir().unwrap();
@@ -123,21 +123,21 @@ async fn a_drive_started_on_a_full_disk_reads_and_deletes_and_then_accepts_uploa
     test_server.all_is_there().await;
 }
 
-/// Bytes of the logs of a store.
+/// The size of a store's logs in bytes.
 fn log_bytes(db: &Path) -> u64 {
     let files = std::fs::read_dir(db).unwrap().filter_map(|file| Some(file.ok()?.path()));
     let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log"));
     logs.filter_map(|log| Some(log.metadata().ok()?.len())).sum()
 }
 
-/// A start without room for tables of the log bounds neither; once there is room they are bounded again.
+/// A start without space to flush the log cannot limit log or memory; once there is space, both are limited again.
 #[tokio::test(flavor = "multi_thread")]
 async fn log_and_memory_are_bounded_again_after_a_start_on_a_full_disk_gets_room() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     let mut test_server = start_on_a_full_disk(&disk, ["128MiB", "32MiB"], 60, 200_000).await;
     std::fs::remove_file(disk.taken()).unwrap();
-    // Deletes alone are enough, and 5 KB are less than any buffer holds.
+    // The deletes alone must suffice; 5 KB are less than any write buffer.
     assert_eq!(test_server.client.delete(test_server.url(0)).send().await.unwrap().status(), StatusCode::NO_CONTENT);
     test_server.stored.remove(&0);
     let db = disk.inside().join("db");
@@ -147,18 +147,18 @@ async fn log_and_memory_are_bounded_again_after_a_start_on_a_full_disk_gets_room
         assert_eq!(test_server.put(seed, 10_000).await, StatusCode::CREATED);
         longest = longest.max(log_bytes(&db));
     }
-    // Twice what write buffers hold, which is about a sixth of the memory.
+    // Twice the size of the write buffers, which is about a sixth of the memory.
     assert!(longest < 14 << 20, "{} MiB of log", longest >> 20);
     test_server.all_is_there().await;
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
-/// RocksDB does not go on before as much is free as its largest write buffer holds.
+/// RocksDB continues only when the size of its largest write buffer is free.
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_continue_below_the_reserve_after_one_failed_for_want_of_room() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
-    // Long names, so that deletes soon need more than is set aside for the log.
+    // With long names, deletes soon need more space than is set aside for the log.
     let mut test_server =
         TestServer { server: disk.serve("32MiB"), client: Client::new(), stored: BTreeMap::new(), digits: 250 };
     for seed in 0..1_000 {
@@ -166,7 +166,7 @@ async fn deletes_continue_below_the_reserve_after_one_failed_for_want_of_room() 
     }
     test_server.says_that_it_writes(true).await;
     let refused = test_server.delete_until_refused(&disk).await;
-    // Of a reserve of 37 MiB.
+    // Out of a reserve of 37 MiB.
     disk.give_back(20 << 20);
     test_server.deletes_again().await;
     assert_eq!(test_server.put(1_000, 1_000).await, StatusCode::INSUFFICIENT_STORAGE);
@@ -179,7 +179,7 @@ async fn deletes_continue_below_the_reserve_after_one_failed_for_want_of_room() 
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
-/// For a few seconds RocksDB refuses what there is room for again: it looks for room now and then.
+/// RocksDB checks for free space every few seconds, and refuses writes until then.
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_refused_after_a_full_disk_leave_nothing() {
     let scratch = tempfile::tempdir().unwrap();
@@ -211,8 +211,8 @@ async fn uploads_refused_after_a_full_disk_leave_nothing() {
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
-/// A server with `files` of `size` bytes that only its log holds, started when another program has taken all the room;
-/// its memory before and then.
+/// Starts a server on a full disk, with `files` of `size` bytes that are only in its log. The arguments are its memory
+/// before and after.
 async fn start_on_a_full_disk(disk: &SmallDisk, memory: [&str; 2], files: usize, size: usize) -> TestServer {
     let server = disk.serve(memory[0]);
     let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
@@ -224,7 +224,7 @@ async fn start_on_a_full_disk(disk: &SmallDisk, memory: [&str; 2], files: usize,
     TestServer { server: disk.serve(memory[1]), ..test_server }
 }
 
-/// Where nothing is set aside for the log, the first delete may find no room.
+/// If no space is set aside for the log, the first delete may fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn room_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
     let scratch = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ async fn room_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed
     let ballast = disk.inside().join("db/ballast");
     assert!(!ballast.exists());
     test_server.delete_until_refused(&disk).await;
-    // For what is in memory, and a reserve of 37 MiB.
+    // For the write buffers, and a reserve of 37 MiB.
     disk.give_back(70 << 20);
     test_server.deletes_again().await;
     for n in 0.. {
@@ -245,7 +245,7 @@ async fn room_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     test_server.says_that_it_writes(true).await;
-    // Room is kept for the next start, too, now at the latest.
+    // From now on, space is reserved for the next start, too.
     std::fs::remove_file(disk.taken()).unwrap();
     for seed in 2_000.. {
         assert_eq!(test_server.put(seed, 1_000).await, StatusCode::CREATED);

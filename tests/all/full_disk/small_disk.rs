@@ -10,7 +10,7 @@ use reqwest::{Client, StatusCode};
 
 use crate::server::Server;
 
-/// A server whose data folder is a small file system, mounted in a name space of its own.
+/// Starts a server on a small file system, mounted in a name space of its own.
 pub fn serve_on_small_disk(data: &Path) -> Server {
     std::fs::create_dir(data).unwrap();
     let mut command = Command::new("unshare");
@@ -23,7 +23,7 @@ pub fn serve_on_small_disk(data: &Path) -> Server {
     Server::wait_for(command, data)
 }
 
-/// Content that differs from file to file and does not compress.
+/// Incompressible content, different for each seed.
 pub fn content(seed: usize, len: usize) -> Vec<u8> {
     let mut state = seed as u64 + 1;
     let mut next = || {
@@ -36,9 +36,9 @@ pub fn content(seed: usize, len: usize) -> Vec<u8> {
 pub struct TestServer {
     pub server: Server,
     pub client: Client,
-    /// Sizes of the files that were acknowledged.
+    /// The sizes of the acknowledged files.
     pub stored: BTreeMap<usize, usize>,
-    /// Digits of a name.
+    /// The number of digits in a name.
     pub digits: usize,
 }
 
@@ -68,7 +68,7 @@ impl TestServer {
         (answer.status(), answer.text().await.unwrap())
     }
 
-    /// Whether `/readyz` and both gauges say so, sooner or later: RocksDB looks for room every few seconds.
+    /// Waits until `/readyz` and both gauges report this state: RocksDB checks for free space every few seconds.
     pub async fn says_that_it_writes(&self, writes: bool) {
         let wanted = if writes { StatusCode::OK } else { StatusCode::INSUFFICIENT_STORAGE };
         let begun = std::time::Instant::now();
@@ -82,8 +82,8 @@ impl TestServer {
         }
     }
 
-    /// Deletes, while another program takes whatever they free, until one finds no room either. Returns which: it may
-    /// have happened or not.
+    /// Deletes files, while another program takes the freed space, until a delete fails for want of space. Returns that
+    /// file: it may be deleted or not.
     pub async fn delete_until_refused(&mut self, disk: &SmallDisk) -> usize {
         for seed in self.stored.clone().into_keys() {
             disk.fill();
@@ -100,7 +100,7 @@ impl TestServer {
         panic!("all deletes found room");
     }
 
-    /// Deletes one of those that are left, in a time that an operator would wait.
+    /// Deletes one of the remaining files, within a time that an operator would wait.
     pub async fn deletes_again(&mut self) {
         let seed = *self.stored.last_key_value().unwrap().0;
         for _ in 0..300 {
@@ -113,7 +113,7 @@ impl TestServer {
         panic!("the room that was made is not used");
     }
 
-    /// Every acknowledged file is listed and comes back byte for byte, and no other is there.
+    /// Asserts that exactly the acknowledged files are listed, each with its bytes.
     pub async fn all_is_there(&self) {
         let listed = self.client.get(self.server.url("/v1/fs/full/")).header("accept", "text/plain").send();
         let listed = listed.await.unwrap().text().await.unwrap();
@@ -128,9 +128,9 @@ impl TestServer {
     }
 }
 
-/// A small file system in a name space of its own, which outlives its servers.
+/// A small file system in a mount name space of its own, which outlives its servers.
 pub struct SmallDisk {
-    /// Keeps the name space.
+    /// A process that keeps the name space.
     pub keeper: Child,
     pub data: PathBuf,
 }
@@ -151,7 +151,7 @@ impl SmallDisk {
         Self { keeper, data: data.to_owned() }
     }
 
-    /// A subcommand of the program, where the disk is to be seen.
+    /// A subcommand of the program, in the name space of the disk.
     pub fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.keeper.id().to_string(), "--mount", "--"]);
@@ -165,17 +165,17 @@ impl SmallDisk {
         Server::wait_for(command, &self.data)
     }
 
-    /// The file system as its servers see it.
+    /// The path of the mounted file system from outside of the name space.
     pub fn inside(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{}", self.keeper.id(), self.data.display()))
     }
 
-    /// The file in which another program takes room.
+    /// The file of another program that takes disk space.
     pub fn taken(&self) -> PathBuf {
         self.inside().join("taken")
     }
 
-    /// Takes whatever is free.
+    /// Takes all free space.
     pub fn fill(&self) {
         let mut taken = File::options().create(true).append(true).open(self.taken()).unwrap();
         loop {
@@ -186,7 +186,7 @@ impl SmallDisk {
         }
     }
 
-    /// Gives so many bytes of it back.
+    /// Frees this many bytes again.
     pub fn give_back(&self, bytes: u64) {
         let taken = File::options().write(true).open(self.taken()).unwrap();
         taken.set_len(taken.metadata().unwrap().len() - bytes).unwrap();

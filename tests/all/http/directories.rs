@@ -1,4 +1,4 @@
-//! Directories: made, listed, redirected to, removed.
+//! Directories: creation, listings, redirects and deletion.
 
 use bytes::Bytes;
 use rowdrive::drive::{Condition, PutOptions};
@@ -162,7 +162,7 @@ async fn listing_cursors_continue_and_are_bound_to_their_filters() {
             assert!(page.names().len() <= limit + 1);
             seen.extend(page.names());
             let Some(next) = page.next() else { break };
-            // The limit may change on the way.
+            // The limit may change between pages.
             target = format!("/v1/fs/a/?limit={}&cursor={next}", limit + 1);
         }
         assert_eq!(seen, all, "{limit}");
@@ -182,7 +182,7 @@ async fn listing_cursors_continue_and_are_bound_to_their_filters() {
     ] {
         app.get(&other).await.problem(400, "malformed");
     }
-    // The entry that the cursor names may be gone by then.
+    // The entry of the cursor may be deleted meanwhile.
     app.delete("/v1/fs/a/d2/f").await.is(204);
     app.delete("/v1/fs/a/d2/").await.is(204);
     assert_eq!(app.get(&format!("/v1/fs/a/?prefix=d&cursor={next}")).await.names(), ["d3", "d4", "d5", "d6"]);
@@ -262,7 +262,7 @@ async fn a_directory_without_its_slash_is_redirected() {
     }
 }
 
-/// Names, creators and types as long as they may be, and all of it doubled by JSON.
+/// Names, creators and types have their largest length, and JSON escapes double it.
 #[tokio::test]
 async fn a_page_of_long_entries_ends_early_without_losing_any() {
     const MANY: usize = 60;

@@ -117,7 +117,7 @@ async fn range_requests_return_exactly_their_bytes() {
     }
     for (if_range, status) in [
         (tag.as_str(), 206),
-        // The date of `Last-Modified`: another version may have it too.
+        // The date of `Last-Modified`: two versions may have the same.
         ("Fri, 02 Jan 2026 03:04:05 GMT", 200),
         ("Fri, 02 Jan 2026 03:04:06 GMT", 200),
         ("\"other\"", 200),
@@ -125,7 +125,7 @@ async fn range_requests_return_exactly_their_bytes() {
     ] {
         with(&app, "GET", &[("range", "bytes=0-0"), ("if-range", if_range)]).await.is(status);
     }
-    // A part of another version of the same second is never mixed in.
+    // A range of another version with the same second is never mixed in.
     let date = "Fri, 02 Jan 2026 03:04:05 GMT";
     app.put("/v1/fs/f.txt?modified=2026-01-02T03:04:05Z", "another version").await.is(200);
     let rest = with(&app, "GET", &[("range", "bytes=7-"), ("if-range", date)]).await.is(200);
@@ -148,7 +148,7 @@ async fn a_future_time_is_not_sent_as_last_modified() {
     with(&app, "GET", &since).await.is(304);
 }
 
-/// The two names of a `Content-Disposition`, read as RFC 6266 says.
+/// Both file names of a `Content-Disposition`, parsed by RFC 6266.
 fn names(header: &str) -> (String, String) {
     let ascii = header.split("filename=\"").nth(1).unwrap().split('"').next().unwrap();
     let encoded = header.split("filename*=UTF-8''").nth(1).unwrap();
@@ -226,7 +226,7 @@ async fn damaged_content_is_never_sent() {
         stored[at] ^= 1;
         std::fs::write(&file, stored).unwrap();
     };
-    // In a late block: what was promised breaks off, and nothing of the bad block is sent.
+    // In a late block: the promised body breaks off, and no byte of the damaged block is sent.
     flip(2_900_000);
     let got = app.get("/v1/fs/f.txt").await.is(200);
     assert!(got.cut);
@@ -235,7 +235,7 @@ async fn damaged_content_is_never_sent() {
     with(&app, "GET", &[("range", "bytes=2899999-2900000")]).await.problem(500, "damaged");
     flip(2_900_000);
     assert!(app.get("/v1/fs/f.txt").await.is(200).body == content);
-    // In the first: nothing is promised.
+    // In the first block: nothing was promised yet.
     flip(5);
     let refused = app.get("/v1/fs/f.txt").await.problem(500, "damaged");
     assert!(!refused.text().contains("content") || !refused.text().contains("CRC"), "{}", refused.text());

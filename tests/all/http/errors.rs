@@ -1,4 +1,4 @@
-//! Every row of the table of errors that belongs to these routes, and which hosts and origins may send requests.
+//! Every row of the error table for these routes, and which hosts and origins may send requests.
 
 use rowdrive::http::Options;
 use rowdrive::table::StoreError;
@@ -64,7 +64,7 @@ async fn health_and_readiness_are_reported() {
     assert!(not.header("retry-after").is_some() && !not.text().contains("fire"));
 }
 
-/// A request, and the status it must get.
+/// A request with the status that it must get.
 type WriteCase = (&'static str, &'static str);
 
 const WRITES: [WriteCase; 5] =
@@ -143,7 +143,7 @@ async fn only_requests_to_own_hosts_are_served() {
     }
     app.send("GET", "/v1/fs/", &[("host", "localhost"), ("host", "localhost")], "").await.problem(400, "malformed");
     app.send("GET", "/v1/fs/", &[("host", "localhost:x")], "").await.problem(400, "malformed");
-    // Of an absolute target, its authority counts; a foreign Host header is refused all the same.
+    // In an absolute target, the authority counts; a foreign Host header is still refused.
     app.send("GET", "http://localhost:8080/v1/fs/", &[], "").await.is(200);
     app.send("GET", "http://evil.example/v1/fs/", &[], "").await.problem(421, "unknown-host");
     app.send("GET", "http://localhost:8080/v1/fs/", &[("host", "evil.example")], "").await.problem(421, "unknown-host");

@@ -1,4 +1,4 @@
-//! Connections that make room for others: no answer is spoilt.
+//! Connections that are closed in favour of others: no answer is corrupted.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ async fn one_connection() -> LiveServer {
     live_with(Limits { connections: 1, ..Limits::default() }).await
 }
 
-/// A client whose system takes little at a time.
+/// A client with small socket buffers.
 async fn narrow(live: &LiveServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(live.address).await.unwrap()
 }
 
-/// All that comes until the server closes or falls silent.
+/// Everything that arrives until the server closes the connection, or sends nothing for this long.
 async fn all(socket: &mut TcpStream, silence: Duration) -> Vec<u8> {
     let (mut got, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     while let Ok(Ok(read @ 1..)) = timeout(silence, socket.read(&mut buffer)).await {
@@ -31,7 +31,7 @@ async fn all(socket: &mut TcpStream, silence: Duration) -> Vec<u8> {
     got
 }
 
-/// At every size, some of the answer may lie in the buffers of the HTTP library when another connection comes.
+/// At each size, a part of the answer may be in the buffers of the HTTP library when another connection arrives.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unfinished_response_is_not_corrupted_by_an_eviction() {
     let spoilt = |size: usize| async move {
@@ -42,7 +42,7 @@ async fn an_unfinished_response_is_not_corrupted_by_an_eviction() {
         reader.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
         let mut other = live.connect().await;
-        // Whether it is served or refused depends on how much the system took of the answer.
+        // Whether the request is served or refused depends on how much of the answer the socket buffers accepted.
         assert!(read_until_answered(&mut other).await.starts_with("HTTP/1.1 "));
         let got = all(&mut reader, Duration::from_secs(1)).await;
         let body = got.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
@@ -54,7 +54,7 @@ async fn an_unfinished_response_is_not_corrupted_by_an_eviction() {
     assert!(found.is_empty(), "wrong bytes in answers of {found:?} bytes");
 }
 
-/// The answers are of sizes at which the HTTP library's buffer is full with the last piece, and of others.
+/// The answers have sizes at which the last piece fills the HTTP library's buffer, and other sizes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_a_finished_response_can_be_evicted() {
     let kept_out = |size: usize| async move {
@@ -65,7 +65,7 @@ async fn a_connection_with_a_finished_response_can_be_evicted() {
         idle.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let got = all(&mut idle, Duration::from_secs(1)).await;
         assert!(got.ends_with(&bytes(size)));
-        // The client may have the last byte before the server knows that it is sent.
+        // The client may have the last byte before the server knows that it was sent.
         for _ in 0..50 {
             if read_until_answered(&mut live.connect().await).await.starts_with("HTTP/1.1 200 ") {
                 return None;
@@ -79,7 +79,7 @@ async fn a_connection_with_a_finished_response_can_be_evicted() {
     assert!(found.is_empty(), "no connection is accepted after answers of {found:?} bytes");
 }
 
-/// One has sent nothing of its body, one sends a byte now and then, and one has sent much.
+/// One upload has sent nothing of its body, one sends a byte now and then, and one has sent much.
 #[tokio::test]
 async fn uploads_without_progress_block_nobody_and_store_nothing() {
     let live = live_with(Limits { connections: 3, ..Limits::default() }).await;
@@ -95,7 +95,7 @@ async fn uploads_without_progress_block_nobody_and_store_nothing() {
     for _ in 0..40 {
         let mut guest = live.connect().await;
         if read_until_answered(&mut guest).await.starts_with("HTTP/1.1 200 ") {
-            // It has a place from now on, and is at work: the next one takes the place of an upload too.
+            // The new connection is accepted and active: the next one evicts an upload too.
             let head = b"PUT /v1/fs/g HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
             guest.write_all(head).await.unwrap();
             guests.push(guest);
@@ -114,7 +114,7 @@ async fn uploads_without_progress_block_nobody_and_store_nothing() {
     drop(uploads);
     assert!(live.app.names("/v1/fs/").await.is_empty());
     assert!(live.app.content_files(0).await.is_empty());
-    // One that goes on in time is not cut.
+    // An upload that continues in time is not closed.
     guests[2].write_all(b"hello").await.unwrap();
     assert!(read_until(&mut guests[2], "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
 }

@@ -1,4 +1,4 @@
-//! Clients that take more of the server's time and room than is theirs.
+//! Clients that take more than their share of the server's time and memory.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -27,14 +27,14 @@ fn short() -> Limits {
     }
 }
 
-/// Until the server closes.
+/// Reads until the server closes the connection.
 async fn rest(socket: &mut TcpStream) -> String {
     let mut all = Vec::new();
     let _reset = timeout(LONG, socket.read_to_end(&mut all)).await.expect("the server closes");
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Sends a byte now and then until the server has had enough, and returns what it says.
+/// Sends a byte now and then until the server answers. Returns the answer.
 async fn drip(mut socket: TcpStream, byte: u8, pause: Duration) -> String {
     let begun = Instant::now();
     while begun.elapsed() < LONG {
@@ -50,7 +50,7 @@ async fn drip(mut socket: TcpStream, byte: u8, pause: Duration) -> String {
     panic!("the server waits on");
 }
 
-/// Waits until the metrics say that so many connections were closed for this reason.
+/// Waits until the metrics show this many closed connections for this reason.
 async fn counted(live: &LiveServer, why: &str, many: usize) {
     let wanted = format!("rowdrive_http_connections_closed_total{{why=\"{why}\"}} {many}\n");
     let begun = Instant::now();
@@ -72,7 +72,7 @@ async fn a_slow_head_is_refused_and_an_idle_connection_closed() {
     let answer = drip(socket, b'x', Duration::from_millis(50)).await;
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("/problems/slow-client"), "{answer}");
     assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
-    // One that has said nothing hears nothing, before its first request and after one.
+    // An idle client gets no answer, before its first request and after one.
     let mut socket = live.connect().await;
     assert_eq!(rest(&mut socket).await, "");
     let mut socket = live.connect().await;
@@ -87,10 +87,10 @@ async fn a_slow_head_is_refused_and_an_idle_connection_closed() {
 async fn a_slow_body_is_refused_and_stores_nothing() {
     let live = live_with(short()).await;
     for (length, pause) in [
-        // Nothing comes for a while.
+        // Nothing arrives for a while.
         ("Content-Length: 1000", Duration::from_secs(10)),
         ("Transfer-Encoding: chunked", Duration::from_secs(10)),
-        // A byte comes in time, always.
+        // Single bytes always arrive in time, but too slowly.
         ("Content-Length: 1000", Duration::from_millis(50)),
     ] {
         for target in ["/v1/fs/f", "/v1/fs/d/"] {
@@ -106,8 +106,8 @@ async fn a_slow_body_is_refused_and_stores_nothing() {
     assert!(live.app.content_files(0).await.is_empty());
 }
 
-/// The system takes megabytes at once and asks for more only when a third of them is gone: a client that takes a little
-/// all the time must not be thought to take nothing meanwhile.
+/// The socket buffers take megabytes at once and ask for more only when a third of them is free. So a client that reads
+/// a little all the time must not be taken for one that reads nothing.
 #[tokio::test]
 async fn a_slow_but_steady_reader_is_not_disconnected() {
     let idle = Duration::from_secs(3);
@@ -162,7 +162,7 @@ async fn slow_clients_do_not_block_others() {
     // The connections that waited longest were closed, with an answer.
     let response = rest(&mut slow[0]).await;
     assert!(response.starts_with("HTTP/1.1 503 ") && response.to_lowercase().contains("retry-after"), "{response}");
-    // The last one is still served.
+    // The newest connection is still served.
     let last = slow.last_mut().unwrap();
     last.write_all(b" HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     assert!(read_until(last, "ok").await.starts_with("HTTP/1.1 200 "));
@@ -197,7 +197,7 @@ async fn active_connections_are_not_closed_for_others() {
         socket.write_all(b"hello").await.unwrap();
         assert!(read_until(socket, "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
     }
-    // They are idle now, and make room.
+    // Idle connections are closed for new ones.
     assert!(is_answered(&live).await);
 }
 
@@ -218,7 +218,7 @@ async fn request_heads_are_limited_in_size() {
     }
 }
 
-/// After chunks the connection is closed: nothing that follows them can be taken for a request.
+/// After a chunked body the connection is closed: no following bytes can be mistaken for a request.
 #[tokio::test]
 async fn a_chunked_request_is_the_last_of_its_connection() {
     let live = live_with(Limits::default()).await;
@@ -239,14 +239,14 @@ async fn a_second_signal_ends_the_drain() {
     assert!(read_until(&mut upload, "\r\n\r\n").await.starts_with("HTTP/1.1 100 "));
     upload.write_all(b"hello").await.unwrap();
     terminate(server.id());
-    // The first one was handled: no new connection is accepted.
+    // The server has handled the first signal: it accepts no new connection.
     while TcpStream::connect(&server.address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(tokio::task::spawn_blocking(|| server.terminate()).await.unwrap(), Some(0));
 }
 
-/// More clients come than the process has handles for.
+/// More clients connect than the process has file descriptors.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_are_closed_when_file_descriptors_run_out() {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Memory has a bound whatever clients do: many that stall, in both directions, and honest ones among them.
-//! `ROWDRIVE_STALLED` is the number of those that stall in each direction, for longer runs.
+//! Memory is bounded whatever clients do: many clients that stall in both directions, and active clients among them.
+//! `ROWDRIVE_STALLED` sets the number of stalled clients in each direction, for longer runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,27 +16,27 @@ use crate::server::Server;
 
 const LONG: Duration = Duration::from_secs(90);
 const MIB: u64 = 1 << 20;
-/// Clients that stall in each direction, unless set otherwise. Their sockets need descriptors here and in the server.
+/// Stalled clients in each direction by default. Their sockets need file descriptors here and in the server.
 const STALLED: usize = 400;
-/// `--memory`.
+/// The value of `--memory`, in MiB.
 const MEMORY: u64 = 32;
-/// What the process may have: its memory, and what it needs besides.
+/// The limit of the process: `--memory`, and its fixed overhead.
 const BOUND: u64 = (MEMORY + 80) * MIB;
-/// And while the store writes and compacts all the time, at any client's request.
+/// In addition, if clients make the store write and compact all the time.
 const STORE: u64 = 96 * MIB;
-/// And for each connection.
+/// In addition for each connection.
 const EACH: u64 = 24 * 1024;
-/// Handles, at least: other tests of this process need some too.
+/// The least number of file descriptors: other tests in this process need some too.
 const HANDLES: usize = 16_000;
 
-/// Bytes of memory of the process.
+/// The resident memory of the process in bytes.
 fn resident(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// A client whose system takes little at a time.
+/// A client with small socket buffers.
 async fn narrow(server: &Server) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -71,9 +71,9 @@ async fn honest(client: &Client, server: &Server, content: &[u8], round: usize) 
     assert_eq!(page.status(), 200);
 }
 
-/// The server in a process of its own with handles for all: `prlimit` raises the limit for it and, here, for us.
+/// A server process with file descriptors for all clients: `prlimit` raises the limit for it and for this process.
 fn serve(data: &std::path::Path, stalled: usize) -> Server {
-    // A third is for the store, and of the rest each connection has two.
+    // A third of the descriptors is for the store; of the rest, each connection needs two.
     let files = (8 * stalled).max(HANDLES).to_string();
     let raised = std::process::Command::new("prlimit")
         .args([&format!("--pid={}", std::process::id()), &format!("--nofile={files}:{files}")])
@@ -112,7 +112,7 @@ async fn memory_is_bounded_with_many_stalled_clients() {
         let mut writer = TcpStream::connect(&server.address).await.unwrap();
         let head = format!("PUT /v1/fs/stalled/{n} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n");
         writer.write_all(head.as_bytes()).await.unwrap();
-        // As much as the system takes at once.
+        // As many bytes as the socket buffers take at once.
         let _some = writer.try_write(&content[..200_000]);
         stalled.extend([reader, writer]);
         most = most.max(resident(&server));
@@ -123,7 +123,7 @@ async fn memory_is_bounded_with_many_stalled_clients() {
     }
     assert!(most < bound, "{} MiB of {} MiB", most / MIB, bound / MIB);
     println!("at most {} MiB of {} MiB with {clients} clients in each direction", most / MIB, bound / MIB);
-    // They are gone, and nothing of what they took is missed.
+    // The clients have disconnected, and all their memory is free again.
     drop(stalled);
     let begun = Instant::now();
     loop {
@@ -141,7 +141,7 @@ async fn memory_is_bounded_with_many_stalled_clients() {
     honest(&client, &server, &content, 3).await;
 }
 
-/// What the process has had at most since this began.
+/// The peak memory of the process since `begin`.
 struct MemoryPeak(tokio::task::JoinHandle<()>, Arc<AtomicU64>);
 
 impl MemoryPeak {
@@ -163,7 +163,7 @@ impl MemoryPeak {
     }
 }
 
-/// Half of them copy a folder, which has more files than there is memory for, and half a file of it.
+/// Half of the requests copy a folder with more files than fit in memory, the other half a single file of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_bounded_with_many_copies_and_all_are_answered() {
     const COPIES: usize = 200;
@@ -196,7 +196,7 @@ async fn memory_is_bounded_with_many_copies_and_all_are_answered() {
     println!("at most {} MiB of {} MiB, {made} of {COPIES} copies made", most / MIB, bound / MIB);
     assert!(most < bound, "{} MiB of {} MiB", most / MIB, bound / MIB);
     assert!(made > 0);
-    // Nothing is missed of what they had: another one gets all that it needs.
+    // All permits were released: another request gets its full share.
     let whole = copy("/from".to_owned(), "/whole".to_owned()).await;
     assert_eq!(whole.status(), 201);
     let whole: serde_json::Value = whole.json().await.unwrap();
@@ -205,7 +205,7 @@ async fn memory_is_bounded_with_many_copies_and_all_are_answered() {
     assert!(metrics_text.contains("\nrowdrive_buffers_used_bytes 0\n"), "{metrics_text}");
 }
 
-/// Slow as they are, they send all the time, and more than the least that is asked of a body.
+/// They are slow, but faster than the minimum rate of a body.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_uploads_release_their_memory_to_waiting_ones() {
     let scratch = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use rowdrive::table::StoreError;
 use super::test_app::TestApp;
 use crate::server::Server;
 
-/// Samples by name and labels, as they are printed.
+/// The samples by name and labels, as printed.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     assert!(text.ends_with("# EOF\n"), "cut: {text}");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -17,7 +17,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The names of the metrics, as their descriptions give them.
+/// The names of the metrics, from their `HELP` lines.
 fn names(text: &str) -> BTreeSet<String> {
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     types.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
@@ -29,7 +29,7 @@ async fn exported(server: &Server) -> String {
     answer.text().await.unwrap()
 }
 
-/// A server that has been asked one thing of each kind.
+/// A server after one request of each kind.
 async fn used() -> Server {
     let server = Server::start();
     let client = reqwest::Client::new();
@@ -105,7 +105,7 @@ async fn requests_and_their_effects_are_counted() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// The page for operators lists each metric once, with what it is: names are a contract with dashboards.
+/// docs/operating.md lists each metric once with its description: dashboards depend on the names.
 #[tokio::test]
 async fn the_documented_metrics_are_exactly_the_exported_ones() {
     let server = used().await;
@@ -114,13 +114,13 @@ async fn the_documented_metrics_are_exactly_the_exported_ones() {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let rows = rows.filter(|name| name.starts_with("rowdrive_") || name.starts_with("process_"));
     let documented: BTreeSet<_> = rows.map(str::to_owned).collect();
-    // A plan was refused, or a connection closed, only when something went wrong.
+    // Plans are refused and connections closed only when something goes wrong.
     let seldom = ["rowdrive_http_connections_closed", "rowdrive_store_commit_refused"].map(str::to_owned);
     let exported: BTreeSet<_> = exported.into_iter().chain(seldom).collect();
     assert_eq!(documented, exported);
 }
 
-/// Every name that the dashboard queries is exported.
+/// The server exports every name in the dashboard's queries.
 #[tokio::test]
 async fn the_dashboard_queries_only_exported_metrics() {
     let server = used().await;

@@ -1,5 +1,4 @@
-//! The drive over HTTP: through the real router in-process, and where bytes on the wire matter through a real
-//! socket.
+//! The drive over HTTP: through the real router in-process, or through a real socket if bytes on the wire matter.
 
 mod directories;
 mod downloads;

@@ -148,7 +148,7 @@ async fn directories_are_moved_with_all_their_contents() {
     assert_eq!(app.get("/v1/fs/t/a/b/f").await.is(200).text(), "x");
     let found = app.get("/v1/find?name=f&under=/t").await.json();
     assert_eq!(found["entries"][0]["path"], "/t/a/b/f");
-    // With slashes it is the same.
+    // Trailing slashes make no difference.
     app.post("/v1/move", &json!({"from": "/t/a/", "to": "/a/"})).await.is(201);
     app.post("/v1/move", &json!({"from": "/a", "to": "/t", "overwrite": true})).await.problem(409, "exists");
     app.post("/v1/move", &json!({"from": "/a", "to": "/t/x", "overwrite": true})).await.problem(409, "exists");
@@ -167,7 +167,7 @@ async fn a_directory_move_that_would_make_a_path_too_long_is_refused() {
     let target = format!("/{}", "y".repeat(255)).repeat(9);
     app.put(&format!("/v1/fs{target}/"), "").await.is(201);
     app.post("/v1/move", &json!({"from": "/long", "to": format!("{target}/a")})).await.problem(409, "path-too-long");
-    // Nothing is held any more.
+    // The refused move has left no lock.
     app.files(&[&format!("/v1/fs/a{deep}/g")]).await;
     app.post("/v1/move", &json!({"from": "/a", "to": "/b"})).await.is(201);
     assert_eq!(app.names(&format!("/v1/fs/b{deep}/")).await, ["f", "g"]);
@@ -187,7 +187,7 @@ async fn directories_are_copied_file_by_file() {
     assert_ne!(copied["id"], source["id"]);
     assert_eq!(app.names("/v1/fs/c/").await, ["b/", "g", "h"]);
     app.post("/v1/copy", &json!({"from": "/a", "to": "/c"})).await.problem(409, "exists");
-    // Once more goes on where it was: what is there is passed by, what differs is replaced.
+    // A second copy skips equal files and replaces different ones.
     app.put("/v1/fs/a/g", "other").await.is(200);
     app.delete("/v1/fs/c/h").await.is(204);
     let again = json!({"from": "/a", "to": "/c", "overwrite": true});
@@ -197,7 +197,7 @@ async fn directories_are_copied_file_by_file() {
     assert_eq!(made["copied"], json!({"directories": 0, "files": 0, "bytes": 0}));
     let file = app.post("/v1/copy", &json!({"from": "/a/g", "to": "/g"})).await.is(201).json();
     assert!(file.get("copied").is_none(), "{file}");
-    // What holds a directory is not copied into.
+    // A directory is not copied onto its own ancestor.
     for overwrite in [false, true] {
         let onto_parent = json!({"from": "/a/b", "to": "/a", "overwrite": overwrite});
         app.post("/v1/copy", &onto_parent).await.problem(409, "exists");
@@ -235,7 +235,7 @@ async fn a_copy_without_free_memory_is_answered_503_with_retry_after() {
         answer.problem(503, "busy");
     }
     drop(memory);
-    // What the folder's copy had made stays, and a repeat completes it.
+    // The files that the folder's copy had made stay, and a repeat completes it.
     let ask = json!({"from": "/d", "to": "/to", "overwrite": true});
     app.post("/v1/copy", &ask).await.is(200);
     assert_eq!(app.get("/v1/fs/to/f").await.body.len(), 400_000);

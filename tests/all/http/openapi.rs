@@ -1,4 +1,4 @@
-//! The API's description: each route is in it, and answers are as it says.
+//! The API description: it contains each route, and the answers match it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ async fn description(app: &TestApp) -> Value {
     answer.json()
 }
 
-/// Method and path of each operation, with the operation.
+/// Method, path and description of each operation.
 fn operations(api: &Value) -> Vec<(String, String, Value)> {
     let paths = api["paths"].as_object().unwrap().iter();
     let all = paths.flat_map(|(path, item)| item.as_object().unwrap().iter().map(move |of| (path, of)));
@@ -75,7 +75,7 @@ async fn the_documented_parameters_are_those_of_the_handlers() {
     }
 }
 
-/// What the description has for an answer, or why it has nothing.
+/// The schema that the description has for an answer, or why there is none.
 fn schema<'a>(operation: &'a Value, answer: &TestResponse) -> Result<Option<&'a Value>, String> {
     let status = answer.status.to_string();
     let response = operation["responses"].get(&status).ok_or_else(|| format!("status {status} is not described"))?;
@@ -87,7 +87,7 @@ fn schema<'a>(operation: &'a Value, answer: &TestResponse) -> Result<Option<&'a 
     mime.map(|mime| Some(&content[mime]["schema"])).ok_or_else(|| format!("{status} has another media type"))
 }
 
-/// Whether a value is as its schema says: what the description uses of JSON Schema.
+/// Whether a value matches its schema. Supports the parts of JSON Schema that the description uses.
 fn fits(api: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let mut known = BTreeSet::new();
     holds(api, schema, value, &mut known)?;
@@ -95,7 +95,7 @@ fn fits(api: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     unknown.map_or(Ok(()), |(name, _)| Err(format!("{name} is not described")))
 }
 
-/// As [`fits`], but for members that are not described; the names of those that are go to `known`.
+/// Like [`fits`], but allows members that are not described; adds the names of described members to `known`.
 fn holds<'a>(api: &'a Value, schema: &'a Value, value: &Value, known: &mut BTreeSet<&'a str>) -> Result<(), String> {
     if let Some(to) = schema["$ref"].as_str() {
         return holds(api, api.pointer(to.trim_start_matches('#')).unwrap(), value, known);
@@ -141,8 +141,7 @@ fn holds<'a>(api: &'a Value, schema: &'a Value, value: &Value, known: &mut BTree
 /// Method, described path, target, headers, body, status.
 type OperationCase<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], String, u16);
 
-/// Every operation, with what it should take and what it should refuse: status, media type and members of each
-/// answer are described.
+/// Every operation with valid and invalid requests: status, media type and members of each answer are described.
 #[tokio::test]
 async fn responses_match_the_schema() {
     let app = TestApp::new().await;
@@ -206,7 +205,7 @@ async fn responses_match_the_schema() {
     }
 }
 
-/// Only a request of HTTP/1.0 gets it, which those above are not.
+/// Only HTTP/1.0 requests get a 411, and the cases above use HTTP/1.1.
 #[tokio::test]
 async fn only_file_uploads_document_411() {
     let api = description(&TestApp::new().await).await;

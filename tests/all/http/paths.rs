@@ -1,11 +1,11 @@
-//! Names and paths, through every input that takes one.
+//! Names and paths, through every input that accepts one.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use super::test_app::TestApp;
 
-/// Percent-encodes every name of a path, the slashes kept.
+/// Percent-encodes each name of a path, and keeps the slashes.
 fn encode(path: &str) -> String {
     path.split('/').map(|n| utf8_percent_encode(n, NON_ALPHANUMERIC).to_string()).collect::<Vec<_>>().join("/")
 }
@@ -83,7 +83,7 @@ async fn valid_names_are_listed_unchanged() {
         let under = if parent.is_empty() { "/" } else { parent };
         let found = app.get(&format!("/v1/find?name={}&under={}", encode(name), encode(under))).await.is(200);
         assert!(found.names().contains(&name.to_owned()) || name.ends_with('*'), "{sent:?}");
-        // Through JSON and back.
+        // A round trip through JSON.
         let there = app.post("/v1/move", &json!({"from": sent, "to": "/moved"})).await.is(201);
         assert_eq!(there.json()["path"], "/moved");
         assert_eq!(app.post("/v1/move", &json!({"from": "/moved", "to": sent})).await.is(201).json()["path"], stored);

@@ -1,4 +1,4 @@
-//! The program itself: its arguments, its exit codes, its signals, its log.
+//! The program: its arguments, exit codes, signals and log.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// One request over a connection of its own.
+/// Sends one request on a new connection.
 fn ask(address: &str, request: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -117,7 +117,7 @@ fn one_process_locks_the_folder_and_keeps_acknowledged_writes() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// What a server says that does not start on this folder: one sentence, and exit code 3.
+/// The error of a server that does not start on this folder: one sentence, and exit code 3.
 fn refusal(data: &Path) -> String {
     let mut serve = Command::new("timeout");
     serve.args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
@@ -168,7 +168,7 @@ async fn a_newer_store_is_refused_with_both_versions() {
     assert!(versions.iter().all(|version| said.contains(version)), "{said}");
 }
 
-/// A server whose log goes to a file, and its address.
+/// A server that logs to a file, and its address.
 fn serve_with_log(scratch: &Path) -> (Child, PathBuf, String) {
     let log = scratch.join("log");
     let mut child = Command::new(env!("CARGO_BIN_EXE_rowdrive"))
@@ -185,14 +185,14 @@ fn serve_with_log(scratch: &Path) -> (Child, PathBuf, String) {
     (child, log, address)
 }
 
-/// A log, and each of its lines.
+/// The text of a log, and its parsed lines.
 fn lines_of(log: &Path) -> (String, Vec<Value>) {
     let log = std::fs::read_to_string(log).unwrap();
     let lines = log.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect();
     (log, lines)
 }
 
-/// Damages each content file. How many there are.
+/// Damages each content file. Returns their number.
 fn damage_content(scratch: &Path) -> usize {
     let folders = std::fs::read_dir(scratch.join("data/content")).unwrap().map(|folder| folder.unwrap().path());
     let files: Vec<_> =
@@ -245,7 +245,7 @@ fn damage_in_a_copied_folder_is_logged_with_its_first_path_and_a_count() {
     let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
     assert_eq!((damaged.len(), errors.len()), (1, 1), "{log}");
     assert!(damaged[0]["fields"]["path"].as_str().unwrap().contains("/from/d/"), "{log}");
-    // Both are of one request.
+    // Both lines belong to one request.
     assert!(damaged[0]["span"]["id"].is_string() && damaged[0]["span"] == errors[0]["span"], "{log}");
 }
 

@@ -17,7 +17,7 @@ async fn filled() -> TestApp {
         let headers = [("authorization", format!("Basic {user}")), ("content-type", mime.to_owned())];
         let headers: Vec<_> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         app.send("PUT", &target, &headers, "x").await.is(201);
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await; // so that no two are added at one time
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await; // so that all times of addition differ
     }
     app
 }
@@ -151,7 +151,7 @@ async fn files_are_found_by_name() {
     ] {
         let page = app.get(&format!("/v1/find?{query}")).await.is(200);
         let mut found = page.names();
-        // Of equal folded names the order is by id.
+        // Files with equal folded names are ordered by id.
         if query.starts_with("name=one.jpg") || query.starts_with("name=One") {
             found.sort_by_key(|n| (n.to_lowercase(), std::cmp::Reverse(n.clone())));
         }

@@ -1,4 +1,4 @@
-//! What is kept in reserve of a small disk is not for uploads, however they come: deletes go on.
+//! Uploads never use the reserved space of a small disk: deletes continue.
 
 use std::process::Command;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Small {
         Self { server, _scratch: scratch }
     }
 
-    /// One that has this part alone, its tables or its content, on the small disk.
+    /// A server with one part on the small disk, its tables or its content.
     fn with_small(part: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
@@ -43,26 +43,26 @@ impl Small {
         Self { server: Server::wait_for(command, &data), _scratch: scratch }
     }
 
-    /// Bytes free on the disk of the server, which is mounted for it alone.
+    /// The free bytes on the server's disk, which is mounted for this server only.
     fn free(&self) -> u64 {
         free(&self.seen())
     }
 
-    /// The data folder as the server sees it.
+    /// The path of the data folder inside the server's name space.
     fn seen(&self) -> String {
         format!("/proc/{}/root{}", self.server.id(), self.server.data.display())
     }
 
-    /// Takes all but 1 MiB of the disk of this part, as another program may; the file that it lies in.
+    /// Takes all but 1 MiB of this part's disk, as another program may. Returns the path of the file.
     async fn take(&self, part: &str) -> String {
         let (folder, taken) = (format!("{}/{part}", self.seen()), format!("{}/{part}/taken", self.seen()));
         std::fs::write(&taken, vec![1; (free(&folder) - (1 << 20)) as usize]).unwrap();
-        // The tables look for room every 100 ms.
+        // The store checks for free space every 100 ms.
         tokio::time::sleep(Duration::from_millis(200)).await;
         taken
     }
 
-    /// Sends a head, and returns the connection.
+    /// Sends a request head, and returns the connection.
     async fn begin(&self, name: &str, headers: &str) -> TcpStream {
         let mut socket = TcpStream::connect(&self.server.address).await.unwrap();
         let head = format!("PUT /v1/fs/{name} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n");
@@ -96,11 +96,11 @@ async fn an_upload_that_does_not_fit_is_refused_before_it_is_sent() {
     let small = Small::start();
     let room = small.free() - RESERVE;
     assert_eq!(small.asked("much", room + (4 << 20)).await.0, "507");
-    // What was promised to one is not promised to another, until it leaves.
+    // Space that is reserved for one upload is not given to another, until the first one ends.
     let (status, first) = small.asked("half", room / 2).await;
     assert_eq!(status, "100");
     assert_eq!(small.asked("other-half", room * 5 / 8).await.0, "507");
-    // A small file is none of its business.
+    // A small file needs no reservation.
     let put = reqwest::Client::new().put(small.server.url("/v1/fs/small")).body("x").send().await.unwrap();
     assert_eq!(put.status(), 201);
     drop(first);
@@ -122,7 +122,7 @@ async fn an_upload_that_declares_all_free_space_does_not_block_others() {
     let (status, mut slow) = small.asked("slow", room - (4 << 20)).await;
     assert_eq!(status, "100");
     slow.write_all(&[7; 1024]).await.unwrap();
-    // They fill what the first one left over, as far as it goes.
+    // They fill the space that the first one left, as far as they fit.
     let mut more = Vec::new();
     for _ in 0..8 {
         more.push(small.asked("more", 1 << 20).await);
@@ -130,7 +130,7 @@ async fn an_upload_that_declares_all_free_space_does_not_block_others() {
     let client = reqwest::Client::new();
     let put = client.put(small.server.url("/v1/fs/other")).body(vec![1; 2 << 20]).send().await.unwrap();
     assert_eq!(put.status(), 201);
-    // More than what is free now is refused as before.
+    // An upload larger than the free space is refused as before.
     assert_eq!(small.asked("too-much", room).await.0, "507");
 }
 
@@ -156,7 +156,7 @@ async fn an_upload_of_unknown_length_stops_before_the_reserve() {
         least = least.min(small.free());
     }
     drop(final_response);
-    // The tables' own log grows a little meanwhile.
+    // The write-ahead log of the tables grows a little meanwhile.
     assert!(least > RESERVE - (1 << 20), "{} KiB were free", least >> 10);
     assert!(response.starts_with(b"HTTP/1.1 507 "), "{}", String::from_utf8_lossy(&response));
     small.delete_all(0..30).await;
@@ -174,7 +174,7 @@ async fn a_stalled_upload_does_not_use_the_reserve() {
         let put = client.put(small.server.url(&format!("/v1/fs/d/{name}"))).body(vec![b'x'; 100]).send().await.unwrap();
         assert_eq!(put.status(), 201);
     }
-    // It was promised all there is, and sends all but the last bytes.
+    // It has reserved all free space, and sends all but the last bytes.
     let length = small.free() - RESERVE - (3 << 20);
     let mut upload = small.begin("big", &format!("Content-Length: {length}")).await;
     let piece = vec![7; 1 << 16];
@@ -192,7 +192,7 @@ async fn a_stalled_upload_does_not_use_the_reserve() {
     small.delete_all(0..40).await;
 }
 
-/// A row is needed for it too.
+/// The upload needs a row too.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_is_refused_before_it_is_sent_if_the_tables_have_no_room() {
     let small = Small::with_small("db");
@@ -206,7 +206,7 @@ async fn an_upload_is_refused_before_it_is_sent_if_the_tables_have_no_room() {
     assert_eq!(small.asked("after", 50 << 20).await.0, "100");
 }
 
-/// Its bytes go to the tables.
+/// Its bytes are stored in the tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_upload_needs_no_room_on_the_disk_of_the_content() {
     let small = Small::with_small("content");

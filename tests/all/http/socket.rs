@@ -1,4 +1,4 @@
-//! What only bytes on a real socket can show.
+//! Behaviour that is visible only in the bytes on a real socket.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::test_app::{TestApp, bytes};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A test app behind a socket.
+/// A test app on a real socket.
 pub struct LiveServer {
     pub app: TestApp,
     pub address: SocketAddr,
@@ -47,7 +47,7 @@ impl LiveServer {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends these bytes and reads until the server closes.
+    /// Sends these bytes, and reads until the server closes the connection.
     pub async fn raw(&self, request: &[u8]) -> String {
         let mut socket = self.connect().await;
         socket.write_all(request).await.unwrap();
@@ -61,7 +61,7 @@ impl LiveServer {
     }
 }
 
-/// What has arrived when `end` has, or when the server closed.
+/// Everything that arrives until `end`, or until the server closes the connection.
 pub async fn read_until(socket: &mut TcpStream, end: &str) -> String {
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
@@ -134,7 +134,7 @@ async fn a_refusal_reaches_a_client_that_keeps_sending() {
         let mut socket = live.connect().await;
         let head = format!("PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         socket.write_all(head.as_bytes()).await.unwrap();
-        // All of it is sent before the answer is looked at.
+        // The client sends everything before it reads the answer.
         timeout(LONG, socket.write_all(&body)).await.unwrap().unwrap();
         let answer = read_until(&mut socket, "\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
@@ -206,7 +206,7 @@ async fn malformed_requests_get_an_error_status() {
     assert!(live.app.names("/v1/fs/").await.is_empty());
 }
 
-/// What lies below a coding that is not undone is not the content.
+/// Content in an unknown transfer coding must not be stored as it is.
 #[tokio::test]
 async fn a_transfer_coding_other_than_chunked_is_refused_and_stores_nothing() {
     let live = live().await;
@@ -228,7 +228,7 @@ async fn a_transfer_coding_other_than_chunked_is_refused_and_stores_nothing() {
             );
         }
     }
-    // The last one says where the body ends: without it, nothing does.
+    // Only a last coding of `chunked` delimits the body.
     for codings in ["Transfer-Encoding: gzip", "Transfer-Encoding: chunked, gzip"] {
         assert!(live.raw(put(codings, "").as_bytes()).await.starts_with("HTTP/1.1 400 "), "{codings}");
     }
@@ -237,7 +237,7 @@ async fn a_transfer_coding_other_than_chunked_is_refused_and_stores_nothing() {
     assert_eq!(live.app.get("/v1/fs/f").await.text(), "hello");
 }
 
-/// Over HTTP/1.0 nothing else says where a body ends: it would be taken for an empty one.
+/// In HTTP/1.0 only `Content-Length` delimits a body: without it the upload would be stored as an empty file.
 #[tokio::test]
 async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothing() {
     let live = live().await;
@@ -247,7 +247,7 @@ async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothin
         let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
         (status, answer)
     };
-    // What follows is no request, even if the client wants the connection to stay.
+    // The following bytes are no request, even if the client wants to keep the connection.
     for more in ["", "\r\nConnection: keep-alive"] {
         for body in ["", "hello", "DELETE /v1/fs/f HTTP/1.0\r\nHost: localhost\r\n\r\n"] {
             let (status, answer) = send(&format!("PUT /v1/fs/f HTTP/1.0{more}"), body).await;
@@ -257,7 +257,7 @@ async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothin
         }
     }
     assert_eq!(live.app.get("/v1/fs/f").await.text(), "precious");
-    // A directory has no body, and over HTTP/1.1 none is one of no bytes.
+    // A directory needs no body, and in HTTP/1.1 a request without a length has an empty body.
     assert_eq!(send("PUT /v1/fs/d/ HTTP/1.0", "").await.0, "201");
     assert_eq!(send("PUT /v1/fs/f HTTP/1.0\r\nContent-Length: 5", "hello").await.0, "200");
     assert_eq!(live.app.get("/v1/fs/f").await.text(), "hello");
@@ -341,7 +341,7 @@ async fn shutdown_finishes_requests_in_flight() {
     assert!(read_until(&mut idle, "ok").await.starts_with("HTTP/1.1 200 "));
     tokio::time::sleep(Duration::from_millis(100)).await;
     live.stop.send(()).unwrap();
-    // A connection at rest is closed, and no new one is taken.
+    // Idle connections are closed, and no new one is accepted.
     assert_eq!(timeout(LONG, idle.read(&mut [0; 16])).await.unwrap().unwrap(), 0);
     for _ in 0..100 {
         if TcpStream::connect(live.address).await.is_err() {

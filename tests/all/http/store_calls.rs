@@ -1,12 +1,12 @@
-//! What a request costs in calls of the store, where the design promises a number.
+//! The number of store calls for each request, where the design promises a number.
 
 use super::test_app::TestApp;
 
-/// Method, target, headers, body, and the calls that are promised.
+/// Method, target, headers, body, and the promised calls.
 type CallCase =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
 
-/// The store's calls by a request that succeeds.
+/// The store calls of a successful request.
 async fn calls(app: &TestApp, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Vec<&'static str> {
     app.store.calls.lock().unwrap().clear();
     let answer = app.send(method, target, headers, body.to_owned()).await;
@@ -20,7 +20,7 @@ async fn each_request_makes_the_documented_number_of_store_calls() {
     for n in 0..30 {
         calls(&app, "PUT", &format!("/v1/fs/a/b/c/f{n:02}"), &[], "hello").await;
     }
-    // One read of each folder on the way up to the root, which is kept, and then one of the entries.
+    // One read for each folder up to the root, whose path is then cached, and one read of the entries.
     let cold = calls(&app, "GET", "/v1/files?limit=10", &[], "").await;
     assert_eq!(cold, ["scan", "get_many", "get_many", "get_many", "get_many"]);
     let json: &'static [(&str, &str)] = &[("content-type", "application/json")];

@@ -1,4 +1,4 @@
-//! A router over a drive of its own, and the answers it gives.
+//! A router over a drive of its own, and its answers.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,9 +30,9 @@ pub struct Faulty {
     inner: Memory,
     /// The names of all calls but `create`, in order.
     pub calls: Mutex<Vec<&'static str>>,
-    /// What the next commits answer.
+    /// The result of the next commits.
     pub commits: Mutex<Option<fn() -> StoreError>>,
-    /// What the next reads answer.
+    /// The result of the next reads.
     pub reads: Mutex<Option<fn() -> StoreError>>,
 }
 
@@ -157,7 +157,7 @@ impl TestApp {
         self.send("POST", target, &[("content-type", "application/json")], body.to_string()).await
     }
 
-    /// Files made by these uploads, each of the one byte `x`.
+    /// Creates these files, each with the single byte `x`.
     pub async fn files(&self, targets: &[&str]) {
         for target in targets {
             let answer = self.put(target, "x").await;
@@ -172,7 +172,7 @@ impl TestApp {
         answer.text().lines().map(str::to_owned).collect()
     }
 
-    /// Content files on the disk, staged ones too. Removals run in the background, so they are waited for.
+    /// The content files on the disk, staged ones included. Waits for removals in the background.
     pub async fn content_files(&self, expected: usize) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for _ in 0..200 {
@@ -205,7 +205,7 @@ pub struct TestResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The body broke off.
+    /// Whether the body broke off.
     pub cut: bool,
 }
 
@@ -216,7 +216,7 @@ impl TestResponse {
         self
     }
 
-    /// That it is this problem, in the form that every problem has.
+    /// Asserts that the answer is this problem, in the form that every problem has.
     #[track_caller]
     pub fn problem(self, status: u16, name: &str) -> Self {
         let this = self.is(status);
@@ -260,7 +260,7 @@ impl TestResponse {
     }
 }
 
-/// A body that records whether it was read at all.
+/// A body that records whether it was read.
 pub fn watched(bytes: &'static [u8]) -> (Body, Arc<AtomicBool>) {
     let read = Arc::new(AtomicBool::new(false));
     let seen = read.clone();
@@ -276,7 +276,7 @@ pub fn broken(bytes: Vec<u8>) -> Body {
     Body::from_stream(stream::iter([Ok(Bytes::from(bytes)), Err(std::io::Error::other("the client is gone"))]))
 }
 
-/// Bytes that differ from place to place.
+/// Pseudo-random bytes.
 pub fn bytes(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! PUT: what is stored, and what is not.
+//! PUT: which uploads are stored, and which are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ async fn an_upload_creates_an_entry_with_its_headers() {
     assert_eq!(app.get("/v1/stat/a/b.jpg").await.json(), entry);
     assert_eq!(app.get("/v1/fs/a/").await.json()["entries"][0], entry);
 
-    // The same bytes again are a new version all the same.
+    // An upload of the same bytes still creates a new version.
     let again = app.put("/v1/fs/a/b.jpg", "hello").await.is(200).json();
     assert_ne!(again["id"], entry["id"]);
     assert_eq!(again["modified"], again["added"]);
@@ -170,7 +170,7 @@ async fn digests_are_verified_before_anything_is_created() {
         let copy = app.send("POST", "/v1/copy", &json, r#"{"from":"/f","to":"/p"}"#).await;
         copy.problem(400, "digest-mismatch");
     }
-    // Both are checked, whichever is right.
+    // Both digests are verified, even if one is right.
     let other = digest(b"other");
     for headers in
         [[("repr-digest", &good), ("content-digest", &other)], [("repr-digest", &other), ("content-digest", &good)]]
@@ -266,7 +266,8 @@ async fn if_unmodified_since_matches_only_the_version_with_that_date() {
     app.send("DELETE", "/v1/fs/f", &since("Fri, 02 Jan 2026 03:04:05 GMT"), "").await.is(204);
 }
 
-/// `Last-Modified` never lies in the future (RFC 9110 section 8.8.2.1), so a date from there is soon outdated.
+/// `Last-Modified` is never in the future (RFC 9110 section 8.8.2.1): for a file with a future date it is the current
+/// time, which is soon outdated.
 #[tokio::test]
 async fn a_file_dated_in_the_future_is_replaced_with_its_own_date_and_no_earlier_one() {
     let app = TestApp::new().await;
@@ -307,7 +308,7 @@ async fn preconditions_are_checked_at_the_commit_after_changes_during_the_upload
     }
 }
 
-/// The date is older than anything that could come.
+/// The date is older than any possible version.
 #[tokio::test]
 async fn a_date_condition_on_a_free_name_replaces_no_file_created_meanwhile() {
     let since = ("if-unmodified-since", "Thu, 01 Jan 2015 00:00:00 GMT");
@@ -323,7 +324,7 @@ async fn a_date_condition_on_a_free_name_replaces_no_file_created_meanwhile() {
         answer.problem(412, "precondition-failed");
         assert_eq!(app.get("/v1/fs/d/f").await.text(), "the rival's");
         app.send("PUT", "/v1/fs/d/g", &headers, "x").await.is(201);
-        // An obstacle is reported as it is without a date.
+        // An obstacle is reported in the same way without a date.
         app.send("PUT", "/v1/fs/d", &headers, "x").await.problem(409, "is-directory");
         app.send("PUT", "/v1/fs/d/g/x", &headers, "x").await.problem(409, "parent-is-file");
         app.send("DELETE", "/v1/fs/d/none", &headers, "").await.problem(404, "not-found");

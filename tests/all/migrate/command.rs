@@ -1,4 +1,4 @@
-//! `rowdrive migrate status` as people call it.
+//! `rowdrive migrate status` as a command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn all(below: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     found
 }
 
-/// What `status` says as text and as JSON, with its exit code; it must leave everything as it is.
+/// The output of `status` as text and as JSON. Asserts the exit code, and that nothing changed.
 fn status_of(data: &Path, code: i32) -> (String, Value) {
     let before = all(data);
     let (words, json) = (status(data, &[]), status(data, &["--json"]));
@@ -54,7 +54,7 @@ fn listed(applied: u32) -> String {
     (1..).zip(["tree", "indexes", "owner"]).map(line).collect()
 }
 
-/// A data folder whose store is at this version, with a tree; its last rows are in the log alone.
+/// A data folder with a tree, and a store of this version; its last rows are only in the log.
 async fn at(scratch: &Path, version: u32) -> PathBuf {
     let data = scratch.join(format!("at-{version}"));
     let rocks = rocks(&data.join("db"));
@@ -80,7 +80,7 @@ async fn every_pending_migration_is_listed_and_nothing_changes() {
     }
 }
 
-/// A first start that was killed before it made a table.
+/// A first start that was killed before it created a table.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_without_tables_lists_every_migration() {
     let scratch = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ async fn a_store_without_tables_lists_every_migration() {
     assert_eq!(status_of(scratch.path(), 1).0, listed(0));
 }
 
-/// As a backup brings it back, without the files that only a running process needs.
+/// Without the files that only a running process needs, as after a restore.
 #[tokio::test(flavor = "multi_thread")]
 async fn listing_leaves_a_stored_folder_unchanged_and_the_next_start_migrates_it() {
     let (from, scratch) = (copied(&stored()), tempfile::tempdir().unwrap());

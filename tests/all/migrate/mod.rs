@@ -1,4 +1,4 @@
-//! Migrations on stores that hold files: a stored one of an older schema, and small ones interrupted at every
+//! Migrations of stores with files: a stored fixture of an older schema, and small stores that are interrupted at every
 //! step.
 
 mod command;
@@ -22,7 +22,7 @@ use crate::drive::fixture::{find_all, time_query};
 use crate::stepwise::{Fault, Stepwise};
 use schema_1::OldTree;
 
-/// A database as schema 1 left it, without what RocksDB writes for people.
+/// A database of schema 1, without RocksDB's own logs.
 fn stored() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1")
 }
@@ -51,8 +51,8 @@ fn paths(nodes: &[Node]) -> BTreeSet<String> {
     nodes.iter().map(|node| node.path().as_str().to_owned()).collect()
 }
 
-/// Every file is found by both clocks and by its name, as an upload to the newest schema would be, and the
-/// indexes hold nothing else.
+/// Asserts that every file is found by both clocks and by its name, as after an upload to the newest schema, and that
+/// the indexes contain nothing else.
 async fn is_indexed(tables: &Tables, old: &OldTree) {
     let content = tempfile::tempdir().unwrap();
     let drive = Drive::open(tables.clone(), content.path()).await.unwrap();
@@ -87,7 +87,7 @@ async fn the_indexes_are_filled_from_a_stored_tree() {
     }
 }
 
-/// A store of schema 1 with a small tree, that does plans step by step.
+/// A store of schema 1 with a small tree, on the stepwise store.
 async fn small() -> (Arc<Stepwise>, Tables) {
     let store = Stepwise::new(Arc::new(Memory::default()));
     let tables = Tables::new(store.clone());
@@ -110,7 +110,7 @@ async fn an_interrupted_migration_is_repeated_after_any_step() {
             let done = migrate::up(&tables).await;
             assert_eq!(done.is_ok(), fault == Fault::Twice, "{step}, {fault:?}: {done:?}");
             store.revive();
-            // Another process, which knows no table yet.
+            // Another process, without knowledge of the tables.
             let tables = Tables::new(store.clone());
             migrate::up(&tables).await.unwrap();
             store.deliver().await;
@@ -145,7 +145,7 @@ async fn the_back_fill_reads_every_directory() {
     is_indexed(&tables, &OldTree::wide()).await;
 }
 
-/// A move that a crash cut short has left two rows of one directory, both with its files.
+/// A move that a crash interrupted has left two rows of one directory, both with its files.
 #[tokio::test]
 async fn the_back_fill_passes_rows_of_an_unfinished_operation() {
     let tables = Tables::new(Arc::new(Memory::default()));
@@ -220,12 +220,12 @@ async fn the_back_fill_refuses_rows_that_it_cannot_read() {
     assert_eq!(version(&tables).await, meta::encode_version(1));
 }
 
-/// Writes `tests/fixtures/schema-1` anew: run by hand, once, by the program whose schema it is.
+/// Writes `tests/fixtures/schema-1` anew. It was run once by hand, by a program with schema 1.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "writes into the source tree"]
 async fn store_the_fixture() {
     let dir = tempfile::tempdir().unwrap();
-    // Opened again, so that what was in the log lies in a table file too.
+    // A second start writes the log to a table file.
     for old in [OldTree::large(), OldTree::default()] {
         let rocks = rocks(dir.path());
         let tables = Tables::new(rocks.clone());

@@ -1,4 +1,4 @@
-//! Trees as a program with schema 1 stored them: directories and files, and no index.
+//! Trees as a program with schema 1 stored them: directories and files, but no indexes.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, StayId, Timesta
 use rowdrive::table::{Cell, Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, Tables};
 use uuid::Uuid;
 
-/// Directories, parents first, and files, by path.
+/// Directories with parents first, and files, by path.
 #[derive(Default)]
 pub struct OldTree {
     directories: Vec<String>,
     files: Vec<String>,
 }
 
-/// Ids that say what they are of.
+/// Ids that are derived from the path.
 fn dir_id(path: &str) -> DirId {
     if path == "/" { DirId::ROOT } else { DirId(id(b"d", path)) }
 }
@@ -39,7 +39,7 @@ pub fn name(path: &str) -> Name {
 }
 
 impl OldTree {
-    /// Of names in several scripts and cases, of depth, and with a folder of several pages.
+    /// Names in several scripts and cases, deep paths, and a folder of several pages.
     pub fn large() -> Self {
         let directories = ["/a", "/a/b", "/a/b/c", "/empty", "/many", "/Ünïcode 日本 🗻"].map(str::to_owned).to_vec();
         let mut files: Vec<_> =
@@ -48,14 +48,14 @@ impl OldTree {
         Self { directories, files }
     }
 
-    /// With more directories than a scan reads at a time.
+    /// More directories than a scan reads at a time.
     pub fn wide() -> Self {
         let directories: Vec<_> = (0..1_100).map(|i| format!("/{i:04}")).collect();
         let files = ["/0000/f", "/0999/f", "/1000/f", "/1099/f"].map(str::to_owned).to_vec();
         Self { directories, files }
     }
 
-    /// With more bytes of names than a plan holds.
+    /// More bytes of names than fit in one plan.
     pub fn long() -> Self {
         let long = "x".repeat(240);
         Self { directories: vec!["/a".to_owned()], files: (0..9_000).map(|i| format!("/a/{i:05}{long}")).collect() }
@@ -80,7 +80,7 @@ impl OldTree {
         }
     }
 
-    /// A copy of a directory's row, as a move makes it before its instant.
+    /// Inserts a copy of a directory row, as a move does before its commit.
     pub async fn insert_staged_copy(tables: &Tables, from: &str, to: &str) {
         let row = tables.get(dir::TABLE, from.as_bytes(), &RowQuery::families(&[CF, dir::SUB])).await.unwrap();
         let put =
@@ -90,14 +90,14 @@ impl OldTree {
         commit(tables, vec![], vec![(Bytes::copy_from_slice(to.as_bytes()), changes)]).await;
     }
 
-    /// An entry of a version that no program has written yet.
+    /// Inserts an entry of an unknown newer version.
     pub async fn insert_unreadable_entry(tables: &Tables) {
         let put = Change::put(dir::SUB, b"f_strange".as_slice(), b"\xff?".as_slice());
         commit(tables, vec![], vec![(DrivePath::root().key(), vec![put])]).await;
     }
 }
 
-/// Commits rows of `prepare` and rows of directories, whose first cells must be new.
+/// Commits `prepare` rows and directory rows. The first cell of each directory row must be absent.
 async fn commit(tables: &Tables, prepare: Vec<RowChange>, rows: Vec<(Bytes, Vec<Change>)>) {
     let guarded = rows.into_iter().map(|(row, changes)| {
         let Change::Put { family, qualifier, .. } = &changes[0] else { panic!("{changes:?}") };

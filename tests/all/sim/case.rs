@@ -1,4 +1,4 @@
-//! A case: a seed and what was left out of it. It runs from the first call to the last check.
+//! A case: a seed, and what is left out of its workload. It runs from the first call to the last check.
 
 use std::cell::Cell;
 use std::fmt;
@@ -23,19 +23,19 @@ use super::view::{DATA, ViewResult, after_a_start, idle, text, view};
 use super::workload::{ClientOp, Work};
 use crate::drive::model::View;
 
-/// What to run. As text: the seed, then the schedule, the faults left out and the requests kept.
+/// The case to run. As text: the seed, the schedule, the faults left out and the requests kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimCase {
     pub seed: u64,
-    /// Another order of the same calls.
+    /// Selects another order of the same calls.
     pub schedule: u64,
-    /// By their place in [`without`].
+    /// By their number in [`without`].
     pub left_out: u8,
-    /// The requests that are made, by number; all without it.
+    /// The numbers of the requests to send; `None`: all.
     pub kept: Option<Vec<usize>>,
 }
 
-/// Faults that can be left out.
+/// The number of faults that can be left out.
 pub const FAULTS: u8 = 7;
 
 impl SimCase {
@@ -51,7 +51,7 @@ impl SimCase {
         work
     }
 
-    /// The requests that are made.
+    /// The requests to send.
     pub fn ops(&self, work: &Work) -> Vec<(usize, ClientOp)> {
         let all = work.ops.iter().enumerate();
         all.filter(|(at, _)| self.kept.as_ref().is_none_or(|kept| kept.contains(at))).map(|(_, op)| *op).collect()
@@ -98,18 +98,18 @@ impl FromStr for SimCase {
     }
 }
 
-/// How a case ended well.
+/// The result of a case that ended well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     pub calls: u64,
     pub trace: u64,
-    /// Histories that were too tangled for the search.
+    /// Histories that were too complex for the search.
     pub gave_up: u64,
 }
 
 pub struct Failure {
     pub what: String,
-    /// Every call, if it was asked for.
+    /// Every call, if logging was requested.
     pub log: Vec<String>,
 }
 
@@ -117,18 +117,18 @@ thread_local! {
     static NOW: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Two versions may have one time.
+/// Two versions may have the same time.
 fn clock() -> Timestamp {
     NOW.set(NOW.get() + 1);
     Timestamp::from_ms(1_700_000_000_000 + NOW.get() / 2)
 }
 
-/// A process: its memory is gone when it is dropped.
+/// A process: dropping it loses its memory.
 fn process() -> Runtime {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
-/// Runs a case; `log` notes every call of it.
+/// Runs a case; with `log`, every call is recorded.
 pub fn run(case: &SimCase, log: bool) -> Result<Ended, Failure> {
     let work = case.work();
     ids::seed(Some(case.seed));
@@ -152,9 +152,9 @@ struct CaseRun {
     store: Arc<SimStore>,
     tables: Tables,
     disk: SimDisk,
-    /// Requests that are still to be made, by client.
+    /// The requests that are left, by client.
     left: Arc<Mutex<Vec<Vec<ClientOp>>>>,
-    /// What was to be seen when the present life began.
+    /// The view when the current life began.
     seen: View,
     gave_up: u64,
 }
@@ -192,7 +192,7 @@ impl CaseRun {
         process().block_on(self.set_up())?;
         for stops in (0..=self.work.faults.stops).rev() {
             let clients = self.life(stops > 0)?;
-            // A drive whose disk has failed may need a restart to work again.
+            // After a failed disk call the drive may need a restart.
             let ends_well = !self.simulation.is_dead() && self.work.ends_well && !self.work.faults.disk;
             self.simulation.verdict()?;
             self.after(clients, ends_well)?;
@@ -212,7 +212,7 @@ impl CaseRun {
         Ok(())
     }
 
-    /// The process runs until its clients are through, or until it stops.
+    /// Runs the process until its clients have finished, or until it stops.
     fn life(&mut self, stops: bool) -> ViewResult<EndedLife> {
         let process = process();
         self.simulation.begin_life(stops);
@@ -224,7 +224,7 @@ impl CaseRun {
             };
             let drive = match opened {
                 Ok(drive) => drive,
-                // It starts again, as a service does.
+                // The process starts again, as a supervisor would do.
                 Err(_) if self.work.faults.disk => return Ok(None),
                 Err(error) => return Err(format!("it does not start: {error:?}")),
             };
@@ -261,7 +261,7 @@ impl CaseRun {
         late.abort();
     }
 
-    /// What a life did is held to what can be seen after it.
+    /// Compares the history of a life with the view after it.
     fn after(&mut self, lived: EndedLife, ends_well: bool) -> ViewResult<()> {
         let EndedLife { process, clients } = lived;
         let mut before_the_end = None;
@@ -301,7 +301,7 @@ impl CaseRun {
         Ok(())
     }
 
-    /// What a start on a copy of the world would see: the world itself is not changed by it.
+    /// The view after a start on a copy of store and disk, which leaves the originals unchanged.
     async fn fork(&self) -> ViewResult<View> {
         let calm = Arc::new(Simulation::new(0, Faults::NONE, self.simulation.logs()));
         let disk = self.disk.fork(calm.clone());
@@ -318,6 +318,6 @@ impl CaseRun {
 /// A life that has ended, with its memory.
 struct EndedLife {
     process: Runtime,
-    /// None if it did not come to serve any.
+    /// None if the start failed or was interrupted.
     clients: Option<Arc<Clients>>,
 }

@@ -27,11 +27,11 @@ pub struct Clients {
 /// The outcome that an answer reports.
 enum ClientResult<T> {
     Done(T),
-    /// It was not done, since it could not be.
+    /// Refused: it was impossible.
     Refused,
-    /// It was not done.
+    /// Not executed.
     Nothing,
-    /// It may have been done, or not.
+    /// It may have been executed or not.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ pub fn path(text: &str) -> DrivePath {
     DrivePath::parse(text).unwrap()
 }
 
-/// The bytes of a version: its size differs from all others, and so does every part of it.
+/// The bytes of a version: each size is used once, and no part occurs in another version.
 pub fn bytes(size: usize) -> Bytes {
     let word = |at: u64| (size as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mut bytes: Vec<u8> = (0..size.div_ceil(8) as u64).flat_map(|at| word(at).to_le_bytes()).collect();
@@ -67,14 +67,14 @@ impl Clients {
         std::mem::take(&mut self.history())
     }
 
-    /// Something is asked: a change may happen from now on.
+    /// Records a request: a change may happen from now on.
     fn call(&self, what: Observation) -> usize {
         let called = self.simulation.event();
         self.history().push(Entry { what, called, answered: None });
         self.history().len() - 1
     }
 
-    /// It was answered.
+    /// Records the answer.
     fn answer(&self, at: usize, what: Observation) {
         if !self.simulation.is_dead() {
             let answered = Some(self.simulation.event());
@@ -83,7 +83,7 @@ impl Clients {
         }
     }
 
-    /// What was seen since `called`.
+    /// Records a read that began at `called`.
     fn saw(&self, called: u64, what: Observation) {
         if !self.simulation.is_dead() {
             let answered = Some(self.simulation.event());
@@ -140,7 +140,7 @@ impl Clients {
             Change::Move(from, to, overwrite) => drive.move_node(&path(from), &path(to), overwrite).await.map(made),
             Change::Copy(..) => return,
         };
-        // A subtree operation that gave up does not always know whether it happened.
+        // A subtree operation that gave up does not always know its outcome.
         let subtree = matches!(change, Change::Remove(_) | Change::Move(..));
         let gave_up = matches!(done, Err(DriveError::Contended)) && subtree;
         match self.heard(done) {
@@ -199,7 +199,7 @@ impl Clients {
         let called = self.simulation.event();
         let opened = match self.heard(self.drive.open_file(&path(at)).await) {
             ClientResult::Done(opened) => opened,
-            // A directory is no answer to be held to: whether one is there, others ask.
+            // A read of a directory is not checked here: listings check whether it exists.
             _ => return,
         };
         let size = opened.entry.attributes.size as usize;
@@ -268,7 +268,7 @@ impl Clients {
         }
     }
 
-    /// A file has one row for each time, so that a query by time shows it once.
+    /// Each file has one index row for each clock, so a time query shows it once.
     fn no_file_twice(&self, nodes: &[Node]) {
         let id = |node: &Node| match node {
             Node::File { entry, .. } => Some(entry.id),
@@ -282,14 +282,14 @@ impl Clients {
         }
     }
 
-    /// Each file that a query shows was there at some instant.
+    /// Each file in the result of a query existed at some instant.
     fn found(&self, called: u64, nodes: &[Node]) {
         for node in nodes.iter().take(2) {
             self.saw(called, Observation::Saw(node.path().to_string(), Some(seen(node))));
         }
     }
 
-    /// What an answer means. One that the drive never gives is wrong.
+    /// The meaning of an answer. An answer that the drive never gives is an error.
     fn heard<T>(&self, answer: Result<T>) -> ClientResult<T> {
         let faults = self.simulation.faults();
         let error = match answer {
@@ -311,7 +311,7 @@ impl Clients {
             DriveError::Unknown { cause, .. } if faults.store && !cause.contains("ended early") => {
                 ClientResult::Unknown
             }
-            // After a sync that failed, no content is taken in until the next start.
+            // After a failed sync, no content is accepted until the next start.
             DriveError::Content(ContentError::Full(_) | ContentError::Io(_) | ContentError::Stopped(_))
                 if faults.disk =>
             {

@@ -1,4 +1,4 @@
-//! The disk: names and bytes last once they are synced. At a stop each of the others is kept, lost or torn.
+//! The disk: synced names and bytes are durable. At a stop each other change is kept, lost or torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use rowdrive::content::disk::{Disk, DiskFile, DiskFuture, FolderEntry};
 
 use super::scheduler::Simulation;
 
-/// Bytes that a disk writes at once, or not at all.
+/// A disk writes this many bytes at once, or not at all.
 const SECTOR: usize = 512;
 
 #[derive(Clone)]
@@ -33,15 +33,15 @@ struct State {
 #[derive(Clone, Default)]
 struct File {
     data: Arc<Vec<u8>>,
-    /// Written since the last sync.
+    /// Byte ranges that were written since the last sync.
     unsynced: Vec<Range<usize>>,
-    /// Written before a sync that failed: no later sync makes them durable.
+    /// Byte ranges that were written before a failed sync: no later sync makes them durable.
     forsaken: Vec<Range<usize>>,
-    /// The names that it has had one after the other, none before it was made and after it was removed. A stop puts
-    /// it back to one of those from `durable` on.
+    /// The sequence of the file's names; `None` before its creation and after its removal. A stop resets it to one of
+    /// the names from `durable` on.
     names: Vec<Option<PathBuf>>,
     durable: usize,
-    /// Names before this one were there when a sync of their folder failed: no later sync makes them durable.
+    /// Names before this index existed when a sync of their folder failed: no later sync makes them durable.
     forsaken_names: usize,
 }
 
@@ -62,13 +62,13 @@ fn missing() -> io::Error {
 }
 
 impl SimDisk {
-    /// A disk with a folder that lasts.
+    /// A disk with an empty durable folder.
     pub fn new(simulation: Arc<Simulation>, folder: &Path) -> Self {
         let state = State { folders: BTreeMap::from([(folder.to_owned(), true)]), ..State::default() };
         Self { simulation, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Another disk that holds the same.
+    /// A copy of the disk.
     pub fn fork(&self, simulation: Arc<Simulation>) -> Self {
         Self { simulation, state: Arc::new(Mutex::new(self.lock().clone())) }
     }
@@ -132,7 +132,7 @@ impl SimDisk {
     }
 }
 
-/// A write that was not synced: it is kept, lost, or some of its sectors are.
+/// An unsynced write at a stop: all, none or some of its sectors are kept.
 fn tear(data: &mut Vec<u8>, range: Range<usize>, below: impl Fn(usize) -> usize) {
     let lost = match below(3) {
         0 => return,
@@ -145,7 +145,7 @@ fn tear(data: &mut Vec<u8>, range: Range<usize>, below: impl Fn(usize) -> usize)
     if lost.start >= lost.end {
         return;
     }
-    // At the end of the file its length may be lost too.
+    // At the end of the file, its length may be lost too.
     if lost.end == data.len() && below(2) == 0 {
         data.truncate(lost.start);
     } else {
@@ -155,7 +155,7 @@ fn tear(data: &mut Vec<u8>, range: Range<usize>, below: impl Fn(usize) -> usize)
 }
 
 impl State {
-    /// The file of this name gets another, or none.
+    /// Gives the file another name, or removes it.
     fn rename(&mut self, from: &Path, to: Option<&Path>) -> io::Result<()> {
         self.has_parent(to.unwrap_or(from))?;
         let file = self.names.remove(from).ok_or_else(missing)?;
@@ -189,7 +189,7 @@ impl State {
 }
 
 impl File {
-    /// The last name that it has got in this folder, or lost there.
+    /// The index of the last name that the file got or lost in this folder.
     fn last_change(&self, folder: &Path) -> usize {
         let is_in = |name: &Option<PathBuf>| name.as_ref().is_some_and(|name| name.parent() == Some(folder));
         let changes = self.names.windows(2).enumerate();

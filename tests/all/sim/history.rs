@@ -1,21 +1,21 @@
-//! Requests and answers of all clients, and whether one order of them explains every answer.
+//! The requests and answers of all clients, and whether one order explains every answer.
 //!
-//! The drive promises that every change happens at one instant between its call and its answer, and that every
-//! answer is of one such instant. So there is an order of all of them, within these bounds, in which each does to a
-//! plain model what it answered (Herlihy and Wing: linearizability). A change without an answer may have happened, at
-//! any instant after its call, or not. The search is that of Wing and Gong, with states remembered as by Lowe.
+//! The drive promises that every change takes effect at one instant between its call and its answer, and that every
+//! answer is of such an instant. So there is an order of all requests, within these bounds, in which a plain model
+//! gives the same answers (Herlihy and Wing: linearizability). A change without an answer may have taken effect at any
+//! instant after its call, or not at all. The search is that of Wing and Gong, with memorised states as by Lowe.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::drive::model::{Op as Change, View};
 
-/// Orders looked at before a search gives up.
+/// The number of search steps before the search gives up.
 const STEPS: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadValue {
-    /// The version, by its size.
+    /// The size, which identifies the version.
     File(usize),
     Directory,
 }
@@ -26,18 +26,18 @@ pub enum Observation {
     Did(Change, Option<bool>),
     /// The version of this size was replaced by another.
     Replaced(&'static str, usize, usize),
-    /// The second half of a copy: this version came to the target. Without one: any.
+    /// The second half of a copy: this version was written at the target. Without one: any version.
     Copied {
         to: &'static str,
         overwrite: bool,
         version: Option<(usize, bool)>,
     },
-    /// A change that was refused: at some instant it could not be done.
+    /// A refused change: at some instant it was impossible.
     Refused(Change),
-    /// It is known not to have happened, and why says nothing of the state.
+    /// A change that certainly did not happen, for a reason that does not depend on the state.
     Nothing,
     Saw(String, Option<ReadValue>),
-    /// A page of a directory, directories first, after this qualifier; none if there was no directory.
+    /// A page of a directory after this qualifier, directories first; none if the directory does not exist.
     Page {
         at: &'static str,
         after: Option<String>,
@@ -50,7 +50,7 @@ pub enum Observation {
 pub struct Entry {
     pub what: Observation,
     pub called: u64,
-    /// None if no answer was heard, or one that leaves open what was done.
+    /// None if there was no answer, or one that leaves the outcome open.
     pub answered: Option<u64>,
 }
 
@@ -66,11 +66,11 @@ impl Observation {
         matches!(self, Self::Did(..) | Self::Replaced(..) | Self::Copied { .. })
     }
 
-    /// Whether it fits a state, for what changes nothing.
+    /// Whether a read fits a state.
     fn fits(&self, state: &View) -> bool {
         match self {
             Self::Nothing => true,
-            // Nothing is moved or copied onto itself, whatever is there.
+            // A node cannot be moved or copied onto itself in any state.
             Self::Refused(Change::Move(from, to, _) | Change::Copy(from, to, _)) if from == to => true,
             Self::Refused(change) => state.after(*change).is_err(),
             Self::Saw(at, seen) => look(state, at) == *seen,
@@ -82,7 +82,7 @@ impl Observation {
         }
     }
 
-    /// The states after it; none if it cannot be what happened here.
+    /// The possible states after this entry; none if it cannot happen in this state.
     fn after(&self, state: &View, versions: &[usize]) -> Vec<View> {
         match self {
             Self::Did(change, new) => {
@@ -173,15 +173,15 @@ pub fn explain(start: &View, entries: &[Entry], end: &View) -> Verdict {
 struct HistorySearch<'a> {
     entries: &'a [Entry],
     end: &'a View,
-    /// All that a copy can have copied.
+    /// All versions that a copy may have copied.
     versions: Vec<usize>,
-    /// What is done, and the state then.
+    /// Visited combinations of finished entries and state.
     seen: HashSet<(u128, u64)>,
     steps: usize,
 }
 
 impl HistorySearch<'_> {
-    /// Whether what is not in `done` can follow on this state.
+    /// Whether the entries outside of `done` can follow in this state.
     fn go(&mut self, state: View, mut done: u128) -> bool {
         let entries = self.entries;
         let left = |done: u128| entries.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
@@ -245,15 +245,15 @@ mod tests {
         let ordered = [entry(put(1), 1, 2), entry(put(2), 3, 6), entry(saw(1), 4, 5), entry(saw(2), 7, 8)];
         assert_eq!(explain(&start, &ordered, &end(2)), Verdict::Explained);
         assert_eq!(explain(&start, &ordered, &end(1)), Verdict::Contradiction);
-        // The old version is seen after the new one.
+        // The old version is read after the new one.
         let stale = [entry(put(1), 1, 2), entry(put(2), 3, 9), entry(saw(2), 4, 5), entry(saw(1), 6, 7)];
         assert_eq!(explain(&start, &stale, &end(2)), Verdict::Contradiction);
-        // It has no answer: whether it was done is unknown.
+        // A change without an answer: whether it happened is unknown.
         for size in [1, 2] {
             let open = [entry(put(1), 1, 2), entry(put(2), 3, 0)];
             assert_eq!(explain(&start, &open, &end(size)), Verdict::Explained);
         }
-        // An answer that was heard binds.
+        // An acknowledged change must have happened.
         assert_eq!(explain(&start, &[entry(put(1), 1, 2)], &start), Verdict::Contradiction);
     }
 }

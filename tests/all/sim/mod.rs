@@ -1,12 +1,12 @@
-//! The whole drive, content included, in a simulated world: on a store and a disk in memory, behind a scheduler that
-//! draws from a seed which call runs next, which fault it gets, and where the process stops.
+//! The whole drive, content included, in a simulation: on a store and a disk in memory, below a scheduler that draws
+//! from a seed which call runs next, which fault it gets, and where the process stops.
 //!
-//! - `scheduler`: the scheduler; `store`, `disk`: what it delays, refuses, loses and tears
-//! - `workload`: what clients do, drawn from the seed; `client`: how they do it, and the answers they get
-//! - `history`: whether one order explains all answers; `view`: whether all ways to read agree
-//! - `case`: a run from the first call to the last check; `shrink`: the smallest one that fails
+//! - `scheduler`: the scheduler; `store`, `disk`: the simulated parts, whose calls it delays, refuses, loses and tears
+//! - `workload`: the requests of clients, drawn from the seed; `client`: sends them, and records the answers
+//! - `history`: whether one order explains all answers; `view`: whether all kinds of reads agree
+//! - `case`: a run from the first call to the last check; `shrink`: the smallest case that fails
 //!
-//! `ROWDRIVE_SEEDS=1000000` runs more seeds, `ROWDRIVE_SIM_CASE=...` one case again, with all its calls.
+//! `ROWDRIVE_SEEDS=1000000` runs more seeds; `ROWDRIVE_SIM_CASE=...` runs one case again, and prints its calls.
 
 mod case;
 mod client;
@@ -27,7 +27,7 @@ use std::time::Instant;
 use case::{SimCase, run};
 use shrink::shrink;
 
-/// Seeds of every run of the tests.
+/// The number of seeds in a normal test run.
 const SEEDS: u64 = 10_000;
 
 #[test]
@@ -73,7 +73,7 @@ fn no_seed_breaks_a_promise() {
     assert!(gave_up * 100 <= count, "{gave_up} histories of {count} seeds are too tangled to be judged");
 }
 
-/// Runs a case again, and prints all of it if it fails.
+/// Runs a case again, and prints all its calls if it fails.
 fn replay(case: &SimCase) {
     let Err(failure) = run(case, true) else {
         println!("{case} ends well");

@@ -1,7 +1,7 @@
 //! The scheduler: when each call of the store and the disk runs, which fault it gets, and where the process stops.
 //!
-//! All choices are drawn from one generator, in the order of the calls. One thread makes them, on a clock that jumps
-//! from one waiter to the next, so a case runs the same way every time.
+//! One generator draws all choices, in the order of the calls. Everything runs on one thread, with a clock that jumps
+//! to the next timer, so a case runs in the same way every time.
 
 use std::future::pending;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,20 +13,20 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::Notify;
 
-/// Which faults a case has.
+/// The faults of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// How often the process stops.
+    /// The number of stops of the process.
     pub stops: u32,
-    /// Plans are refused for want of room or of a place in the queue, and answers are lost.
+    /// Plans are refused because the disk or the queue is full, and answers are lost.
     pub store: bool,
-    /// Plans whose answer is lost may also happen later.
+    /// Plans with a lost answer may also take effect later.
     pub late: bool,
-    /// A refused plan may leave its prepared rows, as an engine without transactions does.
+    /// A refused plan may leave its prepared rows, as in an engine without transactions.
     pub leaves: bool,
-    /// Calls of the disk fail, and the disk is full.
+    /// Disk calls fail, and the disk is full.
     pub disk: bool,
-    /// Clients go away in the middle of a request.
+    /// Clients disconnect in the middle of a request.
     pub leave: bool,
 }
 
@@ -34,7 +34,7 @@ impl Faults {
     pub const NONE: Self = Self { stops: 0, store: false, late: false, leaves: false, disk: false, leave: false };
 }
 
-/// One world: it lasts over the lives of the process.
+/// One simulation: it lasts over all lives of the process.
 pub struct Simulation {
     state: Mutex<State>,
     /// Notified when the process has stopped.
@@ -44,20 +44,20 @@ pub struct Simulation {
 struct State {
     rng: StdRng,
     faults: Faults,
-    /// Whether calls wait and fail. Not before the clients begin, nor when they are through.
+    /// Whether calls wait and fail: not before the clients begin, nor after they have finished.
     awake: bool,
-    /// The longest common wait, in ms.
+    /// The upper limit of most waits, in ms.
     pace: u64,
     calls: u64,
     /// The number of the call at which the process stops.
     stop_at: Option<u64>,
     dead: bool,
-    /// Invocations and answers of clients so far.
+    /// The number of requests and answers of clients so far.
     events: u64,
-    /// A digest of all calls: it is equal for equal runs.
+    /// A digest of all calls: equal for equal runs.
     trace: DefaultHasher,
     log: Option<Vec<String>>,
-    /// The first thing found wrong.
+    /// The first error that was found.
     wrong: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Simulation {
         self.state.lock().unwrap()
     }
 
-    /// The process begins; if it is to stop, at one of the next calls.
+    /// Starts a life of the process; if `stops`, it stops at one of the next calls.
     pub fn begin_life(&self, stops: bool) {
         let _notified_before = self.stopped.notified().now_or_never();
         let mut state = self.lock();
@@ -102,7 +102,7 @@ impl Simulation {
         state.dead = false;
     }
 
-    /// The process is gone: its calls are never made.
+    /// Ends the process: its pending calls never run.
     pub fn die(&self) {
         self.lock().dead = true;
     }
@@ -123,7 +123,7 @@ impl Simulation {
         self.lock().faults
     }
 
-    /// True so many times of a thousand, in a world that is awake.
+    /// Returns true with this probability per mille, while faults are enabled.
     pub fn chance(&self, per_mille: u32) -> bool {
         let mut state = self.lock();
         state.awake && state.rng.random_range(0..1000) < per_mille
@@ -133,7 +133,7 @@ impl Simulation {
         self.lock().rng.random_range(0..end)
     }
 
-    /// Every call passes here, before it happens or before its answer is heard.
+    /// Every call passes here, before it runs or before its answer is delivered.
     pub async fn pass(&self, what: &str, detail: impl FnOnce() -> String) {
         match self.wait(what, detail) {
             Wait::No => return,
@@ -175,14 +175,14 @@ impl Simulation {
         }
     }
 
-    /// Notes something that has happened, for the report of a failed run.
+    /// Records an event for the report of a failed run.
     pub fn note(&self, what: impl FnOnce() -> String) {
         if let Some(log) = &mut self.lock().log {
             log.push(format!("      {}", what()));
         }
     }
 
-    /// The number of an invocation or an answer.
+    /// The number of a request or an answer.
     pub fn event(&self) -> u64 {
         let mut state = self.lock();
         state.events += 1;
@@ -206,7 +206,7 @@ impl Simulation {
         self.lock().log.clone().unwrap_or_default()
     }
 
-    /// Calls so far, and the digest of what they were.
+    /// The number of calls so far, and the digest of them.
     pub fn trace(&self) -> (u64, u64) {
         let mut state = self.lock();
         let next: u64 = state.rng.random();

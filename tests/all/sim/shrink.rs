@@ -1,15 +1,15 @@
-//! The smallest case that fails: without faults and requests that it does not need.
+//! The smallest case that fails: without unnecessary faults and requests.
 
 use std::time::{Duration, Instant};
 
 use super::case::{FAULTS, SimCase, run};
 
-/// Orders of the same calls that are tried before something is said to be needed.
+/// How many orders of the same calls are tried before an item counts as necessary.
 const SCHEDULES: u64 = 40;
-/// It ends after this time, whatever is left.
+/// The search ends after this time, with the smallest case so far.
 const TIME: Duration = Duration::from_secs(30);
 
-/// A smaller case that fails too, for whatever reason.
+/// A smaller case that fails too, for any reason.
 pub fn shrink(case: &SimCase) -> SimCase {
     let until = Instant::now() + TIME;
     let mut best = case.clone();
@@ -19,7 +19,7 @@ pub fn shrink(case: &SimCase) -> SimCase {
         let smaller = SimCase { left_out: best.left_out | 1 << fault, ..best.clone() };
         best = fails(&smaller, until).unwrap_or(best);
     }
-    // Half of the requests, then a quarter, and so on down to each alone.
+    // Leaves out half of the requests, then a quarter, and so on down to single requests.
     let mut chunk = best.kept.as_ref().map_or(0, Vec::len).div_ceil(2);
     while chunk > 0 && Instant::now() < until {
         let mut from = 0;
@@ -36,7 +36,7 @@ pub fn shrink(case: &SimCase) -> SimCase {
     best
 }
 
-/// The case in an order in which it fails.
+/// The case in an order of calls in which it fails.
 fn fails(case: &SimCase, until: Instant) -> Option<SimCase> {
     let orders = std::iter::once(case.schedule).chain(0..SCHEDULES);
     let mut cases = orders.map(|schedule| SimCase { schedule, ..case.clone() });

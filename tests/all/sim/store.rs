@@ -1,4 +1,4 @@
-//! The store: every plan is done whole or not at all, at some instant between its call and its answer.
+//! The store: every plan takes effect as a whole or not at all, at some instant between its call and its answer.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,18 +20,18 @@ pub struct SimStore {
 #[derive(Default)]
 struct Plans {
     sent: u64,
-    /// Those that were sent and are not done yet.
+    /// Sent plans that have not taken effect yet.
     under_way: BTreeMap<u64, Plan>,
-    /// Those that may yet be done, although their answers were lost.
+    /// Plans with a lost answer that may still take effect.
     late: Vec<Plan>,
 }
 
-/// What becomes of a plan.
+/// The fate of a plan.
 enum PlanFate {
     Done,
     Busy,
     Full,
-    /// Its answer is lost; the plan is done, or not, or later.
+    /// Its answer is lost; the plan takes effect now, never, or later.
     Unknown(ApplyTime),
 }
 
@@ -50,14 +50,14 @@ impl SimStore {
         self.plans.lock().unwrap()
     }
 
-    /// The process has stopped: each plan on its way is done or lost, in any order.
+    /// The process has stopped: each plan in flight takes effect or is lost, in any order.
     pub async fn stop(&self) {
         let under_way = std::mem::take(&mut self.plans().under_way);
         self.plans().late.extend(under_way.into_values());
         self.end_late().await;
     }
 
-    /// Whatever may yet be done is done now, or never.
+    /// Each late plan takes effect now or never.
     pub async fn end_late(&self) {
         let mut plans = std::mem::take(&mut self.plans().late);
         while !plans.is_empty() {
@@ -124,7 +124,7 @@ impl SimStore {
         Ok(outcome)
     }
 
-    /// Does plans whose answer was lost, at any time from then on.
+    /// Lets plans with a lost answer take effect, at any time from then on.
     pub async fn deliver(&self) {
         loop {
             self.simulation.pass("late", String::new).await;
@@ -138,7 +138,7 @@ impl SimStore {
         }
     }
 
-    /// A read: its answer is of some instant between the call and its return.
+    /// A read: it returns the state at some instant between the call and its return.
     async fn read<'a, T>(
         &'a self,
         what: &str,
@@ -194,7 +194,7 @@ impl Store for SimStore {
 
     fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
-            // Rows of a scan share no instant.
+            // Each row of a scan is read at a different instant.
             let mut found: Vec<(RowKey, Row)> = Vec::new();
             let mut next = ask.clone();
             loop {

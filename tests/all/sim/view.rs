@@ -1,4 +1,4 @@
-//! What can be seen while nothing happens: all ways to see it must agree, and a check must find nothing.
+//! The view of an idle drive: all kinds of reads must agree, and a check must find nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub fn text(error: impl std::fmt::Debug) -> String {
     format!("{error:?}")
 }
 
-/// A process that starts on this store and this disk and does what was left to do; what can be seen then.
+/// Starts a process on this store and disk, and waits until it has finished pending work. Returns its view.
 pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, faults: Faults) -> ViewResult<View> {
     let (content, shared) = (Path::new(DATA).join("content"), Arc::new(disk.clone()));
     let drive = Drive::open_on(shared.clone(), tables.clone(), &content, settings).await;
@@ -43,8 +43,8 @@ pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, 
     };
     let options = Options { content: false, repair: false };
     let summary = check_on(shared, tables, Path::new(DATA), &options, &mut handle_event).await.map_err(text)?;
-    // Rows of a refused plan that could not be removed, and marks that came after their operation had been undone, are
-    // nothing to any reader or writer.
+    // Some leftovers are invisible to all readers and writers: rows of a refused plan that could not be removed, and
+    // locks that were written after their operation was aborted.
     findings.retain(|finding| match finding.kind {
         FindingKind::OrphanedLock => !faults.late,
         kind => !kind.is_stray() || !(faults.late || faults.leaves),
@@ -59,9 +59,9 @@ pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, 
     Ok(view)
 }
 
-/// Waits until nothing is left to be done.
+/// Waits until no work is left.
 pub async fn idle(drive: &Drive) -> ViewResult<()> {
-    // Nothing waits for anything but the clock, which jumps.
+    // Everything waits only for the clock, which jumps.
     let idle = tokio::time::timeout(Duration::from_secs(3600), drive.idle()).await;
     idle.map_err(|_| "something is still being done after an hour".to_owned())
 }
@@ -71,7 +71,7 @@ async fn rows(tables: &Tables, table: &'static str) -> ViewResult<Vec<(RowKey, R
     tables.scan(&ScanQuery { table, range, row_query: ask, limit: 100, reverse: false }).await.map_err(text)
 }
 
-/// What listings, queries and reads show of a drive that nothing changes.
+/// The result of listings, queries and reads on an unchanging drive.
 pub async fn view(drive: &Drive) -> ViewResult<View> {
     let mut view = View::default();
     let mut below = vec![DrivePath::root()];

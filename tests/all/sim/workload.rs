@@ -1,4 +1,4 @@
-//! What clients do: drawn from a seed, on so few paths that they conflict.
+//! The requests of clients: drawn from a seed, on so few paths that they conflict.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -9,16 +9,16 @@ use rowdrive::drive::Thresholds;
 use super::scheduler::Faults;
 use crate::drive::model::Op as Change;
 
-/// Names that directories have, and files too.
+/// Names of directories, and sometimes of files.
 const DIRECTORIES: [&str; 7] = ["/a", "/b", "/a/d", "/b/d", "/a/d/e", "/d", "/b/d/e"];
-/// Names that only files have.
+/// Names of files only.
 const FILES: [&str; 8] = ["/f", "/a/f", "/a/g", "/b/f", "/a/d/f", "/b/d/f", "/a/d/e/f", "/d/f"];
 
 /// One request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientOp {
     Change(Change),
-    /// Replaces the version that is there, if it is still there.
+    /// Replaces the existing version, if it is still the same.
     Replace(&'static str, usize),
     Stat(&'static str),
     Read(&'static str),
@@ -28,7 +28,7 @@ pub enum ClientOp {
     Name(&'static str, usize),
 }
 
-/// All that a seed decides before the first call.
+/// Everything that a seed decides before the first call.
 pub struct Work {
     pub clients: usize,
     /// By client.
@@ -37,9 +37,9 @@ pub struct Work {
     pub faults: Faults,
     /// How long writers wait for each other, in ms.
     pub patience: u64,
-    /// How much the drive does at a time.
+    /// The batch sizes of the drive.
     pub limits: Thresholds,
-    /// Whether the last life ends by itself.
+    /// Whether the last life ends without a stop.
     pub ends_well: bool,
 }
 
@@ -78,7 +78,7 @@ impl Work {
     }
 }
 
-/// A size that no other version has. Most are a few bytes, some are files of their own, few of those of many pieces.
+/// A size that no other version has. Most are a few bytes, some are content files, and few of those have many blocks.
 fn size(rng: &mut StdRng, version: usize, some_large: bool) -> usize {
     match rng.random_range(0..100) {
         0..35 if some_large => INLINE + version,

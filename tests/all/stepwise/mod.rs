@@ -1,13 +1,13 @@
-//! A store that does a plan step by step, as an engine without transactions does, and fails where a test
-//! says so.
+//! A store that executes a plan step by step, as an engine without transactions does, and that fails where a test says
+//! so.
 //!
-//! [`Stepwise`] wraps any store and splits a plan into **steps**, each durable alone: a row of
-//! `prepare`, then all of `guarded` at one instant, then a row of `finish`. Of a write-once table every
-//! change is a step of its own. Steps are numbered from 1 over the whole life of the store, so a test runs
-//! an operation once to count its steps, then once for every step with a [`Fault`] there.
+//! [`Stepwise`] wraps any store and splits a plan into **steps**, each durable alone: a row of `prepare`, then all rows
+//! of `guarded` at one instant, then a row of `finish`. In a table with immutable cells, every change is a step. Steps
+//! are numbered from 1 over the whole life of the store, so a test runs an operation once to count its steps, then once
+//! for every step with a [`Fault`] there.
 //!
-//! It keeps what HBase keeps: a removed cell of a write-once table stays removed for ever, whatever is put
-//! there later (its deletes carry the timestamp 2^63 - 2).
+//! It imitates HBase: a removed immutable cell stays removed for ever, even if it is written again later (its delete
+//! has the timestamp 2^63 - 2).
 
 use std::future::Future;
 use std::ops::Bound;
@@ -27,13 +27,13 @@ mod tests;
 use state::{Begun, CommitRun, DelayedStep, State, stopped, unknown};
 pub use step::{Fault, Finish, PlanPart, Read, Step};
 
-/// A store that does the plans of another step by step. Without a fault or a hook it keeps the whole
-/// contract of [`Store`]; only `prepare` rows of a refused plan stay, as the contract allows.
+/// A store that executes the plans of another store step by step. Without a fault or a hook it keeps the whole contract
+/// of [`Store`]; only `prepare` rows of a refused plan stay, as the contract allows.
 pub struct Stepwise {
     inner: Arc<dyn Store>,
     state: Mutex<State>,
-    /// Steps reach the inner store one at a time, so that what is removed and how often a row was written
-    /// agree with it.
+    /// Steps reach the inner store one at a time, so that the sets of removed cells and the counts of writes agree with
+    /// it.
     order: tokio::sync::Mutex<()>,
 }
 
@@ -42,17 +42,17 @@ impl Stepwise {
         Arc::new(Self { inner, state: Mutex::default(), order: tokio::sync::Mutex::default() })
     }
 
-    /// The store behind: reads and writes of it are no steps, run no hook, and work while this one is stopped.
+    /// The inner store: its reads and writes are no steps, run no hook, and work while this store is stopped.
     pub fn inner(&self) -> Arc<dyn Store> {
         Arc::clone(&self.inner)
     }
 
-    /// Steps begun so far.
+    /// The number of steps begun so far.
     pub fn steps(&self) -> usize {
         self.lock().steps
     }
 
-    /// One line for every step that was begun, and what became of it.
+    /// One line for every step that was begun, with its result.
     pub fn log(&self) -> Vec<String> {
         self.lock().log.clone()
     }
@@ -62,7 +62,7 @@ impl Stepwise {
         self.lock().faults.insert(step, fault);
     }
 
-    /// Calls begun so far: steps, and rows read.
+    /// The number of calls begun so far: steps, and rows read.
     pub fn calls(&self) -> usize {
         self.lock().calls
     }
@@ -72,8 +72,8 @@ impl Stepwise {
         self.lock().call_faults.insert(call, fault);
     }
 
-    /// Runs `hook` once, before the call of this number, a step or a read: the place to let another operation in
-    /// between what one read and what it writes upon it.
+    /// Runs `hook` once, before the call of this number, a step or a read. The hook can run another operation between a
+    /// read and the write that depends on it.
     pub fn once_before_call<F: Future<Output = ()> + Send + 'static>(
         &self,
         call: usize,
@@ -82,17 +82,18 @@ impl Stepwise {
         self.lock().once_call.insert(call, Box::new(move || Box::pin(hook())));
     }
 
-    /// From now on every row of a scan is a call of its own: rows of a scan share no instant.
+    /// From now on every row of a scan is a separate call: each row is read at a different instant.
     pub fn scan_row_by_row(&self) {
         self.lock().by_row = true;
     }
 
-    /// From this step on the disk is full: plans that need room are refused before their first step.
+    /// From this step on the disk is full: plans that need disk space are refused before their first step. `None` ends
+    /// it.
     pub fn full_from(&self, step: Option<usize>) {
         self.lock().full_from = step;
     }
 
-    /// There is room again after [`Fault::Fill`].
+    /// Frees disk space after [`Fault::Fill`].
     pub fn make_room(&self) {
         self.lock().waits_for_room = false;
     }
@@ -106,7 +107,7 @@ impl Stepwise {
         self.lock().before = Some(Arc::new(move |step| Box::pin(hook(step))));
     }
 
-    /// Runs `hook` once, before the step of this number: the place to let another operation in between.
+    /// Runs `hook` once, before the step of this number. The hook can run another operation there.
     pub fn once_before<F: Future<Output = ()> + Send + 'static>(
         &self,
         step: usize,
@@ -115,36 +116,36 @@ impl Stepwise {
         self.lock().once.insert(step, Box::new(move |step| Box::pin(hook(step))));
     }
 
-    /// Runs `hook` after every step that reached the inner store, late ones included, before its caller
-    /// hears of it: the place to check what must hold after every single step.
+    /// Runs `hook` after every step that reached the inner store, late ones included, before the caller gets the
+    /// answer. The hook can check what must hold after every step.
     pub fn after<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Step) -> F + Send + Sync + 'static) {
         self.lock().after = Some(Arc::new(move |step| Box::pin(hook(step))));
     }
 
-    /// Runs `hook` before every row is read. Scans then go row by row. A hook that reads from this very
-    /// store is called again.
+    /// Runs `hook` before every row is read. Scans then read row by row. If the hook reads from this same store, it
+    /// runs again.
     pub fn reading<F: Future<Output = ()> + Send + 'static>(&self, hook: impl Fn(Read) -> F + Send + Sync + 'static) {
         self.lock().reading = Some(Arc::new(move |read| Box::pin(hook(read))));
     }
 
-    /// Stops dead, now: steps on their way are lost, callers get `Unknown`, later calls fail.
+    /// Stops the store: steps in flight are lost, callers get `Unknown`, later calls fail.
     pub fn stop(&self) {
         self.lock().stop();
     }
 
-    /// Serves again. What was not done is lost, but for held steps; faults and hooks stay.
+    /// Restarts the store. Unfinished steps are lost, except delayed ones; faults and hooks stay.
     pub fn revive(&self) {
         let mut state = self.lock();
         state.stopped = false;
         state.writes_ended = false;
     }
 
-    /// Steps that are held, oldest first.
+    /// The delayed steps, oldest first.
     pub fn held(&self) -> Vec<Step> {
         self.lock().held.iter().map(|held| held.step.clone()).collect()
     }
 
-    /// Does every held step now, oldest first, even while the store is stopped. Returns how many there were.
+    /// Executes every delayed step now, oldest first, even while the store is stopped. Returns their number.
     pub async fn deliver(&self) -> usize {
         let held = std::mem::take(&mut self.lock().held);
         let count = held.len();
@@ -154,7 +155,7 @@ impl Stepwise {
         count
     }
 
-    /// Does the held step of this number now.
+    /// Executes the delayed step of this number now.
     pub async fn deliver_step(&self, number: usize) {
         let held = {
             let mut state = self.lock();
@@ -168,7 +169,7 @@ impl Stepwise {
         self.state.lock().unwrap()
     }
 
-    /// Does a plan of one part and one instant, less what is removed for ever.
+    /// Executes a plan with a single part at one instant, except puts of cells that are removed for ever.
     async fn apply(&self, step: &Step, mut write: Plan, as_of: Option<&[usize]>) -> Result<Outcome> {
         let order = self.order.lock().await;
         {
@@ -207,7 +208,7 @@ impl Stepwise {
         self.apply(&held.step, held.write, held.as_of.as_deref()).await.expect("a late step is done");
     }
 
-    /// Puts a step aside. An engine sends no write whose checks fail.
+    /// Delays a step. An engine sends no write whose checks fail.
     async fn hold(&self, step: &Step, write: Plan) -> Result<Outcome> {
         let unchanged = |g: &ConditionalRow| ConditionalRow { changes: Vec::new(), ..g.clone() };
         let checks = Plan { guarded: write.guarded.iter().map(unchanged).collect(), ..Plan::default() };
@@ -223,7 +224,7 @@ impl Stepwise {
         Ok(Outcome::Committed)
     }
 
-    /// Does one step of a plan, or what its fault says instead.
+    /// Executes one step of a plan, or its fault instead.
     async fn step(&self, run: &mut CommitRun, part: PlanPart, write: Plan) -> Result<Outcome> {
         let Begun { step, before, once, call } = self.lock().begin(run, part, &write)?;
         if let Some(before) = before {
@@ -310,7 +311,7 @@ impl Stepwise {
         Ok(Outcome::Committed)
     }
 
-    /// A read, unless the store is stopped before or during it.
+    /// Runs a read, unless the store stops before or during it.
     async fn read<'a, T>(&self, read: Read, ask: impl FnOnce() -> BoxFuture<'a, Result<T>>) -> Result<T> {
         let (life, call, hook) = {
             let mut state = self.lock();
@@ -331,7 +332,7 @@ impl Stepwise {
         if self.lock().life()? == life { answer } else { Err(stopped()) }
     }
 
-    /// A scan row by row, so that hooks run in between: rows of a scan share no instant.
+    /// A scan row by row, so that hooks run in between: each row is read at a different instant.
     async fn scan_by_row(&self, ask: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
         let mut found: Vec<(RowKey, Row)> = Vec::new();
         let mut next = ScanQuery { limit: 1, ..ask.clone() };

@@ -1,4 +1,4 @@
-//! What a stepwise store knows: its steps so far, what is to go wrong, what is held and what is removed.
+//! The state of a stepwise store: its steps so far, its planned faults, its delayed steps and its removed cells.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use super::step::{self, Fault, Finish, PlanPart, Read, Step};
 pub type Hook<T> = Arc<dyn Fn(T) -> BoxFuture<'static, ()> + Send + Sync>;
 pub type Once = Box<dyn FnOnce(Step) -> BoxFuture<'static, ()> + Send>;
 pub type OnceCall = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
-/// A write-once cell, or the whole family of a row, that is removed for ever.
+/// An immutable cell, or the whole family of a row, that is removed for ever.
 pub type RemovedForever = (&'static str, RowKey, &'static str, Option<Bytes>);
 
-/// Long enough for others to go on.
+/// Long enough for other operations to continue.
 const DELAY: Duration = Duration::from_millis(3);
 
-/// A step that was not done, or is done once more, when a test says so.
+/// A step that a test executes late, or a second time.
 pub struct DelayedStep {
     pub step: Step,
     pub write: Plan,
-    /// How often each row had been written, where the step must find its rows as they were.
+    /// The write count of each row at the time of the step, where the step must find its rows unchanged.
     pub as_of: Option<Vec<usize>>,
 }
 
 #[derive(Default)]
 pub struct State {
     pub classes: HashMap<String, KeyLifecycle>,
-    /// How often the store was stopped: a call of an earlier life never goes on.
+    /// The number of stops: a call from before a stop never continues.
     pub lives: usize,
     pub stopped: bool,
     pub steps: usize,
@@ -52,7 +52,7 @@ pub struct State {
     pub full_from: Option<usize>,
     /// See [`super::Stepwise::make_room`].
     pub waits_for_room: bool,
-    /// Since [`Fault::EndWrites`].
+    /// Set by [`Fault::EndWrites`].
     pub writes_ended: bool,
     pub removed: HashSet<RemovedForever>,
     pub written: HashMap<(&'static str, RowKey), usize>,
@@ -60,7 +60,7 @@ pub struct State {
     pub log: Vec<String>,
 }
 
-/// A call that was numbered: what comes before it, and what goes wrong at it.
+/// A numbered call: the hooks before it, and its fault.
 #[derive(Default)]
 pub struct Call {
     pub once: Option<OnceCall>,
@@ -68,7 +68,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Does what comes before the call. The fault that is left is the call's own.
+    /// Runs the hooks before the call. Returns the fault of the call itself.
     pub async fn begin(self) -> Option<Fault> {
         if let Some(once) = self.once {
             once().await;
@@ -80,7 +80,7 @@ impl Call {
     }
 }
 
-/// A step that was numbered, and what comes before it.
+/// A numbered step, and the hooks before it.
 pub struct Begun {
     pub step: Step,
     pub before: Option<Hook<Step>>,
@@ -88,7 +88,7 @@ pub struct Begun {
     pub call: Call,
 }
 
-/// One call of `commit` on its way.
+/// One call of `commit` in progress.
 pub struct CommitRun {
     pub life: usize,
     pub plan: usize,
@@ -122,7 +122,7 @@ impl State {
         Ok(CommitRun { life, plan: self.plans, begun: false })
     }
 
-    /// Numbers a call.
+    /// Assigns the next number to a call.
     pub fn call(&mut self) -> Call {
         self.calls += 1;
         Call { once: self.once_call.remove(&self.calls), fault: self.call_faults.remove(&self.calls) }
@@ -136,7 +136,7 @@ impl State {
         matches!(self.classes.get(table), Some(KeyLifecycle::Immutable | KeyLifecycle::ImmutableLate))
     }
 
-    /// A row as it is written: of a write-once table every change alone.
+    /// The pieces in which a row is written: each change alone in a table with immutable cells.
     pub fn pieces(&self, row: RowChange) -> Vec<RowChange> {
         if !self.is_write_once(row.table) {
             return vec![row];
@@ -145,7 +145,7 @@ impl State {
         row.changes.iter().cloned().map(alone).collect()
     }
 
-    /// Whether a late copy of this step does its work whatever happened to its row since.
+    /// Whether a late copy of this step takes effect even if its row has changed since.
     pub fn comes_late_anyway(&self, step: &Step) -> bool {
         let write_once = step.rows.iter().all(|(table, _)| self.is_write_once(table));
         step.part == PlanPart::Finish || (step.part == PlanPart::Prepare && write_once)
@@ -155,7 +155,7 @@ impl State {
         step.rows.iter().map(|row| self.written.get(row).copied().unwrap_or_default()).collect()
     }
 
-    /// Numbers a step, unless its plan's life is over.
+    /// Assigns the next number to a step, unless the store was stopped since its plan began.
     pub fn begin(&mut self, run: &CommitRun, part: PlanPart, write: &Plan) -> Result<Begun> {
         if self.stopped || run.life != self.lives {
             return Err(unknown("the store stopped"));
@@ -166,7 +166,7 @@ impl State {
         Ok(Begun { step, before: self.before.clone(), once: self.once.remove(&self.steps), call: self.call() })
     }
 
-    /// The fault of a step whose hooks have run, unless its plan's life is over.
+    /// The fault of a step after its hooks, unless the store was stopped since its plan began.
     pub fn fault(&mut self, run: &CommitRun, step: &Step, call: Option<Fault>) -> Result<Option<Fault>> {
         if self.stopped || run.life != self.lives {
             self.note(step, "lost");
@@ -180,7 +180,7 @@ impl State {
         Ok(fault.filter(|fault| *fault != Fault::Twice || self.comes_late_anyway(step)))
     }
 
-    /// Takes puts of write-once cells that are removed for ever out of a write, and remembers its removals.
+    /// Removes puts of cells that are removed for ever from a write, and records the removals in it.
     pub fn bury(&mut self, write: &mut Plan) {
         for row in write.prepare.iter_mut().chain(&mut write.finish) {
             if !self.is_write_once(row.table) {

@@ -1,4 +1,4 @@
-//! What a step is, and what can go wrong at one.
+//! The steps of a plan, and the faults that can happen at a step.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -20,11 +20,11 @@ pub struct Step {
     /// The plan it belongs to, counted from 1.
     pub plan: usize,
     pub part: PlanPart,
-    /// The rows it names: one, but for `guarded`.
+    /// The rows of the step: one, or several for `guarded`.
     pub rows: Vec<(&'static str, RowKey)>,
     /// Its checks and changes, for messages.
     pub what: String,
-    /// Whether this is a held step or a second copy that arrives now.
+    /// Whether this is a delayed step or a second copy that arrives now.
     pub late: bool,
 }
 
@@ -35,18 +35,18 @@ impl Display for Step {
     }
 }
 
-/// A call that reads one row, or of [`Store::scan`] looks for the next one.
+/// A call that reads one row, or that finds the next row of a [`Store::scan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     pub call: &'static str,
     pub table: &'static str,
-    /// The row asked for; of a scan the last row found, empty at first.
+    /// The requested row; in a scan the last row so far, empty at first.
     pub row: RowKey,
 }
 
-/// What goes wrong at a step.
+/// The fault at a step.
 ///
-/// Whatever the caller's answer, the rest of its plan runs only if it gets none.
+/// Whatever the caller's answer is, the rest of its plan runs only if there is none.
 ///
 /// | fault | the step | the caller | the store |
 /// |---|---|---|---|
@@ -61,12 +61,11 @@ pub struct Read {
 /// | `Fill` | is never done | `Unknown`, full | lives, and says that it waits for room |
 /// | `EndWrites` | is done | `Unknown` | lives for reads; takes no plan any more |
 ///
-/// A read can be stopped, lost (it fails) and delayed; the other faults do to it what these do.
+/// A read can be stopped, lost (it fails) and delayed; every other fault acts on it like one of these.
 ///
-/// A held step of `prepare` in a table that is not write-once, and held `guarded` rows, arrive only if none
-/// of their rows was written meanwhile: engines compare and set. For the same reason they never come twice:
-/// there `Twice` does nothing. Checks are looked at when the step is held: an engine sends no write whose
-/// checks fail.
+/// A delayed step of `prepare` in a table without immutable cells, and delayed `guarded` rows, arrive only if none of
+/// their rows was written meanwhile: engines compare and set. For the same reason they never arrive twice: there
+/// `Twice` does nothing. Checks are evaluated when the step is delayed: an engine sends no write whose checks fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Stop,
@@ -81,7 +80,7 @@ pub enum Fault {
     EndWrites,
 }
 
-/// When the steps of `finish` that have no fault of their own are done.
+/// When the steps of `finish` without a fault of their own are executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Finish {
     #[default]
@@ -92,7 +91,7 @@ pub enum Finish {
     Held,
 }
 
-/// The rows of a write, and its checks and changes for people to read.
+/// The rows of a write, and its checks and changes as text.
 pub fn described(write: &Plan) -> (Vec<(&'static str, RowKey)>, String) {
     let change = |change: &Change| match change {
         Change::Put { family, qualifier, value } => {

@@ -16,7 +16,7 @@ fn spec(name: &str, lifecycle: KeyLifecycle) -> TableSpec {
     TableSpec { name: name.to_owned(), lifecycle, families: vec![family("cf"), family("sub")] }
 }
 
-/// A stepwise store over memory with a table of each class, and the handle to it.
+/// A stepwise store over memory with one table for each life cycle, and a handle to it.
 async fn store() -> (Arc<Stepwise>, Tables) {
     let stepwise = Stepwise::new(Arc::new(Memory::default()));
     let tables = Tables::new(stepwise.clone());
@@ -55,7 +55,7 @@ fn guarded(row: ConditionalRow) -> Plan {
     Plan { guarded: vec![row], ..Plan::default() }
 }
 
-/// Six steps: a file row, two hints, two guarded rows at once, a hint gone, a thing to do.
+/// Six steps: a file row, two index cells, two guarded rows at once, a removed index cell, and a work row.
 fn six() -> Plan {
     Plan {
         prepare: vec![change("file", "f", vec![put("q"), put("r")]), change("hint", "h", vec![put("q"), put("r")])],
@@ -65,7 +65,7 @@ fn six() -> Plan {
     }
 }
 
-/// What [`six`] leaves when its first steps only are done.
+/// The cells after the first steps of [`six`].
 fn after(steps: usize) -> Vec<&'static str> {
     let all = [(1, "file f:q"), (1, "file f:r"), (2, "hint h:q"), (3, "hint h:r"), (4, "dir a:q"), (4, "dir b:q")];
     let mut cells: Vec<_> = all.iter().filter(|(step, _)| *step <= steps).map(|(_, cell)| *cell).collect();
@@ -89,7 +89,7 @@ async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
     cells
 }
 
-/// A store in which the hint that [`six`] removes is there already; that was step 1.
+/// A store that already has the index cell that [`six`] removes; writing it was step 1.
 async fn with_old_hint() -> (Arc<Stepwise>, Tables) {
     let (stepwise, tables) = store().await;
     let old = Plan { prepare: vec![change("hint", "old", vec![put("q")])], ..Plan::default() };
@@ -189,7 +189,7 @@ async fn a_finish_step_can_arrive_late_or_twice() {
         assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
         assert_eq!(cells(&stepwise.inner()).await, after(now), "{mode:?}");
         assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [6, 7]);
-        // The second copy of a removal reaches what was written meanwhile.
+        // The second copy of a removal also removes a value that was written meanwhile.
         let copy =
             Plan { finish: vec![change("file", "f", vec![Change::DeleteFamily { family: "cf" }])], ..Plan::default() };
         tables.commit(copy).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_delayed_write_of_a_rewritable_cell_arrives_only_at_untouched_rows() {
         assert!(is_unknown(tables.commit(made).await));
         assert!(is_unknown(tables.commit(placed).await));
         if touched {
-            // Nothing is there afterwards, yet each row was written.
+            // The row is empty afterwards, but it was written meanwhile.
             tables.commit(finish(change("file", "f", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
             tables.commit(guarded(absent("a", vec![put("r")]))).await.unwrap();
             tables.commit(guarded(absent("a", vec![delete("r")]))).await.unwrap();
@@ -319,7 +319,7 @@ async fn a_hook_can_run_other_operations_between_two_steps() {
         async {}
     });
     let rival = tables.clone();
-    // Before the guarded step of the six, another caller writes its second row.
+    // Before the guarded step of the six, another caller writes the second row of that step.
     stepwise.once_before(1 + 4, |_| async move {
         assert_eq!(rival.commit(guarded(absent("b", vec![put("q")]))).await.unwrap(), Outcome::Committed);
     });
@@ -378,7 +378,7 @@ async fn reads_can_be_interleaved_row_by_row() {
     let read = |row: &'static str| Read { call: "get_many", table: "dir", row: row.into() };
     assert_eq!(*reads.lock().unwrap(), [read("a"), read("b")]);
 
-    // What a hook writes is seen by the read that follows it.
+    // A read returns what its hook has written.
     let rival = tables.clone();
     stepwise.reading(move |_| {
         let rival = rival.clone();
@@ -426,7 +426,7 @@ async fn each_step_and_each_read_can_be_lost_delayed_or_preceded() {
         let done = tables.commit(guarded(absent("c", vec![delete("q")]))).await;
         assert_eq!(done.is_ok(), answers, "{fault:?}");
     }
-    // What a rival writes just before a read is seen by it.
+    // A read returns what a rival writes just before it.
     let rival = tables.clone();
     stepwise.once_before_call(stepwise.calls() + 2, move || async move {
         rival.commit(guarded(absent("d", vec![put("q")]))).await.unwrap();

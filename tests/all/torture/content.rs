@@ -1,7 +1,7 @@
-//! Contents that name their own write, so that a reader of one knows exactly which write it saw.
+//! Contents that identify their upload, so that a reader knows exactly which write it saw.
 //!
-//! A content is a head of text (the path of its upload, the writer, the writer's sequence number, the digest of what
-//! follows) and random bytes. Contents of no bytes are all the same.
+//! A content is a head of text (the path of its upload, the writer, the writer's sequence number, the digest of the
+//! rest) and random bytes. All empty contents are equal.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub type Sum = String;
 /// The content of no bytes.
 pub const EMPTY: Value = 0;
 
-/// Bytes up to which a file's content lies in its row.
+/// Contents up to this size are stored in the file row.
 const INLINE: usize = 256 << 10;
 
 pub fn sum(bytes: &[u8]) -> Sum {
@@ -34,7 +34,7 @@ pub fn sum_of_header(text: &str) -> Option<Sum> {
     Some(text.strip_prefix("sha-256=:")?.strip_suffix(':')?.to_owned())
 }
 
-/// A size as users have them, those around the limit of inline contents among them.
+/// A realistic size; sizes around the limit of inline content are frequent.
 pub fn size(dice: &mut StdRng) -> usize {
     match dice.random_range(0..100) {
         0..5 => 0,
@@ -46,7 +46,7 @@ pub fn size(dice: &mut StdRng) -> usize {
     }
 }
 
-/// Where a content comes from: it follows from this alone.
+/// The origin of a content, which determines its bytes.
 #[derive(Clone)]
 pub struct Origin {
     pub path: Path,
@@ -59,7 +59,7 @@ impl Origin {
     fn bytes(&self) -> Bytes {
         let Self { path, writer, sequence, size } = self;
         let head = |digest: &str| format!("path: {path}\nwriter: {writer}\nsequence: {sequence}\ndigest: {digest}\n\n");
-        // Every digest is as long.
+        // Every digest has the same length.
         let mut tail = vec![0; size.saturating_sub(head(&sum(b"")).len())];
         StdRng::seed_from_u64((*writer as u64) << 40 | sequence).fill_bytes(&mut tail);
         let mut bytes = head(&sum(&tail)).into_bytes();
@@ -68,7 +68,7 @@ impl Origin {
     }
 }
 
-/// Everything that has been sent and may still be read.
+/// All contents that were sent and may still be read.
 #[derive(Default)]
 pub struct Contents {
     inner: Mutex<Inner>,
@@ -79,7 +79,7 @@ struct Inner {
     values: HashMap<Sum, Value>,
     origins: HashMap<Value, Origin>,
     last: Value,
-    /// Copied: more than one version may have it, so that an ETag that fails says nothing of it.
+    /// Contents that were copied: several versions may have them, so a failed ETag condition proves nothing about them.
     copied: HashSet<Value>,
 }
 
@@ -91,7 +91,7 @@ impl Contents {
         contents
     }
 
-    /// A new content.
+    /// Creates a new content.
     pub fn make(&self, from: Origin) -> (Value, Sum, Bytes) {
         if from.size == 0 {
             return (EMPTY, sum(b""), Bytes::new());
@@ -106,13 +106,13 @@ impl Contents {
         (value, sum, bytes)
     }
 
-    /// The bytes of a content, once more.
+    /// Generates the bytes of a content again.
     pub fn bytes(&self, value: Value) -> Bytes {
         let origin = self.inner.lock().unwrap().origins.get(&value).cloned();
         origin.map(|origin| origin.bytes()).unwrap_or_default()
     }
 
-    /// The content with this digest; none if it was never sent, or is long gone.
+    /// The content with this digest; none if it was never sent, or was forgotten.
     pub fn find(&self, sum: &str) -> Option<Value> {
         self.inner.lock().unwrap().values.get(sum).copied()
     }
@@ -125,7 +125,7 @@ impl Contents {
         self.inner.lock().unwrap().copied.contains(&value)
     }
 
-    /// Forgets all contents but these: a reader of any other one sees a ghost.
+    /// Forgets all other contents: reading one of them later is a finding (`ghost`).
     pub fn keep(&self, values: &HashSet<Value>) {
         let mut inner = self.inner.lock().unwrap();
         inner.values.retain(|_, value| *value == EMPTY || values.contains(value));
@@ -134,7 +134,7 @@ impl Contents {
     }
 }
 
-/// What a content says of itself, for a message.
+/// The text head of a content, for messages.
 pub fn title(bytes: &[u8]) -> String {
     let head = bytes.get(..bytes.len().min(300)).unwrap_or_default();
     let head = String::from_utf8_lossy(head);

@@ -1,4 +1,4 @@
-//! What happens to a server in the middle of its work.
+//! The faults that a server gets during its work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub const ALL: [Fault; 10] = [
 ];
 
 impl Fault {
-    /// Two of these would be in each other's way: a process has one tracer.
+    /// Two faults with a tracer cannot run at once: a process has only one tracer.
     pub fn traces(self) -> bool {
         matches!(self, Self::FailedSync | Self::FailedCall)
     }
@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Lets it happen and pass.
+    /// Injects the fault, and waits for its end.
     pub async fn happen(self, machine: &Mutex<Machine>, harness: &Harness, seed: u64) {
         let mut dice = StdRng::seed_from_u64(seed);
         harness.count(self.title());
@@ -104,7 +104,7 @@ fn ballast(machine: &Machine) -> PathBuf {
     machine.disk().join("ballast")
 }
 
-/// Starts the server again. On a disk that is full to the last byte it need not start; on one that has room it must.
+/// Starts the server again. On a completely full disk the start may fail; on one with free space it must succeed.
 async fn start(machine: &mut Machine) {
     let mut why = machine.start().await;
     if why.is_err() && fs::exists(ballast(machine)).unwrap() {
@@ -115,7 +115,7 @@ async fn start(machine: &mut Machine) {
     if let Err(why) = why {
         machine.harness.found("start", format!("the server does not start again: {why}"));
         machine.harness.over.store(true, Ordering::SeqCst);
-        // No client waits for it any more.
+        // Clients no longer wait for this server.
         let nowhere = Serving { address: "127.0.0.1:1".to_owned(), number: usize::MAX };
         machine.harness.serving.send_replace(Some(nowhere));
     }
@@ -125,7 +125,7 @@ async fn full_disk(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRn
     let spare = if dice.random_bool(0.5) { 0 } else { dice.random_range(0..40_u64 << 20) };
     let path = ballast(&*machine.lock().await);
     let Ok(file) = fs::File::create(&path) else { return };
-    // In steps: what is left is wanted by the server, too.
+    // In steps, since the server takes a part of the free space, too.
     let mut size = 0;
     for step in [32_u64 << 20, 1 << 20, 4 << 10] {
         while free(&path) > spare && rustix::fs::fallocate(&file, FallocateFlags::empty(), size, step).is_ok() {
@@ -135,7 +135,7 @@ async fn full_disk(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRn
     drop(file);
     tokio::time::sleep(Duration::from_millis(dice.random_range(500..2_500))).await;
     let machine = machine.lock().await;
-    // The power may have been cut meanwhile, and the ballast with it.
+    // The power may have been cut meanwhile, and the ballast lost.
     let _ = fs::remove_file(ballast(&machine));
     drop(machine);
     idle_checks::takes_writes(harness, "a full disk that has room again").await;
@@ -145,7 +145,7 @@ fn free(path: &std::path::Path) -> u64 {
     rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail * disk.f_frsize)
 }
 
-/// strace, attached to the server, that lets a call fail.
+/// strace, attached to the server, which makes a call fail.
 struct Tracer(Child);
 
 impl Tracer {
@@ -157,7 +157,7 @@ impl Tracer {
         Self(child)
     }
 
-    /// Lets go of the server, which runs on.
+    /// Detaches from the server, which continues.
     async fn detach(mut self) {
         let pid = rustix::process::Pid::from_raw(self.0.id().try_into().unwrap()).unwrap();
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
@@ -185,7 +185,7 @@ async fn failed_sync(machine: &Mutex<Machine>, harness: &Harness, dice: &mut Std
     tracer.detach().await;
     idle_checks::has_room(harness).await;
     let mut machine = machine.lock().await;
-    // It may be another one by now, if it was killed meanwhile.
+    // The server may have been killed and replaced meanwhile.
     if machine.pid() == Some(pid) {
         idle_checks::refuses_writes(harness).await;
         if dice.random_bool(0.5) {
@@ -198,7 +198,7 @@ async fn failed_sync(machine: &Mutex<Machine>, harness: &Harness, dice: &mut Std
     harness.disk_fails.store(false, Ordering::SeqCst);
 }
 
-/// Some call on the disk fails once or a few times, and then no more.
+/// A disk call fails once or a few times.
 async fn failed_call(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRng) {
     let calls = ["fsync", "rename", "unlink", "ftruncate", "fallocate", "openat", "mkdir"];
     let call = calls[dice.random_range(0..calls.len())];
@@ -225,7 +225,7 @@ fn address(harness: &Harness) -> Option<String> {
     harness.serving.borrow().as_ref().map(|serving| serving.address.clone())
 }
 
-/// Downloads whose readers take nothing.
+/// Downloads with readers that read nothing.
 async fn stalled_readers(harness: &Harness) {
     let Some(address) = address(harness) else { return };
     let mut held = Vec::new();
@@ -239,7 +239,7 @@ async fn stalled_readers(harness: &Harness) {
     tokio::time::sleep(Duration::from_secs(4)).await;
 }
 
-/// Uploads that bring half of what they announce.
+/// Uploads that send half of the announced bytes.
 async fn stalled_writers(harness: &Harness, dice: &mut StdRng) {
     let Some(address) = address(harness) else { return };
     let mut held = Vec::new();
@@ -254,7 +254,7 @@ async fn stalled_writers(harness: &Harness, dice: &mut StdRng) {
     tokio::time::sleep(Duration::from_millis(dice.random_range(500..4_000))).await;
 }
 
-/// The server's standard error is not read, and yet the server answers.
+/// Nobody reads the server's standard error, and the server still answers.
 async fn stalled_log(machine: &Mutex<Machine>, harness: &Harness) {
     let log = machine.lock().await.log.clone();
     log.stalled.store(true, Ordering::SeqCst);
@@ -264,7 +264,7 @@ async fn stalled_log(machine: &Mutex<Machine>, harness: &Harness) {
     log.stalled.store(false, Ordering::SeqCst);
 }
 
-/// More connections than the server takes, and nothing comes on them.
+/// More connections than the server accepts, all of them idle.
 async fn idle_connections(harness: &Harness) {
     let Some(address) = address(harness) else { return };
     let mut held = Vec::new();

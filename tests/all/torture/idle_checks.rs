@@ -1,5 +1,5 @@
-//! Checks while no client works: everything acknowledged is there with its bytes, nothing else is, and every way
-//! to look at it shows the same.
+//! Checks while no client works: every acknowledged file is there with its bytes, no other file is, and all kinds of
+//! reads agree.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::content;
 use super::history::{Effect, Histories, Path};
 use super::run::{Harness, HttpRequest, Reply};
 
-/// In which background work ends, and a server takes writes again.
+/// The time in which background work must end, and writes must work again.
 const SETTLES_IN: Duration = Duration::from_secs(30);
 
 /// The files of a drive: ETag and digest, by path.
@@ -30,7 +30,7 @@ async fn get(harness: &Harness, http: &Http, target: &str) -> Option<Reply> {
     ask(harness, http, Method::GET, target, "").await
 }
 
-/// A number of `/metrics`, over all its labels.
+/// The sum of a metric over all its labels.
 fn metric(text: &str, name: &str) -> f64 {
     let values = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
@@ -51,7 +51,7 @@ pub async fn is_writable(harness: &Harness) -> bool {
     ready && metric(&metrics(harness, &http).await, "rowdrive_store_writable") > 0.0
 }
 
-/// Waits while the server says that its disk is full: a full disk may be under way too, and then no sync is.
+/// Waits while the server reports a full disk: another fault may fill the disk meanwhile, and then there is no sync.
 pub async fn has_room(harness: &Harness) {
     let (http, start) = (Http::new(), Instant::now());
     while start.elapsed() < SETTLES_IN && get(harness, &http, "/readyz").await.is_some_and(|reply| reply.status == 507)
@@ -60,11 +60,11 @@ pub async fn has_room(harness: &Harness) {
     }
 }
 
-/// After a failed sync no write is accepted until the server is restarted, and `/readyz` says so. Reads go on.
+/// After a failed sync no write is accepted until the server is restarted, and `/readyz` says so. Reads continue.
 pub async fn refuses_writes(harness: &Harness) {
     let http = Http::new();
     if is_writable(harness).await {
-        // No sync was under way, or not so many.
+        // There was no sync meanwhile, or not enough of them.
         return;
     }
     harness.count("failed syncs");
@@ -85,7 +85,7 @@ pub async fn refuses_writes(harness: &Harness) {
     }
 }
 
-/// A write is answered by 2xx, sooner or later.
+/// A write is answered with 2xx, sooner or later.
 pub async fn takes_writes(harness: &Harness, after: &str) {
     let (http, start) = (Http::new(), Instant::now());
     loop {
@@ -95,7 +95,7 @@ pub async fn takes_writes(harness: &Harness, after: &str) {
             return;
         }
         if harness.disk_fails.load(std::sync::atomic::Ordering::SeqCst) {
-            // Another fault has taken the store away; that one looks after it.
+            // Another fault has stopped the store; that fault checks it.
             return;
         }
         if start.elapsed() > SETTLES_IN {
@@ -106,14 +106,14 @@ pub async fn takes_writes(harness: &Harness, after: &str) {
     }
 }
 
-/// Waits until nothing is under way in the background.
+/// Waits until no background work is left.
 pub async fn wait_until_idle(harness: &Harness) {
     let (http, start) = (Http::new(), Instant::now());
     loop {
         let text = metrics(harness, &http).await;
         let running = metric(&text, "rowdrive_drive_operations");
         let waiting = metric(&text, "rowdrive_drive_cleanup_waiting");
-        // This request itself is in flight.
+        // This request is in flight itself.
         let in_flight = metric(&text, "rowdrive_http_in_flight");
         if running + waiting == 0.0 && in_flight <= 1.0 && !text.is_empty() {
             for (name, kind) in [("rowdrive_damage_found_total", "damage"), ("rowdrive_http_panics_total", "panic")] {
@@ -177,7 +177,7 @@ pub async fn walk(harness: &Harness, dice: &mut StdRng) -> Files {
     files(harness, "the walk", &all)
 }
 
-/// Time and name queries show exactly what the walk shows.
+/// Time and name queries show exactly the files that the listings show.
 async fn queries_agree(harness: &Harness, walked: &Files, dice: &mut StdRng) {
     let http = Http::new();
     for query in ["/v1/files?", "/v1/files?clock=added&order=asc&"] {
@@ -190,7 +190,7 @@ async fn queries_agree(harness: &Harness, walked: &Files, dice: &mut StdRng) {
         let entries = pages(harness, &http, &query, dice.random_range(50..2_000)).await;
         named.extend(files(harness, &query, &entries));
     }
-    // What was sent after a failed sync may have been stored or not.
+    // A request that was sent after a failed sync may have been stored or not.
     let other = |path: &Path| path.contains("after-failed");
     let walked: Files = walked.iter().filter(|(path, _)| !other(path)).map(|(a, b)| (a.clone(), b.clone())).collect();
     same(harness, "/v1/find", &named, &walked);
@@ -217,7 +217,7 @@ pub fn same(harness: &Harness, what: &str, found: &Files, walked: &Files) {
     }
 }
 
-/// Every file's bytes are those of its digest; of the large trees, a few are read.
+/// The bytes of every file match its digest; of the large trees, only a few files are read.
 async fn bytes_are_whole(harness: &Harness, walked: &Files, all: bool, dice: &mut StdRng) {
     let is_large_tree = |path: &str| path.starts_with("/m/") || path.starts_with("/w/");
     let paths: Vec<_> =
@@ -238,7 +238,7 @@ async fn bytes_are_whole(harness: &Harness, walked: &Files, all: bool, dice: &mu
     stream::iter(reads).buffer_unordered(8).collect::<()>().await;
 }
 
-/// What is there, by path; files of the faults aside.
+/// The contents by path, without the files of the faults.
 fn values(harness: &Harness, walked: &Files) -> BTreeMap<Path, Value> {
     let mut values = BTreeMap::new();
     let mut copies = HashSet::new();
@@ -258,7 +258,7 @@ fn values(harness: &Harness, walked: &Files) -> BTreeMap<Path, Value> {
     values
 }
 
-/// All that must hold; what is there now, for the next time.
+/// Checks everything. Returns the listed files, and their contents for the next round.
 pub async fn look(
     harness: &Harness,
     initial: &BTreeMap<Path, Value>,
@@ -279,7 +279,7 @@ pub async fn look(
             && let Finds::Not(value) = finds
             && (copies_unknown || harness.contents.is_copied(*value))
         {
-            // Another version with the same content: that the ETag failed proves nothing.
+            // Another version with the same content: its ETag differs, so the failed condition proves nothing.
             *finds = Finds::Anything;
         }
     }

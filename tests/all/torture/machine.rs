@@ -1,7 +1,7 @@
-//! A small disk of its own, and the server that keeps its data there.
+//! A small disk of its own, and the server with its data there.
 //!
-//! The disk is an ext4 in a file, mounted in a name space that ends with the test. It can be filled, and its power
-//! can be cut: what was not synced is then gone.
+//! The disk is an ext4 in a file, mounted in a name space that ends with the test. It can be filled, and its power can
+//! be cut: unsynced writes are then lost.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -17,13 +17,13 @@ use serde_json::Value as Json;
 
 use super::run::{Harness, Serving};
 
-/// Bytes of the disk.
+/// The size of the disk in bytes.
 const DISK: u64 = 512 << 20;
-/// In which a server that is asked to stop does so: it gives requests 30 seconds.
+/// The time in which a server must stop after SIGTERM: it gives requests 30 seconds.
 const STOPS_IN: Duration = Duration::from_secs(45);
 const STARTS_IN: Duration = Duration::from_secs(60);
 
-/// The options of the server; short times, so that stalled clients are closed within a run.
+/// The options of the server: short time-outs, so that stalled clients are disconnected within a run.
 const ARGUMENTS: [&str; 14] = [
     "--listen",
     "127.0.0.1:0",
@@ -46,14 +46,14 @@ pub struct Machine {
     scratch: PathBuf,
     binary: PathBuf,
     holder: Child,
-    /// The name space lives while this is open.
+    /// Keeps the name space while it is open.
     _holding: ChildStdin,
     server: Option<Child>,
     pub log: Arc<Log>,
     started: usize,
 }
 
-/// A server's log, read unless a fault stalls it.
+/// The log of a server, which is read unless a fault stalls it.
 #[derive(Default)]
 pub struct Log {
     pub stalled: AtomicBool,
@@ -79,13 +79,13 @@ impl Machine {
         Self { harness, scratch, binary, holder, _holding: holding, server: None, log: Arc::default(), started: 0 }
     }
 
-    /// The mounted disk, from outside of its name space.
+    /// The path of the mounted disk, from outside of its name space.
     pub fn disk(&self) -> PathBuf {
         let scratch = self.scratch.strip_prefix("/").unwrap();
         Path::new(&format!("/proc/{}/root", self.holder.id())).join(scratch).join("mounted")
     }
 
-    /// A command inside the name space, which ends with the thread that starts it.
+    /// A command inside the name space, which ends with the thread that started it.
     fn inside(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "nsenter"]);
@@ -164,7 +164,7 @@ impl Machine {
         self.ended(STOPS_IN).await.expect("what is killed ends");
     }
 
-    /// SIGTERM: the server ends in time, with 0.
+    /// Sends SIGTERM: the server must end in time, with exit code 0.
     pub async fn stop(&mut self) {
         if self.server.is_none() {
             return;
@@ -181,17 +181,17 @@ impl Machine {
         }
     }
 
-    /// Everything that was not synced is gone, and so is the server.
+    /// Unsynced writes are lost, and the server is killed.
     pub async fn cut_power(&mut self) {
         self.harness.serving.send_replace(None);
         self.signal(Signal::STOP);
-        // FS_IOC_SHUTDOWN without a flush of the log.
+        // FS_IOC_SHUTDOWN without a flush of the journal.
         let cut = r#"open(my $d, "<", $ARGV[0]) or die; my $how = pack("I", 2); ioctl($d, 0x8004587d, $how) or die $!"#;
         run(Command::new("perl").args(["-e", cut]).arg(self.disk()));
         self.kill().await;
         let (image, at) = (self.scratch.join("disk"), self.scratch.join("mounted"));
         let start = Instant::now();
-        // Readers of it end in a moment.
+        // The log readers end in a moment.
         while !self.inside(Path::new("umount")).arg(&at).stderr(Stdio::null()).status().unwrap().success() {
             assert!(start.elapsed() < STOPS_IN, "the disk is busy");
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -199,7 +199,7 @@ impl Machine {
         run(self.inside(Path::new("mount")).args(["-o", "loop"]).arg(image).arg(at));
     }
 
-    /// What `rowdrive check --content` finds, with the server stopped.
+    /// The findings of `rowdrive check --content`, with the server stopped.
     pub async fn check(&self) -> Result<Json, String> {
         let mut command = self.inside(&self.binary);
         command.args(["check", "--content", "--json", "--memory", "48MiB", "--data"]).arg(self.data());
@@ -237,7 +237,7 @@ impl Log {
         std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
                 log.lines.fetch_add(1, Ordering::Relaxed);
-                // Lines of requests that went well would be most of it.
+                // Most lines are of successful requests.
                 if !line.contains(r#""target":"access""#) {
                     let _ = std::io::Write::write_all(&mut kept, format!("{line}\n").as_bytes());
                 }

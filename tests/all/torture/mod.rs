@@ -1,13 +1,14 @@
-//! A server under everything at once, seen from outside: sixteen clients with random work on paths that they share,
-//! and faults at random moments, one or two at a time. Whatever was acknowledged must be true afterwards.
+//! A server under all faults at once, observed from outside: sixteen clients with random work on shared paths, and
+//! faults at random moments, one or two at a time. Every acknowledgement must be true afterwards.
 //!
-//! - [`client`]: the work, and what each answer proves; [`paths`]: where it takes place; [`content`]: what is stored
-//! - [`machine`]: the disk and the server; [`fault`]: what happens to them
-//! - [`history`]: what each path has seen; [`checker`]: whether that can be explained
-//! - [`idle_checks`]: what must hold while no client works; [`run`]: what all of them share
+//! - [`client`]: the work, and what each answer proves; [`paths`]: the paths; [`content`]: the contents
+//! - [`machine`]: the disk and the server; [`fault`]: the faults
+//! - [`history`]: the operations on each path; [`checker`]: whether an order explains them
+//! - [`idle_checks`]: the conditions that hold while no client works; [`run`]: the state that all of them share
 //!
-//! A run goes in rounds: work with faults, then a quiet look, a stop, `rowdrive check --content`, and another look.
-//! `docs/testing.md` says how to run it for hours, and how to read what it finds.
+//! A run has rounds: work with faults, checks while idle, a stop, `rowdrive check --content`, a start, and checks
+//! again.
+//! `docs/testing.md` explains long runs, and how to read the findings.
 
 mod checker;
 mod client;
@@ -42,13 +43,13 @@ use run::{Harness, HttpRequest};
 use crate::server::root;
 
 const CLIENTS: usize = 16;
-/// Bytes of a file whose readers stall.
+/// The size of a file whose readers stall.
 const LARGE: usize = 16 << 20;
 
-/// How long a run is.
+/// The length of a run.
 struct RunOptions {
     seed: u64,
-    /// Rounds go on until then.
+    /// New rounds begin until this time.
     time: Duration,
     rounds: usize,
     /// Milliseconds of work in a round.
@@ -98,14 +99,14 @@ async fn every_acknowledged_write_outlives_every_fault() {
     }
 }
 
-/// In memory if there is room, so that the speed of this machine's disk does not matter.
+/// In memory if there is enough, so that the speed of this machine's disk does not matter.
 fn scratch() -> tempfile::TempDir {
     let memory = "/dev/shm";
     let room = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
     if room > 1 << 30 { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-/// The clients at work, whenever they have their turn.
+/// The clients at work. An operation runs only while its client has a turn.
 struct Clients(Vec<tokio::task::JoinHandle<()>>);
 
 impl Clients {
@@ -117,7 +118,7 @@ impl Clients {
     async fn end(self, harness: &Harness) {
         harness.over.store(true, Ordering::SeqCst);
         for client in self.0 {
-            // Clients that wait for a server stop waiting.
+            // Clients stop waiting for a server.
             client.abort();
             if let Err(error) = client.await {
                 assert!(error.is_cancelled(), "{error}");
@@ -155,7 +156,7 @@ async fn rounds(plan: &RunOptions, machine: &Mutex<Machine>, harness: &Harness, 
     }
 }
 
-/// One or two faults, each with a moment at which it begins.
+/// Draws one or two faults, each with the moment of its start and its seed.
 fn draw(deck: &mut Vec<Fault>, dice: &mut StdRng) -> Vec<(Fault, u64, u64)> {
     let mut faults: Vec<Fault> = deck.pop().into_iter().collect();
     if dice.random_bool(0.7)
@@ -166,7 +167,7 @@ fn draw(deck: &mut Vec<Fault>, dice: &mut StdRng) -> Vec<(Fault, u64, u64)> {
     faults.into_iter().map(|fault| (fault, dice.random_range(100..1_200), dice.random())).collect()
 }
 
-/// No client works: checks everything, stops the server, checks its data, starts it again, and looks again.
+/// While no client works: checks everything, stops the server, checks its data, starts it again, and checks again.
 async fn still(
     machine: &Mutex<Machine>,
     harness: &Harness,
@@ -189,7 +190,7 @@ async fn still(
     let again = idle_checks::walk(harness, &mut StdRng::seed_from_u64(seed)).await;
     idle_checks::same(harness, "the walk after a restart", &again, &walked);
     if left > 0 {
-        // What a failed call has left is for the next start to clear away.
+        // Leftovers of a failed call are removed at the next start.
         let left = checked(&mut machine).await;
         if left > 0 {
             harness.found("stray", format!("{left} things are left after a clean start"));
@@ -199,7 +200,7 @@ async fn still(
     values
 }
 
-/// Stops the server and has its data checked; returns how much work is left over.
+/// Stops the server and checks its data. Returns how much work is left.
 async fn checked(machine: &mut Machine) -> u64 {
     machine.stop().await;
     match machine.check().await {
@@ -214,7 +215,7 @@ async fn checked(machine: &mut Machine) -> u64 {
     }
 }
 
-/// The trees that are copied, and a large file.
+/// Uploads the trees that are copied, and a large file.
 async fn set_up(harness: &Harness) -> BTreeMap<Path, Value> {
     let http = Http::new();
     let put = |path: Path, sequence: usize, size: usize| {
@@ -231,12 +232,12 @@ async fn set_up(harness: &Harness) -> BTreeMap<Path, Value> {
     put("/large".into(), 0, LARGE).await;
     let puts = paths::masters().into_iter().enumerate().map(|(n, path)| put(path, n + 1, 150));
     let values: BTreeMap<Path, Value> = stream::iter(puts).buffer_unordered(16).collect().await;
-    // Many copies will have them.
+    // Many copies will have these contents.
     values.values().for_each(|value| harness.contents.mark_copied(*value));
     values
 }
 
-/// Whether control-C was pressed.
+/// Whether Control-C was pressed.
 async fn interrupted() -> bool {
     use std::sync::OnceLock;
     static PRESSED: OnceLock<tokio::sync::watch::Receiver<bool>> = OnceLock::new();

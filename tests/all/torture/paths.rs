@@ -1,14 +1,14 @@
 //! The paths that the clients share: few enough that operations conflict, and in trees.
 //!
-//! Directories of one level are siblings, so that what is moved stays among these paths. Names of files and
-//! of directories differ: a path is one or the other.
+//! Directories of one level are siblings, so that moved files stay among these paths. Names of files and of directories
+//! differ: a path is always one or always the other.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::history::Path;
 
-/// The trees that are copied: many files in few directories, and few in a deep chain of them.
+/// The trees that are copied: many files in few directories, and few files in a deep chain.
 pub const WIDE: &str = "/m/wide";
 pub const DEEP: &str = "/m/deep";
 const DIRECTORIES: usize = 12;
@@ -22,7 +22,7 @@ pub fn file(dice: &mut StdRng) -> Path {
     format!("{directory}/{}", NAMES[dice.random_range(0..NAMES.len())]).into()
 }
 
-/// Those that can be in one of the directories.
+/// The files that can be in a directory.
 pub fn files_in(directory: &str) -> impl Iterator<Item = Path> + '_ {
     NAMES.into_iter().map(move |name| format!("{directory}/{name}").into())
 }
@@ -37,7 +37,7 @@ pub fn directory(dice: &mut StdRng) -> String {
     directory_of(dice, [5, 3, 2])
 }
 
-/// Two of one level; the second one is often not there.
+/// Two directories of the same level; the second one often does not exist.
 pub fn two_directories(dice: &mut StdRng) -> (String, String) {
     let from = directory(dice);
     let more = [7, 5, 4];
@@ -49,12 +49,12 @@ pub fn two_directories(dice: &mut StdRng) -> (String, String) {
     }
 }
 
-/// Where large trees are copied to.
+/// A target for copies of large trees.
 pub fn slot(dice: &mut StdRng) -> String {
     format!("/w/s{}", dice.random_range(0..4))
 }
 
-/// A file below a directory, wherever that is.
+/// A path of a file below a directory.
 pub fn below(directory: &str, dice: &mut StdRng) -> Path {
     if directory.starts_with("/w/") {
         let name = if dice.random_bool(0.8) {

@@ -1,4 +1,4 @@
-//! What the clients, the faults and the quiet looks share: which server is up, what was done, what is wrong.
+//! The state that clients, faults and idle checks share: the current server, the recorded operations, the findings.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,20 +13,20 @@ use tokio::sync::{RwLock, watch};
 use super::content::Contents;
 use super::history::OpRecord;
 
-/// How long one answer may take: longer is a server that hangs.
+/// The longest time for one answer: a slower server counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Findings after which a run ends.
+/// The number of findings after which a run ends.
 const ENOUGH: usize = 20;
 
 /// A server that answers.
 #[derive(Clone, Debug)]
 pub struct Serving {
     pub address: String,
-    /// The first is 0.
+    /// Starts at 0.
     pub number: usize,
 }
 
-/// A promise that was broken.
+/// A broken promise.
 pub struct Finding {
     pub kind: String,
     pub what: String,
@@ -41,18 +41,18 @@ pub struct Harness {
     pub records: Mutex<Vec<OpRecord>>,
     pub findings: Mutex<Vec<Finding>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
-    /// Every operation holds it shared; the exclusive holder knows that no operation runs.
+    /// Every operation has a shared lock; with the exclusive lock no operation runs.
     pub turns: RwLock<()>,
     pub over: AtomicBool,
-    /// A disk that fails: answers of 500 are as promised.
+    /// A disk fault is active: answers of 500 are allowed.
     pub disk_fails: AtomicBool,
-    /// Faults under way.
+    /// The active faults.
     pub faults: AtomicUsize,
-    /// A directory that has just been deleted or moved: its paths are wanted again at once.
+    /// A directory that was just deleted or moved: clients use its paths again at once.
     pub wanted_again: Mutex<String>,
 }
 
-/// An answer, whole.
+/// A complete answer.
 pub struct Reply {
     pub start: u64,
     pub end: u64,
@@ -62,7 +62,7 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// A request without a whole answer.
+/// A request without a complete answer.
 pub struct Lost {
     pub start: u64,
     pub end: u64,
@@ -134,7 +134,7 @@ impl Harness {
         self.counts.lock().unwrap().clone()
     }
 
-    /// Into the course of the run, which a finding is read with.
+    /// Prints a line of the run's log, as the context of findings.
     pub fn announce(&self, what: &str) {
         eprintln!("{:>9.3} s: {what}", self.begun.elapsed().as_secs_f64());
     }
@@ -150,7 +150,7 @@ impl Harness {
         self.findings.lock().unwrap().len() >= ENOUGH
     }
 
-    /// Waits for a server, and asks it.
+    /// Waits for a server, and sends it a request.
     pub async fn call(&self, http: &Client, ask: HttpRequest) -> Result<Reply, Lost> {
         let mut serving = self.serving.subscribe();
         let serving = serving.wait_for(Option::is_some).await.unwrap().clone().unwrap();

@@ -1,7 +1,7 @@
-//! Any plans and reads, answered as the oracle answers them.
+//! Random plans and reads, with the same answers as the oracle.
 //!
-//! Plans that come one by one must end as they do in the oracle. Plans that come at once must end as they do in
-//! *some* order. `PROPTEST_CASES` sets how many runs there are.
+//! Sequential plans must have the same outcomes as in the oracle. Concurrent plans must have the outcomes of *some*
+//! order. `PROPTEST_CASES` sets the number of runs.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use super::plans::{dir, finish, guarded, open, prepare, put, qualifier, scan, ta
 
 mod strategies;
 
-/// The oracle, which can be set back: it knows the plans that made it.
+/// The oracle. It can be rebuilt, since it remembers its plans.
 struct Oracle {
     tables: Tables,
     plans: Vec<Plan>,
@@ -37,7 +37,7 @@ impl Oracle {
         self.tables.commit(plan.clone()).await.unwrap()
     }
 
-    /// The oracle after these plans in an order in which each ends as it was seen to, if there is one.
+    /// The oracle after these plans, in an order that gives each plan its observed outcome, if there is such an order.
     async fn after_some_order(&self, plans: &[Plan], seen: &[Outcome], everything: &[Answer]) -> Option<Self> {
         for order in orders(plans.len()) {
             let mut oracle = Self::of(&self.plans).await;
@@ -68,7 +68,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     orders(count - 1).into_iter().flat_map(inserted).collect()
 }
 
-/// Cells of write-once tables that were removed: by the class of their table, none is ever made again.
+/// Removed cells of tables with immutable cells: their life cycle allows no second creation.
 #[derive(Default)]
 struct RemovedCells(HashSet<(&'static str, RowKey, Option<Bytes>)>);
 
@@ -80,7 +80,7 @@ impl RemovedCells {
         }
     }
 
-    /// Takes out what would make a removed cell again.
+    /// Removes changes that would create a removed cell again.
     fn respect(&self, plan: &mut Plan) {
         for rows in [&mut plan.prepare, &mut plan.finish] {
             for row in rows.iter_mut().filter(|row| matches!(row.table, "hint" | "todo")) {
@@ -94,7 +94,7 @@ impl RemovedCells {
     }
 }
 
-/// What a question was answered, in one form for all.
+/// The answer to a read, in one form for all reads.
 type Answer = Vec<String>;
 
 async fn answer(tables: &Tables, question: &Question) -> Answer {
@@ -111,7 +111,7 @@ async fn answer(tables: &Tables, question: &Question) -> Answer {
     }
 }
 
-/// All of every table.
+/// The complete content of all tables.
 async fn all(tables: &Tables) -> Vec<Answer> {
     let mut all = Vec::new();
     for (table, families) in [("dir", &["cf", "sub"][..]), ("file", &["cf", "c"]), ("hint", &["cf"]), ("todo", &["cf"])]
@@ -124,7 +124,7 @@ async fn all(tables: &Tables) -> Vec<Answer> {
     all
 }
 
-/// What becomes of the prepared rows of a refused plan: committed again, or removed.
+/// The next plan for the prepared rows of a refused plan: commit them again, or remove them.
 fn follow_up(plan: &Plan, again: bool) -> Plan {
     if again {
         return prepare(plan.prepare.clone());
@@ -196,7 +196,7 @@ fn run(engine: impl Fn() -> Box<dyn EngineUnderTest>, steps: Vec<RandomStep>) ->
     runtime.block_on(same(&*engine(), steps))
 }
 
-/// So many runs, unless `PROPTEST_CASES` says otherwise.
+/// This many runs, unless `PROPTEST_CASES` is set.
 fn cases(cases: u32) -> Config {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let config = Config { max_shrink_iters: 2_000, ..Config::default() };

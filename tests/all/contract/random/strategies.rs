@@ -1,4 +1,4 @@
-//! Any plan that the rules allow, and any question, over so few rows and cells that they conflict.
+//! Random valid plans and reads, over so few rows and cells that they conflict.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -15,12 +15,12 @@ const KEYS: [&[u8]; 5] = [b"a", b"a\0", b"a\0\x01", b"a\x01", b"\xff"];
 const QUALIFIERS: [&[u8]; 4] = [b"\0", b"q", b"q\0", b"\xff"];
 const TABLES: [&str; 4] = ["dir", "file", "hint", "todo"];
 
-/// What a test does next.
+/// The next step of a test.
 #[derive(Clone, Debug)]
 pub enum RandomStep {
-    /// A plan; and if it is refused with rows in `prepare`, whether they are committed again or removed.
+    /// A plan. If it is refused and has `prepare` rows, the flag says whether they are committed again or removed.
     Commit(Plan, bool),
-    /// Plans of guarded rows, all at once.
+    /// Concurrent plans of guarded rows.
     AtOnce(Vec<Plan>),
     /// Many cells for one row.
     Fill(RowKey, usize),
@@ -105,7 +105,7 @@ fn absent(table: &str) -> impl Strategy<Value = Check> + use<> {
 
 fn check(table: &str) -> impl Strategy<Value = Check> + use<> {
     let family_empty = family(table).prop_map(Check::FamilyEmpty);
-    // The last always holds, or few plans would be committed.
+    // The last check always holds; without it, few plans would be committed.
     let always = Just(Check::Absent(Column::new("cf", "never")));
     prop_oneof![2 => equals(table), 2 => absent(table), 2 => family_empty, 5 => always]
 }
@@ -149,7 +149,7 @@ fn guarded(rows: Vec<ConditionalRow>) -> Plan {
     allowed(Plan { guarded: rows, ..Plan::default() })
 }
 
-/// The plan without what would name a row, or a write-once cell, twice.
+/// Removes changes that would name a row, or an immutable cell, twice.
 fn allowed(mut plan: Plan) -> Plan {
     let mut rows = HashSet::new();
     let mut cells = HashSet::new();
@@ -157,7 +157,7 @@ fn allowed(mut plan: Plan) -> Plan {
         if row.table == "file" {
             return rows.insert((row.table, row.row.clone()));
         }
-        // These tables have one family: it goes whole only from a row that is not named otherwise.
+        // These tables have only one family: the whole family is removed only if the plan names the row nowhere else.
         row.changes.retain(|change| match change {
             Change::DeleteFamily { .. } => rows.insert((row.table, row.row.clone())),
             _ => true,
@@ -185,7 +185,7 @@ fn bound(of: impl Strategy<Value = Bytes> + Clone + 'static) -> impl Strategy<Va
 fn ask(table: &str) -> impl Strategy<Value = RowQuery> + use<> {
     let families = prop_oneof![3 => vec(family(table), 1..3), 1 => vec(family(table), 0..1)];
     (column(table), vec(column(table), 0..3), families).prop_map(|(one, mut cells, families)| {
-        // A question asks for something.
+        // A read asks for at least one cell or family.
         if families.is_empty() {
             cells.push(one);
         }
@@ -200,7 +200,7 @@ fn question() -> impl Strategy<Value = Question> {
         let bounds = (bound(qualifier()), bound(qualifier()));
         (key(), family(table), bounds, 0..6_usize, vec(column(table), 0..4)).prop_map(
             move |(row, family, (from, to), limit, unchanged)| {
-                // Now and then more than an engine reads in passing.
+                // Sometimes more rows than an engine skips in one step.
                 let limit = if limit == 5 { 1_000 } else { limit };
                 Question::Page(PageQuery { table, row, family, from, to, limit, unchanged })
             },

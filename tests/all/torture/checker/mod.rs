@@ -1,25 +1,25 @@
-//! Whether what was seen of one path can be explained by operations that happen one after another.
+//! Whether a sequential order of operations explains the observations of one path.
 //!
-//! A path is a variable: it is empty, or a file with some content. Each operation takes effect at one
-//! instant between its start and its end. [`check`] goes through starts and ends in the order of time and keeps every
-//! [`Configuration`] that explains all operations ended so far; where none is left, the history is not linearisable
-//! (the search of Wing and Gong, in the form that decides each operation when it ends).
+//! A path is a variable: it is empty, or a file with some content. Each operation takes effect at one instant between
+//! its start and its end. [`check`] processes starts and ends in the order of time and keeps every [`Configuration`]
+//! that explains all operations ended so far; if none is left, the history is not linearisable (the search of Wing and
+//! Gong, in the form that decides each operation when it ends).
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 #[cfg(test)]
 mod tests;
 
-/// A content that was stored, by its number.
+/// The number of a stored content.
 pub type Value = u32;
 
-/// The value of a path: a file with this content, or nothing.
+/// The state of a path: a file with this content, or no file.
 pub type State = Option<Value>;
 
-/// Some content that the history does not name.
+/// Any content that the history does not name.
 const OTHER: Value = Value::MAX;
 
-/// In what states an operation can take effect.
+/// The states in which an operation can take effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finds {
     Anything,
@@ -35,7 +35,8 @@ pub enum Leaves {
     Same,
     /// One of these; `None`: unknown which.
     One(Option<Vec<State>>),
-    /// As `One`, but where that would be nothing, the state as it is found: a copy adds and never removes.
+    /// Like `One`, but if the result would be no file, the state stays unchanged: a copy adds files and never removes
+    /// one.
     Added(Option<Vec<State>>),
 }
 
@@ -44,43 +45,43 @@ pub enum Leaves {
 pub struct PathOp {
     pub start: u64,
     pub end: u64,
-    /// It was acknowledged. One that was not may take effect until its end, or never.
+    /// Whether it was acknowledged. Otherwise it may take effect until its end, or never.
     pub must: bool,
     pub finds: Finds,
     pub leaves: Leaves,
 }
 
-/// Why a history is not linearisable, or not decided.
+/// Why a history is not linearisable, or undecided.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unexplained {
-    /// No order explains this operation; the states that were possible before its end.
+    /// No order explains this operation, given the possible states before its end.
     Op { index: usize, before: BTreeSet<State> },
     /// The search became too large.
     TooMany,
 }
 
-/// Configurations at a time, and those tried for one operation, at most.
+/// Upper limit of configurations at a time, and of those tried for one operation.
 const MOST: usize = 200_000;
 
-/// One way in which everything may have happened so far.
+/// One possible course of events so far.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Configuration {
     state: State,
-    /// Operations under way that have taken effect, in the order of their numbers.
+    /// Running operations that have taken effect, in the order of their numbers.
     done: Vec<usize>,
 }
 
-/// The states possible after all operations, or the operation that nothing explains.
+/// The possible states after all operations, or the operation that no order explains.
 pub fn check(initial: State, ops: &[PathOp]) -> Result<BTreeSet<State>, Unexplained> {
     let search = Search { ops, named: named(initial, ops) };
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * ops.len());
     for (index, op) in ops.iter().enumerate() {
-        // A read of an optional value proves nothing.
+        // An unacknowledged read proves nothing.
         if op.must || op.leaves != Leaves::Same {
             events.extend([(op.start, false, index), (op.end.max(op.start), true, index)]);
         }
     }
-    // Starts before ends of the same time: the two may have happened in any order.
+    // Starts before ends of the same time: the two may have happened in either order.
     events.sort_unstable();
     let mut pending: Vec<usize> = Vec::new();
     let mut possible = vec![Configuration { state: initial, done: Vec::new() }];
@@ -137,7 +138,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Lets every read under way take effect that sees what is there: it changes nothing, so the earliest is best.
+    /// Lets every running read take effect that matches the state: it changes nothing, so the earliest instant is best.
     fn read(&self, it: &mut Configuration, pending: &[usize]) {
         for index in pending {
             let op = &self.ops[*index];
@@ -147,7 +148,7 @@ impl Search<'_> {
         }
     }
 
-    /// All configurations that follow from this one by operations under way, the last of them this one.
+    /// All configurations that follow from this one through running operations, with `last` as the last of them.
     fn until_done(
         &self,
         from: Configuration,
@@ -157,7 +158,7 @@ impl Search<'_> {
     ) -> Result<(), Unexplained> {
         let mut seen: HashMap<State, Vec<Vec<usize>>> = HashMap::new();
         let (mut count, mut left) = (0, VecDeque::from([from]));
-        // Breadth first: a state with fewer operations used is visited before those that it makes needless.
+        // Breadth first: a state with fewer used operations is visited before those that it makes unnecessary.
         while let Some(it) = left.pop_front() {
             if it.done.binary_search(&index).is_ok() {
                 found.insert(it);
@@ -188,8 +189,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Of two configurations of one state: whether the first can do all that the second can. It has used up the same
-    /// operations, or fewer of those that need not happen.
+    /// For two configurations with the same state: whether the first can do all that the second can. It has used the
+    /// same required operations, and the same or fewer optional ones.
     fn can_do_all(&self, done: &[usize], of: &[usize]) -> bool {
         done.iter().all(|op| of.binary_search(op).is_ok())
             && of.iter().all(|op| !self.ops[*op].must || done.binary_search(op).is_ok())
@@ -206,7 +207,7 @@ impl Search<'_> {
         }
     }
 
-    /// Leaves out whatever another can do as well.
+    /// Leaves out each configuration that another one covers.
     fn fewest(&self, all: HashSet<Configuration>) -> Vec<Configuration> {
         let mut all: Vec<_> = all.into_iter().collect();
         all.sort_unstable_by(|a, b| (a.state, a.done.len(), &a.done).cmp(&(b.state, b.done.len(), &b.done)));
@@ -230,7 +231,7 @@ fn finds(finds: &Finds, state: State) -> bool {
     }
 }
 
-/// Into a sorted list.
+/// Inserts into a sorted list.
 fn insert(into: &mut Vec<usize>, index: usize) {
     if let Err(at) = into.binary_search(&index) {
         into.insert(at, index);

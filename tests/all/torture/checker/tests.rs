@@ -1,4 +1,4 @@
-//! Histories that must be explained, and wrong ones that must not.
+//! Histories that must be explained, and wrong histories that must not.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn concurrent_writes_may_take_effect_in_either_order() {
     assert_eq!(explained(&writes), [Some(1), Some(2)]);
     let [a, b] = writes;
     assert_eq!(explained(&[a.clone(), b.clone(), read(11, 12, Some(1))]), [Some(1)]);
-    // A reader during both sees one, a reader after it the other: then the other is last.
+    // A reader during both writes sees one value, and a later reader the other: then the other write is last.
     let ops = [a, b, read(2, 3, Some(2)), read(4, 5, Some(1)), read(11, 12, Some(2))];
     assert_eq!(unexplained(&ops), 4);
 }
@@ -61,7 +61,7 @@ fn concurrent_writes_may_take_effect_in_either_order() {
 #[test]
 fn a_stale_read_is_found() {
     assert_eq!(unexplained(&[put(0, 1, 1), put(2, 3, 2), read(4, 5, Some(1))]), 2);
-    // Begun before the second write ended, it may see either.
+    // A read that began before the second write ended may see either value.
     assert_eq!(explained(&[put(0, 1, 1), put(2, 5, 2), read(4, 6, Some(1))]), [Some(2)]);
 }
 
@@ -74,7 +74,7 @@ fn a_lost_write_is_found() {
 #[test]
 fn a_resurrected_file_is_found() {
     assert_eq!(unexplained(&[create(0, 1, 1), delete(2, 3), read(4, 5, Some(1))]), 2);
-    // The same by what a write says that it found.
+    // The same, from the result of a write instead of a read.
     assert_eq!(unexplained(&[create(0, 1, 1), delete(2, 3), swap(4, 5, 1, 2)]), 2);
 }
 
@@ -92,13 +92,13 @@ fn an_operation_without_an_answer_may_happen_until_its_server_ends_or_never() {
     assert_eq!(explained(&[create(0, 1, 1), unknown.clone()]), [Some(1), Some(2)]);
     let seen = [create(0, 1, 1), unknown.clone(), read(4, 5, Some(1)), read(10, 11, Some(2))];
     assert_eq!(explained(&seen), [Some(2)]);
-    // Seen once, it has happened.
+    // Once it was read, it has happened.
     let undone = [create(0, 1, 1), unknown.clone(), read(4, 5, Some(2)), read(10, 11, Some(1))];
     assert_eq!(unexplained(&undone), 3);
-    // After its end it happens no more.
+    // After its server's end it cannot happen.
     let late = [create(0, 1, 1), unknown.clone(), read(21, 22, Some(1)), read(23, 24, Some(2))];
     assert_eq!(unexplained(&late), 3);
-    // It happens once only.
+    // It happens only once.
     let twice = [unknown, delete(3, 4), read(5, 6, None), read(7, 8, Some(2))];
     assert_eq!(unexplained(&twice), 3);
 }
@@ -109,7 +109,7 @@ fn a_move_writes_one_of_the_values_that_its_source_had() {
     assert_eq!(explained(&[moved.clone(), read(4, 5, Some(2))]), [Some(2)]);
     assert_eq!(unexplained(&[moved.clone(), read(4, 5, None)]), 1);
     assert_eq!(unexplained(&[moved.clone(), read(4, 5, Some(2)), read(6, 7, Some(1))]), 2);
-    // Onto a file it is refused.
+    // A move onto an existing file is refused.
     assert_eq!(unexplained(&[create(0, 1, 9), moved]), 1);
     let anything = op(2, 3, Finds::Anything, Leaves::One(None));
     assert_eq!(unexplained(&[anything, read(4, 5, Some(7)), read(6, 7, Some(8))]), 2);

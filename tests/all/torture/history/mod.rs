@@ -1,8 +1,8 @@
-//! What clients did, and what of it concerns each path.
+//! The operations of clients, and their effects on each path.
 //!
-//! An operation on a directory is an operation on every path below it: a recursive delete takes each file away, a
-//! move takes it away here and puts the same content there. No answer says which content that is, so it is one
-//! of those that may have been at the source meanwhile ([`Histories::sources`]).
+//! An operation on a directory is an operation on every path below it: a recursive delete removes each file, a move
+//! removes it here and writes the same content at the new path. No answer says which content that is, so it is one of
+//! those that may have been at the source meanwhile ([`Histories::sources`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,30 +14,30 @@ mod tests;
 
 pub type Path = Arc<str>;
 
-/// What an operation does, as far as paths of files are concerned.
+/// The effect of an operation on paths of files.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// On one path: what it found, and what it left, if it wrote.
+    /// On one path: the state that it found, and the state that it left, if it wrote.
     Step {
         path: Path,
         finds: Finds,
         leaves: Option<State>,
     },
-    /// Refused, so that nothing happened; for the reader of a story alone.
+    /// Refused: nothing happened. Recorded for the story of a finding only.
     Refused {
         path: Path,
         what: String,
     },
-    /// A file is moved or copied, and its content is unknown.
+    /// A file was moved or copied, and its content is unknown.
     Arrives {
         from: Path,
         to: Path,
     },
-    /// Everything below a directory is gone.
+    /// All files below a directory were removed.
     Removed {
         below: Path,
     },
-    /// There was no such directory.
+    /// The directory did not exist.
     Absent {
         below: Path,
     },
@@ -45,7 +45,7 @@ pub enum Effect {
         from: Path,
         to: Path,
     },
-    /// File by file, over what is there.
+    /// File by file, over existing files.
     Copied {
         from: Path,
         to: Path,
@@ -58,14 +58,14 @@ pub struct OpRecord {
     pub start: u64,
     pub end: u64,
     pub client: usize,
-    /// The number of the server process that was asked.
+    /// The number of the server process that got the request.
     pub server: usize,
-    /// It was acknowledged.
+    /// Whether it was acknowledged.
     pub certain: bool,
     pub deed: Effect,
 }
 
-/// What is wrong with one path.
+/// A path with an impossible history.
 pub struct Wrong {
     pub path: Path,
     pub kind: &'static str,
@@ -76,7 +76,7 @@ pub struct Wrong {
 enum Writes {
     Nothing,
     This(State),
-    /// What was at this path, at the time of the operation.
+    /// The state of this path at the time of the operation.
     From(Path),
     Added(Path),
 }
@@ -92,17 +92,17 @@ struct PathPart {
     record: usize,
 }
 
-/// The histories of all paths between two quiet moments.
+/// The histories of all paths between two idle moments.
 pub struct Histories<'a> {
     records: &'a [OpRecord],
-    /// What was there at the first quiet moment, by path.
+    /// The files at the first idle moment, by path.
     initial: &'a BTreeMap<Path, Value>,
     parts: HashMap<Path, Vec<PathPart>>,
     sources: HashMap<(usize, Path), Option<Vec<State>>>,
     under_way: BTreeSet<(usize, Path)>,
 }
 
-/// The rest of a path below a directory.
+/// The part of a path after a directory.
 fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     path.strip_prefix(directory).filter(|rest| rest.starts_with('/'))
 }
@@ -112,7 +112,7 @@ fn image(path: &str, from: &str, to: &str) -> Option<Path> {
 }
 
 impl<'a> Histories<'a> {
-    /// `deaths`: when each server process had ended: what it had not done by then, it never did.
+    /// `deaths`: when each server process had ended. An operation that has not taken effect by then never does.
     pub fn new(
         initial: &'a BTreeMap<Path, Value>,
         records: &'a [OpRecord],
@@ -173,14 +173,14 @@ impl<'a> Histories<'a> {
     }
 
     fn add(&mut self, path: &Path, record: &OpRecord, index: usize, end: u64, finds: Finds, writes: Writes) {
-        // Sent to a server that had ended: it never arrived.
+        // Sent to a server that had already ended: it never arrived.
         if record.certain || record.start < end {
             let part = PathPart { start: record.start, end, must: record.certain, finds, writes, record: index };
             self.parts.entry(path.clone()).or_default().push(part);
         }
     }
 
-    /// All paths that something is known of, and those to which they may have been moved or copied.
+    /// All paths in the records, and those to which they may have been moved or copied.
     fn paths(&self, last: &BTreeMap<Path, Value>) -> BTreeSet<Path> {
         let mut paths: BTreeSet<Path> = self.initial.keys().chain(last.keys()).cloned().collect();
         for record in self.records {
@@ -190,7 +190,7 @@ impl<'a> Histories<'a> {
                 _ => {}
             }
         }
-        // Twice: what arrives by one move may leave by another one that began earlier.
+        // Twice: a file that arrives by one move may leave by another one that began earlier.
         for _ in 0..2 {
             for record in self.records {
                 let (Effect::Moved { from, to } | Effect::Copied { from, to }) = &record.deed else { continue };
@@ -203,7 +203,7 @@ impl<'a> Histories<'a> {
         paths
     }
 
-    /// What may have been at a path while a record's operation took effect; `None`: anything.
+    /// The possible states of a path while a record's operation took effect; `None`: any state.
     fn sources(&mut self, path: &Path, record: usize, start: u64, end: u64) -> Option<Vec<State>> {
         let key = (record, path.clone());
         if let Some(known) = self.sources.get(&key) {
@@ -223,7 +223,7 @@ impl<'a> Histories<'a> {
         let other = |part: &&PathPart| part.record != record && !matches!(part.writes, Writes::Nothing);
         let writes: Vec<&PathPart> = parts.iter().filter(other).filter(|part| part.start < end).collect();
         let replaces = |part: &&&PathPart| part.must && part.end < start && !matches!(part.writes, Writes::Added(_));
-        // Whatever ended before the last one began that has surely been overwritten since.
+        // The last certain write that ended before this operation began has overwritten all earlier states.
         let covered = writes.iter().filter(replaces).map(|part| part.start).max().unwrap_or(0);
         let mut states = BTreeSet::new();
         if covered == 0 {
@@ -250,7 +250,7 @@ impl<'a> Histories<'a> {
         self.parts.len()
     }
 
-    /// Every path whose history nothing explains.
+    /// Every path with a history that no order explains.
     pub fn wrong(&mut self) -> Vec<Wrong> {
         let paths: BTreeSet<Path> = self.parts.keys().cloned().collect();
         paths.iter().filter_map(|path| self.judge(path)).collect()
@@ -320,12 +320,12 @@ impl<'a> Histories<'a> {
     }
 }
 
-/// What an operation on a directory does to a path below it.
+/// The effects of an operation on a directory for a path below it.
 fn part_below(deed: &Effect, path: &str) -> Vec<(Finds, Writes)> {
     match deed {
         Effect::Removed { .. } => vec![(Finds::Anything, Writes::This(None))],
         Effect::Absent { .. } => vec![(Finds::Exactly(None), Writes::Nothing)],
-        // Both, where one lies in the other: that is refused.
+        // Both, if one lies below the other: such a move is refused.
         Effect::Moved { from, to } => {
             let left = below(path, from).map(|_| (Finds::Anything, Writes::This(None)));
             let came = image(path, to, from).map(|source| (Finds::Exactly(None), Writes::From(source)));

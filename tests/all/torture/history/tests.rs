@@ -1,4 +1,4 @@
-//! What operations on directories do to the paths below them.
+//! The effects of operations on directories on the paths below them.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn files(files: &[(&str, Value)]) -> BTreeMap<Path, Value> {
     files.iter().map(|(path, value)| ((*path).into(), *value)).collect()
 }
 
-/// The kinds of what is wrong, by path, when the first and the last look have seen these files.
+/// The kinds of findings by path, given the files at the first and at the last idle moment.
 fn wrong(
     first: &[(&str, Value)],
     records: &[OpRecord],
@@ -57,7 +57,7 @@ fn a_recursive_delete_removes_every_file_and_no_later_one() {
     assert_eq!(wrong(&[], &records, &[], &[]), [("/a/d/g".to_owned(), "lost")]);
     let back = wrong(&[], &records, &[], &[("/a/d/f", 1), ("/a/d/g", 2)]);
     assert_eq!(back, [("/a/d/f".to_owned(), "returned")]);
-    // Another directory whose name begins the same has nothing to do with it.
+    // A directory whose name has the same prefix is not affected.
     assert_eq!(wrong(&[("/ab/f", 3)], &records, &[], &[("/ab/f", 3), ("/a/d/g", 2)]), []);
 }
 
@@ -68,7 +68,7 @@ fn a_copied_directory_contains_everything_that_did_not_change() {
     assert_eq!(wrong(&first, std::slice::from_ref(&copied), &[], &[("/a/f", 1), ("/b/f", 1), ("/b/g", 2)]), []);
     let missing = wrong(&first, std::slice::from_ref(&copied), &[], &[("/a/f", 1), ("/b/g", 2)]);
     assert_eq!(missing, [("/b/f".to_owned(), "lost")]);
-    // One that was cut short may have brought any part.
+    // An interrupted copy may have copied any part.
     let cut = OpRecord { certain: false, ..copied };
     assert_eq!(wrong(&first, &[cut], &[], &[("/a/f", 1), ("/b/g", 2)]), []);
 }
@@ -85,7 +85,7 @@ fn an_operation_without_an_answer_ends_with_its_server() {
     assert_eq!(wrong(&[], &records, &[10], &[("/f", 1)]), [("/f".to_owned(), "returned")]);
     let records = [unknown.clone(), OpRecord { server: 1, ..read(20, None) }];
     assert_eq!(wrong(&[], &records, &[30], &[("/f", 1)]), []);
-    // Sent when its server had ended, it never arrived.
+    // A request to a server that had ended never arrived.
     let late = OpRecord { start: 11, end: 12, ..unknown };
     assert_eq!(wrong(&[], &[late], &[10], &[("/f", 1)]), [("/f".to_owned(), "returned")]);
 }
