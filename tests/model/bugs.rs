@@ -1,4 +1,5 @@
-//! Seeded bugs: each leaves one guard out, or takes one step out of order. `seeded` says what finds each.
+//! Seeded bugs: each leaves out one guard, or swaps two steps. [`bugs_found`](crate::bugs_found) lists how each is
+//! found.
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $bug:ident,)*) => {
@@ -12,131 +13,131 @@ macro_rules! bugs {
 }
 
 bugs! {
-    // Step 1 and 2: record, close.
-    /// The record is written after the rows are closed.
+    // Steps 1 and 2: record, lock.
+    /// The record is written after the rows are locked.
     CloseBeforeRecord,
-    /// A row is closed whatever it is.
+    /// A row is locked without any check.
     CloseUnguarded,
-    /// The children are read before the row is closed.
+    /// The children are read before the row is locked.
     ListBeforeClose,
-    /// After an unknown fate, closing is tried again under the same id.
+    /// After an unknown outcome, a lock is tried again under the same id.
     CloseAgain,
-    /// After an unknown fate, the record is written again under the same id.
+    /// After an unknown outcome, the record is written again under the same id.
     RecordAgain,
-    /// A changed row below the root is answered as a refusal.
+    /// A changed row below the root leads to a refusal.
     LostLeaseIsRefused,
 
-    // Step 3: stage.
-    /// A new row is put over whatever is there.
+    // Step 3: copy.
+    /// A new row overwrites an existing one.
     StageUnguarded,
-    /// The second batch of a new row does not look for this operation's mark.
+    /// The second plan of a new row does not check this operation's lock.
     StageMoreUnguarded,
-    /// After an unknown fate, staging is tried again under the same id.
+    /// After an unknown outcome, the copy is tried again under the same id.
     StageAgain,
 
-    // Step 4: the instant.
-    /// The commit does not look at the record.
+    // Step 4: the commit.
+    /// The commit does not check the record.
     CommitWithoutRecord,
-    /// The old parent may be held, or another directory.
+    /// The old parent may be locked, or be another directory.
     SourceNotLive,
-    /// The old parent's entry may be another directory's.
+    /// The entry in the old parent may belong to another directory.
     SourceEntryUnchecked,
-    /// The new parent may be held, or another directory.
+    /// The new parent may be locked, or be another directory.
     TargetNotLive,
-    /// There may be a directory of the new name.
+    /// A directory of the new name may exist.
     TargetDirUnchecked,
-    /// There may be a file of the new name.
+    /// A file of the new name may exist.
     TargetFileUnchecked,
-    /// The row in `dirid` stays as it was.
+    /// The row in `dirid` is not changed.
     DirIdNotMoved,
-    /// An unknown outcome of the commit is answered as a refusal, and undone.
+    /// An unknown outcome of the commit is answered as a refusal, and rolled back.
     UnknownIsRefused,
-    /// A record that is missing after a commit of unknown outcome is answered as a refusal.
+    /// If the record is missing after a commit of unknown outcome, the answer is a refusal.
     MissingIsRefused,
 
     // Step 5: finish.
-    /// The old row goes first, then the new one is cleared.
+    /// The old row is removed before the new one is unlocked.
     OldBeforeNew,
-    /// The new rows keep their marks.
+    /// The new rows stay locked.
     NewRowNotCleared,
-    /// A row is removed without a look at its mark.
+    /// A row is removed without a check of its lock.
     RemoveUnchecked,
-    /// A mark is cleared whosever it is.
+    /// A lock is cleared without a check of its owner.
     ClearUnchecked,
-    /// The record goes before the rows.
+    /// The record is removed before the rows.
     RecordFirst,
-    /// A write of unknown fate is taken for done.
+    /// A write of unknown outcome counts as done.
     PastUnknown,
-    /// A batch that is refused is taken for done.
+    /// A refused batch counts as done.
     BatchRefusedPassed,
-    /// A write that found the disk full is taken for done.
+    /// A write that fails on a full disk counts as done.
     PastFull,
-    /// The owner ends where the disk is full in its clean-up.
+    /// The owner gives up its clean-up on a full disk.
     FullGivesUp,
     /// The ids of deleted directories stay.
     DirIdLeft,
     /// The files of deleted directories stay.
     FilesLeft,
 
-    // Undo.
-    /// A committed record is aborted too.
+    // Rollback.
+    /// A committed operation can be aborted.
     AbortUnguarded,
-    /// The undo goes from listing to listing.
+    /// The rollback traverses listings instead of keys.
     UndoWalks,
-    /// The undo looks through the old tree only.
+    /// The rollback covers the old tree only.
     UndoForgetsNew,
-    /// The record goes before the marks.
+    /// The record is removed before the locks.
     RecordFirstInUndo,
-    /// Start-up undoes what others are at, too.
+    /// Start-up rolls back operations of living owners, too.
     StartUpTakesAll,
-    /// Start-up lists the records after it accepted requests.
+    /// Start-up lists the records after it has accepted requests.
     ListsRecordsLate,
 
-    // Reading a held row.
-    /// The record is one that an earlier request has read.
+    // Reads of a locked row.
+    /// The reader uses a record that an earlier request has read.
     RecordFromBefore,
-    /// A row whose record is missing is not read again.
+    /// If the record is missing, the row is not read again.
     MissingReadOnce,
     /// A missing record counts as committed.
     MissingIsCommitted,
-    /// A staged row is not read again once its record says committed.
+    /// If the record is committed, a copy is not read again.
     StagedReadOnce,
 
-    // Writing at a held row.
-    /// A closed row is taken for absent, whatever its record says.
+    // Writes to a locked row.
+    /// A source row counts as absent, whatever its record says.
     ClosedIsGone,
-    /// A prepared mark is cleared, its record left as it is.
+    /// The lock of a prepared operation is cleared, and its record stays.
     ClearPrepared,
-    /// A staged row that never came true is cleared, not removed.
+    /// A copy of an aborted operation is unlocked instead of removed.
     VisitorClearsStaged,
-    /// A staged row that did come true is removed.
+    /// A copy of a committed operation is removed.
     VisitorRemovesStaged,
-    /// Another actor removes the record that it found.
+    /// Another actor removes the record.
     VisitorRemovesRecord,
-    /// An actor with a record waits for every other.
+    /// An actor with a record waits for every other operation.
     NeverYield,
 
     // Every plan.
-    /// Live asks for no id.
+    /// The check for a live directory does not compare the id.
     NoIdCheck,
-    /// A parent may be held.
+    /// A parent may be locked.
     ParentNotLive,
-    /// A name may be taken.
+    /// A name may exist.
     NameUnchecked,
-    /// A new directory is put over whatever is there.
+    /// A new directory row overwrites an existing one.
     MkdirChildUnchecked,
-    /// A removed directory may be held.
+    /// A removed directory may be locked.
     RmdirChildNotLive,
     /// A removed directory may have children.
     RmdirNotEmpty,
-    /// The parent of a removed directory may be held.
+    /// The parent of a removed directory may be locked.
     RmdirParentNotLive,
-    /// The directory that a file leaves may be held.
+    /// The directory that a file leaves may be locked.
     MoveFileNotLive,
 
-    // Settling a hint.
-    /// A file is skipped at the first look in vain.
+    // Verification of an index entry.
+    /// A file is skipped after the first lookup in vain.
     FindWalksOnce,
-    /// Two walks are compared by ids and names alone.
+    /// Two lookups are compared by ids and names only.
     FindIgnoresOperations,
 }

@@ -1,4 +1,4 @@
-//! Every seeded bug is found: where, and by which property.
+//! Every seeded bug is found: by a scenario, as a broken property.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,9 @@ use crate::scenarios::{
 };
 use crate::state_space::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, SETTLES, TREE};
 
-/// The scenario that finds a bug, and the property that it breaks there. None: nothing finds it, since other
-/// guards imply this one (not all of these at once: the entry and the removed directory vouch for each other).
+/// The scenario that finds a bug, and the property that the bug breaks there. `None`: nothing finds it, since other
+/// guards imply this one (not all of these at once: the check of the entry and the check of the removed directory
+/// replace each other).
 #[rustfmt::skip]
 fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
     let lossy = |scene: Scenario| scene.cluster().unknown(1);
@@ -37,7 +38,7 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         // An operation that locks the parent, or changes its entry, has to lock the moved directory first.
         Bug::SourceNotLive | Bug::SourceEntryUnchecked => return None,
         Bug::TargetNotLive => (move_into_moved(), COMMIT),
-        // A directory of the new name would have its row where the new row is staged.
+        // A directory of the new name would have its row where the new row is copied to.
         Bug::TargetDirUnchecked => return None,
         Bug::TargetFileUnchecked => (move_and_create_at_target(), COMMIT),
         Bug::DirIdNotMoved => (move_and_list_old(), PLACES),
@@ -77,7 +78,8 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         Bug::NameUnchecked => (move_and_create_at_target(), COMMIT),
         Bug::MkdirChildUnchecked => (move_and_mkdir_at_old_path(), TREE),
         Bug::RmdirNotEmpty => (rmdir_and_create_in_it(), COMMIT),
-        // A root that goes while it is closed fails the commit, by its entry; below it both rows are closed.
+        // If the root is removed while it is being locked, the commit fails by the check of its entry. Below the root,
+        // both rows are locked.
         Bug::RmdirChildNotLive | Bug::RmdirParentNotLive => return None,
         Bug::MoveFileNotLive => (move_and_file_moved_out(), TREE),
 

@@ -1,4 +1,4 @@
-//! The protocol as it is: all properties hold in every state of every scenario.
+//! The unchanged protocol: all properties hold in every state of every scenario.
 
 use stateright::{Checker, Model};
 
@@ -16,7 +16,7 @@ fn holds(scene: Scenario) {
     run.assert_properties();
 }
 
-/// One test for each scenario, with `$how` done to it.
+/// One test for each scenario, after the change `$how`.
 macro_rules! hold {
     ($form:ident, |$scene:ident| $how:expr; $($scenario:ident)*) => {
         mod $form {
@@ -48,7 +48,7 @@ hold! { embedded, |scene| scene;
     crashed_move_large_and_writers crashed_delete_large_and_writers crashed_move_large_and_child_moved_out
 }
 
-// Row by row, and with a disk that is full for two writes.
+// One row at a time, and with two writes that find a full disk.
 hold! { embedded_full, |scene| scene.full(2).unknown(1).batch(1);
     move_and_create_below delete_and_create_below move_and_mkdir_at_target move_and_upload_at_target
     move_and_mkdir_at_old_path move_and_upload_at_old_path delete_and_upload_at_old_path move_and_rmdir_below
@@ -60,7 +60,7 @@ hold! { embedded_full, |scene| scene.full(2).unknown(1).batch(1);
     crashed_move_and_same_again crashed_move_and_back crashed_delete_and_writers
 }
 
-// No actor gives up waiting, and no actor waits for ever.
+// No actor gives up waiting, so every actor must end.
 hold! { patient, |scene| scene.unknown(0).full(0).patient();
     move_and_create_below delete_and_create_below move_and_upload_at_old_path delete_and_upload_at_old_path
     halves_and_rival crossing crossing_other_way two_moves_of_one move_of_child_out move_of_child_out_first
@@ -80,7 +80,7 @@ hold! { cluster, |scene| scene.unknown(0).full(0).cluster();
     delete_and_child_moved_out delete_and_delete_child move_into_deleted move_into_rmdir move_and_find delete_and_find
 }
 
-// The same, and one write may come at any later time.
+// The same, and one write may take effect at any later time.
 hold! { cluster_late, |scene| scene.unknown(1).full(0).cluster();
     move_alone delete_alone move_and_create_below delete_and_create_below move_and_mkdir_at_target
     move_and_create_at_target move_and_upload_at_target move_and_create_below_target move_and_mkdir_at_old_path

@@ -1,9 +1,9 @@
-//! How an actor's code, written straight down, runs one store call at a time.
+//! Runs an actor's sequential code one store call at a time.
 //!
-//! An actor's whole state is its **log**: the answers it got so far. A turn runs its code from the beginning;
-//! calls that the log answers return at once, the next one is made, and the one after that ends the turn by
-//! [`Stop::Turn`]. What is no longer needed is dropped from the log ([`Io::until`], [`Io::part`]), so that the
-//! same situation is the same state.
+//! The whole state of an actor is its **log**: the answers that it has got so far. A turn runs the code from the
+//! beginning: calls with an answer in the log return at once, the next call is made, and the one after that ends the
+//! turn with [`Stop::Turn`]. Answers that are no longer needed are dropped from the log ([`Io::until`], [`Io::part`]),
+//! so that equal situations are equal states.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::scenario::{Form, Scenario};
 use crate::store::{Mark, OpId, Placement, Plan, Record, Refusal, Row, Store};
 use crate::tree::{Children, Id, Path, Request, Tree};
 
-/// The store, what it should mean, and what is on its way to it.
+/// The store, the tree that it must represent, and the plans in flight.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct System {
     pub store: Store,
     pub tree: Tree,
-    /// Plans of unknown fate that may still be applied.
+    /// Plans of unknown outcome that may still be applied.
     pub flight: Vec<Plan>,
-    /// 1, and 2 after the crash.
+    /// 1 before the crash, 2 after it.
     pub life: u8,
-    /// Embedded, a write of unknown fate is the last until the process starts again.
+    /// In the embedded form, no write follows one of unknown outcome until the process starts again.
     pub stopped: bool,
-    /// The actors whose requests have come true.
+    /// The actors whose requests have taken effect.
     pub happened: BTreeSet<usize>,
     pub wrong_commit: bool,
 }
@@ -41,13 +41,13 @@ impl System {
     }
 }
 
-/// How an actor's request ends. Readers return what they read.
+/// The reply to an actor's request. Readers return the state that they read.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub enum Reply {
     Done,
-    /// 404 or 409: it was not possible, and nothing was done.
+    /// 404 or 409: the request was impossible, and nothing changed.
     Refused,
-    /// 503 or 507: try again; perhaps it was done.
+    /// 503 or 507: try again; the request may have taken effect.
     Busy,
     Read(Option<(Id, Children)>),
     Found(Option<Path>),
@@ -55,9 +55,9 @@ pub enum Reply {
 
 #[derive(Debug)]
 pub enum Stop {
-    /// The actor's turn is over.
+    /// The actor's turn has ended.
     Turn,
-    /// The request ends; of an operation with a record, the attempt does.
+    /// The request ends; for an operation with a record, only the attempt ends.
     End(Reply),
 }
 
@@ -68,29 +68,29 @@ pub enum Outcome {
     Done,
     Refused(Refusal),
     Unknown,
-    /// The disk is full: nothing was done, and that is known.
+    /// The disk is full: certainly nothing was written.
     Full,
-    /// Nothing was done: the store takes no writes any more.
+    /// Nothing was written: the store accepts no writes any more.
     Failed,
 }
 
-/// A record, as an actor reads it after it found the mark.
+/// A record, as an actor reads it after it found a lock.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct SeenRecord {
     pub record: Record,
-    /// Its lease is over.
+    /// Its lease has ended.
     pub over: bool,
-    /// The actor has waited for long enough.
+    /// The actor has waited long enough.
     pub waited: bool,
 }
 
-/// How the steps 1 to 4 of an operation ended.
+/// How steps 1 to 4 of an operation ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub enum StepsOutcome {
     Committed,
-    /// There is a record, and it is to be undone.
+    /// A record exists, and the operation must be rolled back.
     Undo(Reply),
-    /// There never was a record.
+    /// No record was ever written.
     Ended(Reply),
 }
 
@@ -105,22 +105,22 @@ pub enum CallResult {
     Part(StepsOutcome),
 }
 
-/// What is special about one call.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum CallFault {
     Plain,
-    /// The lease of the record just read is over.
+    /// The lease of the record in this read has ended.
     LeaseOver,
-    /// The actor that waits for the record just read gives up.
+    /// The actor that waits for the operation of this record gives up.
     GiveUp,
-    /// The write is done, its answer lost.
+    /// The write takes effect, but its answer is lost.
     LostAnswer,
-    /// The write's fate is unknown: it may be done later, or never.
+    /// The outcome of the write is unknown: it takes effect later, or never.
     LostWrite,
     Full,
 }
 
-/// What an actor may still do in this turn.
+/// The calls that an actor may still make in this turn.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Turn {
     Over,
@@ -157,7 +157,7 @@ impl<'a> Io<'a> {
         self.scene.bug == Some(bug)
     }
 
-    /// What the record of this operation says that it does.
+    /// The request in the record of this operation.
     pub fn request(&self, op: OpId) -> Request {
         self.scene.request(op)
     }
@@ -186,7 +186,7 @@ impl<'a> Io<'a> {
         Ok(answer)
     }
 
-    /// A call that only reads, and that nothing special can happen to.
+    /// A call that only reads, and that has no faults.
     fn read(&mut self, make: impl FnOnce(&Store) -> CallResult) -> ActorResult<CallResult> {
         self.call(NextCall::Read, |system, _, _| make(&system.store))
     }
@@ -219,7 +219,7 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// A scan of keys: the first rows after `after` within these trees that carry one of these marks.
+    /// A scan of keys: the first rows after `after` in these trees that have one of these locks.
     pub fn marked(
         &mut self,
         trees: &[Path],
@@ -238,7 +238,7 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// Reads a record. While a process lives, the leases of its records are in its memory and do not end.
+    /// Reads a record. The leases of a living process are in its memory and do not end.
     pub fn seen(&mut self, op: OpId) -> ActorResult<SeenRecord> {
         let answer = self.call(NextCall::ReadRecord, |system, scene, fault| {
             let record = system.store.record(op);
@@ -279,7 +279,7 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// Does `body` until it returns something; what it read in vain is forgotten.
+    /// Repeats `body` until it returns a value; the answers of vain rounds are removed from the log.
     pub fn until<T>(&mut self, mut body: impl FnMut(&mut Self) -> ActorResult<Option<T>>) -> ActorResult<T> {
         let start = self.next;
         loop {
@@ -291,7 +291,7 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// Does `body`; of all that it read, its verdict alone is kept.
+    /// Runs `body`; only its result stays in the log.
     pub fn part(&mut self, body: impl FnOnce(&mut Self) -> ActorResult<StepsOutcome>) -> ActorResult<StepsOutcome> {
         let start = self.next;
         if let Some(CallResult::Part(verdict)) = self.log.get(start).cloned() {

@@ -1,4 +1,4 @@
-//! Locked rows: how a reader sees them, what a writer does there, and how records are resolved.
+//! Locked rows: how a reader sees them, how a writer clears them, and how records are resolved.
 
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Outcome, Reply, Stop};
@@ -6,7 +6,7 @@ use crate::scenario::Form;
 use crate::store::{Change, Check, Guarded, Key, Mark, OpId, Plan, Record, Row, guarded, plan};
 use crate::tree::{Kind, Path, Request};
 
-/// The table "reading a held row": the row at this path if it reads as live.
+/// Reads a row that may be locked: returns it if it is live.
 pub fn read(io: &mut Io<'_>, at: Path) -> ActorResult<Option<Row>> {
     let early = if io.bug(Bug::RecordFromBefore) { Some(io.records()?) } else { None };
     io.until(|io| {
@@ -35,16 +35,16 @@ pub fn read(io: &mut Io<'_>, at: Path) -> ActorResult<Option<Row>> {
     })
 }
 
-/// What became of a mark that a writer found.
+/// The result of clearing a lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LockOutcome {
-    /// Read again: it is cleared, or another operation clears it.
+    /// The caller reads the row again: the lock is cleared, or another operation clears it.
     Again,
-    /// The row reads as absent: its operation is committed.
+    /// The row reads as absent: its operation has committed.
     Gone,
 }
 
-/// The paragraph "writing at a held row". `own`: the caller's operation, once it has a record.
+/// A writer found a lock, and clears it if it can. `own`: the caller's operation, once it has a record.
 pub fn visit_lock(io: &mut Io<'_>, at: Path, mark: Mark, own: Option<OpId>) -> ActorResult<LockOutcome> {
     let op = mark.op().expect("a held row");
     let seen = io.seen(op)?;
@@ -71,7 +71,7 @@ pub fn visit_lock(io: &mut Io<'_>, at: Path, mark: Mark, own: Option<OpId>) -> A
     Ok(LockOutcome::Again)
 }
 
-/// The row at this path if it reads as live and nothing holds it; `None` if it reads as absent.
+/// The row at this path if it is live, once it has no lock; `None` if it reads as absent.
 pub fn look(io: &mut Io<'_>, at: Path) -> ActorResult<Option<Row>> {
     io.until(|io| {
         let Some(row) = io.get(at)? else { return Ok(Some(None)) };
@@ -85,7 +85,7 @@ pub fn look(io: &mut Io<'_>, at: Path) -> ActorResult<Option<Row>> {
     })
 }
 
-/// Clean-up does not pass a write whose fate is unknown, and a full disk is waited for.
+/// Commits a plan of clean-up. It stops at a write of unknown outcome, and waits while the disk is full.
 fn insist(io: &mut Io<'_>, write: Plan) -> ActorResult<Outcome> {
     io.until(|io| match io.commit(write.clone())? {
         Outcome::Unknown if io.bug(Bug::PastUnknown) => Ok(Some(Outcome::Done)),
@@ -120,8 +120,7 @@ fn abort(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     insist(io, plan(vec![guarded(Key::Op(op), check, &[Change::Record(Record::Aborted)])])).map(drop)
 }
 
-/// Brings an operation to its end, whatever it got to: what its owner does, and start-up. Returns what its
-/// record said.
+/// Completes or rolls back an operation in any phase, for its owner or for start-up. Returns the phase in its record.
 pub fn resolve(io: &mut Io<'_>, op: OpId) -> ActorResult<Record> {
     io.until(|io| {
         let record = io.seen(op)?.record;
@@ -137,13 +136,13 @@ pub fn resolve(io: &mut Io<'_>, op: OpId) -> ActorResult<Record> {
     })
 }
 
-/// Takes back steps 2 and 3 of an operation that is not committed and never will be.
+/// Rolls back steps 2 and 3 of an operation that has not committed and never will.
 fn undo(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     let request = io.request(op);
     if io.bug(Bug::RecordFirstInUndo) {
         remove_record(io, op)?;
     }
-    // IMPORTANT: both trees by key. A walk through listings misses rows that were unlinked meanwhile.
+    // IMPORTANT: both trees by key. A traversal by listings misses rows that were unlinked meanwhile.
     let mut trees = vec![request.at()];
     trees.extend(request.to().filter(|_| !io.bug(Bug::UndoForgetsNew)));
     let mut after = None;
@@ -162,7 +161,7 @@ fn next_in_undo(io: &mut Io<'_>, op: OpId, trees: &[Path], after: Option<Path>) 
         let marks = [Mark::Closed(op), Mark::Staged(op)];
         return Ok(io.marked(trees, &marks, after, 1)?.first().copied());
     }
-    // Seeded: from listing to listing, as far as the old tree still hangs together.
+    // Seeded bug: a traversal by listings, as far as the old tree is still connected.
     let root = trees[0];
     let linked = io.get(root)?.map_or(vec![], |row| row.sub.keys().filter(|k| k.0 == Kind::Dir).map(|k| k.1).collect());
     let old = [root].into_iter().chain(linked.into_iter().map(|name| root.join(name)));
@@ -174,7 +173,7 @@ fn remove_record(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     insist(io, plan(vec![guarded(Key::Op(op), &[], &[Change::Remove])])).map(drop)
 }
 
-/// Step 5: the keys of the old tree, some rows at a time.
+/// Step 5: the locked rows of the old tree by key, some rows at a time.
 pub fn finish(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     let from = io.request(op).at();
     let mut after = None;
@@ -190,14 +189,14 @@ pub fn finish(io: &mut Io<'_>, op: OpId) -> ActorResult<()> {
     remove_record(io, op)
 }
 
-/// Step 5 for these rows alone: also for a writer that wants the path of a removed row.
+/// Step 5 for these rows only: also for a writer that needs the path of a removed row.
 pub fn finish_rows(io: &mut Io<'_>, op: OpId, rows: &[Path]) -> ActorResult<()> {
     let old: Vec<Guarded> = rows.iter().map(|at| removed(io, *at, Mark::Closed(op))).collect();
     let old_first = io.bug(Bug::OldBeforeNew);
     if old_first {
         together(io, &old)?;
     }
-    // IMPORTANT: first the new row, or what is behind the old one; that answered, the old row.
+    // IMPORTANT: first the new row, or the files of the old one; only after that answer, the old row.
     match io.request(op) {
         Request::Move(from, to) => {
             let new: Vec<Guarded> = rows.iter().map(|at| cleared(io, at.rebase(from, to), Mark::Staged(op))).collect();
@@ -214,7 +213,7 @@ pub fn finish_rows(io: &mut Io<'_>, op: OpId, rows: &[Path]) -> ActorResult<()> 
     if old_first { Ok(()) } else { together(io, &old) }
 }
 
-/// All in one plan. If it is refused, another actor has finished one of the rows already: then each alone.
+/// Commits all rows in one plan. If it is refused, another actor has finished one of the rows: then each row alone.
 fn together(io: &mut Io<'_>, rows: &[Guarded]) -> ActorResult<()> {
     let outcome = insist(io, plan(rows.to_vec()))?;
     if matches!(outcome, Outcome::Refused(_)) && rows.len() > 1 && !io.bug(Bug::BatchRefusedPassed) {
@@ -225,7 +224,7 @@ fn together(io: &mut Io<'_>, rows: &[Guarded]) -> ActorResult<()> {
     Ok(())
 }
 
-/// The files of a deleted directory, and its id.
+/// Removes the files of a deleted directory, and its id.
 fn remove_behind(io: &mut Io<'_>, op: OpId, at: Path) -> ActorResult<()> {
     let Some(row) = io.get(at)?.filter(|row| row.mark == Mark::Closed(op)) else { return Ok(()) };
     let files = row.sub.iter().filter(|((kind, _), _)| *kind == Kind::File && !io.bug(Bug::FilesLeft));
@@ -236,7 +235,7 @@ fn remove_behind(io: &mut Io<'_>, op: OpId, at: Path) -> ActorResult<()> {
     insist(io, plan(gone)).map(drop)
 }
 
-/// Start-up. Embedded: all records are of earlier processes. With leases: only what no other may undo.
+/// Start-up. Embedded: all records belong to earlier processes. With leases: resolves only committed operations.
 pub fn start_up(io: &mut Io<'_>) -> ActorResult<Reply> {
     let found = io.records()?;
     let all = io.scene.form == Form::Embedded || io.bug(Bug::StartUpTakesAll);

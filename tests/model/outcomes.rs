@@ -1,21 +1,21 @@
-//! The outcomes of small scenarios: two users' answers, and the tree they leave. The model asserts that it
-//! reaches these and no others (`reached`); the tests of the drive, that the program reaches no others
-//! (`tests/all/drive/protocol_model.rs`). So a guard that the model has and the program lacks is found.
+//! The outcomes of small scenarios: the answers to two users, and the resulting tree. The model asserts that it reaches
+//! exactly these (`outcomes_reached`); the tests of the drive assert that the program reaches no others
+//! (`tests/all/drive/protocol_model.rs`). So they find a guard that the model has and the program lacks.
 //!
-//! This file knows neither the model nor the program: both include it.
+//! This file depends neither on the model nor on the program: both include it.
 
 use UserRequest::{Create, Delete, Mkdir, Move, MoveFile, Rmdir};
 
-/// What a user asks for. Names have one letter, as in the model.
+/// A request of a user. Names have one letter, as in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserRequest {
-    /// A new file, whose parent is there.
+    /// A new file in an existing directory.
     Create(&'static str),
     Mkdir(&'static str),
     Rmdir(&'static str),
     MoveFile(&'static str, &'static str),
     Move(&'static str, &'static str),
-    /// A directory with all it holds.
+    /// A directory with all its contents.
     Delete(&'static str),
 }
 
@@ -25,14 +25,13 @@ pub struct Case {
     pub files: &'static [&'static str],
     pub first: UserRequest,
     pub second: UserRequest,
-    /// The first one's process stops at any time, and the second one asks the next process while it starts.
+    /// The process of the first user stops at any time, and the second user asks the next process while it starts.
     pub crash: bool,
-    /// Both answers and the tree in the end, in the form of [`outcome`].
+    /// Both answers and the final tree, in the form of [`outcome`].
     pub outcomes: &'static [&'static str],
 }
 
-/// `busy` is the answer of an operation that gave up; `lost`: the process stopped first. Directories end
-/// in a slash.
+/// `busy`: the operation gave up; `lost`: the process stopped first. Directories end in a slash.
 pub fn outcome(answers: [&str; 2], mut tree: Vec<String>) -> String {
     tree.sort_unstable();
     format!("{} {}: {}", answers[0], answers[1], tree.join(" "))
@@ -42,7 +41,7 @@ pub fn outcome(answers: [&str; 2], mut tree: Vec<String>) -> String {
 const DEEP: Case = case(&["/a", "/a/x"], &["/a/x/f"]);
 /// `/a`, with a file in it.
 const FLAT: Case = case(&["/a"], &["/a/f"]);
-/// `/a` and `/t`, and nothing in them.
+/// `/a` and `/t`, both empty.
 const TWO: Case = case(&["/a", "/t"], &[]);
 
 const fn case(dirs: &'static [&'static str], files: &'static [&'static str]) -> Case {

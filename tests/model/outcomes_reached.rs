@@ -1,4 +1,4 @@
-//! The outcomes that the model reaches are those of the table, which the program is held to as well.
+//! The model reaches exactly the outcomes in the table, and the program is tested with the same table.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -30,7 +30,7 @@ fn with(scene: Scenario, op: OpId, asked: UserRequest) -> Scenario {
     }
 }
 
-/// The case, with these ids of its operations: the older one goes first.
+/// The scenario of a case, with these ids of its operations: the smaller id is older.
 fn scenario(case: &Case, ops: [OpId; 2]) -> Scenario {
     let numbered =
         |paths: &[&str], first: Id| -> Vec<(Path, Id)> { paths.iter().map(|at| path(at)).zip(first..).collect() };
@@ -46,7 +46,7 @@ fn names(tree: &Tree) -> Vec<String> {
     dirs.chain(files).collect()
 }
 
-/// The outcome, once the second actor and all of its process have a reply.
+/// The outcome, once the second actor and all actors of its process have a reply.
 fn ended(scene: &Scenario, state: &State) -> Option<String> {
     let reply = |actor: usize| {
         state.reply(actor).map(|reply| match reply {
@@ -61,7 +61,7 @@ fn ended(scene: &Scenario, state: &State) -> Option<String> {
     if state.system.life != scene.actors[last].life || (0..=last).filter(lives).any(|actor| reply(actor).is_none()) {
         return None;
     }
-    // A reply of busy before the process stopped may have arrived or not.
+    // A reply of `busy` before the process stopped may have arrived or not.
     let first = reply(0).filter(|reply| !scene.crash || *reply != "busy").unwrap_or("lost");
     Some(outcome([first, reply(last)?], names(&state.system.tree)))
 }

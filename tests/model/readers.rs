@@ -6,13 +6,13 @@ use crate::locks::read;
 use crate::store::Placement;
 use crate::tree::{Id, Kind, Path, ROOT, path};
 
-/// A listing, or a stat: one row, by the reading table.
+/// A listing, or a stat: one row, read as [`read`] describes.
 pub fn list(io: &mut Io<'_>, at: Path) -> ActorResult<Reply> {
     let row = read(io, at)?;
     Ok(Reply::Read(row.map(|row| (row.id, row.sub))))
 }
 
-/// Where a file is, from a hint that says where it was.
+/// Finds a file from an index entry with a former position.
 pub fn find(io: &mut Io<'_>, file: Id) -> ActorResult<Reply> {
     let (dir, name) = io.scene.tree().files[&file];
     let mut at = Placement { dir, name, by: 0 };
@@ -22,7 +22,7 @@ pub fn find(io: &mut Io<'_>, file: Id) -> ActorResult<Reply> {
             return Ok(Reply::Found(Some(path)));
         }
         match io.file(file)? {
-            // Gone, or twice the same and not there in between.
+            // The file is deleted, or it had the same position twice and was not there in between.
             None => return Ok(Reply::Found(None)),
             placed if placed == said => return Ok(Reply::Found(None)),
             placed => said = placed,
@@ -31,13 +31,13 @@ pub fn find(io: &mut Io<'_>, file: Id) -> ActorResult<Reply> {
     }
 }
 
-/// Whether the file has this name in this directory, wherever that is now.
+/// The path of the file, if it has this name in this directory, wherever the directory is now.
 fn look_for(io: &mut Io<'_>, at: Placement, file: Id) -> ActorResult<Option<Path>> {
     let mut before: Option<Vec<Option<Placement>>> = None;
     loop {
         let (walk, dir) = walk(io, at.dir)?;
         if before.as_ref() == Some(&walk) {
-            return Ok(None); // not there, between two equal walks
+            return Ok(None); // not there, between two equal lookups
         }
         if let Some(dir) = dir
             && let Some(row) = read(io, dir)?.filter(|row| row.id == at.dir)
@@ -52,7 +52,7 @@ fn look_for(io: &mut Io<'_>, at: Placement, file: Id) -> ActorResult<Option<Path
     }
 }
 
-/// From a directory up to the root: what was read, and the path it makes.
+/// Follows the parents up to the root: the rows that were read, and the resulting path.
 fn walk(io: &mut Io<'_>, mut dir: Id) -> ActorResult<(Vec<Option<Placement>>, Option<Path>)> {
     let mut steps = Vec::new();
     while dir != ROOT {

@@ -1,4 +1,4 @@
-//! A scenario: a small tree, the actors and their requests, and what may go wrong.
+//! A scenario: a small tree, the actors and their requests, and the possible faults.
 
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Reply};
@@ -11,9 +11,9 @@ use crate::writers::write;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// One process: its leases end only with it, and all its writes with them.
+    /// One process: its leases and its writes end only with the process.
     Embedded,
-    /// Many processes: a lease may end while its owner still works, and a write may come at any later time.
+    /// Many processes: a lease may end while its owner still works, and a write may take effect at any later time.
     Cluster,
 }
 
@@ -28,11 +28,11 @@ pub enum Role {
 #[derive(Clone, Copy, Debug)]
 pub struct Actor {
     pub role: Role,
-    /// The id of its operation, if it needs one.
+    /// The id of its subtree operation, if it has one.
     pub op: Option<OpId>,
-    /// The process it belongs to: the first, or the one after the crash.
+    /// Its process: the first one, or the one after the crash.
     pub life: u8,
-    /// It starts when the one before it has ended.
+    /// It starts after the previous actor has ended.
     pub after: bool,
 }
 
@@ -42,12 +42,12 @@ pub struct Scenario {
     pub dirs: Vec<(Path, Id)>,
     pub files: Vec<(Path, Id)>,
     pub actors: Vec<Actor>,
-    /// So many writes may end with an unknown fate, so many find a full disk.
+    /// How many writes may have an unknown outcome, and how many may find a full disk.
     pub unknown: u8,
     pub full: u8,
-    /// Rows that step 5 finishes in one plan.
+    /// The number of rows that step 5 finishes in one plan.
     pub batch: usize,
-    /// Step 3 writes a row of several children in two plans.
+    /// Step 3 writes a row with several children in two plans.
     pub halves: bool,
     /// No actor gives up waiting.
     pub patient: bool,
@@ -95,19 +95,20 @@ impl Scenario {
         self.with(Role::Find(file), None)
     }
 
-    /// The actor added last starts when the one before it has ended.
+    /// The last actor starts after the previous one has ended.
     pub fn in_turn(mut self) -> Self {
         self.actors.iter_mut().last().expect("an actor").after = true;
         self
     }
 
-    /// The process may crash. Start-up resolves its records; actors added after this run meanwhile.
+    /// The process may crash. Start-up resolves its records, and the actors that are added after this call run
+    /// meanwhile.
     pub fn crash(mut self) -> Self {
         self.crash = true;
         self.with(Role::StartUp, None)
     }
 
-    /// The same with leases, and a process that starts at some time.
+    /// The same scenario with leases, and with a process that starts at any time.
     pub fn cluster(self) -> Self {
         let mut scene = self.with(Role::StartUp, None);
         scene.form = Form::Cluster;
@@ -140,7 +141,7 @@ impl Scenario {
         Self { bug: Some(bug), ..self }
     }
 
-    /// The tree at the beginning.
+    /// The initial tree.
     pub fn tree(&self) -> Tree {
         let parent = |at: Path| self.dirs.iter().find(|dir| dir.0 == at.parent()).map_or(ROOT, |dir| dir.1);
         let entry = |(at, id): &(Path, Id)| (*id, (parent(*at), at.name()));
@@ -162,7 +163,7 @@ impl Scenario {
         }
     }
 
-    /// What an actor does, from its beginning to its answer.
+    /// The code of an actor, from its start to its reply.
     pub fn run(&self, io: &mut Io<'_>) -> ActorResult<Reply> {
         let Actor { role, op, .. } = self.actors[io.actor];
         match (role, op) {

@@ -1,4 +1,4 @@
-//! The small trees, and which operations conflict in them.
+//! The small trees, and the conflicting operations on them.
 
 use crate::scenario::Scenario;
 use crate::tree::Request::{Create, Delete, Mkdir, Move, MoveFile, Rmdir, Upload};
@@ -17,7 +17,7 @@ fn empty() -> Scenario {
     Scenario::of(&[(p("/a"), 1), (p("/a/x"), 2)], &[])
 }
 
-/// `/a` and `/t`, and nothing in them.
+/// `/a` and `/t`, both empty.
 fn two() -> Scenario {
     Scenario::of(&[(p("/a"), 1), (p("/t"), 3)], &[])
 }
@@ -197,7 +197,7 @@ pub fn move_and_back_and_find() -> Scenario {
     move_and_back().find(FILE)
 }
 
-/// Four moves in turn: as many as two equal walks with nothing between them take, twice.
+/// Four moves in turn: enough to bring the file back between two equal lookups, twice.
 pub fn moves_to_and_fro_and_find() -> Scenario {
     let once = moved(flat(1)).op(2, Move(p("/b"), p("/a"))).in_turn();
     let twice = once.op(3, Move(p("/a"), p("/b"))).in_turn().op(4, Move(p("/b"), p("/a"))).in_turn();
@@ -212,7 +212,7 @@ pub fn delete_and_find() -> Scenario {
     deleted(tree()).find(FILE)
 }
 
-/// Another directory comes to the path while a file is made there.
+/// Another directory is moved to the path while a file is created there.
 pub fn replaced_and_create() -> Scenario {
     move_and_another_to_old_path().ask(Create(p("/a/n")))
 }
@@ -253,7 +253,7 @@ pub fn crashed_move_large_and_child_moved_out() -> Scenario {
     moved(large()).crash().op(2, Move(p("/a/x"), p("/x"))).list(p("/b/x"))
 }
 
-// The process crashes, and another one starts while its first requests come in.
+// The process crashes, and another one starts while its first requests arrive.
 
 pub fn crashed_move_and_writers() -> Scenario {
     moved(tree()).unknown(1).crash().ask(Create(p("/a/x/n"))).list(p("/b/x"))

@@ -1,4 +1,4 @@
-//! The state space of a scenario, and what must hold in all of it.
+//! The state space of a scenario, and the properties of all its states.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub struct Progress {
     reply: Option<Reply>,
     /// What a reader may return: everything that was true since it began.
     truths: Vec<Reply>,
-    /// At some instant since it began, what is asked was not possible.
+    /// At some instant since it began, the request was impossible.
     refusable: bool,
 }
 
@@ -37,9 +37,9 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub enum Action {
     Turn(usize, CallFault),
-    /// A write of unknown fate is done after all.
+    /// A write of unknown outcome takes effect after all.
     Deliver(usize),
-    /// All actors of the first process stop; the log replays what was on its way, or does not.
+    /// All actors of the first process stop; the log replays the writes in flight, or does not.
     Crash {
         replay: bool,
     },
@@ -117,7 +117,7 @@ impl State {
         scene.actors[actor].life == self.system.life && self.actors[actor].reply.is_none() && !waits
     }
 
-    /// The process of these actors ends here, and another one begins: its first act is to list the records.
+    /// The process of these actors ends and another one begins: it lists the records first.
     fn crash(&mut self, scene: &Scenario, replay: bool) {
         let flight = std::mem::take(&mut self.system.flight);
         flight.iter().filter(|_| replay).for_each(|plan| _ = self.system.commit(plan));
@@ -134,8 +134,8 @@ impl State {
         }
     }
 
-    /// All actors stop here for ever, and every record is resolved: whether `test` holds then, be what was on
-    /// its way done first or never.
+    /// All actors stop for ever, and every record is resolved: whether `test` holds then, both with and without the
+    /// writes in flight.
     fn holds_once_resolved(&self, scene: &Scenario, test: impl Fn(&System) -> bool) -> bool {
         let ways: &[bool] = if self.system.flight.is_empty() { &[false] } else { &[false, true] };
         ways.iter().all(|replay| self.resolve(scene, *replay).is_some_and(|system| test(&system)))
@@ -156,7 +156,7 @@ impl State {
         Some(system)
     }
 
-    /// Whether every actor ends if all take turns.
+    /// Whether every actor ends if they take turns.
     fn comes_to_an_end(&self, scene: &Scenario) -> bool {
         let mut state = self.clone();
         for _ in 0..100 {
@@ -171,7 +171,7 @@ impl State {
 }
 
 impl Scenario {
-    /// What may be special about a call.
+    /// The possible faults of a call.
     fn faults(&self, state: &State, due: Option<NextCall>) -> Vec<CallFault> {
         let mut faults = vec![CallFault::Plain];
         match due {
@@ -247,7 +247,7 @@ impl Model for Scenario {
                 s.holds_once_resolved(scene, |w| w.store.op.is_empty() && w.store.seen() == w.tree.rows())
             }),
             Property::always(CLEAN, |scene: &Self, s: &State| {
-                // With leases, a late write of a dead owner may leave a dead mark: its next reader clears it.
+                // With leases, a late write of a dead owner may leave a dead lock: the next reader clears it.
                 let late = scene.form == Form::Cluster && scene.unknown > 0;
                 late || s.holds_once_resolved(scene, is_clean)
             }),

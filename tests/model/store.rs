@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::tree::{Children, Id, Kind, Name, Path, Request, Resolved, Tree};
 
-/// The id of an operation on a subtree: of two, the smaller is older.
+/// The id of a subtree operation: the smaller of two is older.
 pub type OpId = u8;
 
-/// `cf:state` of a directory's row.
+/// The lock of a directory row, in its cell `cf:state`.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Mark {
     Free,
@@ -32,7 +32,7 @@ pub struct Row {
     pub sub: Children,
 }
 
-/// A row of `dirid` or `file`: the directory it lies in, its name there, and which actor put it there.
+/// A row of `dirid` or `file`: the parent directory, the name in it, and the actor that wrote the row.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct Placement {
     pub dir: Id,
@@ -95,7 +95,7 @@ pub fn guarded(key: Key, checks: &[Check], changes: &[Change]) -> Guarded {
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Plan {
     pub rows: Vec<Guarded>,
-    /// Set in the one plan of an operation that makes it true: the actor, the request, and the assumptions.
+    /// Set in the plan that makes an operation take effect: the actor, the request, and the ids that the plan assumes.
     pub means: Option<(usize, Request, Resolved)>,
 }
 
@@ -103,7 +103,7 @@ pub fn plan(rows: Vec<Guarded>) -> Plan {
     Plan { rows, means: None }
 }
 
-/// A check that failed, and the mark of its row then.
+/// A failed check, and the lock of its row at that time.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct Refusal {
     pub key: Key,
@@ -120,7 +120,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The tables of this tree, nothing held.
+    /// The tables of this tree, without locks.
     pub fn of(tree: &Tree) -> Self {
         let row = |(path, (id, sub))| (path, Row { id, mark: Mark::Free, sub });
         let placement = |(id, (dir, name)): (&Id, &(Id, Name))| (*id, Placement { dir: *dir, name: *name, by: 0 });
@@ -143,7 +143,7 @@ impl Store {
         }
     }
 
-    /// What the reading table makes of a row with this mark, if it and the record are read at one instant.
+    /// Whether readers see a row with this lock, given the current record of its operation.
     pub fn is_live(&self, mark: Mark) -> bool {
         match mark {
             Mark::Free => true,
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// The tree as any reader would read it at this instant.
+    /// The tree that a reader would see at this instant.
     pub fn seen(&self) -> BTreeMap<Path, (Id, Children)> {
         let live = self.dir.iter().filter(|(_, row)| self.is_live(row.mark));
         live.map(|(path, row)| (*path, (row.id, row.sub.clone()))).collect()
@@ -182,7 +182,7 @@ impl Store {
             (Key::Dir(path), Change::Put(row)) => _ = self.dir.insert(path, row),
             (Key::Dir(path), Change::Remove) => _ = self.dir.remove(&path),
             (Key::Dir(path), change) => {
-                // A seeded bug may change a row that is not there.
+                // A seeded bug may change a missing row.
                 let Some(row) = self.dir.get_mut(&path) else { return };
                 match change {
                     Change::Mark(mark) => row.mark = mark,

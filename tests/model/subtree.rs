@@ -1,4 +1,4 @@
-//! Moving a directory and deleting a subtree: the steps 1 to 4, each as its owner does it.
+//! Directory moves and recursive deletes: steps 1 to 4, as their owner executes them.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use crate::locks::{LockOutcome, finish, finish_rows, look, resolve, visit_lock};
 use crate::store::{Change, Check, Key, Mark, OpId, Placement, Plan, Record, Refusal, Row, guarded, plan};
 use crate::tree::{Children, Id, Kind, Path, ROOT, Request, Resolved};
 
-/// An operation that is under way.
+/// An operation in progress.
 struct Attempt {
     op: OpId,
     request: Request,
     found: Resolved,
-    /// The root's row in `dirid`, as it was read.
+    /// The row of the moved directory in `dirid`, as it was read.
     placed: Placement,
 }
 
@@ -33,7 +33,7 @@ pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply
     match verdict {
         StepsOutcome::Ended(reply) => Ok(reply),
         StepsOutcome::Committed => match finish(io, op) {
-            // A write of unknown fate stops the clean-up: start-up goes on with it.
+            // A write of unknown outcome stops the clean-up: start-up continues it.
             Ok(()) | Err(Stop::End(_)) => Ok(Reply::Done),
             Err(stop) => Err(stop),
         },
@@ -45,7 +45,7 @@ pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply
     }
 }
 
-/// What the operation starts from. There is no record yet, so it waits like any writer.
+/// Reads the directories of the request. There is no record yet, so this waits like any writer.
 fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> {
     let refused = || Stop::End(Reply::Refused);
     let at = request.at();
@@ -70,13 +70,13 @@ fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> 
     Ok(Attempt { op, request, found: Resolved { parent: parent.id, target: target.id, id }, placed })
 }
 
-/// Live(D): the directory of this id, not locked.
+/// Live(D): the directory with this id, not locked.
 pub fn live(io: &Io<'_>, id: Id) -> Vec<Check> {
     if io.bug(Bug::NoIdCheck) { vec![Check::Mark(Mark::Free)] } else { vec![Check::Id(id), Check::Mark(Mark::Free)] }
 }
 
 impl Attempt {
-    /// The steps 1 to 4. Whatever ends them early, [`resolve`] follows.
+    /// Steps 1 to 4. However they end early, [`resolve`] follows.
     fn carry_out(&self, io: &mut Io<'_>) -> ActorResult<()> {
         let record = guarded(Key::Op(self.op), &[Check::Record(Record::Missing)], &[Change::Record(Record::Prepared)]);
         if !io.bug(Bug::CloseBeforeRecord) {
@@ -94,8 +94,8 @@ impl Attempt {
         self.instant(io)
     }
 
-    /// Sends a write of the steps 1 to 3 until it is done. IMPORTANT: never again after an unknown fate, which
-    /// ends the attempt. `again`: a seeded bug.
+    /// Commits a plan of steps 1 to 3, with retries. IMPORTANT: no retry after an unknown outcome, which ends the
+    /// attempt. `again`: a seeded bug.
     fn send(&self, io: &mut Io<'_>, write: Plan, again: bool) -> ActorResult<()> {
         io.until(|io| match io.commit(write.clone())? {
             Outcome::Done => Ok(Some(())),
@@ -106,18 +106,18 @@ impl Attempt {
         })
     }
 
-    /// Whether it was this operation that changed the row.
+    /// Whether this operation itself has changed the row.
     fn is_own(&self, refusal: Refusal) -> bool {
         refusal.key == Key::Op(self.op) || refusal.mark.op() == Some(self.op)
     }
 
-    /// A row is not as it should be: `Ok` if it is worth another try.
+    /// A check has failed. `Ok` if the caller can try again.
     fn held_up(&self, io: &mut Io<'_>, refusal: Refusal) -> ActorResult<()> {
         let Key::Dir(at) = refusal.key else {
             return Err(Stop::End(if io.bug(Bug::MissingIsRefused) { Reply::Refused } else { Reply::Busy }));
         };
         let root = self.request.at();
-        // Rows that this operation holds have changed: its lease was over. That is no reason to refuse it.
+        // Rows with this operation's lock have changed: its lease had ended. This is no reason to refuse the request.
         let held = (at != root && at.is_within(root)) || refusal.check == Check::Mark(Mark::Staged(self.op));
         let reply = if held && !io.bug(Bug::LostLeaseIsRefused) { Reply::Busy } else { Reply::Refused };
         if refusal.mark == Mark::Free {
@@ -130,7 +130,7 @@ impl Attempt {
         }
     }
 
-    /// Step 2, top-down. Returns the rows as they are once no other actor changes them.
+    /// Step 2: locks the rows top-down. Returns them as they are once no other actor can change them.
     fn close(&self, io: &mut Io<'_>) -> ActorResult<Vec<(Path, Row)>> {
         let mut rows = Vec::new();
         let mut next = VecDeque::from([(self.request.at(), self.found.id)]);
@@ -139,7 +139,7 @@ impl Attempt {
             let checks = if io.bug(Bug::CloseUnguarded) { vec![] } else { live(io, id) };
             let close = guarded(Key::Dir(at), &checks, &[Change::Mark(Mark::Closed(self.op))]);
             self.send(io, plan(vec![close]), io.bug(Bug::CloseAgain))?;
-            // IMPORTANT: closed before its children are listed.
+            // IMPORTANT: locked before its children are listed.
             let row = if early.is_some() { early } else { io.get(at)? };
             let row = row.ok_or(Stop::End(Reply::Busy))?;
             let dirs = row.sub.iter().filter(|((kind, _), _)| *kind == Kind::Dir);
@@ -149,7 +149,7 @@ impl Attempt {
         Ok(rows)
     }
 
-    /// Step 3 for one row: whole, or in two batches.
+    /// Step 3 for one row: in one plan, or in two.
     fn stage(&self, io: &mut Io<'_>, at: Path, row: Row) -> ActorResult<()> {
         let later: Children = row.sub.iter().skip(1).filter(|_| io.scene.halves).map(|(k, v)| (*k, *v)).collect();
         let first: Children = row.sub.into_iter().filter(|(key, _)| !later.contains_key(key)).collect();
@@ -166,7 +166,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Step 4. After an unknown fate the same commit again: the record says whether it was done.
+    /// Step 4. After an unknown outcome it repeats the same commit: the check of the record distinguishes the outcomes.
     fn instant(&self, io: &mut Io<'_>) -> ActorResult<()> {
         let write = self.commit(io);
         io.until(|io| match io.commit(write.clone())? {

@@ -1,11 +1,11 @@
-//! What users ask for, and the specification: a plain tree that changes at one instant for each request.
+//! The requests of users, and the specification: a plain tree that changes at one instant for each request.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The id of a directory (the root's is 0) or the UUID of a file.
 pub type Id = u8;
-/// One letter: names of directories and files.
+/// The one-letter name of a directory or file.
 pub type Name = u8;
 
 pub const ROOT: Id = 0;
@@ -38,12 +38,12 @@ impl Path {
         self.0[self.depth() - 1]
     }
 
-    /// Whether this is `root` or lies below it.
+    /// Whether this path is `root` or lies below it.
     pub fn is_within(self, root: Self) -> bool {
         self.0[..root.depth()] == root.0[..root.depth()]
     }
 
-    /// Where this path, which is within `from`, lies once `from` has become `to`.
+    /// The path below `to` that corresponds to this path below `from`.
     pub fn rebase(self, from: Self, to: Self) -> Self {
         self.0[from.depth()..self.depth()].iter().fold(to, |path, name| path.join(*name))
     }
@@ -65,12 +65,12 @@ pub enum Kind {
 /// The children of a directory.
 pub type Children = BTreeMap<(Kind, Name), Id>;
 
-/// What a user asks for. Paths are those of what is made, removed or moved.
+/// A request of a user, with the path that it creates, removes or moves.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Request {
     Create(Path),
     Mkdir(Path),
-    /// A file whose parent directory is missing too: both are made at once.
+    /// A file whose parent directory is missing: both are created at once.
     Upload(Path),
     Rmdir(Path),
     MoveFile(Path, Path),
@@ -89,7 +89,7 @@ impl Request {
         }
     }
 
-    /// Where the thing goes.
+    /// The target of a move.
     pub fn to(self) -> Option<Path> {
         match self {
             MoveFile(_, to) | Move(_, to) => Some(to),
@@ -98,21 +98,21 @@ impl Request {
     }
 }
 
-/// What was found on the way to a plan, and is taken for granted in it: the ids of the parents and of the thing.
+/// The ids that a plan assumes: those of the parents, and of the moved or removed node.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct Resolved {
     pub parent: Id,
-    /// The new parent's; the same as `parent` if there is only one.
+    /// The id of the new parent; equal to `parent` if there is only one.
     pub target: Id,
     pub id: Id,
 }
 
-/// The file that an upload makes in the new directory of this id.
+/// The file that an upload creates in the new directory of this id.
 pub fn file_in(dir: Id) -> Id {
     dir + 50
 }
 
-/// The specification: of every directory and file its parent's id and its name.
+/// The specification: parent id and name of every directory and file.
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
 pub struct Tree {
     pub dirs: BTreeMap<Id, (Id, Name)>,
@@ -151,14 +151,14 @@ impl Tree {
         self.sub(parent).get(&(kind, at.name())).copied()
     }
 
-    /// Whether something can be put at this path: it has a parent, and the name is free there.
+    /// Whether a node can be created at this path: the parent exists, and the name is free.
     fn is_free(&self, at: Path) -> bool {
         self.dir_at(at.parent()).is_some()
             && self.child(at, Kind::Dir).is_none()
             && self.child(at, Kind::File).is_none()
     }
 
-    /// Whether this request can be done now.
+    /// Whether this request is possible now.
     pub fn allows(&self, request: Request) -> bool {
         match request {
             Create(at) | Mkdir(at) => self.is_free(at),
@@ -170,7 +170,7 @@ impl Tree {
         }
     }
 
-    /// Does what the request means. False if it means nothing here, or something else than what was found.
+    /// Applies a request. Returns false if it is impossible, or if it concerns other ids than `found`.
     pub fn apply(&mut self, request: Request, found: Resolved) -> bool {
         let Resolved { parent, target, id } = found;
         let same = |tree: &Self, at: Path, dir: Id| tree.path(dir) == Some(at.parent());

@@ -1,4 +1,4 @@
-//! Writers whose change is one plan: create, mkdir, rmdir, an upload with its parents, a file's move.
+//! Operations of one plan: create, mkdir, rmdir, an upload with its parent, a file's move.
 
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Outcome, Reply};
@@ -19,7 +19,7 @@ pub fn write(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Reply> {
             Outcome::Refused(Refusal { check: Check::Empty, .. }) => Ok(Some(Reply::Refused)),
             Outcome::Refused(Refusal { key: Key::Dir(at), mark, .. }) if mark != Mark::Free => {
                 match (visit_lock(io, at, mark, None)?, mark) {
-                    // This path is wanted again: that row alone is finished.
+                    // The writer needs this path: only this row is finished.
                     (LockOutcome::Gone, Mark::Closed(op)) if wants(request, at) => finish_rows(io, op, &[at])?,
                     _ => {}
                 }
@@ -34,7 +34,7 @@ fn wants(request: Request, at: Path) -> bool {
     matches!(request, Request::Mkdir(_) | Request::Upload(_)) && at == request.at()
 }
 
-/// Where the plan is to be made, or nothing if it cannot be.
+/// Reads the directories of the request; `None` if it is impossible.
 fn find(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Option<Resolved>> {
     let at = request.at();
     let Some(parent) = look(io, at.parent())? else { return Ok(None) };
@@ -57,7 +57,7 @@ fn find(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Option<Resolv
     Ok(Some(found))
 }
 
-/// The guarded rows of a request's plan.
+/// The guarded rows in the plan of a request.
 struct Rows<'a, 'b> {
     io: &'a Io<'b>,
     found: Resolved,
@@ -90,7 +90,7 @@ impl Rows<'_, '_> {
             Request::MoveFile(_, to) => {
                 let mut source = if self.bug(Bug::MoveFileNotLive) { vec![] } else { live(self.io, parent) };
                 source.push(Check::Entry(Kind::File, at.name(), id));
-                // No file moves twice here, so its place is the first one.
+                // No file moves twice in these scenarios, so its old position is its first one.
                 let placed = Placement { dir: parent, name: at.name(), by: 0 };
                 let file = guarded(Key::File(id), &[Check::Placed(placed)], &[placement(target, to.name())]);
                 let unlink = guarded(Key::Dir(at.parent()), &source, &[Change::Unlink(Kind::File, at.name())]);
