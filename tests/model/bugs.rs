@@ -15,13 +15,13 @@ macro_rules! bugs {
 bugs! {
     // Steps 1 and 2: record, lock.
     /// The record is written after the rows are locked.
-    CloseBeforeRecord,
+    LockBeforeRecord,
     /// A row is locked without any check.
-    CloseUnguarded,
+    LockUnguarded,
     /// The children are read before the row is locked.
-    ListBeforeClose,
+    ListBeforeLock,
     /// After an unknown outcome, a lock is tried again under the same id.
-    CloseAgain,
+    LockAgain,
     /// After an unknown outcome, the record is written again under the same id.
     RecordAgain,
     /// A changed row below the root leads to a refusal.
@@ -29,11 +29,11 @@ bugs! {
 
     // Step 3: copy.
     /// A new row overwrites an existing one.
-    StageUnguarded,
+    CopyUnguarded,
     /// The second plan of a new row does not check this operation's lock.
-    StageMoreUnguarded,
+    CopyMoreUnguarded,
     /// After an unknown outcome, the copy is tried again under the same id.
-    StageAgain,
+    CopyAgain,
 
     // Step 4: the commit.
     /// The commit does not check the record.
@@ -59,11 +59,11 @@ bugs! {
     /// The old row is removed before the new one is unlocked.
     OldBeforeNew,
     /// The new rows stay locked.
-    NewRowNotCleared,
+    NewRowNotUnlocked,
     /// A row is removed without a check of its lock.
     RemoveUnchecked,
     /// A lock is cleared without a check of its owner.
-    ClearUnchecked,
+    UnlockUnchecked,
     /// The record is removed before the rows.
     RecordFirst,
     /// A write of unknown outcome counts as done.
@@ -73,7 +73,7 @@ bugs! {
     /// A write that fails on a full disk counts as done.
     PastFull,
     /// The owner gives up its clean-up on a full disk.
-    FullGivesUp,
+    GivesUpOnFull,
     /// The ids of deleted directories stay.
     DirIdLeft,
     /// The files of deleted directories stay.
@@ -83,11 +83,11 @@ bugs! {
     /// A committed operation can be aborted.
     AbortUnguarded,
     /// The rollback traverses listings instead of keys.
-    UndoWalks,
+    RollbackByListings,
     /// The rollback covers the old tree only.
-    UndoForgetsNew,
+    RollbackForgetsNew,
     /// The record is removed before the locks.
-    RecordFirstInUndo,
+    RecordFirstInRollback,
     /// Start-up rolls back operations of living owners, too.
     StartUpTakesAll,
     /// Start-up lists the records after it has accepted requests.
@@ -101,17 +101,17 @@ bugs! {
     /// A missing record counts as committed.
     MissingIsCommitted,
     /// If the record is committed, a copy is not read again.
-    StagedReadOnce,
+    CopyReadOnce,
 
     // Writes to a locked row.
     /// A source row counts as absent, whatever its record says.
-    ClosedIsGone,
+    SourceIsGone,
     /// The lock of a prepared operation is cleared, and its record stays.
-    ClearPrepared,
+    UnlockPrepared,
     /// A copy of an aborted operation is unlocked instead of removed.
-    VisitorClearsStaged,
+    VisitorUnlocksCopy,
     /// A copy of a committed operation is removed.
-    VisitorRemovesStaged,
+    VisitorRemovesCopy,
     /// Another actor removes the record.
     VisitorRemovesRecord,
     /// An actor with a record waits for every other operation.
@@ -137,7 +137,7 @@ bugs! {
 
     // Verification of an index entry.
     /// A file is skipped after the first lookup in vain.
-    FindWalksOnce,
+    FindLooksUpOnce,
     /// Two lookups are compared by ids and names only.
     FindIgnoresOperations,
 }

@@ -14,7 +14,7 @@ use crate::scenarios::{
     move_into_deleted, move_into_moved, move_into_rmdir, move_large_and_writers, move_of_child_out,
     moves_to_and_fro_and_find, replaced_and_create, rmdir_and_create_in_it,
 };
-use crate::state_space::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, SETTLES, TREE};
+use crate::state_space::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, RESOLVES, TREE};
 
 /// The scenario that finds a bug, and the property that the bug breaks there. `None`: nothing finds it, since other
 /// guards imply this one (not all of these at once: the check of the entry and the check of the removed directory
@@ -23,16 +23,16 @@ use crate::state_space::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, SETTLES
 fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
     let lossy = |scene: Scenario| scene.cluster().unknown(1);
     Some(match bug {
-        Bug::CloseBeforeRecord => (move_and_list_old(), CLEAN),
-        Bug::CloseUnguarded => (move_and_delete(), TREE),
-        Bug::ListBeforeClose => (move_and_create_below(), TREE),
-        Bug::RecordAgain => (lossy(move_and_mkdir_at_target()).unknown(2), SETTLES),
+        Bug::LockBeforeRecord => (move_and_list_old(), CLEAN),
+        Bug::LockUnguarded => (move_and_delete(), TREE),
+        Bug::ListBeforeLock => (move_and_create_below(), TREE),
+        Bug::RecordAgain => (lossy(move_and_mkdir_at_target()).unknown(2), RESOLVES),
         Bug::LostLeaseIsRefused => (move_and_rmdir_below().cluster(), ANSWER),
-        Bug::CloseAgain => (lossy(move_and_back()), SETTLES),
+        Bug::LockAgain => (lossy(move_and_back()), RESOLVES),
 
-        Bug::StageUnguarded => (move_and_mkdir_at_target(), TREE),
-        Bug::StageMoreUnguarded => (halves_and_rival().cluster(), TREE),
-        Bug::StageAgain => (lossy(move_and_rmdir_of_moved()), SETTLES),
+        Bug::CopyUnguarded => (move_and_mkdir_at_target(), TREE),
+        Bug::CopyMoreUnguarded => (halves_and_rival().cluster(), TREE),
+        Bug::CopyAgain => (lossy(move_and_rmdir_of_moved()), RESOLVES),
 
         Bug::CommitWithoutRecord => (move_and_mkdir_at_target().cluster(), TREE),
         // An operation that locks the parent, or changes its entry, has to lock the moved directory first.
@@ -45,32 +45,32 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         Bug::UnknownIsRefused => (lossy(move_alone()), ANSWER),
         Bug::MissingIsRefused => (lossy(delete_alone()), ANSWER),
 
-        Bug::OldBeforeNew => (move_and_list_old(), SETTLES),
-        Bug::NewRowNotCleared => (move_and_list_new(), READ),
+        Bug::OldBeforeNew => (move_and_list_old(), RESOLVES),
+        Bug::NewRowNotUnlocked => (move_and_list_new(), READ),
         Bug::RemoveUnchecked => (move_and_mkdir_at_old_path(), TREE),
-        Bug::ClearUnchecked => (move_and_on(), TREE),
+        Bug::UnlockUnchecked => (move_and_on(), TREE),
         Bug::RecordFirst => (delete_and_list(), READ),
         Bug::PastUnknown => (lossy(move_alone()), TREE),
         Bug::BatchRefusedPassed => (move_and_mkdir_at_old_path(), TREE),
         Bug::PastFull => (move_alone(), TREE),
-        Bug::FullGivesUp => (delete_alone(), LEFT),
+        Bug::GivesUpOnFull => (delete_alone(), LEFT),
         Bug::DirIdLeft | Bug::FilesLeft => (delete_and_list(), CLEAN),
 
         Bug::AbortUnguarded => (move_and_create_below().cluster(), TREE),
-        Bug::UndoWalks => (move_and_rmdir_below().full(2), CLEAN),
-        Bug::UndoForgetsNew => (move_and_list_new(), CLEAN),
-        Bug::RecordFirstInUndo => (move_and_create_at_target(), CLEAN),
+        Bug::RollbackByListings => (move_and_rmdir_below().full(2), CLEAN),
+        Bug::RollbackForgetsNew => (move_and_list_new(), CLEAN),
+        Bug::RecordFirstInRollback => (move_and_create_at_target(), CLEAN),
         Bug::StartUpTakesAll => (move_and_list_old().cluster(), CLEAN),
         Bug::ListsRecordsLate => (crashed_move_and_same_again(), CLEAN),
 
         Bug::RecordFromBefore | Bug::MissingReadOnce => (move_and_list_new(), READ),
         Bug::MissingIsCommitted => (move_and_list_new(), READ),
-        Bug::StagedReadOnce => (move_and_list_new(), READ),
+        Bug::CopyReadOnce => (move_and_list_new(), READ),
 
-        Bug::ClosedIsGone => (move_and_create_below(), ANSWER),
-        Bug::ClearPrepared => (move_and_create_below(), TREE),
-        Bug::VisitorClearsStaged => (crashed_move_and_target(), TREE),
-        Bug::VisitorRemovesStaged | Bug::VisitorRemovesRecord => (move_and_mkdir_at_target(), TREE),
+        Bug::SourceIsGone => (move_and_create_below(), ANSWER),
+        Bug::UnlockPrepared => (move_and_create_below(), TREE),
+        Bug::VisitorUnlocksCopy => (crashed_move_and_target(), TREE),
+        Bug::VisitorRemovesCopy | Bug::VisitorRemovesRecord => (move_and_mkdir_at_target(), TREE),
         Bug::NeverYield => (move_of_child_out().patient(), END),
 
         Bug::NoIdCheck => (replaced_and_create(), COMMIT),
@@ -83,7 +83,7 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         Bug::RmdirChildNotLive | Bug::RmdirParentNotLive => return None,
         Bug::MoveFileNotLive => (move_and_file_moved_out(), TREE),
 
-        Bug::FindWalksOnce => (moves_to_and_fro_and_find(), READ),
+        Bug::FindLooksUpOnce => (moves_to_and_fro_and_find(), READ),
         Bug::FindIgnoresOperations => (moves_to_and_fro_and_find(), READ),
     })
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bugs::Bug;
 use crate::scenario::{Form, Scenario};
-use crate::store::{Mark, OpId, Placement, Plan, Record, Refusal, Row, Store};
+use crate::store::{OpId, Placement, Plan, Record, Refusal, Row, RowLock, Store};
 use crate::tree::{Children, Id, Path, Request, Tree};
 
 /// The store, the tree that it must represent, and the plans in flight.
@@ -89,7 +89,7 @@ pub struct SeenRecord {
 pub enum StepsOutcome {
     Committed,
     /// A record exists, and the operation must be rolled back.
-    Undo(Reply),
+    RollBack(Reply),
     /// No record was ever written.
     Ended(Reply),
 }
@@ -220,16 +220,16 @@ impl<'a> Io<'a> {
     }
 
     /// A scan of keys: the first rows after `after` in these trees that have one of these locks.
-    pub fn marked(
+    pub fn locked_rows(
         &mut self,
         trees: &[Path],
-        marks: &[Mark],
+        locks: &[RowLock],
         after: Option<Path>,
         limit: usize,
     ) -> ActorResult<Vec<Path>> {
         let is_next = |at: &Path| after.is_none_or(|after| *at > after) && trees.iter().any(|tree| at.is_within(*tree));
         let found = self.read(|store| {
-            let rows = store.dir.iter().filter(|(at, row)| is_next(at) && marks.contains(&row.mark));
+            let rows = store.dir.iter().filter(|(at, row)| is_next(at) && locks.contains(&row.lock));
             CallResult::Paths(rows.map(|(at, _)| *at).take(limit).collect())
         })?;
         match found {

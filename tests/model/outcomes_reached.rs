@@ -34,7 +34,7 @@ fn with(scene: Scenario, op: OpId, asked: UserRequest) -> Scenario {
 fn scenario(case: &Case, ops: [OpId; 2]) -> Scenario {
     let numbered =
         |paths: &[&str], first: Id| -> Vec<(Path, Id)> { paths.iter().map(|at| path(at)).zip(first..).collect() };
-    let scene = Scenario::of(&numbered(case.dirs, 1), &numbered(case.files, FILE));
+    let scene = Scenario::new(&numbered(case.dirs, 1), &numbered(case.files, FILE));
     let scene = with(scene, ops[0], case.first);
     with(if case.crash { scene.crash() } else { scene }, ops[1], case.second)
 }

@@ -18,7 +18,7 @@ pub fn find(io: &mut Io<'_>, file: Id) -> ActorResult<Reply> {
     let mut at = Placement { dir, name, by: 0 };
     let mut said = None;
     loop {
-        if let Some(path) = look_for(io, at, file)? {
+        if let Some(path) = find_in_dir(io, at, file)? {
             return Ok(Reply::Found(Some(path)));
         }
         match io.file(file)? {
@@ -32,11 +32,11 @@ pub fn find(io: &mut Io<'_>, file: Id) -> ActorResult<Reply> {
 }
 
 /// The path of the file, if it has this name in this directory, wherever the directory is now.
-fn look_for(io: &mut Io<'_>, at: Placement, file: Id) -> ActorResult<Option<Path>> {
+fn find_in_dir(io: &mut Io<'_>, at: Placement, file: Id) -> ActorResult<Option<Path>> {
     let mut before: Option<Vec<Option<Placement>>> = None;
     loop {
-        let (walk, dir) = walk(io, at.dir)?;
-        if before.as_ref() == Some(&walk) {
+        let (steps, dir) = lookup_path(io, at.dir)?;
+        if before.as_ref() == Some(&steps) {
             return Ok(None); // not there, between two equal lookups
         }
         if let Some(dir) = dir
@@ -45,15 +45,15 @@ fn look_for(io: &mut Io<'_>, at: Placement, file: Id) -> ActorResult<Option<Path
             let found = row.sub.get(&(Kind::File, at.name)) == Some(&file);
             return Ok(found.then(|| dir.join(at.name)));
         }
-        if io.bug(Bug::FindWalksOnce) {
+        if io.bug(Bug::FindLooksUpOnce) {
             return Ok(None);
         }
-        before = Some(walk);
+        before = Some(steps);
     }
 }
 
 /// Follows the parents up to the root: the rows that were read, and the resulting path.
-fn walk(io: &mut Io<'_>, mut dir: Id) -> ActorResult<(Vec<Option<Placement>>, Option<Path>)> {
+fn lookup_path(io: &mut Io<'_>, mut dir: Id) -> ActorResult<(Vec<Option<Placement>>, Option<Path>)> {
     let mut steps = Vec::new();
     while dir != ROOT {
         let mut placed = io.dirid(dir)?;

@@ -5,7 +5,7 @@ use crate::io::{ActorResult, Io, Reply};
 use crate::locks::start_up;
 use crate::readers::{find, list};
 use crate::store::OpId;
-use crate::subtree::operate;
+use crate::subtree::run_operation;
 use crate::tree::{Id, Path, ROOT, Request, Tree};
 use crate::writers::write;
 
@@ -56,7 +56,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    pub fn of(dirs: &[(Path, Id)], files: &[(Path, Id)]) -> Self {
+    pub fn new(dirs: &[(Path, Id)], files: &[(Path, Id)]) -> Self {
         Self {
             form: Form::Embedded,
             dirs: dirs.to_vec(),
@@ -167,7 +167,7 @@ impl Scenario {
     pub fn run(&self, io: &mut Io<'_>) -> ActorResult<Reply> {
         let Actor { role, op, .. } = self.actors[io.actor];
         match (role, op) {
-            (Role::Ask(request), Some(op)) => operate(io, op, request),
+            (Role::Ask(request), Some(op)) => run_operation(io, op, request),
             (Role::Ask(request), None) => write(io, request, 100 + u8::try_from(io.actor).expect("few actors")),
             (Role::List(at), _) => list(io, at),
             (Role::Find(file), _) => find(io, file),

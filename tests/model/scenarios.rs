@@ -9,23 +9,23 @@ pub const FILE: Id = 50;
 
 /// `/a/x`, with a file in it.
 fn tree() -> Scenario {
-    Scenario::of(&[(p("/a"), 1), (p("/a/x"), 2)], &[(p("/a/x/f"), FILE)])
+    Scenario::new(&[(p("/a"), 1), (p("/a/x"), 2)], &[(p("/a/x/f"), FILE)])
 }
 
 /// `/a/x`, empty.
 fn empty() -> Scenario {
-    Scenario::of(&[(p("/a"), 1), (p("/a/x"), 2)], &[])
+    Scenario::new(&[(p("/a"), 1), (p("/a/x"), 2)], &[])
 }
 
 /// `/a` and `/t`, both empty.
 fn two() -> Scenario {
-    Scenario::of(&[(p("/a"), 1), (p("/t"), 3)], &[])
+    Scenario::new(&[(p("/a"), 1), (p("/t"), 3)], &[])
 }
 
 /// `/a`, with this many files in it.
 fn flat(files: usize) -> Scenario {
     let all = [(p("/a/f"), FILE), (p("/a/g"), FILE + 1)];
-    Scenario::of(&[(p("/a"), 1)], &all[..files])
+    Scenario::new(&[(p("/a"), 1)], &all[..files])
 }
 
 fn moved(tree: Scenario) -> Scenario {
@@ -101,7 +101,7 @@ pub fn delete_and_file_moved_out() -> Scenario {
 }
 
 pub fn move_and_file_moved_in() -> Scenario {
-    let tree = Scenario::of(&[(p("/a"), 1), (p("/a/x"), 2)], &[(p("/g"), FILE)]);
+    let tree = Scenario::new(&[(p("/a"), 1), (p("/a/x"), 2)], &[(p("/g"), FILE)]);
     moved(tree).ask(MoveFile(p("/g"), p("/a/x/g")))
 }
 
@@ -222,7 +222,7 @@ pub fn replaced_and_create() -> Scenario {
 /// `/a/x/y` and `/a/z`, with a file at the bottom.
 fn large() -> Scenario {
     let dirs = [(p("/a"), 1), (p("/a/x"), 2), (p("/a/x/y"), 3), (p("/a/z"), 4)];
-    Scenario::of(&dirs, &[(p("/a/x/y/f"), FILE)])
+    Scenario::new(&dirs, &[(p("/a/x/y/f"), FILE)])
 }
 
 pub fn move_large_and_writers() -> Scenario {
@@ -280,7 +280,7 @@ pub fn crashed_delete_and_writers() -> Scenario {
 }
 
 fn ring_of(ids: [u8; 3]) -> Scenario {
-    let tree = Scenario::of(&[(p("/a"), 1), (p("/t"), 3), (p("/u"), 4)], &[]);
+    let tree = Scenario::new(&[(p("/a"), 1), (p("/t"), 3), (p("/u"), 4)], &[]);
     let [a, t, u] = ids;
     tree.op(a, Move(p("/a"), p("/t/a"))).op(t, Move(p("/t"), p("/u/t"))).op(u, Move(p("/u"), p("/a/u")))
 }

@@ -8,7 +8,7 @@ use crate::bugs::Bug;
 use crate::io::{CallFault, CallResult, Io, NextCall, Reply, Stop, System, Turn};
 use crate::locks::resolve;
 use crate::scenario::{Form, Role, Scenario};
-use crate::store::{Mark, Record, Store};
+use crate::store::{Record, RowLock, Store};
 use crate::tree::Tree;
 
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Whether every actor ends if they take turns.
-    fn comes_to_an_end(&self, scene: &Scenario) -> bool {
+    fn terminates(&self, scene: &Scenario) -> bool {
         let mut state = self.clone();
         for _ in 0..100 {
             let alive: Vec<usize> = (0..scene.actors.len()).filter(|actor| state.is_alive(scene, *actor)).collect();
@@ -197,7 +197,7 @@ impl Model for Scenario {
 
     fn init_states(&self) -> Vec<State> {
         let tree = self.tree();
-        let store = Store::of(&tree);
+        let store = Store::from_tree(&tree);
         let happened = BTreeSet::new();
         let system = System { store, tree, flight: vec![], life: 1, stopped: false, happened, wrong_commit: false };
         let actors = vec![Progress::default(); self.actors.len()];
@@ -241,9 +241,9 @@ impl Model for Scenario {
             Property::always(PLACES, |_, s: &State| places_are_right(&s.system.store, &s.system.tree)),
             Property::always(READ, |_, s: &State| !s.wrong_read),
             Property::always(ANSWER, |_, s: &State| !s.wrong_answer),
-            Property::always(END, |scene: &Self, s: &State| !scene.patient || s.comes_to_an_end(scene)),
+            Property::always(END, |scene: &Self, s: &State| !scene.patient || s.terminates(scene)),
             Property::always(LEFT, left_nothing),
-            Property::always(SETTLES, |scene: &Self, s: &State| {
+            Property::always(RESOLVES, |scene: &Self, s: &State| {
                 s.holds_once_resolved(scene, |w| w.store.op.is_empty() && w.store.seen() == w.tree.rows())
             }),
             Property::always(CLEAN, |scene: &Self, s: &State| {
@@ -268,9 +268,9 @@ pub const PLACES: &str = "directory ids and file rows say where things are";
 pub const READ: &str = "a reader returns what was true while it read";
 pub const ANSWER: &str = "a reply of done or refused is true";
 pub const END: &str = "no actor waits for ever";
-pub const LEFT: &str = "an operation that ends leaves no record and no mark";
-pub const SETTLES: &str = "wherever all actors stop, the records are resolved and nothing visible changes";
-pub const CLEAN: &str = "wherever all actors stop, no mark and no stray row is left in the end";
+pub const LEFT: &str = "an operation that ends leaves no record and no lock";
+pub const RESOLVES: &str = "wherever all actors stop, the records can be resolved and nothing visible changes";
+pub const CLEAN: &str = "wherever all actors stop, no lock and no stray row is left in the end";
 
 fn succeeds<const ACTOR: usize>(_: &Scenario, state: &State) -> bool {
     state.actors[ACTOR].reply == Some(Reply::Done)
@@ -284,7 +284,7 @@ fn places_are_right(store: &Store, tree: &Tree) -> bool {
 
 fn is_clean(system: &System) -> bool {
     let System { store, tree, .. } = system;
-    store.dir.values().all(|row| row.mark == Mark::Free)
+    store.dir.values().all(|row| row.lock == RowLock::Unlocked)
         && store.dir.len() == tree.dirs.len() + 1
         && store.dirid.keys().eq(tree.dirs.keys())
         && store.file.keys().eq(tree.files.keys())
@@ -292,7 +292,8 @@ fn is_clean(system: &System) -> bool {
 
 fn left_nothing(scene: &Scenario, state: &State) -> bool {
     let store = &state.system.store;
-    let held = |op| store.record(op) != Record::Missing || store.dir.values().any(|row| row.mark.op() == Some(op));
+    let has_leftovers =
+        |op| store.record(op) != Record::Missing || store.dir.values().any(|row| row.lock.op() == Some(op));
     let ended = scene.actors.iter().zip(&state.actors).filter(|(_, progress)| progress.reply.is_some());
-    state.unknown > 0 || !ended.filter_map(|(actor, _)| actor.op).any(held)
+    state.unknown > 0 || !ended.filter_map(|(actor, _)| actor.op).any(has_leftovers)
 }

@@ -9,17 +9,17 @@ pub type OpId = u8;
 
 /// The lock of a directory row, in its cell `cf:state`.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub enum Mark {
-    Free,
-    Closed(OpId),
-    Staged(OpId),
+pub enum RowLock {
+    Unlocked,
+    Source(OpId),
+    Copy(OpId),
 }
 
-impl Mark {
+impl RowLock {
     pub fn op(self) -> Option<OpId> {
         match self {
-            Self::Free => None,
-            Self::Closed(op) | Self::Staged(op) => Some(op),
+            Self::Unlocked => None,
+            Self::Source(op) | Self::Copy(op) => Some(op),
         }
     }
 }
@@ -28,7 +28,7 @@ impl Mark {
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Row {
     pub id: Id,
-    pub mark: Mark,
+    pub lock: RowLock,
     pub sub: Children,
 }
 
@@ -61,7 +61,7 @@ pub enum Key {
 pub enum Check {
     AbsentRow,
     Id(Id),
-    Mark(Mark),
+    Lock(RowLock),
     Free(Kind, Name),
     Entry(Kind, Name, Id),
     Empty,
@@ -73,7 +73,7 @@ pub enum Check {
 pub enum Change {
     Put(Row),
     Remove,
-    Mark(Mark),
+    Lock(RowLock),
     Link(Kind, Name, Id),
     Unlink(Kind, Name),
     Place(Placement),
@@ -108,7 +108,7 @@ pub fn plan(rows: Vec<Guarded>) -> Plan {
 pub struct Refusal {
     pub key: Key,
     pub check: Check,
-    pub mark: Mark,
+    pub lock: RowLock,
 }
 
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
@@ -121,8 +121,8 @@ pub struct Store {
 
 impl Store {
     /// The tables of this tree, without locks.
-    pub fn of(tree: &Tree) -> Self {
-        let row = |(path, (id, sub))| (path, Row { id, mark: Mark::Free, sub });
+    pub fn from_tree(tree: &Tree) -> Self {
+        let row = |(path, (id, sub))| (path, Row { id, lock: RowLock::Unlocked, sub });
         let placement = |(id, (dir, name)): (&Id, &(Id, Name))| (*id, Placement { dir: *dir, name: *name, by: 0 });
         Self {
             dir: tree.rows().into_iter().map(row).collect(),
@@ -136,25 +136,25 @@ impl Store {
         self.op.get(&op).copied().unwrap_or(Record::Missing)
     }
 
-    pub fn mark(&self, key: Key) -> Mark {
+    pub fn lock(&self, key: Key) -> RowLock {
         match key {
-            Key::Dir(path) => self.dir.get(&path).map_or(Mark::Free, |row| row.mark),
-            _ => Mark::Free,
+            Key::Dir(path) => self.dir.get(&path).map_or(RowLock::Unlocked, |row| row.lock),
+            _ => RowLock::Unlocked,
         }
     }
 
     /// Whether readers see a row with this lock, given the current record of its operation.
-    pub fn is_live(&self, mark: Mark) -> bool {
-        match mark {
-            Mark::Free => true,
-            Mark::Closed(op) => self.record(op) != Record::Committed,
-            Mark::Staged(op) => self.record(op) == Record::Committed,
+    pub fn is_live(&self, lock: RowLock) -> bool {
+        match lock {
+            RowLock::Unlocked => true,
+            RowLock::Source(op) => self.record(op) != Record::Committed,
+            RowLock::Copy(op) => self.record(op) == Record::Committed,
         }
     }
 
     /// The tree that a reader would see at this instant.
     pub fn seen(&self) -> BTreeMap<Path, (Id, Children)> {
-        let live = self.dir.iter().filter(|(_, row)| self.is_live(row.mark));
+        let live = self.dir.iter().filter(|(_, row)| self.is_live(row.lock));
         live.map(|(path, row)| (*path, (row.id, row.sub.clone()))).collect()
     }
 
@@ -169,7 +169,7 @@ impl Store {
             (Key::DirId(id), Check::Placed(placement)) => self.dirid.get(&id) == Some(&placement),
             (Key::File(id), Check::Placed(placement)) => self.file.get(&id) == Some(&placement),
             (_, Check::Id(id)) => row(&|row| row.id == id),
-            (_, Check::Mark(mark)) => row(&|row| row.mark == mark),
+            (_, Check::Lock(lock)) => row(&|row| row.lock == lock),
             (_, Check::Free(kind, name)) => row(&|row| !row.sub.contains_key(&(kind, name))),
             (_, Check::Entry(kind, name, id)) => row(&|row| row.sub.get(&(kind, name)) == Some(&id)),
             (_, Check::Empty) => row(&|row| row.sub.is_empty()),
@@ -185,7 +185,7 @@ impl Store {
                 // A seeded bug may change a missing row.
                 let Some(row) = self.dir.get_mut(&path) else { return };
                 match change {
-                    Change::Mark(mark) => row.mark = mark,
+                    Change::Lock(lock) => row.lock = lock,
                     Change::Link(kind, name, id) => _ = row.sub.insert((kind, name), id),
                     Change::Unlink(kind, name) => _ = row.sub.remove(&(kind, name)),
                     change => panic!("{change:?} of {key:?}"),
@@ -204,7 +204,7 @@ impl Store {
     pub fn commit(&mut self, plan: &Plan) -> Result<(), Refusal> {
         for Guarded { key, checks, .. } in &plan.rows {
             if let Some(check) = checks.iter().find(|check| !self.holds(*key, **check)) {
-                return Err(Refusal { key: *key, check: *check, mark: self.mark(*key) });
+                return Err(Refusal { key: *key, check: *check, lock: self.lock(*key) });
             }
         }
         for Guarded { key, changes, .. } in &plan.rows {

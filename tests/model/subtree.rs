@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Outcome, Reply, StepsOutcome, Stop};
-use crate::locks::{LockOutcome, finish, finish_rows, look, resolve, visit_lock};
-use crate::store::{Change, Check, Key, Mark, OpId, Placement, Plan, Record, Refusal, Row, guarded, plan};
+use crate::locks::{LockOutcome, clear_lock, finish, finish_rows, read_unlocked, resolve};
+use crate::store::{Change, Check, Key, OpId, Placement, Plan, Record, Refusal, Row, RowLock, guarded, plan};
 use crate::tree::{Children, Id, Kind, Path, ROOT, Request, Resolved};
 
 /// An operation in progress.
@@ -18,15 +18,15 @@ struct Attempt {
 }
 
 /// A move or a delete, from its request to its answer.
-pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply> {
+pub fn run_operation(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply> {
     let verdict = io.part(|io| {
         let attempt = match prepare(io, op, request) {
             Err(Stop::End(reply)) => return Ok(StepsOutcome::Ended(reply)),
             attempt => attempt?,
         };
-        match attempt.carry_out(io) {
+        match attempt.run_steps(io) {
             Ok(()) => Ok(StepsOutcome::Committed),
-            Err(Stop::End(reply)) => Ok(StepsOutcome::Undo(reply)),
+            Err(Stop::End(reply)) => Ok(StepsOutcome::RollBack(reply)),
             Err(stop) => Err(stop),
         }
     })?;
@@ -37,7 +37,7 @@ pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply
             Ok(()) | Err(Stop::End(_)) => Ok(Reply::Done),
             Err(stop) => Err(stop),
         },
-        StepsOutcome::Undo(reply) => match resolve(io, op)? {
+        StepsOutcome::RollBack(reply) => match resolve(io, op)? {
             Record::Committed => Ok(Reply::Done),
             Record::Missing if !io.bug(Bug::MissingIsRefused) => Ok(Reply::Busy),
             _ => Ok(reply),
@@ -49,7 +49,7 @@ pub fn operate(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Reply
 fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> {
     let refused = || Stop::End(Reply::Refused);
     let at = request.at();
-    let parent = look(io, at.parent())?.ok_or_else(refused)?;
+    let parent = read_unlocked(io, at.parent())?.ok_or_else(refused)?;
     let id = *parent.sub.get(&(Kind::Dir, at.name())).ok_or_else(refused)?;
     let mut target = parent.clone();
     if let Some(to) = request.to() {
@@ -57,7 +57,7 @@ fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> 
             return Err(refused());
         }
         if to.parent() != at.parent() {
-            target = look(io, to.parent())?.ok_or_else(refused)?;
+            target = read_unlocked(io, to.parent())?.ok_or_else(refused)?;
         }
         if [Kind::Dir, Kind::File].iter().any(|kind| target.sub.contains_key(&(*kind, to.name()))) {
             return Err(refused());
@@ -72,73 +72,77 @@ fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> 
 
 /// Live(D): the directory with this id, not locked.
 pub fn live(io: &Io<'_>, id: Id) -> Vec<Check> {
-    if io.bug(Bug::NoIdCheck) { vec![Check::Mark(Mark::Free)] } else { vec![Check::Id(id), Check::Mark(Mark::Free)] }
+    if io.bug(Bug::NoIdCheck) {
+        vec![Check::Lock(RowLock::Unlocked)]
+    } else {
+        vec![Check::Id(id), Check::Lock(RowLock::Unlocked)]
+    }
 }
 
 impl Attempt {
     /// Steps 1 to 4. However they end early, [`resolve`] follows.
-    fn carry_out(&self, io: &mut Io<'_>) -> ActorResult<()> {
+    fn run_steps(&self, io: &mut Io<'_>) -> ActorResult<()> {
         let record = guarded(Key::Op(self.op), &[Check::Record(Record::Missing)], &[Change::Record(Record::Prepared)]);
-        if !io.bug(Bug::CloseBeforeRecord) {
-            self.send(io, plan(vec![record.clone()]), io.bug(Bug::RecordAgain))?;
+        if !io.bug(Bug::LockBeforeRecord) {
+            self.commit_step(io, plan(vec![record.clone()]), io.bug(Bug::RecordAgain))?;
         }
-        let rows = self.close(io)?;
-        if io.bug(Bug::CloseBeforeRecord) {
-            self.send(io, plan(vec![record]), false)?;
+        let rows = self.lock_rows(io)?;
+        if io.bug(Bug::LockBeforeRecord) {
+            self.commit_step(io, plan(vec![record]), false)?;
         }
         if let Request::Move(from, to) = self.request {
             for (at, row) in rows {
-                self.stage(io, at.rebase(from, to), row)?;
+                self.copy_row(io, at.rebase(from, to), row)?;
             }
         }
-        self.instant(io)
+        self.publish(io)
     }
 
     /// Commits a plan of steps 1 to 3, with retries. IMPORTANT: no retry after an unknown outcome, which ends the
     /// attempt. `again`: a seeded bug.
-    fn send(&self, io: &mut Io<'_>, write: Plan, again: bool) -> ActorResult<()> {
+    fn commit_step(&self, io: &mut Io<'_>, write: Plan, again: bool) -> ActorResult<()> {
         io.until(|io| match io.commit(write.clone())? {
             Outcome::Done => Ok(Some(())),
             Outcome::Unknown if again => Ok(None),
             Outcome::Unknown | Outcome::Full | Outcome::Failed => Err(Stop::End(Reply::Busy)),
             Outcome::Refused(refusal) if again && self.is_own(refusal) => Ok(Some(())),
-            Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
+            Outcome::Refused(refusal) => self.clear_refusal(io, refusal).map(|()| None),
         })
     }
 
     /// Whether this operation itself has changed the row.
     fn is_own(&self, refusal: Refusal) -> bool {
-        refusal.key == Key::Op(self.op) || refusal.mark.op() == Some(self.op)
+        refusal.key == Key::Op(self.op) || refusal.lock.op() == Some(self.op)
     }
 
     /// A check has failed. `Ok` if the caller can try again.
-    fn held_up(&self, io: &mut Io<'_>, refusal: Refusal) -> ActorResult<()> {
+    fn clear_refusal(&self, io: &mut Io<'_>, refusal: Refusal) -> ActorResult<()> {
         let Key::Dir(at) = refusal.key else {
             return Err(Stop::End(if io.bug(Bug::MissingIsRefused) { Reply::Refused } else { Reply::Busy }));
         };
         let root = self.request.at();
         // Rows with this operation's lock have changed: its lease had ended. This is no reason to refuse the request.
-        let held = (at != root && at.is_within(root)) || refusal.check == Check::Mark(Mark::Staged(self.op));
-        let reply = if held && !io.bug(Bug::LostLeaseIsRefused) { Reply::Busy } else { Reply::Refused };
-        if refusal.mark == Mark::Free {
+        let has_own_lock = (at != root && at.is_within(root)) || refusal.check == Check::Lock(RowLock::Copy(self.op));
+        let reply = if has_own_lock && !io.bug(Bug::LostLeaseIsRefused) { Reply::Busy } else { Reply::Refused };
+        if refusal.lock == RowLock::Unlocked {
             return Err(Stop::End(reply));
         }
-        match (visit_lock(io, at, refusal.mark, Some(self.op))?, refusal.mark) {
+        match (clear_lock(io, at, refusal.lock, Some(self.op))?, refusal.lock) {
             (LockOutcome::Again, _) => Ok(()),
-            (LockOutcome::Gone, Mark::Closed(op)) if refusal.check == Check::AbsentRow => finish_rows(io, op, &[at]),
+            (LockOutcome::Gone, RowLock::Source(op)) if refusal.check == Check::AbsentRow => finish_rows(io, op, &[at]),
             (LockOutcome::Gone, _) => Err(Stop::End(reply)),
         }
     }
 
     /// Step 2: locks the rows top-down. Returns them as they are once no other actor can change them.
-    fn close(&self, io: &mut Io<'_>) -> ActorResult<Vec<(Path, Row)>> {
+    fn lock_rows(&self, io: &mut Io<'_>) -> ActorResult<Vec<(Path, Row)>> {
         let mut rows = Vec::new();
         let mut next = VecDeque::from([(self.request.at(), self.found.id)]);
         while let Some((at, id)) = next.pop_front() {
-            let early = if io.bug(Bug::ListBeforeClose) { io.get(at)? } else { None };
-            let checks = if io.bug(Bug::CloseUnguarded) { vec![] } else { live(io, id) };
-            let close = guarded(Key::Dir(at), &checks, &[Change::Mark(Mark::Closed(self.op))]);
-            self.send(io, plan(vec![close]), io.bug(Bug::CloseAgain))?;
+            let early = if io.bug(Bug::ListBeforeLock) { io.get(at)? } else { None };
+            let checks = if io.bug(Bug::LockUnguarded) { vec![] } else { live(io, id) };
+            let lock = guarded(Key::Dir(at), &checks, &[Change::Lock(RowLock::Source(self.op))]);
+            self.commit_step(io, plan(vec![lock]), io.bug(Bug::LockAgain))?;
             // IMPORTANT: locked before its children are listed.
             let row = if early.is_some() { early } else { io.get(at)? };
             let row = row.ok_or(Stop::End(Reply::Busy))?;
@@ -150,31 +154,31 @@ impl Attempt {
     }
 
     /// Step 3 for one row: in one plan, or in two.
-    fn stage(&self, io: &mut Io<'_>, at: Path, row: Row) -> ActorResult<()> {
+    fn copy_row(&self, io: &mut Io<'_>, at: Path, row: Row) -> ActorResult<()> {
         let later: Children = row.sub.iter().skip(1).filter(|_| io.scene.halves).map(|(k, v)| (*k, *v)).collect();
         let first: Children = row.sub.into_iter().filter(|(key, _)| !later.contains_key(key)).collect();
-        let mark = Mark::Staged(self.op);
-        let again = io.bug(Bug::StageAgain);
-        let absent: &[Check] = if io.bug(Bug::StageUnguarded) { &[] } else { &[Check::AbsentRow] };
-        let put = guarded(Key::Dir(at), absent, &[Change::Put(Row { id: row.id, mark, sub: first })]);
-        self.send(io, plan(vec![put]), again)?;
+        let lock = RowLock::Copy(self.op);
+        let again = io.bug(Bug::CopyAgain);
+        let absent: &[Check] = if io.bug(Bug::CopyUnguarded) { &[] } else { &[Check::AbsentRow] };
+        let put = guarded(Key::Dir(at), absent, &[Change::Put(Row { id: row.id, lock, sub: first })]);
+        self.commit_step(io, plan(vec![put]), again)?;
         if !later.is_empty() {
             let links = later.iter().map(|((kind, name), id)| Change::Link(*kind, *name, *id));
-            let check: &[Check] = if io.bug(Bug::StageMoreUnguarded) { &[] } else { &[Check::Mark(mark)] };
-            self.send(io, plan(vec![guarded(Key::Dir(at), check, &links.collect::<Vec<_>>())]), again)?;
+            let check: &[Check] = if io.bug(Bug::CopyMoreUnguarded) { &[] } else { &[Check::Lock(lock)] };
+            self.commit_step(io, plan(vec![guarded(Key::Dir(at), check, &links.collect::<Vec<_>>())]), again)?;
         }
         Ok(())
     }
 
     /// Step 4. After an unknown outcome it repeats the same commit: the check of the record distinguishes the outcomes.
-    fn instant(&self, io: &mut Io<'_>) -> ActorResult<()> {
+    fn publish(&self, io: &mut Io<'_>) -> ActorResult<()> {
         let write = self.commit(io);
         io.until(|io| match io.commit(write.clone())? {
             Outcome::Done => Ok(Some(())),
             Outcome::Unknown if io.bug(Bug::UnknownIsRefused) => Err(Stop::End(Reply::Refused)),
             Outcome::Unknown => Ok(None),
             Outcome::Full | Outcome::Failed => Err(Stop::End(Reply::Busy)),
-            Outcome::Refused(refusal) => self.held_up(io, refusal).map(|()| None),
+            Outcome::Refused(refusal) => self.clear_refusal(io, refusal).map(|()| None),
         })
     }
 

@@ -2,8 +2,8 @@
 
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Outcome, Reply};
-use crate::locks::{LockOutcome, finish_rows, look, visit_lock};
-use crate::store::{Change, Check, Guarded, Key, Mark, Placement, Plan, Refusal, Row, guarded};
+use crate::locks::{LockOutcome, clear_lock, finish_rows, read_unlocked};
+use crate::store::{Change, Check, Guarded, Key, Placement, Plan, Refusal, Row, RowLock, guarded};
 use crate::subtree::live;
 use crate::tree::{Children, Id, Kind, Path, Request, Resolved, file_in};
 
@@ -11,16 +11,16 @@ use crate::tree::{Children, Id, Kind, Path, Request, Resolved, file_in};
 pub fn write(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Reply> {
     io.until(|io| {
         let Some(found) = find(io, request, new)? else { return Ok(Some(Reply::Refused)) };
-        let rows = Rows { io, found, by: new }.of(request);
+        let rows = Rows { io, found, by: new }.for_request(request);
         let write = Plan { rows, means: Some((io.actor, request, found)) };
         match io.commit(write)? {
             Outcome::Done => Ok(Some(Reply::Done)),
             Outcome::Unknown | Outcome::Full | Outcome::Failed => Ok(Some(Reply::Busy)),
             Outcome::Refused(Refusal { check: Check::Empty, .. }) => Ok(Some(Reply::Refused)),
-            Outcome::Refused(Refusal { key: Key::Dir(at), mark, .. }) if mark != Mark::Free => {
-                match (visit_lock(io, at, mark, None)?, mark) {
+            Outcome::Refused(Refusal { key: Key::Dir(at), lock, .. }) if lock != RowLock::Unlocked => {
+                match (clear_lock(io, at, lock, None)?, lock) {
                     // The writer needs this path: only this row is finished.
-                    (LockOutcome::Gone, Mark::Closed(op)) if wants(request, at) => finish_rows(io, op, &[at])?,
+                    (LockOutcome::Gone, RowLock::Source(op)) if wants(request, at) => finish_rows(io, op, &[at])?,
                     _ => {}
                 }
                 Ok(None)
@@ -37,7 +37,7 @@ fn wants(request: Request, at: Path) -> bool {
 /// Reads the directories of the request; `None` if it is impossible.
 fn find(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Option<Resolved>> {
     let at = request.at();
-    let Some(parent) = look(io, at.parent())? else { return Ok(None) };
+    let Some(parent) = read_unlocked(io, at.parent())? else { return Ok(None) };
     let entry = |row: &Row, kind, name| row.sub.get(&(kind, name)).copied();
     let taken = |row: &Row, name| entry(row, Kind::Dir, name).is_some() || entry(row, Kind::File, name).is_some();
     let mut found = Resolved { parent: parent.id, target: parent.id, id: new };
@@ -48,7 +48,9 @@ fn find(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Option<Resolv
         },
         Request::MoveFile(_, to) => {
             let Some(id) = entry(&parent, Kind::File, at.name()) else { return Ok(None) };
-            let Some(target) = look(io, to.parent())?.filter(|row| !taken(row, to.name())) else { return Ok(None) };
+            let Some(target) = read_unlocked(io, to.parent())?.filter(|row| !taken(row, to.name())) else {
+                return Ok(None);
+            };
             found = Resolved { target: target.id, id, ..found };
         }
         _ if taken(&parent, at.name()) => return Ok(None),
@@ -65,7 +67,7 @@ struct Rows<'a, 'b> {
 }
 
 impl Rows<'_, '_> {
-    fn of(&self, request: Request) -> Vec<Guarded> {
+    fn for_request(&self, request: Request) -> Vec<Guarded> {
         let Resolved { parent, target, id } = self.found;
         let at = request.at();
         let placement = |dir, name| Change::Place(Placement { dir, name, by: self.by });
@@ -83,7 +85,7 @@ impl Rows<'_, '_> {
                     rows.push(guarded(Key::File(file_in(id)), &[], &[placement(id, file.name())]));
                 }
                 let absent: &[Check] = if self.bug(Bug::MkdirChildUnchecked) { &[] } else { &[Check::AbsentRow] };
-                rows.push(guarded(Key::Dir(at), absent, &[Change::Put(Row { id, mark: Mark::Free, sub })]));
+                rows.push(guarded(Key::Dir(at), absent, &[Change::Put(Row { id, lock: RowLock::Unlocked, sub })]));
                 rows
             }
             Request::Rmdir(_) => self.rmdir(at),
