@@ -192,7 +192,7 @@ async fn small_is_there(data: &Path, there: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unmounted_tables_of_a_drive_without_content_files_are_missed() {
+async fn unmounted_tables_of_a_drive_without_content_files_are_detected() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, aside) = (scratch.path().join("data"), scratch.path().join("aside"));
     small_is_there(&data, false).await;
@@ -275,7 +275,7 @@ async fn no_other_user_can_read_a_store_in_a_shared_folder() {
 
 /// Both parts are missing, so that the folder looks new except for its own id.
 #[tokio::test(flavor = "multi_thread")]
-async fn both_parts_are_missed_if_neither_is_mounted() {
+async fn both_parts_are_reported_missing_if_neither_is_mounted() {
     for mount_point in [true, false] {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
@@ -304,7 +304,7 @@ async fn both_parts_are_missed_if_neither_is_mounted() {
 
 /// Tables with nothing but their id are not a new store, with or without large files.
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_of_which_only_the_id_is_left_are_missed() {
+async fn tables_with_only_their_id_left_are_not_a_new_store() {
     for large in [true, false] {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");

@@ -127,7 +127,7 @@ fn is_damaged(error: &Option<ContentError>, id: FileId) -> bool {
 }
 
 #[tokio::test]
-async fn what_goes_in_comes_out_at_every_edge() {
+async fn content_of_every_size_reads_back_unchanged() {
     let (dir, content) = open().await;
     let sizes = [0, 1, 4096, INLINE - 1, INLINE, INLINE + 1, MIB - 1, MIB, MIB + 1, 2 * MIB, 3 * MIB + 4097];
     for size in sizes {
@@ -149,7 +149,7 @@ async fn what_goes_in_comes_out_at_every_edge() {
 }
 
 #[tokio::test]
-async fn all_ranges_at_the_edges_of_blocks() {
+async fn ranges_at_block_boundaries_return_exactly_their_bytes() {
     let (_dir, content) = open().await;
     for size in [1, INLINE, INLINE + 1, MIB, 2 * MIB + 5] {
         let data = noise(size);
@@ -170,7 +170,7 @@ async fn all_ranges_at_the_edges_of_blocks() {
 }
 
 #[test]
-fn the_cell_of_inline_content() {
+fn only_a_valid_cell_is_read_as_inline_content() {
     let small = Body::inline(Bytes::from_static(b"\x01abc")).unwrap();
     assert!(matches!(small, Body::Inline(bytes) if bytes == "abc"));
     assert!(Body::inline(Bytes::from_static(b"\x01")).unwrap().is_empty());
@@ -183,7 +183,7 @@ fn the_cell_of_inline_content() {
 }
 
 #[tokio::test]
-async fn the_cell_is_a_version_byte_and_the_bytes() {
+async fn an_inline_cell_is_a_version_byte_and_the_bytes() {
     let (_dir, content) = open().await;
     let mut upload = content.upload();
     upload.write("ab".into()).await.unwrap();
@@ -196,7 +196,7 @@ async fn the_cell_is_a_version_byte_and_the_bytes() {
 }
 
 #[tokio::test]
-async fn the_file_is_data_then_table_then_trailer() {
+async fn a_content_file_is_data_then_checksums_then_trailer() {
     let (dir, content) = open().await;
     let data = noise(MIB + BLOCK + 7);
     let id = stored(&content, &data).await;
@@ -233,7 +233,7 @@ async fn no_flipped_bit_gives_a_wrong_byte() {
 }
 
 #[tokio::test]
-async fn a_damaged_block_comes_after_all_good_ones_and_spares_other_ranges() {
+async fn a_damaged_block_ends_a_read_after_the_intact_blocks_and_affects_no_other_range() {
     let (dir, content) = open().await;
     let data = noise(5 * MIB + 77);
     let id = stored(&content, &data).await;
@@ -258,7 +258,7 @@ async fn a_damaged_block_comes_after_all_good_ones_and_spares_other_ranges() {
 }
 
 #[tokio::test]
-async fn blocks_that_changed_places_are_damaged() {
+async fn swapped_blocks_are_damage() {
     let (dir, content) = open().await;
     let data = noise(3 * BLOCK);
     let id = stored(&content, &data).await;
@@ -270,7 +270,7 @@ async fn blocks_that_changed_places_are_damaged() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_length_is_damaged() {
+async fn a_file_of_another_length_is_damage() {
     let (dir, content) = open().await;
     let data = noise(2 * MIB + 3);
     let id = stored(&content, &data).await;
@@ -308,7 +308,7 @@ async fn a_file_that_is_cut_off_while_it_is_read_gives_no_wrong_byte() {
 }
 
 #[tokio::test]
-async fn it_is_found_wherever_it_lies() {
+async fn a_content_file_is_found_staged_and_promoted() {
     let (dir, content) = open().await;
     let data = noise(MIB + 9);
     let size = data.len();
@@ -327,7 +327,7 @@ async fn it_is_found_wherever_it_lies() {
 }
 
 #[tokio::test]
-async fn readers_find_it_while_it_is_being_settled() {
+async fn readers_find_a_content_file_while_it_is_promoted() {
     let (_dir, content) = open().await;
     let data = noise(INLINE + 1);
     for _ in 0..50 {
@@ -343,7 +343,7 @@ async fn readers_find_it_while_it_is_being_settled() {
 }
 
 #[tokio::test]
-async fn a_reader_reads_on_when_the_file_is_removed() {
+async fn a_reader_continues_after_the_file_is_removed() {
     let (dir, content) = open().await;
     let data = noise(6 * MIB + 1);
     let id = stored(&content, &data).await;
@@ -359,7 +359,7 @@ async fn a_reader_reads_on_when_the_file_is_removed() {
 }
 
 #[tokio::test]
-async fn removing_is_for_both_places_and_can_be_repeated() {
+async fn removal_covers_staged_and_promoted_files_and_can_be_repeated() {
     let (dir, content) = open().await;
     let data = noise(INLINE + 1);
     let mut ids = Vec::new();
@@ -381,7 +381,7 @@ async fn removing_is_for_both_places_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn opening_lists_what_was_not_settled() {
+async fn opening_lists_the_files_that_were_not_promoted() {
     let (dir, content) = open().await;
     let data = noise(INLINE + 1);
     let (a, b) = (stored(&content, &data).await, stored(&content, &data).await);
@@ -399,7 +399,7 @@ async fn opening_lists_what_was_not_settled() {
 }
 
 #[tokio::test]
-async fn opening_makes_the_folders() {
+async fn opening_creates_the_folders() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("content");
     for _ in 0..2 {
@@ -415,7 +415,7 @@ async fn opening_makes_the_folders() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_leaves_nothing_and_what_is_kept_stays() {
+async fn dropped_uploads_leave_nothing_and_kept_ones_stay() {
     let (dir, content) = open().await;
     let data = noise(3 * MIB);
     let mut begun = content.upload();
@@ -481,7 +481,7 @@ impl Disk for Full {
 }
 
 #[tokio::test]
-async fn what_becomes_a_cell_asks_for_no_room_and_a_file_does_whatever_was_said() {
+async fn inline_content_reserves_no_disk_space_and_a_content_file_does_whatever_was_declared() {
     let dir = tempfile::tempdir().unwrap();
     let (content, _) = Content::open_on(Arc::new(Full(LocalDisk)), dir.path()).await.unwrap();
     for size in [0, 1, INLINE] {
@@ -542,7 +542,7 @@ async fn an_upload_cancelled_anywhere_leaves_nothing() {
 }
 
 #[test]
-fn an_upload_outlived_by_nothing_is_removed_too() {
+fn an_upload_dropped_after_its_runtime_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let staged = runtime.block_on(async {
@@ -569,7 +569,7 @@ async fn a_renamed_upload_has_its_new_name_only() {
 }
 
 #[tokio::test]
-async fn a_body_pipes_into_an_upload() {
+async fn a_body_can_be_copied_into_an_upload() {
     let (_dir, content) = open().await;
     let data = noise(3 * MIB + 11);
     let id = stored(&content, &data).await;
@@ -585,7 +585,7 @@ async fn a_body_pipes_into_an_upload() {
 }
 
 #[tokio::test]
-async fn many_uploads_at_once_do_not_mix() {
+async fn concurrent_uploads_do_not_mix() {
     let (_dir, content) = open().await;
     let uploads = (1..=12).map(|i| {
         let content = content.clone();

@@ -120,7 +120,7 @@ fn names_of_tables_and_families_are_plain() {
 }
 
 #[test]
-fn a_table_has_families_each_once() {
+fn a_table_has_at_least_one_family_and_none_twice() {
     let check = |families: &[&str]| Catalog::default().validate_spec(&spec("dir", KeyLifecycle::Reusable, families));
     let once = Err(RuleViolation::Spec("dir".to_owned(), "a table has families, each named once"));
     assert_eq!(check(&[]), once);
@@ -141,7 +141,7 @@ fn a_table_must_have_been_created() {
 }
 
 #[test]
-fn a_family_must_be_the_tables() {
+fn a_family_must_belong_to_its_table() {
     let cells = RowQuery::cells(vec![Column::new("nope", "q")]);
     let families = RowQuery::families(&["cf", "nope"]);
     for query in [cells, families] {
@@ -230,7 +230,7 @@ fn a_value_has_1_byte_to_1_mib() {
 }
 
 #[test]
-fn a_read_asks_for_something_and_for_a_page_at_most() {
+fn a_read_selects_at_least_one_cell_and_at_most_a_page() {
     assert_eq!(get(b"r", &RowQuery::default()), empty("what to read"));
     assert_eq!(catalog().validate_scan_query(&scan(1, RowQuery::default())), empty("what to read"));
 
@@ -241,7 +241,7 @@ fn a_read_asks_for_something_and_for_a_page_at_most() {
 }
 
 #[test]
-fn a_page_a_fence_and_a_scan_are_bounded() {
+fn a_page_its_unchanged_cells_and_a_scan_are_bounded() {
     let unchanged = |count| vec![Column::new("cf", "q"); count];
     assert_eq!(catalog().validate_page_query(&page(PAGE_CELLS, unchanged(UNCHANGED_CELLS))), Ok(()));
     assert_eq!(catalog().validate_page_query(&page(PAGE_CELLS + 1, unchanged(0))), over("page", PAGE_CELLS));
@@ -285,7 +285,7 @@ fn a_plan_has_4_mib_at_most_over_all_its_parts() {
 }
 
 #[test]
-fn a_plan_guards_130_rows_at_most() {
+fn a_plan_has_130_conditional_rows_at_most() {
     let rows = |count: usize| {
         let row = |n: usize| ConditionalRow { row: n.to_string().into(), ..guarded("return", absent(), vec![put()]) };
         (0..count).map(row).collect::<Vec<_>>()
@@ -296,7 +296,7 @@ fn a_plan_guards_130_rows_at_most() {
 }
 
 #[test]
-fn a_row_of_a_plan_changes_something_and_a_guarded_one_checks_something() {
+fn a_row_of_a_plan_changes_something_and_a_conditional_one_checks_something() {
     assert_eq!(prepares(vec![row("made", vec![])]), empty("a row without checks or changes"));
     assert_eq!(finishes(vec![row("made", vec![])]), empty("a row without checks or changes"));
     let unchecked = ConditionalRow { checks: Vec::new(), ..guarded("return", absent(), vec![put()]) };
@@ -305,7 +305,7 @@ fn a_row_of_a_plan_changes_something_and_a_guarded_one_checks_something() {
 
 /// Which changes each life cycle allows, by part of the plan and kind of change: the table of `KeyLifecycle`.
 #[test]
-fn every_class_allows_its_own_changes_in_every_part() {
+fn every_life_cycle_allows_its_own_changes_in_every_part() {
     let kinds = [
         ("put", vec![put()]),
         ("delete", vec![delete()]),
@@ -359,7 +359,7 @@ fn every_class_allows_its_own_changes_in_every_part() {
 }
 
 #[test]
-fn one_check_that_finds_a_made_once_row_is_enough() {
+fn one_check_that_finds_a_row_with_a_unique_id_is_enough() {
     let mut change = guarded("made", absent(), vec![delete_family("cf")]);
     change.checks.push(Check::Equals(Column::new("cf", "r"), "v".into()));
     assert_eq!(guards(vec![change]), Ok(()));
@@ -387,7 +387,7 @@ fn a_row_is_named_once_over_all_parts() {
 }
 
 #[test]
-fn a_write_once_cell_is_named_once_over_all_parts() {
+fn an_immutable_cell_is_named_once_over_all_parts() {
     let twice = || Err(RuleViolation::CellTwice("once".to_owned()));
     let plan = |prepare: Vec<RowChange>, finish| catalog().validate_plan(&Plan { prepare, finish, ..Plan::default() });
     let new = |q: &'static str| row("once", vec![Change::put("cf", q, "v")]);
@@ -410,7 +410,7 @@ fn a_write_once_cell_is_named_once_over_all_parts() {
 }
 
 #[test]
-fn a_write_once_family_is_removed_without_naming_its_cells() {
+fn an_immutable_family_is_removed_without_naming_its_cells() {
     let twice = || Err(RuleViolation::CellTwice("once".to_owned()));
     let plan = |prepare: Vec<RowChange>, finish| catalog().validate_plan(&Plan { prepare, finish, ..Plan::default() });
     let gone = |family| row("once", vec![delete_family(family)]);

@@ -107,7 +107,7 @@ fn options() -> Vec<String> {
 }
 
 #[test]
-fn the_example_holds_every_option_and_its_default() {
+fn the_example_contains_every_option_and_its_default() {
     let example = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rowdrive.toml")).unwrap();
     assert_eq!(printed(&[], &[]), example, "it is what `rowdrive serve --print-config` prints");
     let options = options();

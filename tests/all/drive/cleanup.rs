@@ -141,7 +141,7 @@ async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_n
 
 /// Content staged for a plan that failed on a full disk is removed by the same process, once the store works again.
 #[tokio::test(start_paused = true)]
-async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_is_room() {
+async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_is_free_space() {
     for step in 1.. {
         let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
         fixture.idle().await;

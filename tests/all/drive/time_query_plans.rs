@@ -256,7 +256,7 @@ async fn the_work_of_a_request_is_bounded() {
 /// Each stale row costs a path lookup up to the root, which is long for deep directories. The existing file may follow
 /// in a later turn, or in the same turn after the row at which the work limit cuts it.
 #[tokio::test]
-async fn the_work_of_a_request_is_bounded_among_stale_index_rows_far_down() {
+async fn the_work_of_a_request_is_bounded_among_stale_index_rows_of_deep_directories() {
     for number in [64, 40] {
         let fixture = Fixture::with_work(64, 2_000).await;
         put(&fixture.drive, "/d/oldest", 1, Condition::default()).await.unwrap();

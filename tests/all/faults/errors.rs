@@ -273,7 +273,7 @@ async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path,
 
 /// After the restart the failed write is present completely or not at all, at whatever moment RocksDB is interrupted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_after_a_sync_without_room_leaves_no_partial_write() {
+async fn a_kill_after_a_sync_on_a_full_disk_leaves_no_partial_write() {
     if !root("failing system calls") {
         return;
     }

@@ -132,7 +132,7 @@ fn log_bytes(db: &Path) -> u64 {
 
 /// A start without space to flush the log cannot limit log or memory; once there is space, both are limited again.
 #[tokio::test(flavor = "multi_thread")]
-async fn log_and_memory_are_bounded_again_after_a_start_on_a_full_disk_gets_room() {
+async fn log_and_memory_are_bounded_again_once_a_full_disk_has_free_space() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     let mut test_server = start_on_a_full_disk(&disk, ["128MiB", "32MiB"], 60, 200_000).await;
@@ -155,7 +155,7 @@ async fn log_and_memory_are_bounded_again_after_a_start_on_a_full_disk_gets_room
 
 /// RocksDB continues only when the size of its largest write buffer is free.
 #[tokio::test(flavor = "multi_thread")]
-async fn deletes_continue_below_the_reserve_after_one_failed_for_want_of_room() {
+async fn deletes_continue_below_the_reserve_after_one_failed_on_a_full_disk() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     // With long names, deletes soon need more space than is set aside for the log.
@@ -226,7 +226,7 @@ async fn start_on_a_full_disk(disk: &SmallDisk, memory: [&str; 2], files: usize,
 
 /// If no space is set aside for the log, the first delete may fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn room_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
+async fn space_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     let mut test_server = start_on_a_full_disk(&disk, ["512MiB", "512MiB"], 100, 250_000).await;

@@ -194,7 +194,7 @@ async fn a_stalled_upload_does_not_use_the_reserve() {
 
 /// The upload needs a row too.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_is_refused_before_it_is_sent_if_the_tables_have_no_room() {
+async fn an_upload_is_refused_before_it_is_sent_if_the_disk_of_the_tables_is_full() {
     let small = Small::with_small("db");
     assert_eq!(small.asked("before", 50 << 20).await.0, "100");
     let taken = small.take("db").await;
@@ -208,7 +208,7 @@ async fn an_upload_is_refused_before_it_is_sent_if_the_tables_have_no_room() {
 
 /// Its bytes are stored in the tables.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_small_upload_needs_no_room_on_the_disk_of_the_content() {
+async fn a_small_upload_needs_no_space_on_the_disk_of_the_content() {
     let small = Small::with_small("content");
     let _taken = small.take("content").await;
     let client = reqwest::Client::new();

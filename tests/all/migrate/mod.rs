@@ -147,7 +147,7 @@ async fn the_back_fill_reads_every_directory() {
 
 /// A move that a crash interrupted has left two rows of one directory, both with its files.
 #[tokio::test]
-async fn the_back_fill_passes_rows_of_an_unfinished_operation() {
+async fn the_back_fill_skips_copies_of_an_unfinished_move() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 2).await.unwrap();
     OldTree::small().store(&tables).await;

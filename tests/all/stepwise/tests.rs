@@ -269,7 +269,7 @@ async fn guarded_steps_and_rows_with_unique_ids_never_arrive_twice() {
 }
 
 #[tokio::test]
-async fn a_removed_write_once_cell_stays_removed() {
+async fn a_removed_immutable_cell_stays_removed() {
     let (stepwise, tables) = store().await;
     let prepare = |changes| Plan { prepare: vec![change("hint", "h", changes)], ..Plan::default() };
     tables.commit(prepare(vec![put("q")])).await.unwrap();
@@ -390,7 +390,7 @@ async fn reads_can_be_interleaved_row_by_row() {
 }
 
 #[tokio::test]
-async fn a_read_that_a_stop_overtakes_fails() {
+async fn a_read_during_a_stop_fails() {
     let (stepwise, tables) = store().await;
     let crash = Arc::clone(&stepwise);
     stepwise.reading(move |_| {
@@ -402,7 +402,7 @@ async fn a_read_that_a_stop_overtakes_fails() {
 }
 
 #[tokio::test]
-async fn each_step_and_each_read_can_be_lost_delayed_or_preceded() {
+async fn each_step_and_each_read_can_fail_be_slow_or_follow_a_hook() {
     let (stepwise, tables) = store().await;
     stepwise.scan_row_by_row();
     for row in ["a", "b"] {
