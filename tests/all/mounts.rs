@@ -225,7 +225,7 @@ async fn a_first_start_interrupted_between_the_two_id_files_continues() {
 }
 
 /// Removes the ids, as in a folder of an older version.
-fn unmark(data: &Path) {
+fn remove_ids(data: &Path) {
     fs::remove_file(data.join("store-id")).unwrap();
     fs::remove_file(data.join("db/store-id")).unwrap();
     for entry in fs::read_dir(data.join("content")).unwrap().map(|entry| entry.unwrap()) {
@@ -240,7 +240,7 @@ async fn a_folder_of_an_older_version_gets_ids_if_its_parts_belong_together() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     stored(&data).await;
-    unmark(&data);
+    remove_ids(&data);
     // One part is not mounted: the content that the tables name is missing, or the tables are missing.
     for part in ["content", "db"] {
         let aside = scratch.path().join("aside");
@@ -330,7 +330,7 @@ async fn tables_without_an_id_do_not_adopt_the_content_of_another_store() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, other) = (scratch.path().join("data"), scratch.path().join("other"));
     small_is_there(&data, false).await;
-    unmark(&data);
+    remove_ids(&data);
     stored(&other).await;
     fs::rename(data.join("content"), scratch.path().join("aside")).unwrap();
     fs::rename(other.join("content"), data.join("content")).unwrap();
@@ -380,13 +380,13 @@ async fn a_damaged_id_is_named() {
         let scratch = tempfile::tempdir().unwrap();
         let data = scratch.path().join("data");
         stored(&data).await;
-        let sound = fs::read(data.join(part)).unwrap();
-        let mut rotten = sound.clone();
+        let intact = fs::read(data.join(part)).unwrap();
+        let mut rotten = intact.clone();
         rotten[28] ^= 0x80;
         fs::write(data.join(part), rotten).unwrap();
         let said = refused(&data);
         assert!(said.contains("of store"), "{part}: {said}");
-        fs::write(data.join(part), sound).unwrap();
+        fs::write(data.join(part), intact).unwrap();
         all_is_there(&data).await;
     }
 }

@@ -93,7 +93,7 @@ fn staged_path(dir: &TempDir, id: FileId) -> PathBuf {
     dir.path().join("new").join(id.to_string())
 }
 
-fn settled_path(dir: &TempDir, id: FileId) -> PathBuf {
+fn promoted_path(dir: &TempDir, id: FileId) -> PathBuf {
     let id = id.to_string();
     dir.path().join(&id[..2]).join(id)
 }
@@ -316,7 +316,7 @@ async fn a_content_file_is_found_staged_and_promoted() {
     assert_eq!(read_file(&content, id, size).await.0, data);
     content.promote(id).await.unwrap();
     assert_eq!(names(&dir.path().join("new")), [""; 0]);
-    assert!(settled_path(&dir, id).is_file());
+    assert!(promoted_path(&dir, id).is_file());
     assert_eq!(read_file(&content, id, size).await.0, data);
     content.promote(id).await.unwrap();
     assert_eq!(read_file(&content, id, size).await.0, data);
@@ -332,12 +332,12 @@ async fn readers_find_a_content_file_while_it_is_promoted() {
     let data = noise(INLINE + 1);
     for _ in 0..50 {
         let id = stored(&content, &data).await;
-        let settler = content.clone();
-        let settling = tokio::spawn(async move { settler.promote(id).await });
-        while !settling.is_finished() {
+        let promoter = content.clone();
+        let promotion = tokio::spawn(async move { promoter.promote(id).await });
+        while !promotion.is_finished() {
             content.open_file(id, data.len() as u64).await.unwrap();
         }
-        settling.await.unwrap().unwrap();
+        promotion.await.unwrap().unwrap();
         content.open_file(id, data.len() as u64).await.unwrap();
     }
 }
@@ -374,7 +374,7 @@ async fn removal_covers_staged_and_promoted_files_and_can_be_repeated() {
     ids.push(FileId::random());
     for _ in 0..2 {
         content.remove(&ids).await.unwrap();
-        assert!(ids.iter().all(|&id| !staged_path(&dir, id).exists() && !settled_path(&dir, id).exists()));
+        assert!(ids.iter().all(|&id| !staged_path(&dir, id).exists() && !promoted_path(&dir, id).exists()));
         assert_eq!(read_file(&content, left, data.len()).await.0, data);
     }
     content.remove(&[]).await.unwrap();
@@ -436,9 +436,9 @@ async fn dropped_uploads_leave_nothing_and_kept_ones_stay() {
 
 /// A disk that reports no free space.
 #[derive(Debug)]
-struct Full(LocalDisk);
+struct FullDisk(LocalDisk);
 
-impl Disk for Full {
+impl Disk for FullDisk {
     fn is_blocking(&self) -> bool {
         self.0.is_blocking()
     }
@@ -483,7 +483,7 @@ impl Disk for Full {
 #[tokio::test]
 async fn inline_content_reserves_no_disk_space_and_a_content_file_does_whatever_was_declared() {
     let dir = tempfile::tempdir().unwrap();
-    let (content, _) = Content::open_on(Arc::new(Full(LocalDisk)), dir.path()).await.unwrap();
+    let (content, _) = Content::open_on(Arc::new(FullDisk(LocalDisk)), dir.path()).await.unwrap();
     for size in [0, 1, INLINE] {
         let mut small = content.upload();
         small.reserve(Some(size as u64)).await.unwrap();

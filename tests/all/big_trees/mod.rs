@@ -100,7 +100,7 @@ async fn watched(
     let before = test_drive.rocks.commit_stats();
     let watchers = watch.begin();
     // Each watcher has seen the tree before the operation.
-    while watch.looks.fewest() == 0 && !watchers.iter().any(|watcher| watcher.is_finished()) {
+    while watch.reads.fewest() == 0 && !watchers.iter().any(|watcher| watcher.is_finished()) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let start = Instant::now();
@@ -112,30 +112,30 @@ async fn watched(
     watch.end(watchers).await;
     let after = test_drive.rocks.commit_stats();
     let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let looks = &watch.looks;
+    let reads = &watch.reads;
     eprintln!(
         "{title}: {what} answered after {:.2} s, finished after {:.2} s; {} groups, the longest held the commit thread \
-         for {:.1} ms ({:.1} ms of them a sync)\n  looks: {} pairs of stats, {} walks ({} found it gone), {} queries; \
+         for {:.1} ms ({:.1} ms of them a sync)\n  reads: {} pairs of stats, {} listings ({} found it gone), {} queries; \
          {} uploads, the longest {} ms",
         answered.as_secs_f64(),
         finished.as_secs_f64(),
         after.groups - before.groups,
         after.longest_hold.as_secs_f64() * 1e3,
         after.longest_sync.as_secs_f64() * 1e3,
-        counted(&looks.stats),
-        counted(&looks.walks),
-        counted(&looks.gone),
-        counted(&looks.queries),
-        counted(&looks.uploads),
-        counted(&looks.longest_upload),
+        counted(&reads.stats),
+        counted(&reads.listings),
+        counted(&reads.gone),
+        counted(&reads.queries),
+        counted(&reads.uploads),
+        counted(&reads.longest_upload),
     );
-    assert!(looks.fewest() >= 2, "before and after: {looks:?}");
-    holds_are_short(&after);
-    counted(&looks.uploads)
+    assert!(reads.fewest() >= 2, "before and after: {reads:?}");
+    batches_are_bounded(&after);
+    counted(&reads.uploads)
 }
 
 /// Each plan and each commit group is at most one batch, so that no request waits long for the commit thread.
-fn holds_are_short(commits: &CommitStats) {
+fn batches_are_bounded(commits: &CommitStats) {
     let CommitStats { most_changes_of_plan, most_bytes_of_plan, most_changes_of_group, .. } = commits;
     assert!(*most_changes_of_plan <= PLAN_CHANGES, "{commits:?}");
     assert!(*most_bytes_of_plan <= PLAN_BYTES, "{commits:?}");

@@ -35,7 +35,7 @@ impl Tree {
     pub fn wide(files: usize) -> Self {
         let needle = files / 5;
         let name = |n| if n % needle == 7 { format!("/{NEEDLE}-{n:06}") } else { format!("/file-{n:06}.txt") };
-        Self::of(vec![String::new()], (0..files).map(name).collect())
+        Self::new(vec![String::new()], (0..files).map(name).collect())
     }
 
     /// 10 directories of 10 of 100 each, and a long chain below the last one; every tenth directory has a file.
@@ -58,10 +58,10 @@ impl Tree {
             format!("{directory}/{name}-{n}")
         };
         let files = directories.iter().enumerate().step_by(10).map(file).collect();
-        Self::of(directories, files)
+        Self::new(directories, files)
     }
 
-    fn of(directories: Vec<String>, files: Vec<String>) -> Self {
+    fn new(directories: Vec<String>, files: Vec<String>) -> Self {
         let needles: Vec<_> = files.iter().filter(|file| file.contains(NEEDLE)).cloned().collect();
         assert!(needles.len() > 2, "{needles:?}");
         Self { directories, files, needles }

@@ -42,15 +42,15 @@ pub struct Watch {
     /// A reader has seen the state after the operation.
     happened: AtomicBool,
     ended: AtomicBool,
-    pub looks: Looks,
+    pub reads: ReadCounts,
 }
 
 /// How often each kind of watcher has read.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct ReadCounts {
     pub stats: AtomicU64,
     /// Listings of the whole tree, and how many of them found that the tree had left its path.
-    pub walks: AtomicU64,
+    pub listings: AtomicU64,
     pub gone: AtomicU64,
     pub queries: AtomicU64,
     pub uploads: AtomicU64,
@@ -58,11 +58,11 @@ pub struct Looks {
     pub longest_upload: AtomicU64,
 }
 
-impl Looks {
+impl ReadCounts {
     /// The count of the kind that has read least.
     pub fn fewest(&self) -> u64 {
-        let kinds = [&self.stats, &self.walks, &self.queries, &self.uploads];
-        kinds.into_iter().map(|looks| looks.load(Ordering::Relaxed)).min().unwrap()
+        let kinds = [&self.stats, &self.listings, &self.queries, &self.uploads];
+        kinds.into_iter().map(|reads| reads.load(Ordering::Relaxed)).min().unwrap()
     }
 }
 
@@ -75,8 +75,8 @@ impl Watch {
         fate: TreeChange,
     ) -> Arc<Self> {
         let (drive, tree, ids) = (drive.clone(), tree.clone(), ids.clone());
-        let (happened, ended, looks) = (AtomicBool::new(false), AtomicBool::new(false), Looks::default());
-        Arc::new(Self { drive, tree, ids, from, fate, happened, ended, looks })
+        let (happened, ended, reads) = (AtomicBool::new(false), AtomicBool::new(false), ReadCounts::default());
+        Arc::new(Self { drive, tree, ids, from, fate, happened, ended, reads })
     }
 
     /// Starts several watchers, which run until [`Self::end`].
@@ -85,7 +85,7 @@ impl Watch {
         vec![
             tokio::spawn(async move { a.stats(1).await }),
             tokio::spawn(async move { b.stats(2).await }),
-            tokio::spawn(async move { c.walks().await }),
+            tokio::spawn(async move { c.listings().await }),
             tokio::spawn(async move { d.queries().await }),
             tokio::spawn(async move { e.uploads().await }),
         ]
@@ -143,23 +143,23 @@ impl Watch {
         let mut dice = StdRng::seed_from_u64(seed);
         let Tree { directories, files, .. } = &*self.tree;
         let mut draw = |of: &[String]| of[dice.random_range(0..of.len())].clone();
-        for look in 0_u64.. {
+        for turn in 0_u64.. {
             let last = self.has_ended();
-            let (one, other) = if look % 3 == 0 {
+            let (one, other) = if turn % 3 == 0 {
                 (draw(directories), draw(directories))
             } else {
-                (draw(files), if look % 3 == 1 { draw(directories) } else { draw(files) })
+                (draw(files), if turn % 3 == 1 { draw(directories) } else { draw(files) })
             };
             match self.to() {
-                Some(to) if look % 2 == 0 => self.old_then_new(to, &one, &other).await,
+                Some(to) if turn % 2 == 0 => self.old_then_new(to, &one, &other).await,
                 Some(to) => self.new_then_old(to, &one, &other).await,
                 None => self.old_twice(&one, &other).await,
             }
-            self.looks.stats.fetch_add(1, Ordering::Relaxed);
+            self.reads.stats.fetch_add(1, Ordering::Relaxed);
             if last {
                 return;
             }
-            take_turns(look).await;
+            take_turns(turn).await;
         }
     }
 
@@ -200,16 +200,16 @@ impl Watch {
     }
 
     /// Lists the whole tree repeatedly at the path where it must be.
-    async fn walks(&self) {
+    async fn listings(&self) {
         loop {
             let last = self.has_ended();
             if let Some(to) = self.to().filter(|_| self.has_happened()) {
-                assert!(self.walk(to).await, "it is gone from the new path");
-            } else if !self.walk(self.from).await {
+                assert!(self.list_tree(to).await, "it is gone from the new path");
+            } else if !self.list_tree(self.from).await {
                 self.saw_it();
-                self.looks.gone.fetch_add(1, Ordering::Relaxed);
+                self.reads.gone.fetch_add(1, Ordering::Relaxed);
             }
-            self.looks.walks.fetch_add(1, Ordering::Relaxed);
+            self.reads.listings.fetch_add(1, Ordering::Relaxed);
             if last {
                 return;
             }
@@ -218,7 +218,7 @@ impl Watch {
     }
 
     /// Returns false if a directory is missing. Otherwise every entry must be there.
-    async fn walk(&self, base: &str) -> bool {
+    async fn list_tree(&self, base: &str) -> bool {
         for (below, wanted) in self.tree.children() {
             let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 1_000 };
             let mut listed: Vec<String> = Vec::with_capacity(wanted);
@@ -252,12 +252,12 @@ impl Watch {
 
     /// Searches the needles by name and by time, in the whole drive or below the root of the tree.
     async fn queries(&self) {
-        for look in 0_u64.. {
+        for turn in 0_u64.. {
             let last = self.has_ended();
             let before = self.has_happened();
             let base = self.to().filter(|_| before).unwrap_or(self.from);
-            let under = (look % 4 >= 2).then(|| path(base, ""));
-            let found = if look % 2 == 0 {
+            let under = (turn % 4 >= 2).then(|| path(base, ""));
+            let found = if turn % 2 == 0 {
                 let ask =
                     NameQuery { name: NEEDLE.into(), prefix: true, under: under.clone(), after: None, limit: 100 };
                 self.drive.files_by_name(&ask).await.map(|found| (found.nodes, found.next.is_none()))
@@ -269,7 +269,7 @@ impl Watch {
                     under: under.clone(),
                     creator: None,
                     mime: None,
-                    ascending: look % 8 < 4,
+                    ascending: turn % 8 < 4,
                     after: None,
                     limit: 100,
                 };
@@ -278,21 +278,21 @@ impl Watch {
             match found {
                 Ok((nodes, whole)) => {
                     assert!(whole, "the needles fit into one page");
-                    self.judge(&nodes, before, under.is_some());
+                    self.check_result(&nodes, before, under.is_some());
                 }
                 Err(DriveError::NotFound) if under.is_some() && base == self.from => self.saw_it(),
                 Err(error) => panic!("needles below {base}: {error}"),
             }
-            self.looks.queries.fetch_add(1, Ordering::Relaxed);
+            self.reads.queries.fetch_add(1, Ordering::Relaxed);
             if last {
                 return;
             }
-            take_turns(look).await;
+            take_turns(turn).await;
         }
     }
 
     /// `before`: whether the operation was visible before the query began.
-    fn judge(&self, nodes: &[Node], before: bool, under: bool) {
+    fn check_result(&self, nodes: &[Node], before: bool, under: bool) {
         // The needles of a copy have different ids.
         let ours: Vec<_> = self
             .tree
@@ -324,8 +324,8 @@ impl Watch {
             let last = self.has_ended();
             let start = tokio::time::Instant::now();
             put(&self.drive, &path("/elsewhere", &format!("/{}", Uuid::new_v4())), None).await.unwrap();
-            self.looks.longest_upload.fetch_max(start.elapsed().as_millis() as u64, Ordering::Relaxed);
-            self.looks.uploads.fetch_add(1, Ordering::Relaxed);
+            self.reads.longest_upload.fetch_max(start.elapsed().as_millis() as u64, Ordering::Relaxed);
+            self.reads.uploads.fetch_add(1, Ordering::Relaxed);
             if last {
                 return;
             }
@@ -335,8 +335,8 @@ impl Watch {
 }
 
 /// Yields the processor to other tasks.
-async fn take_turns(look: u64) {
-    if look % 8 == 7 {
+async fn take_turns(turn: u64) {
+    if turn % 8 == 7 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     } else {
         tokio::task::yield_now().await;

@@ -37,9 +37,9 @@ async fn stopped(scratch: &Path) -> (PathBuf, PathBuf) {
 async fn the_exit_code_is_0_for_an_intact_drive_and_1_for_a_damaged_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, content) = stopped(scratch.path()).await;
-    let sound = check(&data, &["--content"]);
-    assert_eq!(sound.status.code(), Some(0), "{sound:?}");
-    assert_eq!(text(&sound.stdout), "2 files, 600010 bytes, in 2 directories: 0 wrong, 0 stray\n");
+    let intact = check(&data, &["--content"]);
+    assert_eq!(intact.status.code(), Some(0), "{intact:?}");
+    assert_eq!(text(&intact.stdout), "2 files, 600010 bytes, in 2 directories: 0 wrong, 0 stray\n");
     let json: Value = serde_json::from_slice(&check(&data, &["--json"]).stdout).unwrap();
     assert_eq!((&json["findings"], &json["summary"]["files"]), (&Value::Array(vec![]), &Value::from(2)));
 
@@ -137,13 +137,13 @@ async fn a_damaged_block_hides_no_other_damage() {
     assert!(tables.len() >= 7, "{tables:?}");
     let mut hidden = 0;
     for table in tables {
-        let sound = fs::read(&table).unwrap();
-        let mut damaged = sound.clone();
+        let intact = fs::read(&table).unwrap();
+        let mut damaged = intact.clone();
         damaged[8] ^= 0x10;
         fs::write(&table, damaged).unwrap();
         let checked = check(&data, &["--content"]);
         let said = text(&checked.stdout);
-        fs::write(&table, &sound).unwrap();
+        fs::write(&table, &intact).unwrap();
         // Without the stored version the check knows nothing about the store.
         if text(&checked.stderr).contains("meta:cf") {
             assert_eq!(checked.status.code(), Some(3), "{checked:?}");

@@ -26,10 +26,10 @@ pub enum Damage {
     NoName(&'static str),
     /// The file row of a replaced version.
     OldVersion(&'static str),
-    NoHint(&'static str, &'static str),
-    OtherHint(&'static str, &'static str),
-    StrayHint(&'static str),
-    UnreadableHint,
+    NoIndexRow(&'static str, &'static str),
+    OtherIndexRow(&'static str, &'static str),
+    StrayIndexRow(&'static str),
+    UnreadableIndexRow,
     NoInline(&'static str),
     OtherInline(&'static str),
     NoContent(&'static str),
@@ -73,10 +73,10 @@ fn split(at: &str) -> (DrivePath, Name) {
 }
 
 /// The index rows of a file in one index table.
-async fn hints(fixture: &Fixture, at: &str, table: &str) -> Vec<RowChange> {
+async fn index_rows(fixture: &Fixture, at: &str, table: &str) -> Vec<RowChange> {
     let (parent, name) = split(at);
     let dir = directory(fixture, parent.as_str()).await.id;
-    index::put_rows(dir, &name, &entry(fixture, at).await).into_iter().filter(|hint| hint.table == table).collect()
+    index::put_rows(dir, &name, &entry(fixture, at).await).into_iter().filter(|row| row.table == table).collect()
 }
 
 async fn commit(fixture: &Fixture, plan: Plan) {
@@ -112,9 +112,12 @@ fn content(fixture: &Fixture, id: FileId) -> PathBuf {
     fixture.data.path().join("content").join(&id.to_string()[..2]).join(id.to_string())
 }
 
-fn removals(hints: Vec<RowChange>) -> Vec<RowChange> {
+fn removals(index_rows: Vec<RowChange>) -> Vec<RowChange> {
     let gone = |change: Change| Change::delete(CF, change.qualifier().unwrap().clone());
-    hints.into_iter().map(|hint| RowChange { changes: hint.changes.into_iter().map(gone).collect(), ..hint }).collect()
+    index_rows
+        .into_iter()
+        .map(|row| RowChange { changes: row.changes.into_iter().map(gone).collect(), ..row })
+        .collect()
 }
 
 pub async fn inject_damage(fixture: &Fixture, damage: Damage) {
@@ -125,7 +128,7 @@ pub async fn inject_damage(fixture: &Fixture, damage: Damage) {
         | Damage::OtherInline(_)
         | Damage::OldVersion(_)
         | Damage::SecondName(..) => in_files(fixture, damage).await,
-        Damage::NoHint(..) | Damage::OtherHint(..) | Damage::StrayHint(_) | Damage::UnreadableHint => {
+        Damage::NoIndexRow(..) | Damage::OtherIndexRow(..) | Damage::StrayIndexRow(_) | Damage::UnreadableIndexRow => {
             in_indexes(fixture, damage).await;
         }
         Damage::NoContent(_)
@@ -181,24 +184,24 @@ async fn in_files(fixture: &Fixture, damage: Damage) {
 
 async fn in_indexes(fixture: &Fixture, damage: Damage) {
     match damage {
-        Damage::NoHint(at, table) => finish(fixture, removals(hints(fixture, at, table).await)).await,
-        Damage::OtherHint(at, table) => {
-            let mut hints = hints(fixture, at, table).await;
+        Damage::NoIndexRow(at, table) => finish(fixture, removals(index_rows(fixture, at, table).await)).await,
+        Damage::OtherIndexRow(at, table) => {
+            let mut index_rows = index_rows(fixture, at, table).await;
             let value = NameIndexEntry { dir: DirId::ROOT, name: Name::parse("other").unwrap() }.encode();
-            let qualifier = hints[0].changes[0].qualifier().unwrap().clone();
-            hints[0].changes = vec![Change::put(CF, qualifier, value)];
-            prepare(fixture, hints).await;
+            let qualifier = index_rows[0].changes[0].qualifier().unwrap().clone();
+            index_rows[0].changes = vec![Change::put(CF, qualifier, value)];
+            prepare(fixture, index_rows).await;
         }
-        Damage::StrayHint(table) => {
+        Damage::StrayIndexRow(table) => {
             let entry = FileEntry { id: FileId::random(), ..entry(fixture, "/a/f").await };
             let all = index::put_rows(directory(fixture, "/a").await.id, &Name::parse("f").unwrap(), &entry);
-            prepare(fixture, all.into_iter().filter(|hint| hint.table == table).collect()).await;
+            prepare(fixture, all.into_iter().filter(|row| row.table == table).collect()).await;
         }
-        Damage::UnreadableHint => {
-            let mut hints = hints(fixture, "/a/f", by_time::TABLE).await;
-            hints.truncate(1);
-            hints[0].changes = vec![Change::put(CF, b"12345678".as_slice(), b"\xff?".as_slice())];
-            prepare(fixture, hints).await;
+        Damage::UnreadableIndexRow => {
+            let mut index_rows = index_rows(fixture, "/a/f", by_time::TABLE).await;
+            index_rows.truncate(1);
+            index_rows[0].changes = vec![Change::put(CF, b"12345678".as_slice(), b"\xff?".as_slice())];
+            prepare(fixture, index_rows).await;
         }
         other => panic!("{other:?}"),
     }

@@ -36,18 +36,18 @@ const CASES: &[DamageCase] = &[
     (Damage::NoName("/a/f"), &[(FindingKind::StrayFile, NOWHERE), (FindingKind::StrayIndexEntry, NOWHERE)], true),
     (Damage::NoName("/a/large"), &[(FindingKind::StrayFile, NOWHERE), (FindingKind::StrayIndexEntry, NOWHERE)], true),
     (Damage::OldVersion("/a/f"), &[(FindingKind::StrayFile, NOWHERE)], true),
-    (Damage::NoHint("/a/f", "time"), &[(FindingKind::IndexEntryMissing, "/a/f")], true),
-    (Damage::NoHint("/a/b/g", "owner"), &[(FindingKind::IndexEntryMissing, "/a/b/g")], true),
-    (Damage::NoHint("/h", "name"), &[(FindingKind::IndexEntryMissing, "/h")], true),
+    (Damage::NoIndexRow("/a/f", "time"), &[(FindingKind::IndexEntryMissing, "/a/f")], true),
+    (Damage::NoIndexRow("/a/b/g", "owner"), &[(FindingKind::IndexEntryMissing, "/a/b/g")], true),
+    (Damage::NoIndexRow("/h", "name"), &[(FindingKind::IndexEntryMissing, "/h")], true),
     (
-        Damage::OtherHint("/h", "name"),
+        Damage::OtherIndexRow("/h", "name"),
         &[(FindingKind::IndexEntryMissing, "/h"), (FindingKind::StrayIndexEntry, NOWHERE)],
         true,
     ),
-    (Damage::StrayHint("time"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
-    (Damage::StrayHint("owner"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
-    (Damage::StrayHint("name"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
-    (Damage::UnreadableHint, &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::StrayIndexRow("time"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::StrayIndexRow("owner"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::StrayIndexRow("name"), &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (Damage::UnreadableIndexRow, &[(FindingKind::StrayIndexEntry, NOWHERE)], true),
     (Damage::NoInline("/a/f"), &[(FindingKind::ContentMissing, "/a/f")], false),
     (Damage::OtherInline("/a/f"), &[(FindingKind::ContentDamaged, "/a/f")], false),
     (Damage::NoContent("/a/large"), &[(FindingKind::ContentMissing, "/a/large")], false),
@@ -160,7 +160,7 @@ async fn a_repair_removes_nothing_below_a_damaged_tree() {
 async fn work_that_the_next_start_finishes_is_no_finding() {
     use crate::stepwise::Fault;
     let operations = [Op::Move("/a", "/c/z", false), Op::Remove("/a"), Op::Put("/a/large", LARGE + 1)];
-    let mut unsettled = 0;
+    let mut unfinished = 0;
     for op in operations {
         let clean = Fixture::new(SET_UP).await;
         let begun = clean.store.steps();
@@ -175,11 +175,11 @@ async fn work_that_the_next_start_finishes_is_no_finding() {
             assert_eq!(summary.wrong, 0, "{op:?} stopped after {step}: {findings:#?}");
             // A store without transactions keeps prepared rows of refused plans.
             assert!(matches!(op, Op::Put(..)) || summary.strays == 0, "{op:?} stopped after {step}: {findings:#?}");
-            unsettled += summary.pending;
+            unfinished += summary.pending;
             fixture.restart().await;
             fixture.idle().await;
             fixture.nothing_wrong().await;
         }
     }
-    assert!(unsettled > 20, "{unsettled}");
+    assert!(unfinished > 20, "{unfinished}");
 }

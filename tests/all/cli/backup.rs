@@ -20,7 +20,7 @@ use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
 use crate::drive::model::{Op, View};
-use crate::faults::client::{check_command, look, program, send, sound};
+use crate::faults::client::{check_command, program, read_all, run_clean_check, send};
 use crate::faults::oracle::within;
 use crate::faults::{number, seed};
 use crate::server::Server;
@@ -40,7 +40,7 @@ fn restore(from: &Path, data: &Path) -> Command {
 }
 
 fn run(mut command: Command) -> Run {
-    Run::of(command.output().unwrap())
+    Run::from_output(command.output().unwrap())
 }
 
 /// All files below a folder, with their inodes.
@@ -128,9 +128,9 @@ impl BackupWriter {
 
 /// The files that a server on a restored folder shows, after a check without findings.
 async fn seen(data: &Path) -> View {
-    sound(check_command(program(), data)).unwrap();
+    run_clean_check(check_command(program(), data)).unwrap();
     let server = Server::start_on(data, &["--memory", "32MiB"]);
-    let seen = look(&Client::new(), &server.address).await.unwrap();
+    let seen = read_all(&Client::new(), &server.address).await.unwrap();
     assert_eq!(server.terminate(), Some(0));
     seen
 }
@@ -196,7 +196,7 @@ async fn a_backup_made_under_load_is_the_drive_at_one_instant() {
     println!("{many} backups, {killed} broken off, {restored} files restored");
     assert!(restored > 0 && killed > 0);
     assert_eq!(server.terminate(), Some(0));
-    sound(check_command(program(), &data)).unwrap();
+    run_clean_check(check_command(program(), &data)).unwrap();
     // The original drive is gone: only the last backups are left.
     fs::remove_dir_all(&data).unwrap();
     run(restore(&targets[0], &data)).is_done();
@@ -339,7 +339,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
     run(backup(&data, &to)).is_done();
     assert!(!data.join("db/checkpoint").exists());
     let made = backups(&to).pop().unwrap();
-    sound(check_command(program(), &data)).unwrap();
+    run_clean_check(check_command(program(), &data)).unwrap();
     let table = |of: &Path, ending: &str| {
         tree::names(of).into_iter().find(|path| path.to_str().unwrap().ends_with(ending) && path.is_file()).unwrap()
     };
@@ -358,7 +358,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
         // A server does not accept an incomplete folder as a drive.
         let mut serve = program();
         serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&again);
-        let serve = Run::of(serve.output().unwrap());
+        let serve = Run::from_output(serve.output().unwrap());
         assert_eq!(serve.code, Some(3), "{serve:?}");
         assert!(serve.err.contains("a restore into it has not come to its end"), "{serve:?}");
         fs::write(&path, whole).unwrap();

@@ -15,7 +15,7 @@ use crate::server::Server;
 fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
     let mut command = program();
     command.arg(verb).arg(at).arg("--data").arg(data).args(["--memory", "32MiB"]).args(more).stdin(Stdio::null());
-    Run::of(command.output().unwrap())
+    Run::from_output(command.output().unwrap())
 }
 
 /// The large content file of the last backup.
@@ -64,12 +64,12 @@ async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
         fs::remove_dir_all(&again).unwrap();
     }
     // An intact file is hard-linked even if its time differs.
-    let sound = content(&to);
-    File::options().write(true).open(&sound).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let intact = content(&to);
+    File::options().write(true).open(&intact).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let made = run("backup", &to, &data, &[]);
     made.is_done();
     assert!(!made.out.contains("damaged"), "{made:?}");
-    assert_eq!(fs::metadata(content(&to)).unwrap().ino(), fs::metadata(&sound).unwrap().ino());
+    assert_eq!(fs::metadata(content(&to)).unwrap().ino(), fs::metadata(&intact).unwrap().ino());
     // If the copy on the drive is damaged, the backup reports it and keeps the earlier intact copy.
     let own = tree::names(&data.join("content"))
         .into_iter()
@@ -116,14 +116,14 @@ async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
     put(&server, "large", tree::bytes(600_000, 1)).await;
     assert_eq!(server.terminate(), Some(0));
     run("backup", &to, &data, &[]).is_done();
-    let sound = fs::read(content(&to)).unwrap();
+    let intact = fs::read(content(&to)).unwrap();
     rot(&large(&data, 600_000)[0], false);
     for made in 2..4 {
         let backup = run("backup", &to, &data, &["--keep", "1"]);
         assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
         assert!(backup.out.contains("the drive has no sound one"), "{backup:?}");
         assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
-        assert!(fs::read(content(&to)).unwrap() == sound);
+        assert!(fs::read(content(&to)).unwrap() == intact);
     }
     // The intact copy may be in any earlier backup, also in one of a damaged drive.
     for gone in &backups(&to)[..2] {
@@ -131,7 +131,7 @@ async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
     }
     let backup = run("backup", &to, &data, &[]);
     assert_eq!(backup.code, Some(1), "{backup:?}");
-    assert!(fs::read(content(&to)).unwrap() == sound);
+    assert!(fs::read(content(&to)).unwrap() == intact);
     run("restore", &to, &scratch.path().join("again"), &[]).is_done();
 }
 
@@ -278,7 +278,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
     put(&server, "photo", tree::bytes(600_000, 1)).await;
     put(&server, "other", tree::bytes(300_000, 2)).await;
     run("backup", &to, &data, &[]).is_done();
-    let sound = fs::read(content(&to)).unwrap();
+    let intact = fs::read(content(&to)).unwrap();
     let photo = large(&data, 600_000).remove(0);
     // First the file, then its folder too.
     for (made, gone) in [(2, photo.as_path()), (3, photo.parent().unwrap())] {
@@ -291,7 +291,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
         let backup = run("backup", &to, &data, more);
         assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
         assert!(backup.out.contains("/photo") && backup.out.contains("has a sound one, which was taken"), "{backup:?}");
-        assert!(fs::read(content(&to)).unwrap() == sound);
+        assert!(fs::read(content(&to)).unwrap() == intact);
         let again = scratch.path().join("again");
         run("restore", &to, &again, &[]).is_done();
         fs::remove_dir_all(&again).unwrap();

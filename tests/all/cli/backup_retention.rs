@@ -14,7 +14,7 @@ use crate::server::{Server, root};
 fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
     let mut command = program();
     command.arg(verb).arg(at).arg("--data").arg(data).args(["--memory", "32MiB"]).args(more).stdin(Stdio::null());
-    Run::of(command.output().unwrap())
+    Run::from_output(command.output().unwrap())
 }
 
 /// The names of the backups in a folder, in order.
@@ -183,7 +183,7 @@ async fn a_backup_is_neither_served_nor_repaired_nor_backed_up() {
     for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"], &backup] {
         let mut command = Command::new("timeout");
         command.arg("20").arg(program().get_program()).args(arguments).arg("--data").arg(&one);
-        let refused = Run::of(command.output().unwrap());
+        let refused = Run::from_output(command.output().unwrap());
         assert!(refused.code == Some(3) && refused.err.contains("is a backup"), "{refused:?}");
     }
     run("restore", &to, &restored, &[]).is_done();

@@ -41,7 +41,7 @@ async fn a_silent_client_does_not_block_a_backup_and_a_second_backup_is_refused(
     assert_eq!(running(&server).await, "rowdrive_backup_running 1");
     let mut command = program();
     command.arg("backup").arg(scratch.path().join("backups")).arg("--data").arg(&data).stdin(Stdio::null());
-    let second = Run::of(command.output().unwrap());
+    let second = Run::from_output(command.output().unwrap());
     assert_eq!(second.code, Some(3), "{second:?}");
     assert!(second.err.contains("another backup of this drive is running"), "{second:?}");
     // The refusal does not close the connection: the first backup continues.
@@ -49,7 +49,7 @@ async fn a_silent_client_does_not_block_a_backup_and_a_second_backup_is_refused(
     writeln!(&held, "alive").unwrap();
     assert_eq!(ask(&held, "end"), "{\"error\":null}\n");
     drop(held);
-    Run::of(command.output().unwrap()).is_done();
+    Run::from_output(command.output().unwrap()).is_done();
     assert_eq!(running(&server).await, "rowdrive_backup_running 0");
     assert_eq!(server.terminate(), Some(0));
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use reqwest::{Client, StatusCode};
 
 use super::{Run, tree};
-use crate::faults::client::{check_command, program, sound};
+use crate::faults::client::{check_command, program, run_clean_check};
 use crate::server::Server;
 
 const MEMORY: [&str; 2] = ["--memory", "32MiB"];
@@ -18,7 +18,7 @@ const MEMORY: [&str; 2] = ["--memory", "32MiB"];
 fn run(verb: &str, at: &Path, data: &Path) -> Run {
     let mut command = program();
     command.arg(verb).arg(at).arg("--data").arg(data).args(MEMORY).stdin(Stdio::null());
-    Run::of(command.output().unwrap())
+    Run::from_output(command.output().unwrap())
 }
 
 /// Creates a stopped store with table files.
@@ -119,7 +119,7 @@ async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     drop(kept);
     // A leftover checkpoint blocks nothing.
     assert!(data.join("db/checkpoint/CURRENT").is_file());
-    sound(check_command(program(), &data)).unwrap();
+    run_clean_check(check_command(program(), &data)).unwrap();
     run("backup", &to, &data).is_done();
     assert!(!data.join("db/checkpoint").exists());
 
@@ -141,7 +141,7 @@ async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     let refused = || {
         let mut command = program();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).stdin(Stdio::null());
-        Run::of(command.output().unwrap())
+        Run::from_output(command.output().unwrap())
     };
     let said = refused();
     assert_eq!((said.code, there()), (Some(3), 0), "{said:?}");

@@ -20,7 +20,7 @@ fn rowdrive(environment: &[(&str, &str)], arguments: &[&str]) -> Command {
 }
 
 fn run(environment: &[(&str, &str)], arguments: &[&str]) -> Run {
-    Run::of(rowdrive(environment, arguments).output().unwrap())
+    Run::from_output(rowdrive(environment, arguments).output().unwrap())
 }
 
 /// The printed configuration. Fails if the program refuses it.

@@ -218,17 +218,17 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn files_with_lost_content_do_not_block_the_export_of_others() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
-    let (lost, sound, to) = (scratch.path().join("lost"), scratch.path().join("sound"), scratch.path().join("to"));
+    let (lost, intact, to) = (scratch.path().join("lost"), scratch.path().join("sound"), scratch.path().join("to"));
     for n in 0..20 {
         write(&lost.join(format!("{n}")), &bytes(300_000, n), 1);
-        write(&sound.join(format!("{n}")), &bytes(300_000, 100 + n), 1);
+        write(&intact.join(format!("{n}")), &bytes(300_000, 100 + n), 1);
     }
     // The file that the export downloads first.
     import(&server.address, &lost, "/z-lost").is_done();
     for path in files(&server.data.join("content")).iter().filter(|path| path.metadata().unwrap().len() >= 300_000) {
         fs::remove_file(path).unwrap();
     }
-    import(&server.address, &sound, "/a-sound").is_done();
+    import(&server.address, &intact, "/a-sound").is_done();
     for jobs in ["16", "1"] {
         let to = to.join(jobs);
         for fetched in [20, 0] {
@@ -242,7 +242,7 @@ fn files_with_lost_content_do_not_block_the_export_of_others() {
             let is_lost = |line: &&str| parts.iter().all(|part| line.contains(part));
             assert!(run.named("failed").iter().all(is_lost), "{run:#?}");
         }
-        tree::are_equal(&sound, &to.join("a-sound"));
+        tree::are_equal(&intact, &to.join("a-sound"));
         assert!(tree::names(&to.join("z-lost")).is_empty());
     }
 }

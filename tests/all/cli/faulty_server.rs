@@ -354,7 +354,7 @@ fn an_interrupted_transfer_prints_its_summary_and_leaves_no_partial_file() {
     fs::create_dir(&to).unwrap();
     let (exporting, temporary) = waiting(&fake, &to);
     interrupt(&exporting);
-    let run = Run::of(exporting.wait_with_output().unwrap());
+    let run = Run::from_output(exporting.wait_with_output().unwrap());
     assert_eq!(run.code, Some(1), "{run:#?}");
     assert!(run.last().ends_with("; interrupted: run it again to go on"), "{run:#?}");
     assert!(!temporary.exists() && tree::seen(&to).is_empty());
@@ -378,7 +378,7 @@ fn an_interrupted_transfer_prints_its_summary_and_leaves_no_partial_file() {
     let importing = command(&fake.address, &[&"import", &from]).stdout(Stdio::piped()).spawn().unwrap();
     coming.recv().unwrap();
     interrupt(&importing);
-    let run = Run::of(importing.wait_with_output().unwrap());
+    let run = Run::from_output(importing.wait_with_output().unwrap());
     assert_eq!(run.code, Some(1), "{run:#?}");
     assert!(run.last().starts_with("0 files sent") && run.last().contains("; interrupted: "), "{run:#?}");
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::Run;
 
 fn rowdrive(arguments: &[&str]) -> Run {
-    Run::of(Command::new(env!("CARGO_BIN_EXE_rowdrive")).args(arguments).output().unwrap())
+    Run::from_output(Command::new(env!("CARGO_BIN_EXE_rowdrive")).args(arguments).output().unwrap())
 }
 
 /// The subcommands that a help text lists.
@@ -50,7 +50,7 @@ fn bash_loads_its_completions_and_uses_them() {
         bash.arg(flag).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut bash = bash.spawn().unwrap();
         bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-        let run = Run::of(bash.wait_with_output().unwrap());
+        let run = Run::from_output(bash.wait_with_output().unwrap());
         run.is_done();
         assert_eq!((run.out.as_str(), run.err.as_str()), (output, ""), "{flag}");
     }

@@ -44,7 +44,7 @@ fn an_interrupted_check_backup_or_restore_says_that_it_is_safe_to_run_it_again()
         command.arg("backup").arg(&backups).arg("--data").arg(&data);
         command
     };
-    Run::of(backup().output().unwrap()).is_done();
+    Run::from_output(backup().output().unwrap()).is_done();
     let last = fs::read_dir(&backups).unwrap().map(|entry| entry.unwrap().path());
     let last = last.filter(|path| path.join("backup.json").exists()).max().unwrap();
     block(&data.join("db/CURRENT"));

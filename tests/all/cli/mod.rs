@@ -35,7 +35,7 @@ pub struct Run {
 }
 
 impl Run {
-    fn of(output: Output) -> Self {
+    fn from_output(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
@@ -66,7 +66,7 @@ pub fn command(address: &str, arguments: &[&dyn AsRef<OsStr>]) -> Command {
 }
 
 pub fn rowdrive(address: &str, arguments: &[&dyn AsRef<OsStr>]) -> Run {
-    Run::of(command(address, arguments).output().unwrap())
+    Run::from_output(command(address, arguments).output().unwrap())
 }
 
 pub fn import(address: &str, from: &Path, to: &str) -> Run {

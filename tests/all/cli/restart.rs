@@ -17,7 +17,7 @@ fn start(address: &str, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Child {
 }
 
 fn end(child: Child) -> Run {
-    Run::of(child.wait_with_output().unwrap())
+    Run::from_output(child.wait_with_output().unwrap())
 }
 
 /// Waits until a transfer has reached a point, as the other side sees it.

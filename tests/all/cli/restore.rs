@@ -11,12 +11,12 @@ use super::{Run, tree};
 use crate::faults::client::program;
 use crate::server::Server;
 
-const MARK: &str = "rowdrive restore, format 1\n/a/backup\n";
+const NOTE: &str = "rowdrive restore, format 1\n/a/backup\n";
 
 fn run(verb: &str, from: &Path, data: &Path) -> Run {
     let mut command = program();
     command.arg(verb).arg(from).arg("--data").arg(data).args(["--memory", "32MiB"]).stdin(Stdio::null());
-    Run::of(command.output().unwrap())
+    Run::from_output(command.output().unwrap())
 }
 
 fn refused(from: &Path, data: &Path, why: &str) {
@@ -45,7 +45,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
         refused(&to, &mine, "is not empty");
     }
     // A genuine note of a restore, and a file that no restore creates.
-    fs::write(mine.join("restoring"), MARK).unwrap();
+    fs::write(mine.join("restoring"), NOTE).unwrap();
     fs::create_dir_all(mine.join("content")).unwrap();
     refused(&to, &mine, "photos was not made by the restore");
     // A folder with a user's file of that name alone: the restore does not overwrite it.
@@ -55,7 +55,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
     refused(&to, &notes, "is not empty");
 
     // The folder of a running server, whatever the note says.
-    for text in ["", MARK] {
+    for text in ["", NOTE] {
         fs::write(data.join("restoring"), text).unwrap();
         let refused = run("restore", &to, &data);
         assert_eq!(refused.code, Some(3), "{refused:?}");
@@ -70,7 +70,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
     assert_eq!(Client::new().get(server.url("/v1/fs/after")).send().await.unwrap().status(), StatusCode::OK);
     assert_eq!(server.terminate(), Some(0));
     // A stopped drive is not an interrupted restore, with or without a note.
-    fs::write(data.join("restoring"), MARK).unwrap();
+    fs::write(data.join("restoring"), NOTE).unwrap();
     fs::remove_file(data.join("backup.sock")).unwrap_or_default();
     refused(&to, &data, "was not made by the restore");
 }
@@ -78,7 +78,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
 fn run_backup(data: &Path, to: &Path) {
     let mut command = program();
     command.arg("backup").arg(to).arg("--data").arg(data).args(["--memory", "32MiB"]).stdin(Stdio::null());
-    Run::of(command.output().unwrap()).is_done();
+    Run::from_output(command.output().unwrap()).is_done();
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn an_interrupted_restore_starts_over_and_two_concurrent_ones_are_refused() {
     fs::create_dir(again.join("db.restoring")).unwrap();
     fs::create_dir(again.join("db")).unwrap();
     fs::write(again.join("db/restoring"), "rowdrive restore, format 1\n").unwrap();
-    fs::write(again.join("restoring"), MARK).unwrap();
+    fs::write(again.join("restoring"), NOTE).unwrap();
     let held = File::open(again.join("restoring")).unwrap();
     held.lock().unwrap();
     refused(&to, &again, "is in use");
@@ -118,14 +118,14 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
     run_backup(&data, &to);
     let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
     let manifest = made.into_iter().map(|path| path.join("backup.json")).find(|path| path.is_file()).unwrap();
-    let sound = fs::read_to_string(&manifest).unwrap();
+    let intact = fs::read_to_string(&manifest).unwrap();
     // Whichever path the restore follows, it finds the same empty file.
     fs::write(to.join("evil"), "").unwrap();
     let absolute = scratch.path().join("victim/evil").display().to_string();
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     fs::create_dir(&victim).unwrap();
     for name in ["../../evil", &absolute, "..", ".", "", "below/evil", "./CURRENT", "CURRENT/"] {
-        let mut changed: serde_json::Value = serde_json::from_str(&sound).unwrap();
+        let mut changed: serde_json::Value = serde_json::from_str(&intact).unwrap();
         changed["db"][name] = serde_json::json!({ "size": 0, "sha256": empty });
         fs::write(&manifest, serde_json::to_vec(&changed).unwrap()).unwrap();
         let refused = run("restore", &to, &victim.join("new"));
@@ -153,7 +153,7 @@ async fn a_check_changes_nothing_and_a_backup_can_be_restored() {
     for folder in [data, made] {
         let before = bytes_of(&folder);
         let checked = program().arg("check").arg("--content").arg("--data").arg(&folder).output().unwrap();
-        Run::of(checked).is_done();
+        Run::from_output(checked).is_done();
         let after = bytes_of(&folder);
         assert!(before == after, "{:?} is not {:?}", after.keys(), before.keys());
     }
@@ -173,7 +173,7 @@ fn damaged(to: &Path, again: &Path, names: &str) {
     assert!(refused.err.contains("restore what is left with --damaged"), "{refused:?}");
     let mut command = program();
     command.arg("restore").arg(to).arg("--data").arg(again).args(["--memory", "32MiB", "--damaged"]);
-    let restored = Run::of(command.stdin(Stdio::null()).output().unwrap());
+    let restored = Run::from_output(command.stdin(Stdio::null()).output().unwrap());
     assert_eq!(restored.code, Some(1), "{restored:?}");
     assert!(restored.out.contains(names), "{restored:?}");
     assert!(!again.join("restoring").exists() && again.join("db").is_dir());
@@ -226,7 +226,7 @@ async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
     };
     // A content file that all backups share.
     let large = own(&made.join("content"), "");
-    let sound = fs::read(&large).unwrap();
+    let intact = fs::read(&large).unwrap();
     flip(&large);
     damaged(&to, &again, "/large");
     assert_eq!(whole(&again, &[]).await, [true, false, true]);
@@ -236,14 +236,14 @@ async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
     damaged(&to, &again, &format!("{} cannot be read", large.display()));
     assert_eq!(whole(&again, &[]).await, [true, false, true]);
     fs::remove_file(&large).unwrap();
-    fs::write(&large, sound).unwrap();
+    fs::write(&large, intact).unwrap();
     // A table file, and the file that lists all tables.
     let table = own(&made.join("db"), ".sst");
-    let sound = fs::read(&table).unwrap();
+    let intact = fs::read(&table).unwrap();
     flip(&table);
     damaged(&to, &again, &format!("{} is not as the backup wrote it", table.display()));
     assert_eq!(whole(&again, &["--degraded"]).await, [false, true, true]);
-    fs::write(&table, sound).unwrap();
+    fs::write(&table, intact).unwrap();
     fs::remove_file(made.join("db/CURRENT")).unwrap();
     damaged(&to, &again, "`rowdrive serve --degraded` serves what is left");
     assert_eq!(whole(&again, &["--degraded"]).await, [true, true, true]);
@@ -265,7 +265,7 @@ async fn a_drive_without_any_of_its_large_files_is_served_after_a_restore() {
     }
     let mut command = program();
     command.arg("backup").arg(&to).arg("--data").arg(&data).args(["--memory", "32MiB"]).stdin(Stdio::null());
-    let made = Run::of(command.output().unwrap());
+    let made = Run::from_output(command.output().unwrap());
     assert!(made.code == Some(1) && made.out.contains("/large"), "{made:?}");
     let restored = run("restore", &to, &again);
     assert!(restored.code == Some(1) && restored.out.contains("/large"), "{restored:?}");

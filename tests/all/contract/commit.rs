@@ -15,21 +15,21 @@ fn everything(check: Check) -> Plan {
     Plan {
         prepare: vec![
             row("file", "f", vec![put("cf", "size", "1"), put("c", "data", "x")]),
-            row("hint", "h", vec![put("cf", "new", "v")]),
+            row("index", "h", vec![put("cf", "new", "v")]),
         ],
         guarded: vec![
             guard("dir", "a", vec![always()], vec![put("sub", "f", "f")]),
             guard("dir", "b", vec![check], vec![put("sub", "f", "f"), delete("cf", "old")]),
         ],
-        finish: vec![row("hint", "h", vec![delete("cf", "old")]), row("todo", "t", vec![put("cf", "q", "v")])],
+        finish: vec![row("index", "h", vec![delete("cf", "old")]), row("todo", "t", vec![put("cf", "q", "v")])],
         ..Plan::default()
     }
 }
 
 async fn before_everything(engine: &dyn EngineUnderTest) -> Tables {
     let tables = open(engine).await;
-    let hint = prepare(vec![row("hint", "h", vec![put("cf", "old", "v")])]);
-    done(&tables, hint).await;
+    let index_row = prepare(vec![row("index", "h", vec![put("cf", "old", "v")])]);
+    done(&tables, index_row).await;
     done(&tables, guarded(vec![dir("b", vec![put("cf", "old", "v")])])).await;
     tables
 }
@@ -44,7 +44,7 @@ pub async fn commit_writes_all_parts_of_a_plan(engine: &dyn EngineUnderTest) {
     assert_eq!(cells(&tables, "file", "f", &["cf", "c"]).await, ["c:data=x", "cf:size=1"]);
     assert_eq!(all(&tables, b"a").await, ["sub:f=f"]);
     assert_eq!(all(&tables, b"b").await, ["sub:f=f"]);
-    assert_eq!(cells(&tables, "hint", "h", &["cf"]).await, ["cf:new=v"]);
+    assert_eq!(cells(&tables, "index", "h", &["cf"]).await, ["cf:new=v"]);
     assert_eq!(cells(&tables, "todo", "t", &["cf"]).await, ["cf:q=v"]);
 }
 
@@ -53,7 +53,7 @@ pub async fn commit_refused_changes_no_guarded_and_no_finish_row(engine: &dyn En
     refused(&tables, everything(absent("cf", "old"))).await;
     assert!(all(&tables, b"a").await.is_empty());
     assert_eq!(all(&tables, b"b").await, ["cf:old=v"]);
-    assert!(cells(&tables, "hint", "h", &["cf"]).await.contains(&"cf:old=v".to_owned()));
+    assert!(cells(&tables, "index", "h", &["cf"]).await.contains(&"cf:old=v".to_owned()));
     assert!(cells(&tables, "todo", "t", &["cf"]).await.is_empty());
 }
 
@@ -69,16 +69,16 @@ pub async fn commit_refused_leaves_prepare_harmless(engine: &dyn EngineUnderTest
 
     // A caller that gives up removes them by a plan with only `finish` rows, whether or not they exist.
     let second = |check| Plan {
-        prepare: vec![row("file", "g", vec![put("cf", "size", "2")]), row("hint", "g", vec![put("cf", "new", "v")])],
+        prepare: vec![row("file", "g", vec![put("cf", "size", "2")]), row("index", "g", vec![put("cf", "new", "v")])],
         guarded: vec![guard("dir", "b", vec![check], vec![put("sub", "g", "g")])],
         finish: Vec::new(),
         ..Plan::default()
     };
     refused(&tables, second(equals("cf", "old", "v"))).await;
-    let gone = [row("file", "g", vec![delete_family("cf")]), row("hint", "g", vec![delete("cf", "new")])];
+    let gone = [row("file", "g", vec![delete_family("cf")]), row("index", "g", vec![delete("cf", "new")])];
     done(&tables, finish(gone.to_vec())).await;
     assert!(cells(&tables, "file", "g", &["cf", "c"]).await.is_empty());
-    assert!(cells(&tables, "hint", "g", &["cf"]).await.is_empty());
+    assert!(cells(&tables, "index", "g", &["cf"]).await.is_empty());
     assert_eq!(all(&tables, b"b").await, ["sub:f=f"]);
 }
 
@@ -296,20 +296,20 @@ pub async fn commit_carries_unique_id_rows_through_their_life_cycle(engine: &dyn
 pub async fn commit_carries_immutable_cells_through_their_life_cycle(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     // Two cells of one row in one plan: each is created and removed independently.
-    done(&tables, prepare(vec![row("hint", "h", vec![put("cf", "1", "a")])])).await;
+    done(&tables, prepare(vec![row("index", "h", vec![put("cf", "1", "a")])])).await;
     let moved = Plan {
-        prepare: vec![row("hint", "h", vec![put("cf", "2", "b")])],
+        prepare: vec![row("index", "h", vec![put("cf", "2", "b")])],
         guarded: Vec::new(),
-        finish: vec![row("hint", "h", vec![delete("cf", "1")])],
+        finish: vec![row("index", "h", vec![delete("cf", "1")])],
         ..Plan::default()
     };
     done(&tables, moved).await;
-    assert_eq!(cells(&tables, "hint", "h", &["cf"]).await, ["cf:2=b"]);
+    assert_eq!(cells(&tables, "index", "h", &["cf"]).await, ["cf:2=b"]);
 
     // Cells of a `ImmutableLate` table: created and removed in `finish`.
     done(&tables, finish(vec![row("todo", "t", vec![put("cf", "q", "v")])])).await;
     done(&tables, finish(vec![row("todo", "t", vec![delete_family("cf")])])).await;
     let found = tables.get("todo", b"t", &RowQuery::cells(vec![Column::new("cf", "q")])).await.unwrap();
     assert!(found.is_empty());
-    assert!(tables.get("hint", b"h", &RowQuery::cells(columns(&[("cf", "1")]))).await.unwrap().is_empty());
+    assert!(tables.get("index", b"h", &RowQuery::cells(columns(&[("cf", "1")]))).await.unwrap().is_empty());
 }

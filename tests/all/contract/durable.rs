@@ -44,16 +44,16 @@ pub async fn committed_survives_a_restart(engine: &dyn EngineUnderTest) {
 
 pub async fn removed_stays_removed_after_a_restart(engine: &dyn EngineUnderTest) {
     let mut tables = open(engine).await;
-    done(&tables, prepare(vec![row("hint", "h", vec![put("cf", "1", "v"), put("cf", "2", "v")])])).await;
+    done(&tables, prepare(vec![row("index", "h", vec![put("cf", "1", "v"), put("cf", "2", "v")])])).await;
     fill(&tables, b"r", "sub", 0..500).await;
     for _ in 0..2 {
-        done(&tables, finish(vec![row("hint", "h", vec![delete("cf", "1")])])).await;
+        done(&tables, finish(vec![row("index", "h", vec![delete("cf", "1")])])).await;
         done(&tables, guarded(vec![dir("r", vec![delete_family("sub"), put("sub", "x", "v")])])).await;
         drop(tables);
         tables = open(engine).await;
         assert_eq!(all(&tables, b"r").await, ["sub:x=v"]);
-        let hint = tables.get("hint", b"h", &RowQuery::families(&["cf"])).await.unwrap();
-        assert_eq!(super::plans::text(&hint), ["cf:2=v"]);
+        let index_row = tables.get("index", b"h", &RowQuery::families(&["cf"])).await.unwrap();
+        assert_eq!(super::plans::text(&index_row), ["cf:2=v"]);
     }
 }
 
@@ -84,8 +84,9 @@ pub async fn plans_are_whole_after_a_kill(engine: &dyn EngineUnderTest) {
                     let (old, new) = (format!("{round}-{}", n - 1), format!("{round}-{n}"));
                     let cells =
                         |key: &'static str| dir(key, vec![delete("sub", old.clone()), put("sub", new.clone(), "v")]);
-                    let hint = row("hint", new.clone(), vec![put("cf", "1", "v")]);
-                    let plan = Plan { prepare: vec![hint], guarded: vec![cells("a"), cells("b")], ..Plan::default() };
+                    let index_row = row("index", new.clone(), vec![put("cf", "1", "v")]);
+                    let plan =
+                        Plan { prepare: vec![index_row], guarded: vec![cells("a"), cells("b")], ..Plan::default() };
                     done(&tables, plan).await;
                     acknowledged.store(n, Ordering::Release);
                 }
@@ -105,7 +106,7 @@ pub async fn plans_are_whole_after_a_kill(engine: &dyn EngineUnderTest) {
         let name = found.last().unwrap().strip_prefix("sub:").unwrap().strip_suffix("=v").unwrap().to_owned();
         let (_, number) = name.split_once('-').unwrap();
         assert!(number.parse::<usize>().unwrap() >= before, "{name} although {before} was acknowledged");
-        assert!(tables.cell("hint", name.as_bytes(), "cf", b"1").await.unwrap().is_some());
+        assert!(tables.cell("index", name.as_bytes(), "cf", b"1").await.unwrap().is_some());
         done(&tables, guarded(["a", "b"].map(|key| dir(key, vec![delete_family("sub")])).to_vec())).await;
     }
 }

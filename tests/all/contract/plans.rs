@@ -28,7 +28,7 @@ pub fn specs() -> [TableSpec; 4] {
     [
         spec("dir", KeyLifecycle::Reusable, &["cf", "sub"]),
         spec("file", KeyLifecycle::UniqueId, &["cf", "c"]),
-        spec("hint", KeyLifecycle::Immutable, &["cf"]),
+        spec("index", KeyLifecycle::Immutable, &["cf"]),
         spec("todo", KeyLifecycle::ImmutableLate, &["cf"]),
     ]
 }

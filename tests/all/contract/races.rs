@@ -88,18 +88,18 @@ pub async fn guarded_rows_change_at_one_instant(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     let write = |n: usize| guarded(["a", "m", "z"].map(|key| dir(key, vec![put("cf", "n", n.to_string())])).to_vec());
     done(&tables, write(0)).await;
-    let mut held = 0;
+    let mut committed = 0;
     while_writing(&tables, write, async || {
         let seen = number(&tables, "m").await;
         // All checks are evaluated at one instant: if the first row passes, all rows do.
         let same = ["a", "m", "z"].map(|key| guard("dir", key, vec![equals("cf", "n", seen.to_string())], vec![]));
         match tables.commit(guarded(same.to_vec())).await.unwrap() {
-            Outcome::Committed => held += 1,
+            Outcome::Committed => committed += 1,
             Outcome::Refused(refusal) => assert_eq!(refusal.row, "a", "{refusal:?}"),
         }
     })
     .await;
-    assert!(held > 0, "the checks never found the rows unlocked");
+    assert!(committed > 0, "the checks never found the rows unlocked");
 }
 
 pub async fn transfers_between_rows_keep_the_sum(engine: &dyn EngineUnderTest) {
@@ -205,5 +205,5 @@ pub async fn many_plans_at_once_are_all_answered(engine: &dyn EngineUnderTest) {
     let expected: Vec<String> =
         (0..PLANS).filter(|n| committed[*n].load(Ordering::Acquire)).map(|n| format!("{n:04}")).collect();
     assert_eq!(there, expected);
-    assert!(expected.len() > PLANS / 10, "only {} of {PLANS} found room", expected.len());
+    assert!(expected.len() > PLANS / 10, "only {} of {PLANS} were accepted", expected.len());
 }

@@ -155,7 +155,7 @@ async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_i
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(new(), 1, "step {step}: the outcome is still unknown");
-        fixture.store.make_room();
+        fixture.store.free_space();
         fixture.drive.idle().await;
         assert_eq!(new(), 0, "step {step}");
         // A file row without an entry may be left, and it keeps its content.

@@ -39,7 +39,7 @@ fn pieces(children_finished_by_writer: usize) -> Settings {
 
 /// A fixture in which the clean-up of an operation waits before its call of this number. `None` if there is no such
 /// call, `Some(None)` if the call is before the answer.
-async fn stopped_behind(op: Op, call: usize, settings: Settings) -> Option<Option<(Fixture, Arc<Notify>)>> {
+async fn stopped_in_clean_up(op: Op, call: usize, settings: Settings) -> Option<Option<(Fixture, Arc<Notify>)>> {
     let fixture = Fixture::with(settings, SET_UP).await;
     fixture.idle().await;
     fixture.store.scan_row_by_row();
@@ -83,7 +83,7 @@ fn expected(view: View, op: Op, answer: Result<(), OpError>) -> Option<View> {
     }
 }
 
-async fn behind(first: Op) {
+async fn two_others_during_clean_up(first: Op) {
     let every = std::env::var_os("ROWDRIVE_EVERY_RACE").is_some();
     let (mut races, mut gave_up) = (0, 0);
     for (i, second) in OTHERS.iter().enumerate() {
@@ -96,7 +96,7 @@ async fn behind(first: Op) {
                     continue;
                 }
                 let settings = pieces(if (i + j) % 3 == 0 { 1 } else { 100 });
-                let Some(stopped) = stopped_behind(first, call, settings).await else { break };
+                let Some(stopped) = stopped_in_clean_up(first, call, settings).await else { break };
                 let Some((fixture, go_on)) = stopped else { continue };
                 let mut view = fixture.view().await;
                 let mut answers = Vec::new();
@@ -124,15 +124,15 @@ async fn behind(first: Op) {
 
 #[tokio::test]
 async fn two_other_operations_during_the_clean_up_of_a_recursive_delete() {
-    behind(FIRST[0]).await;
+    two_others_during_clean_up(FIRST[0]).await;
 }
 
 #[tokio::test]
 async fn two_other_operations_during_the_clean_up_of_a_move() {
-    behind(FIRST[1]).await;
+    two_others_during_clean_up(FIRST[1]).await;
 }
 
 #[tokio::test]
 async fn two_other_operations_during_the_clean_up_of_a_move_into_another_folder() {
-    behind(FIRST[2]).await;
+    two_others_during_clean_up(FIRST[2]).await;
 }

@@ -32,16 +32,16 @@ async fn id(fixture: &Fixture, at: &str) -> FileId {
 }
 
 /// Changes the content cell of a file, or removes it.
-async fn spoil(fixture: &Fixture, at: &str, data: Option<&'static [u8]>) -> FileId {
+async fn damage_content(fixture: &Fixture, at: &str, data: Option<&'static [u8]>) -> FileId {
     let id = id(fixture, at).await;
     change(fixture, (file::TABLE, file::C, file::DATA), id.key(), data).await;
     id
 }
 
 /// A file of five bytes with a changed or removed content cell.
-async fn spoilt(data: Option<&'static [u8]>) -> (Fixture, FileId) {
+async fn file_with_damaged_content(data: Option<&'static [u8]>) -> (Fixture, FileId) {
     let fixture = Fixture::new(&[Op::Put("/a/f", 5)]).await;
-    let id = spoil(&fixture, "/a/f", data).await;
+    let id = damage_content(&fixture, "/a/f", data).await;
     (fixture, id)
 }
 
@@ -52,7 +52,7 @@ fn is_damage<T>(answer: Result<T, DriveError>, of: FileId) -> bool {
 #[tokio::test]
 async fn content_of_a_different_length_or_without_its_cell_is_damage() {
     for data in [Some(b"\x01four".as_slice()), Some(b"\x01sixsix"), None] {
-        let (fixture, id) = spoilt(data).await;
+        let (fixture, id) = file_with_damaged_content(data).await;
         assert!(is_damage(fixture.drive.open_file(&path("/a/f")).await, id), "{data:?}");
         assert!(is_damage(fixture.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id), "{data:?}");
         assert!(matches!(fixture.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
@@ -61,7 +61,7 @@ async fn content_of_a_different_length_or_without_its_cell_is_damage() {
 
 #[tokio::test]
 async fn content_that_differs_from_its_digest_is_not_copied() {
-    let (fixture, id) = spoilt(Some(b"\x01other")).await;
+    let (fixture, id) = file_with_damaged_content(Some(b"\x01other")).await;
     assert!(is_damage(fixture.drive.copy_node(&path("/a/f"), &path("/g"), false, "eva").await, id));
     assert!(matches!(fixture.drive.stat(&path("/g")).await, Err(DriveError::NotFound)));
 }
@@ -84,9 +84,9 @@ const FOLDER: &[Op] = &[
 async fn damaged_folder(threshold: usize) -> (Fixture, FileId) {
     let limits = if threshold == 1 { Thresholds::all(1) } else { Thresholds::DEFAULT };
     let fixture = Fixture::with(Settings { limits, ..SETTINGS }, FOLDER).await;
-    let first = spoil(&fixture, "/a/f", Some(b"\x01other")).await;
-    spoil(&fixture, "/a/c/f", None).await;
-    spoil(&fixture, "/a/k/f", Some(b"\0of no version")).await;
+    let first = damage_content(&fixture, "/a/f", Some(b"\x01other")).await;
+    damage_content(&fixture, "/a/c/f", None).await;
+    damage_content(&fixture, "/a/k/f", Some(b"\0of no version")).await;
     let large = id(&fixture, "/a/c/h").await.to_string();
     let large = fixture.data.path().join("content").join(&large[..2]).join(large);
     let mut stored = std::fs::read(&large).unwrap();
@@ -104,10 +104,10 @@ async fn damaged_entries_do_not_block_the_copy_of_their_folder() {
         // A second copy has the same result.
         for _ in 0..2 {
             assert!(is_damage(fixture.drive.copy_node(&path("/a"), &path("/t"), true, "eva").await, first));
-            for (sound, size) in [("g", 6), ("h", LARGE), ("c/g", 8), ("d/e/f", 10), ("k/g", 12)] {
-                let copy = fixture.drive.open_file(&path(&format!("/t/{sound}"))).await;
-                let copy = copy.unwrap_or_else(|error| panic!("{sound}, thresholds {threshold}: {error}"));
-                assert!(content(copy).await == bytes(size), "{sound}");
+            for (intact, size) in [("g", 6), ("h", LARGE), ("c/g", 8), ("d/e/f", 10), ("k/g", 12)] {
+                let copy = fixture.drive.open_file(&path(&format!("/t/{intact}"))).await;
+                let copy = copy.unwrap_or_else(|error| panic!("{intact}, thresholds {threshold}: {error}"));
+                assert!(content(copy).await == bytes(size), "{intact}");
             }
             for damaged in ["f", "c/f", "c/h", "d/f", "k/f"] {
                 let copy = fixture.drive.stat(&path(&format!("/t/{damaged}"))).await;

@@ -150,13 +150,13 @@ impl Fixture {
         let large = seen.files.values().filter(|size| **size > rowdrive::content::INLINE).count();
         assert_eq!(self.count(file::TABLE, "cf").await, 10 * files, "file rows of {seen:?}");
         assert_eq!(self.count(file::TABLE, file::C).await, files - large, "inline content of {seen:?}");
-        assert_eq!(self.count(by_time::TABLE, "cf").await, 2 * files, "time hints of {seen:?}");
-        assert_eq!(self.count(by_owner::TABLE, "cf").await, 2 * files, "owner hints of {seen:?}");
-        assert_eq!(self.count(by_name::TABLE, "cf").await, files, "name hints of {seen:?}");
+        assert_eq!(self.count(by_time::TABLE, "cf").await, 2 * files, "time index entries of {seen:?}");
+        assert_eq!(self.count(by_owner::TABLE, "cf").await, 2 * files, "owner index entries of {seen:?}");
+        assert_eq!(self.count(by_name::TABLE, "cf").await, files, "name index entries of {seen:?}");
         assert_eq!(self.count(dir_parent::TABLE, "cf").await, seen.dirs.len(), "directory ids of {seen:?}");
         self.drive.close().await;
         assert_eq!(self.count(subtree_op::TABLE, "cf").await, 0, "records");
-        assert_eq!(self.count(dir::TABLE, "cf").await, 3 * (seen.dirs.len() + 1), "marks");
+        assert_eq!(self.count(dir::TABLE, "cf").await, 3 * (seen.dirs.len() + 1), "cells of directory rows");
         assert_eq!(self.content_files(large).await, large, "content files of {seen:?}");
         assert_eq!(std::fs::read_dir(self.data.path().join("content/new")).unwrap().count(), 0, "staged content");
         assert_eq!(self.count(pending_unlink::TABLE, "cf").await, 0);

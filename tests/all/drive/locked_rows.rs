@@ -35,21 +35,21 @@ const CASES: &[(&[Op], Op, &str)] = &[
 /// What an interrupted operation has left.
 #[derive(Clone, Copy, Debug)]
 enum Unfinished {
-    MarkAlone,
+    LockAlone,
     Prepared,
     Aborted,
 }
 
-const LEFT: [Unfinished; 3] = [Unfinished::MarkAlone, Unfinished::Prepared, Unfinished::Aborted];
+const LEFT: [Unfinished; 3] = [Unfinished::LockAlone, Unfinished::Prepared, Unfinished::Aborted];
 
 /// Locks a directory row as such an operation does.
-async fn hold(tables: &Tables, directory: &str, left: Unfinished) {
+async fn lock_row(tables: &Tables, directory: &str, left: Unfinished) {
     let id = OpId::now();
-    let unheld = vec![Check::Absent(dir::lock_column())];
-    let mark = vec![Change::put(CF, dir::LOCK, RowLock::Source(id).encode())];
+    let unlocked = vec![Check::Absent(dir::lock_column())];
+    let lock = vec![Change::put(CF, dir::LOCK, RowLock::Source(id).encode())];
     let mut guarded =
-        vec![ConditionalRow { table: dir::TABLE, row: path(directory).key(), checks: unheld, changes: mark }];
-    if !matches!(left, Unfinished::MarkAlone) {
+        vec![ConditionalRow { table: dir::TABLE, row: path(directory).key(), checks: unlocked, changes: lock }];
+    if !matches!(left, Unfinished::LockAlone) {
         let what = OpRecord { from: path(directory), root: DirId::random(), kind: SubtreeOpKind::Delete };
         let mut record = what.put_cells();
         if matches!(left, Unfinished::Aborted) {
@@ -68,10 +68,10 @@ async fn locks_of_a_dead_operation_block_no_writer() {
         for (set_up, op, directory) in CASES {
             let mut fixture = Fixture::new(set_up).await;
             let before = fixture.view().await;
-            hold(&fixture.tables, directory, left).await;
+            lock_row(&fixture.tables, directory, left).await;
             assert_eq!(fixture.view().await, before, "{left:?} on {directory}");
-            assert_eq!(fixture.run(*op).await, Ok(()), "{op:?} while {directory} is held: {left:?}");
-            assert_eq!(Ok(fixture.view().await), before.after(*op), "{op:?} while {directory} is held: {left:?}");
+            assert_eq!(fixture.run(*op).await, Ok(()), "{op:?} while {directory} is locked: {left:?}");
+            assert_eq!(Ok(fixture.view().await), before.after(*op), "{op:?} while {directory} is locked: {left:?}");
             fixture.drive.close().await;
             fixture.restart().await;
             fixture.wait_until_no_records().await;
@@ -127,12 +127,12 @@ async fn a_row_locked_before_the_commit_is_unlocked_first() {
             let (tables, held) = (tables.clone(), held.clone());
             async move {
                 if step.part == PlanPart::ConditionalRow && !held.swap(true, Ordering::SeqCst) {
-                    hold(&tables, directory, Unfinished::MarkAlone).await;
+                    lock_row(&tables, directory, Unfinished::LockAlone).await;
                 }
             }
         });
-        assert_eq!(fixture.run(*op).await, Ok(()), "{op:?} while {directory} is held");
-        assert_eq!(Ok(fixture.view().await), before.after(*op), "{op:?} while {directory} is held");
+        assert_eq!(fixture.run(*op).await, Ok(()), "{op:?} while {directory} is locked");
+        assert_eq!(Ok(fixture.view().await), before.after(*op), "{op:?} while {directory} is locked");
         fixture.nothing_left_over().await;
     }
 }

@@ -178,7 +178,7 @@ async fn a_file_that_returns_between_two_reads_is_not_missed() {
             for read in 1.. {
                 let fixture = Fixture::new(SET_UP).await;
                 // The stale index row is the first that a query reads.
-                fixture.store.set_finish(Finish::Held);
+                fixture.store.set_finish(Finish::Delayed);
                 fixture.run(Op::Move("/a/f", "/b/f", false)).await.unwrap();
                 let reads = at_read(&fixture, read, stride, changes);
                 let shown = files(nodes(&fixture, &query).await);
@@ -200,7 +200,7 @@ async fn a_query_is_exact_among_stale_index_rows() {
     let all = CHANGES.iter().chain([&out_and_in, &gone]);
     for (changes, turn) in all.flat_map(|changes| [(changes, 64), (changes, 1)]) {
         let fixture = Fixture::with_turn(turn, SET_UP).await;
-        fixture.store.set_finish(Finish::Held);
+        fixture.store.set_finish(Finish::Delayed);
         let mut view = fixture.view().await;
         for op in *changes {
             fixture.run(*op).await.unwrap();

@@ -132,7 +132,7 @@ async fn two_concurrent_operations_are_serialisable() {
 
 #[tokio::test]
 async fn two_concurrent_operations_are_serialisable_with_late_clean_up() {
-    all_races(Finish::Held).await;
+    all_races(Finish::Delayed).await;
 }
 
 /// A directory that was removed and created again is a different directory: decisions about the first one are made

@@ -68,7 +68,7 @@ async fn views(set_up: &[Op], op: Op) -> (View, View) {
 #[tokio::test]
 async fn at_every_step_readers_see_before_or_after() {
     for (set_up, op) in CASES {
-        for finish in [Finish::Now, Finish::Twice, Finish::Held] {
+        for finish in [Finish::Now, Finish::Twice, Finish::Delayed] {
             let (before, after) = views(set_up, *op).await;
             let fixture = Fixture::new(set_up).await;
             fixture.store.set_finish(finish);
@@ -199,7 +199,7 @@ async fn a_stop_at_any_call_or_a_lost_read_leaves_before_or_after() {
 
 #[tokio::test]
 async fn a_late_or_repeated_step_changes_nothing() {
-    let count = with_faults(FaultPoint::Step, &[Fault::Hold, Fault::HoldAndStop, Fault::Twice]).await;
+    let count = with_faults(FaultPoint::Step, &[Fault::Delay, Fault::DelayAndStop, Fault::Twice]).await;
     assert!(count > 100, "only {count} faults");
 }
 
@@ -265,15 +265,15 @@ async fn a_change_completes_after_its_caller_was_dropped() {
 #[tokio::test]
 async fn late_clean_up_never_removes_new_data() {
     for (set_up, op) in CASES {
-        for finish in [Finish::Held, Finish::Twice] {
+        for finish in [Finish::Delayed, Finish::Twice] {
             let fixture = Fixture::new(set_up).await;
             fixture.store.set_finish(finish);
             fixture.run(*op).await.unwrap();
             go_on(&fixture).await;
             let seen = fixture.view().await;
-            let held = fixture.store.held();
+            let delayed = fixture.store.delayed();
             fixture.store.set_finish(Finish::Now);
-            for step in held {
+            for step in delayed {
                 fixture.store.deliver_step(step.number).await;
                 assert_eq!(fixture.view().await, seen, "{op:?}: {step} came late");
             }
@@ -303,7 +303,7 @@ async fn a_refused_create_retries_and_leaves_nothing() {
     });
     assert_eq!(fixture.run(Op::Put("/a/f", 6)).await, Ok(()));
     assert_eq!(meddled.load(Ordering::SeqCst), 4);
-    assert_eq!(prepared.lock().unwrap().len(), 6, "every try prepares the same file row and hints");
+    assert_eq!(prepared.lock().unwrap().len(), 6, "every try prepares the same file row and index rows");
     assert_eq!(fixture.view().await.files["/a/f"], 6);
     fixture.nothing_left_over().await;
 }

@@ -264,7 +264,7 @@ async fn the_work_of_a_request_is_bounded_among_stale_index_rows_of_deep_directo
         for at in &gone {
             put(&fixture.drive, at, 1, Condition::default()).await.unwrap();
         }
-        fixture.store.set_finish(Finish::Held);
+        fixture.store.set_finish(Finish::Delayed);
         for at in &gone {
             fixture.drive.delete(&path(at), &Condition::default()).await.unwrap();
         }
@@ -304,8 +304,8 @@ async fn a_query_of_a_small_or_a_huge_folder_does_not_read_all_files() {
     }
     let ask = |under| TimeQuery { under: Some(path(under)), limit: 10, ..time_query(Clock::Modified) };
     let whole = TimeQuery { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..ask("/") };
-    let walk = rows(&fixture, &whole).await;
-    assert!(walk > 6_000, "a walk through all: {walk} rows");
+    let full_scan = rows(&fixture, &whole).await;
+    assert!(full_scan > 6_000, "a scan of the whole index: {full_scan} rows");
     // The oldest files are in the small folder: the index has them last.
     for (title, cost) in [
         ("small folder", rows(&fixture, &ask("/a!")).await),

@@ -75,7 +75,7 @@ async fn get_json(client: &Client, server: &str, target: &str) -> Result<Value, 
 
 /// Reads everything in the drive: compares each byte, and finds each file by listing, stat, time and name. Names of
 /// files start with `f`. An error describes the difference.
-pub async fn look(client: &Client, server: &str) -> Result<View, String> {
+pub async fn read_all(client: &Client, server: &str) -> Result<View, String> {
     let mut seen = View::default();
     let mut below = vec![String::new()];
     while let Some(at) = below.pop() {
@@ -118,7 +118,7 @@ pub fn check_command(mut command: Command, data: &Path) -> Command {
 }
 
 /// Runs a check. Returns its summary if it finds no damage and nothing stray.
-pub fn sound(mut check: Command) -> Result<Value, String> {
+pub fn run_clean_check(mut check: Command) -> Result<Value, String> {
     let done = check.output().unwrap();
     let found: Value = serde_json::from_slice(&done.stdout).map_err(|e| format!("{e}: {done:?}"))?;
     if done.status.code() == Some(0) && found["findings"].as_array().is_some_and(Vec::is_empty) {
@@ -133,7 +133,7 @@ pub async fn finishes_clean_up(start: impl Fn() -> Server, check: impl Fn() -> C
         let server = start();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(server.terminate_in_time(), Some(0));
-        if sound(check())?["unsettled"] == 0 {
+        if run_clean_check(check())?["unsettled"] == 0 {
             return Ok(());
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Client, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::client::{check_command, finishes_clean_up, get, look, program, send, serve_command, sound};
+use super::client::{check_command, finishes_clean_up, get, program, read_all, run_clean_check, send, serve_command};
 use super::kills::{copy, template};
 use super::number;
 use super::oracle::Oracle;
@@ -163,7 +163,7 @@ impl FaultRun {
 
     /// Checks after the end of the fault: reads always work, and writes work as `/readyz` says.
     async fn afterwards(&mut self) -> Result<(), String> {
-        let seen = look(&self.client, &self.server.address).await?;
+        let seen = read_all(&self.client, &self.server.address).await?;
         self.oracle.allows(&seen)?;
         let (op, begun) = (Op::Put("/after/f1", 50), Instant::now());
         loop {
@@ -204,13 +204,13 @@ async fn fail_at((call, error, at, number): FaultCase, kept: &Path, known: &View
     server.terminate_in_time();
 
     let server = Server::try_wait_for(serve_command(program(), &data), &data).map_err(|e| format!("{e:?}"))?;
-    oracle.observe(look(&client, &server.address).await?)?;
+    oracle.observe(read_all(&client, &server.address).await?)?;
     let again = Op::Put("/again/f1", 51);
     oracle.record(again, send(&client, &server.address, again).await);
     if oracle.view().files.get("/again/f1") != Some(&51) || server.terminate_in_time() != Some(0) {
         return Err("it is not well after a restart".into());
     }
-    sound(check_command(program(), &data))?;
+    run_clean_check(check_command(program(), &data))?;
     Ok(failed)
 }
 
@@ -265,7 +265,7 @@ async fn killed_after_a_failed_sync(number: usize, after: Duration, kept: &Path,
     fault.end();
     let start = || Server::wait_for(serve_command(program(), &data), &data);
     let server = start();
-    oracle.observe(look(&client, &server.address).await?)?;
+    oracle.observe(read_all(&client, &server.address).await?)?;
     server.terminate_in_time();
     finishes_clean_up(start, || check_command(program(), &data)).await?;
     Ok(injected)

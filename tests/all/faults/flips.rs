@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use reqwest::{Client, StatusCode};
 use serde_json::Value;
 
-use super::client::{check_command, content, get, program, send, serve_command, sound};
+use super::client::{check_command, content, get, program, run_clean_check, send, serve_command};
 use super::kills::copy;
 use super::oracle::Oracle;
 use super::{number, seed};
@@ -205,7 +205,7 @@ struct FlippedStore {
 
 /// Whether a check reports damage.
 fn found(data: &Path) -> Result<bool, String> {
-    let Err(said) = sound(check_command(program(), data)) else { return Ok(false) };
+    let Err(said) = run_clean_check(check_command(program(), data)) else { return Ok(false) };
     if said.contains("panicked") { Err(said) } else { Ok(true) }
 }
 

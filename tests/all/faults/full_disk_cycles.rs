@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::{Client, StatusCode};
 
-use super::client::{check_command, look, send, sound};
+use super::client::{check_command, read_all, run_clean_check, send};
 use super::disk::{Disk, Format};
 use super::oracle::Oracle;
 use super::{number, seed};
@@ -74,7 +74,7 @@ impl CycleRun {
     }
 
     async fn verify(&mut self, server: &Server) {
-        let seen = look(&self.client, &server.address).await.unwrap();
+        let seen = read_all(&self.client, &server.address).await.unwrap();
         self.oracle.observe(seen).unwrap();
     }
 
@@ -125,7 +125,7 @@ async fn a_server_starts_on_a_full_disk_and_empties_it_repeatedly() {
     for cycle in 0..cycles {
         let sizes = SIZES[run.dice.random_range(0..SIZES.len())];
         run.fill(&server, sizes).await;
-        let seen = look(&run.client, &server.address).await.unwrap();
+        let seen = read_all(&run.client, &server.address).await.unwrap();
         run.oracle.allows(&seen).unwrap_or_else(|wrong| panic!("seed {seed}, cycle {cycle}, full: {wrong}"));
         if cycle % 2 == 0 {
             kills += 1;
@@ -142,5 +142,5 @@ async fn a_server_starts_on_a_full_disk_and_empties_it_repeatedly() {
     println!("{cycles} cycles, {kills} kills, {} acknowledged; lost 0, wrong 0", run.oracle.acknowledged);
     assert!(run.refused as u64 >= cycles, "the disk was full only {} times", run.refused);
     assert_eq!(server.terminate_in_time(), Some(0));
-    sound(check_command(run.disk.program(), &run.disk.data())).unwrap();
+    run_clean_check(check_command(run.disk.program(), &run.disk.data())).unwrap();
 }

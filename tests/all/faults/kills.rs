@@ -11,7 +11,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use reqwest::Client;
 
-use super::client::{check_command, look, program, serve_command, sound};
+use super::client::{check_command, program, read_all, run_clean_check, serve_command};
 use super::oracle::Oracle;
 use super::script::{BEFORE, SCRIPT, run};
 use super::seed;
@@ -85,11 +85,11 @@ async fn kill_at(call: &str, number: usize, template: &Path, known: &View) -> Re
         Err(refused) => return Err(format!("{refused:?}")),
     };
     let server = Server::try_wait_for(serve_command(program(), &data), &data).map_err(|e| format!("{e:?}"))?;
-    oracle.observe(look(&client, &server.address).await?)?;
+    oracle.observe(read_all(&client, &server.address).await?)?;
     if server.terminate_in_time() != Some(0) {
         return Err("the server does not end well".into());
     }
-    sound(check_command(program(), &data))?;
+    run_clean_check(check_command(program(), &data))?;
     Ok(reached)
 }
 

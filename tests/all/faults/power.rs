@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Client;
 
-use super::client::{check_command, finishes_clean_up, look, serve_command, sound};
+use super::client::{check_command, finishes_clean_up, read_all, run_clean_check, serve_command};
 use super::disk::{Disk, Format};
 use super::writer::{SharedAnswers, Writer};
 use super::{number, seed};
@@ -31,7 +31,7 @@ struct CutCounts {
     acknowledged: usize,
     in_flight: usize,
     /// Unfinished work that the checks counted after the cuts.
-    unsettled: u64,
+    unfinished: u64,
 }
 
 struct PowerRun {
@@ -66,7 +66,7 @@ impl PowerRun {
 
     /// Every acknowledged change is there, and every other change is there completely or not at all.
     async fn verify(&mut self, client: &Client, server: &Server) -> Result<(), String> {
-        let seen = look(client, &server.address).await?;
+        let seen = read_all(client, &server.address).await?;
         self.writers.iter_mut().try_for_each(|writer| writer.observe(&seen))
     }
 
@@ -102,8 +102,8 @@ impl PowerRun {
         self.counts.cuts += 1;
         self.disk.unmount();
         self.disk.mount();
-        let left = sound(check_command(self.disk.program(), &self.disk.data()))?;
-        self.counts.unsettled += left["unsettled"].as_u64().unwrap();
+        let left = run_clean_check(check_command(self.disk.program(), &self.disk.data()))?;
+        self.counts.unfinished += left["unsettled"].as_u64().unwrap();
         Ok(())
     }
 

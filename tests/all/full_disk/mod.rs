@@ -52,7 +52,7 @@ async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
             StatusCode::CREATED => break,
             status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
         }
-        assert!(n < 600, "the room that was made is not used");
+        assert!(n < 600, "the freed disk space is not used");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     test_server.all_is_there().await;
@@ -113,7 +113,7 @@ async fn a_drive_started_on_a_full_disk_reads_and_deletes_and_then_accepts_uploa
             StatusCode::CREATED => break,
             status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
         }
-        assert!(n < 200, "the room that was made is not used");
+        assert!(n < 200, "the freed disk space is not used");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     test_server.all_is_there().await;
@@ -195,7 +195,7 @@ async fn uploads_refused_after_a_full_disk_leave_nothing() {
     let mut refused = 0;
     while test_server.put(2_000, 300_000).await != StatusCode::CREATED {
         refused += 1;
-        assert!(refused < 600, "the room that was made is not used");
+        assert!(refused < 600, "the freed disk space is not used");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(refused > 0);
@@ -241,7 +241,7 @@ async fn space_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_faile
             StatusCode::CREATED => break,
             status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
         }
-        assert!(n < 200, "the room that was made is not used");
+        assert!(n < 200, "the freed disk space is not used");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     test_server.says_that_it_writes(true).await;
@@ -252,7 +252,7 @@ async fn space_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_faile
         if ballast.metadata().is_ok_and(|ballast| ballast.len() > 4 << 20) {
             break;
         }
-        assert!(seed < 2_200, "no room is kept for the next start");
+        assert!(seed < 2_200, "no disk space is reserved for the next start");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(test_server.server.terminate(), Some(0));

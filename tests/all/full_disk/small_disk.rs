@@ -97,7 +97,7 @@ impl TestServer {
                 }
             }
         }
-        panic!("all deletes found room");
+        panic!("no delete was refused");
     }
 
     /// Deletes one of the remaining files, within a time that an operator would wait.
@@ -110,7 +110,7 @@ impl TestServer {
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        panic!("the room that was made is not used");
+        panic!("the freed disk space is not used");
     }
 
     /// Asserts that exactly the acknowledged files are listed, each with its bytes.

@@ -106,7 +106,7 @@ async fn uploads_without_progress_block_nobody_and_store_nothing() {
         let _gone = uploads[1].write_all(b"x").await;
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
-    assert_eq!(guests.len(), 3, "some upload makes no room");
+    assert_eq!(guests.len(), 3, "some upload is not evicted");
     for upload in &mut uploads {
         let response = all(upload, Duration::from_secs(1)).await;
         assert!(response.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&response));

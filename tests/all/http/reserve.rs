@@ -94,32 +94,32 @@ fn free(folder: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_does_not_fit_is_refused_before_it_is_sent() {
     let small = Small::start();
-    let room = small.free() - RESERVE;
-    assert_eq!(small.asked("much", room + (4 << 20)).await.0, "507");
+    let free = small.free() - RESERVE;
+    assert_eq!(small.asked("much", free + (4 << 20)).await.0, "507");
     // Space that is reserved for one upload is not given to another, until the first one ends.
-    let (status, first) = small.asked("half", room / 2).await;
+    let (status, first) = small.asked("half", free / 2).await;
     assert_eq!(status, "100");
-    assert_eq!(small.asked("other-half", room * 5 / 8).await.0, "507");
+    assert_eq!(small.asked("other-half", free * 5 / 8).await.0, "507");
     // A small file needs no reservation.
     let put = reqwest::Client::new().put(small.server.url("/v1/fs/small")).body("x").send().await.unwrap();
     assert_eq!(put.status(), 201);
     drop(first);
     for _ in 0..400 {
-        let (status, _socket) = small.asked("other-half", room * 5 / 8).await;
+        let (status, _socket) = small.asked("other-half", free * 5 / 8).await;
         if status == "100" {
             return;
         }
         assert_eq!(status, "507");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("the room of an upload that was cut is not given to others");
+    panic!("the reserved space of an upload that broke off is not released");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_declares_all_free_space_does_not_block_others() {
     let small = Small::start();
-    let room = small.free() - RESERVE;
-    let (status, mut slow) = small.asked("slow", room - (4 << 20)).await;
+    let free = small.free() - RESERVE;
+    let (status, mut slow) = small.asked("slow", free - (4 << 20)).await;
     assert_eq!(status, "100");
     slow.write_all(&[7; 1024]).await.unwrap();
     // They fill the space that the first one left, as far as they fit.
@@ -131,7 +131,7 @@ async fn an_upload_that_declares_all_free_space_does_not_block_others() {
     let put = client.put(small.server.url("/v1/fs/other")).body(vec![1; 2 << 20]).send().await.unwrap();
     assert_eq!(put.status(), 201);
     // An upload larger than the free space is refused as before.
-    assert_eq!(small.asked("too-much", room).await.0, "507");
+    assert_eq!(small.asked("too-much", free).await.0, "507");
 }
 
 #[tokio::test(flavor = "multi_thread")]

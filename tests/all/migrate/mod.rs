@@ -104,7 +104,8 @@ async fn an_interrupted_migration_is_repeated_after_any_step() {
     let steps = store.steps() - begun;
     assert!(steps > 3 * OldTree::small().paths().len(), "{steps}");
     for step in 1..=steps {
-        for fault in [Fault::Stop, Fault::StopAfter, Fault::Lose, Fault::LoseAnswer, Fault::HoldAndStop, Fault::Twice] {
+        for fault in [Fault::Stop, Fault::StopAfter, Fault::Lose, Fault::LoseAnswer, Fault::DelayAndStop, Fault::Twice]
+        {
             let (store, tables) = small().await;
             store.at(begun + step, fault);
             let done = migrate::up(&tables).await;

@@ -39,7 +39,7 @@ pub struct SimCase {
 pub const FAULTS: u8 = 7;
 
 impl SimCase {
-    pub fn of(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         Self { seed, schedule: 0, left_out: 0, kept: None }
     }
 
@@ -74,7 +74,7 @@ fn without(work: &mut Work, fault: u8) {
 impl fmt::Display for SimCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.seed)?;
-        if *self != Self::of(self.seed) {
+        if *self != Self::from_seed(self.seed) {
             write!(f, "/{}/{}", self.schedule, self.left_out)?;
         }
         if let Some(kept) = &self.kept {
@@ -266,7 +266,7 @@ impl CaseRun {
         let EndedLife { process, clients } = lived;
         let mut before_the_end = None;
         if let Some(clients) = clients.as_ref().filter(|_| ends_well) {
-            self.simulation.calm();
+            self.simulation.disable_faults();
             before_the_end = Some(process.block_on(async {
                 self.store.end_late().await;
                 idle(&clients.drive).await?;
@@ -278,7 +278,7 @@ impl CaseRun {
         let history = clients.map(|clients| clients.take_history()).unwrap_or_default();
         self.simulation.die();
         drop(process);
-        self.simulation.calm();
+        self.simulation.disable_faults();
         let next = self::process();
         next.block_on(self.store.stop());
         self.disk.stop();

@@ -110,7 +110,7 @@ impl Clients {
             ClientOp::Replace(at, size) => self.replace(at, size).await,
             ClientOp::Stat(at) => {
                 let called = self.simulation.event();
-                match self.heard(self.drive.stat(&path(at)).await.map(|node| seen(&node))) {
+                match self.classify(self.drive.stat(&path(at)).await.map(|node| seen(&node))) {
                     ClientResult::Done(seen) => self.saw(called, Observation::Saw(at.into(), Some(seen))),
                     ClientResult::Refused => self.saw(called, Observation::Saw(at.into(), None)),
                     _ => {}
@@ -143,7 +143,7 @@ impl Clients {
         // A subtree operation that gave up does not always know its outcome.
         let subtree = matches!(change, Change::Remove(_) | Change::Move(..));
         let gave_up = matches!(done, Err(DriveError::Contended)) && subtree;
-        match self.heard(done) {
+        match self.classify(done) {
             _ if gave_up => {}
             ClientResult::Done(new) => self.answer(at, Observation::Did(change, new)),
             ClientResult::Refused => self.answer(at, Observation::Refused(change)),
@@ -166,12 +166,14 @@ impl Clients {
 
     async fn replace(&self, to: &'static str, size: usize) {
         let called = self.simulation.event();
-        let ClientResult::Done(Node::File { entry, .. }) = self.heard(self.drive.stat(&path(to)).await) else { return };
+        let ClientResult::Done(Node::File { entry, .. }) = self.classify(self.drive.stat(&path(to)).await) else {
+            return;
+        };
         let old = entry.attributes.size as usize;
         self.saw(called, Observation::Saw(to.into(), Some(ReadValue::File(old))));
         let at = self.call(Observation::Replaced(to, old, size));
         let condition = Condition { if_match: Some(Versions::These(vec![entry.id])), if_none_match: None };
-        match self.heard(self.put(to, size, condition).await) {
+        match self.classify(self.put(to, size, condition).await) {
             ClientResult::Done(_) => self.answer(at, Observation::Replaced(to, old, size)),
             ClientResult::Refused | ClientResult::Nothing => self.answer(at, Observation::Nothing),
             ClientResult::Unknown => {}
@@ -182,7 +184,7 @@ impl Clients {
         let copy = |version| Observation::Copied { to, overwrite, version };
         let at = self.call(copy(None));
         let called = self.history()[at].called;
-        match self.heard(self.drive.copy_node(&path(from), &path(to), overwrite, "eva").await) {
+        match self.classify(self.drive.copy_node(&path(from), &path(to), overwrite, "eva").await) {
             ClientResult::Done((Written { node: Node::File { entry, .. }, new }, _)) => {
                 let version = entry.attributes.size as usize;
                 self.answer(at, copy(Some((version, new))));
@@ -197,7 +199,7 @@ impl Clients {
 
     async fn read(&self, at: &'static str) {
         let called = self.simulation.event();
-        let opened = match self.heard(self.drive.open_file(&path(at)).await) {
+        let opened = match self.classify(self.drive.open_file(&path(at)).await) {
             ClientResult::Done(opened) => opened,
             // A read of a directory is not checked here: listings check whether it exists.
             _ => return,
@@ -211,7 +213,7 @@ impl Clients {
         pin_mut!(stream);
         let mut at = from as usize;
         while let Some(chunk) = stream.next().await {
-            match self.heard(chunk.map_err(DriveError::from)) {
+            match self.classify(chunk.map_err(DriveError::from)) {
                 ClientResult::Done(chunk) if expected.get(at..at + chunk.len()) == Some(&*chunk) => at += chunk.len(),
                 ClientResult::Done(_) => return self.simulation.wrong(format!("{size} bytes: others at {at}")),
                 _ => return,
@@ -228,7 +230,7 @@ impl Clients {
             let called = self.simulation.event();
             let ask = ListQuery { kind: None, prefix: String::new(), after: after.clone(), limit };
             let text = after.map(|after| String::from_utf8(after.to_vec()).unwrap());
-            let page = match self.heard(self.drive.list(&path(at), &ask).await) {
+            let page = match self.classify(self.drive.list(&path(at), &ask).await) {
                 ClientResult::Done(listing) => listing,
                 ClientResult::Refused => {
                     return self.saw(called, Observation::Page { at, after: text, limit, page: None });
@@ -253,7 +255,7 @@ impl Clients {
         let under = Some(path(under)).filter(|_| limit > 1);
         let clock = if limit.is_multiple_of(2) { Clock::Modified } else { Clock::Added };
         let ask = TimeQuery { under, limit, ..all_by_time(clock) };
-        if let ClientResult::Done(found) = self.heard(self.drive.files_by_time(&ask).await) {
+        if let ClientResult::Done(found) = self.classify(self.drive.files_by_time(&ask).await) {
             self.no_file_twice(&found.nodes);
             self.found(called, &found.nodes);
         }
@@ -263,7 +265,7 @@ impl Clients {
         let called = self.simulation.event();
         let under = Some(path(under)).filter(|_| limit > 1);
         let ask = NameQuery { under, limit, ..all_by_name() };
-        if let ClientResult::Done(found) = self.heard(self.drive.files_by_name(&ask).await) {
+        if let ClientResult::Done(found) = self.classify(self.drive.files_by_name(&ask).await) {
             self.found(called, &found.nodes);
         }
     }
@@ -290,7 +292,7 @@ impl Clients {
     }
 
     /// The meaning of an answer. An answer that the drive never gives is an error.
-    fn heard<T>(&self, answer: Result<T>) -> ClientResult<T> {
+    fn classify<T>(&self, answer: Result<T>) -> ClientResult<T> {
         let faults = self.simulation.faults();
         let error = match answer {
             Ok(done) => return ClientResult::Done(done),

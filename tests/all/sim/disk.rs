@@ -78,7 +78,7 @@ impl SimDisk {
     }
 
     /// A call that only reads.
-    async fn look<T>(&self, what: &str, path: &Path, read: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
+    async fn read_call<T>(&self, what: &str, path: &Path, read: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
         self.simulation.pass(what, || path.display().to_string()).await;
         self.fails(&[io::ErrorKind::Other])?;
         read(&self.lock())
@@ -211,7 +211,7 @@ impl Disk for SimDisk {
     }
 
     fn list<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, Vec<FolderEntry>> {
-        Box::pin(self.look("list", folder, |state| {
+        Box::pin(self.read_call("list", folder, |state| {
             let _there = state.folders.get(folder).ok_or_else(missing)?;
             let inside = |path: &PathBuf| path.parent() == Some(folder);
             let name = |path: &PathBuf| path.file_name().map(OsString::from).unwrap_or_default();
@@ -252,14 +252,16 @@ impl Disk for SimDisk {
 
     fn open<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
         Box::pin(async move {
-            let file = self.look("open", path, |state| state.names.get(path).copied().ok_or_else(missing)).await?;
+            let file = self.read_call("open", path, |state| state.names.get(path).copied().ok_or_else(missing)).await?;
             Ok(Arc::new(Open { disk: self.clone(), file }) as Arc<dyn DiskFile>)
         })
     }
 
     fn exists<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, bool> {
         Box::pin(
-            self.look("exists", path, |state| Ok(state.names.contains_key(path) || state.folders.contains_key(path))),
+            self.read_call("exists", path, |state| {
+                Ok(state.names.contains_key(path) || state.folders.contains_key(path))
+            }),
         )
     }
 
@@ -290,11 +292,11 @@ impl Open {
 impl DiskFile for Open {
     fn size(&self) -> DiskFuture<'_, u64> {
         let size = |state: &State| Ok(state.files[self.file].data.len() as u64);
-        Box::pin(self.disk.look("size", Path::new(""), size))
+        Box::pin(self.disk.read_call("size", Path::new(""), size))
     }
 
     fn read_at<'a>(&'a self, buffer: &'a mut [u8], at: u64) -> DiskFuture<'a, usize> {
-        Box::pin(self.disk.look("read", Path::new(""), move |state| {
+        Box::pin(self.disk.read_call("read", Path::new(""), move |state| {
             let data = &state.files[self.file].data;
             let rest = data.get(at as usize..).unwrap_or_default();
             let read = rest.len().min(buffer.len());

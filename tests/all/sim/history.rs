@@ -73,7 +73,7 @@ impl Observation {
             // A node cannot be moved or copied onto itself in any state.
             Self::Refused(Change::Move(from, to, _) | Change::Copy(from, to, _)) if from == to => true,
             Self::Refused(change) => state.after(*change).is_err(),
-            Self::Saw(at, seen) => look(state, at) == *seen,
+            Self::Saw(at, seen) => read_value(state, at) == *seen,
             Self::Page { at, after, limit, page } => {
                 let expected = page_of(state, at, after.as_deref(), *limit);
                 expected == *page
@@ -87,19 +87,19 @@ impl Observation {
         match self {
             Self::Did(change, new) => {
                 let was_there = match change {
-                    Change::Put(at, _) | Change::New(at, _) | Change::Mkdir(at) => look(state, at).is_some(),
-                    Change::Move(_, to, _) => look(state, to).is_some(),
+                    Change::Put(at, _) | Change::New(at, _) | Change::Mkdir(at) => read_value(state, at).is_some(),
+                    Change::Move(_, to, _) => read_value(state, to).is_some(),
                     _ => false,
                 };
                 let fits = new.is_none_or(|new| new != was_there);
                 state.after(*change).ok().filter(|_| fits).into_iter().collect()
             }
             Self::Replaced(at, old, new) => {
-                let fits = look(state, at) == Some(ReadValue::File(*old));
+                let fits = read_value(state, at) == Some(ReadValue::File(*old));
                 state.after(Change::Put(at, *new)).ok().filter(|_| fits).into_iter().collect()
             }
             Self::Copied { to, overwrite, version: Some((version, new)) } => {
-                let fits = *new != look(state, to).is_some();
+                let fits = *new != read_value(state, to).is_some();
                 copied(state, to, *version, *overwrite).filter(|_| fits).into_iter().collect()
             }
             Self::Copied { to, overwrite, version: None } => {
@@ -122,7 +122,7 @@ fn copied(state: &View, to: &'static str, version: usize, overwrite: bool) -> Op
     })
 }
 
-pub fn look(state: &View, at: &str) -> Option<ReadValue> {
+pub fn read_value(state: &View, at: &str) -> Option<ReadValue> {
     match state.files.get(at) {
         Some(version) => Some(ReadValue::File(*version)),
         None => state.dirs.contains(at).then_some(ReadValue::Directory),
@@ -161,7 +161,7 @@ pub fn explain(start: &View, entries: &[Entry], end: &View) -> Verdict {
         _ => None,
     }));
     let mut search = HistorySearch { entries, end, versions, seen: HashSet::new(), steps: 0 };
-    if search.go(start.clone(), 0) {
+    if search.can_complete(start.clone(), 0) {
         Verdict::Explained
     } else if search.steps > STEPS {
         Verdict::GaveUp
@@ -182,7 +182,7 @@ struct HistorySearch<'a> {
 
 impl HistorySearch<'_> {
     /// Whether the entries outside of `done` can follow in this state.
-    fn go(&mut self, state: View, mut done: u128) -> bool {
+    fn can_complete(&mut self, state: View, mut done: u128) -> bool {
         let entries = self.entries;
         let left = |done: u128| entries.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
         // A read that fits here can be placed at once: it affects no other operation.
@@ -210,7 +210,7 @@ impl HistorySearch<'_> {
         next.sort_by_key(|(_, entry)| entry.answered.unwrap_or(u64::MAX));
         for (at, entry) in next {
             for state in entry.what.after(&state, &self.versions) {
-                if self.go(state, done | 1 << at) {
+                if self.can_complete(state, done | 1 << at) {
                     return true;
                 }
             }

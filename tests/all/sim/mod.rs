@@ -46,7 +46,7 @@ fn no_seed_breaks_a_promise() {
             if seed >= first + count {
                 break;
             }
-            match run(&SimCase::of(seed), false) {
+            match run(&SimCase::from_seed(seed), false) {
                 Ok(ended) => {
                     calls.fetch_add(ended.calls, Ordering::Relaxed);
                     gave_up.fetch_add(ended.gave_up, Ordering::Relaxed);
@@ -65,7 +65,7 @@ fn no_seed_breaks_a_promise() {
     let failed = *failed.lock().unwrap();
     if let Some(seed) = failed {
         println!("seed {seed} fails; the smallest case that does is looked for");
-        replay(&shrink(&SimCase::of(seed)));
+        replay(&shrink(&SimCase::from_seed(seed)));
     }
     let (calls, gave_up) = (calls.into_inner(), gave_up.into_inner());
     println!("{count} seeds from {first} on, {calls} calls, {gave_up} too tangled, in {:?}", begun.elapsed());
@@ -92,7 +92,7 @@ fn replay(case: &SimCase) {
 #[test]
 fn a_seed_runs_the_same_way_every_time() {
     for seed in 0..20 {
-        let case = SimCase::of(seed);
+        let case = SimCase::from_seed(seed);
         let ended = || run(&case, false).map_err(|failure| failure.what).unwrap();
         let first = ended();
         assert!(first.calls > 10, "seed {seed} makes no calls");
@@ -103,10 +103,10 @@ fn a_seed_runs_the_same_way_every_time() {
 #[test]
 fn a_printed_case_parses_back() {
     for case in [
-        SimCase::of(7),
-        SimCase { schedule: 3, left_out: 9, ..SimCase::of(1) },
-        SimCase { kept: Some(vec![4, 20]), ..SimCase::of(2) },
-        SimCase { kept: Some(Vec::new()), ..SimCase::of(2) },
+        SimCase::from_seed(7),
+        SimCase { schedule: 3, left_out: 9, ..SimCase::from_seed(1) },
+        SimCase { kept: Some(vec![4, 20]), ..SimCase::from_seed(2) },
+        SimCase { kept: Some(Vec::new()), ..SimCase::from_seed(2) },
     ] {
         assert_eq!(case.to_string().parse(), Ok(case));
     }

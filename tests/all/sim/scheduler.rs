@@ -108,7 +108,7 @@ impl Simulation {
     }
 
     /// From now on calls neither wait nor fail.
-    pub fn calm(&self) {
+    pub fn disable_faults(&self) {
         let mut state = self.lock();
         state.awake = false;
         state.dead = false;

@@ -94,7 +94,7 @@ impl Stepwise {
     }
 
     /// Frees disk space after [`Fault::Fill`].
-    pub fn make_room(&self) {
+    pub fn free_space(&self) {
         self.lock().waits_for_room = false;
     }
 
@@ -141,28 +141,28 @@ impl Stepwise {
     }
 
     /// The delayed steps, oldest first.
-    pub fn held(&self) -> Vec<Step> {
-        self.lock().held.iter().map(|held| held.step.clone()).collect()
+    pub fn delayed(&self) -> Vec<Step> {
+        self.lock().delayed.iter().map(|delayed| delayed.step.clone()).collect()
     }
 
     /// Executes every delayed step now, oldest first, even while the store is stopped. Returns their number.
     pub async fn deliver(&self) -> usize {
-        let held = std::mem::take(&mut self.lock().held);
-        let count = held.len();
-        for held in held {
-            self.arrive(held).await;
+        let delayed = std::mem::take(&mut self.lock().delayed);
+        let count = delayed.len();
+        for delayed in delayed {
+            self.arrive(delayed).await;
         }
         count
     }
 
     /// Executes the delayed step of this number now.
     pub async fn deliver_step(&self, number: usize) {
-        let held = {
+        let delayed = {
             let mut state = self.lock();
-            let at = state.held.iter().position(|held| held.step.number == number);
-            state.held.remove(at.expect("a held step of this number"))
+            let at = state.delayed.iter().position(|delayed| delayed.step.number == number);
+            state.delayed.remove(at.expect("a delayed step of this number"))
         };
-        self.arrive(held).await;
+        self.arrive(delayed).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -203,13 +203,13 @@ impl Stepwise {
         outcome
     }
 
-    async fn arrive(&self, mut held: DelayedStep) {
-        held.step.late = true;
-        self.apply(&held.step, held.write, held.as_of.as_deref()).await.expect("a late step is done");
+    async fn arrive(&self, mut delayed: DelayedStep) {
+        delayed.step.late = true;
+        self.apply(&delayed.step, delayed.write, delayed.as_of.as_deref()).await.expect("a late step is done");
     }
 
     /// Delays a step. An engine sends no write whose checks fail.
-    async fn hold(&self, step: &Step, write: Plan) -> Result<Outcome> {
+    async fn delay_step(&self, step: &Step, write: Plan) -> Result<Outcome> {
         let unchanged = |g: &ConditionalRow| ConditionalRow { changes: Vec::new(), ..g.clone() };
         let checks = Plan { guarded: write.guarded.iter().map(unchanged).collect(), ..Plan::default() };
         if step.part == PlanPart::ConditionalRow
@@ -219,8 +219,8 @@ impl Stepwise {
         }
         let mut state = self.lock();
         let as_of = (!state.comes_late_anyway(step)).then(|| state.written(step));
-        state.held.push(DelayedStep { step: step.clone(), write, as_of });
-        state.note(step, "held");
+        state.delayed.push(DelayedStep { step: step.clone(), write, as_of });
+        state.note(step, "delayed");
         Ok(Outcome::Committed)
     }
 
@@ -240,20 +240,20 @@ impl Stepwise {
                 self.lock().note(&step, "lost");
                 Ok(Outcome::Committed)
             }
-            Some(Fault::Hold | Fault::HoldAndStop) => self.hold(&step, write).await,
+            Some(Fault::Delay | Fault::DelayAndStop) => self.delay_step(&step, write).await,
             Some(Fault::Twice) => {
                 let again = DelayedStep { step: step.clone(), write: write.clone(), as_of: None };
                 let answer = self.apply(&step, write, None).await;
-                self.lock().held.push(again);
+                self.lock().delayed.push(again);
                 answer
             }
-            Some(Fault::StopAfter | Fault::LoseAnswer | Fault::EndWrites | Fault::Delay) | None => {
+            Some(Fault::StopAfter | Fault::LoseAnswer | Fault::EndWrites | Fault::Slow) | None => {
                 self.apply(&step, write, None).await
             }
         };
         let mut state = self.lock();
         match fault {
-            Some(Fault::Stop | Fault::StopAfter | Fault::HoldAndStop) => state.stop(),
+            Some(Fault::Stop | Fault::StopAfter | Fault::DelayAndStop) => state.stop(),
             Some(Fault::EndWrites) => {
                 state.writes_ended = true;
                 return Err(unknown(&format!("{fault:?} at {step}")));
@@ -261,9 +261,9 @@ impl Stepwise {
             Some(Fault::Lose | Fault::LoseAnswer) => return Err(unknown(&format!("{fault:?} at {step}"))),
             Some(Fault::Fill) => {
                 state.waits_for_room = true;
-                return Err(StoreError::Unknown { cause: format!("no room at {step}"), full: true });
+                return Err(StoreError::Unknown { cause: format!("no disk space at {step}"), full: true });
             }
-            Some(Fault::Hold) if part != PlanPart::Finish && matches!(answer, Ok(Outcome::Committed)) => {
+            Some(Fault::Delay) if part != PlanPart::Finish && matches!(answer, Ok(Outcome::Committed)) => {
                 return Err(unknown(&format!("{fault:?} at {step}")));
             }
             _ => {}
@@ -322,11 +322,11 @@ impl Stepwise {
             hook(read.clone()).await;
         }
         match fault {
-            Some(Fault::Stop | Fault::StopAfter | Fault::HoldAndStop) => self.stop(),
-            Some(Fault::Lose | Fault::LoseAnswer | Fault::Hold) => {
+            Some(Fault::Stop | Fault::StopAfter | Fault::DelayAndStop) => self.stop(),
+            Some(Fault::Lose | Fault::LoseAnswer | Fault::Delay) => {
                 return Err(StoreError::Failed(format!("lost: {read:?}")));
             }
-            Some(Fault::Twice | Fault::Delay | Fault::Fill | Fault::EndWrites) | None => {}
+            Some(Fault::Twice | Fault::Slow | Fault::Fill | Fault::EndWrites) | None => {}
         }
         let answer = ask().await;
         if self.lock().life()? == life { answer } else { Err(stopped()) }

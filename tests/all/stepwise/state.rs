@@ -50,13 +50,13 @@ pub struct State {
     pub reading: Option<Hook<Read>>,
     /// See [`super::Stepwise::full_from`].
     pub full_from: Option<usize>,
-    /// See [`super::Stepwise::make_room`].
+    /// See [`super::Stepwise::free_space`].
     pub waits_for_room: bool,
     /// Set by [`Fault::EndWrites`].
     pub writes_ended: bool,
     pub removed: HashSet<RemovedForever>,
     pub written: HashMap<(&'static str, RowKey), usize>,
-    pub held: Vec<DelayedStep>,
+    pub delayed: Vec<DelayedStep>,
     pub log: Vec<String>,
 }
 
@@ -73,10 +73,10 @@ impl Call {
         if let Some(once) = self.once {
             once().await;
         }
-        if self.fault == Some(Fault::Delay) {
+        if self.fault == Some(Fault::Slow) {
             tokio::time::sleep(DELAY).await;
         }
-        self.fault.filter(|fault| *fault != Fault::Delay)
+        self.fault.filter(|fault| *fault != Fault::Slow)
     }
 }
 
@@ -174,7 +174,7 @@ impl State {
         }
         let fault = self.faults.remove(&step.number).or(call).or(match self.finish {
             Finish::Twice if step.part == PlanPart::Finish => Some(Fault::Twice),
-            Finish::Held if step.part == PlanPart::Finish => Some(Fault::Hold),
+            Finish::Delayed if step.part == PlanPart::Finish => Some(Fault::Delay),
             _ => None,
         });
         Ok(fault.filter(|fault| *fault != Fault::Twice || self.comes_late_anyway(step)))

@@ -54,9 +54,9 @@ pub struct Read {
 /// | `StopAfter` | is done | `Unknown` | stops |
 /// | `Lose` | is never done | `Unknown` | lives |
 /// | `LoseAnswer` | is done | `Unknown` | lives |
-/// | `Hold` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `finish`: nothing; else `Unknown` | lives |
-/// | `HoldAndStop` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `Unknown` | stops |
-/// | `Delay` | is done a little later | nothing | lives |
+/// | `Delay` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `finish`: nothing; else `Unknown` | lives |
+/// | `DelayAndStop` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `Unknown` | stops |
+/// | `Slow` | is done a little later | nothing | lives |
 /// | `Twice` | is done, and again at [`Stepwise::deliver`](super::Stepwise::deliver) | nothing | lives |
 /// | `Fill` | is never done | `Unknown`, full | lives, and says that it waits for room |
 /// | `EndWrites` | is done | `Unknown` | lives for reads; takes no plan any more |
@@ -72,10 +72,10 @@ pub enum Fault {
     StopAfter,
     Lose,
     LoseAnswer,
-    Hold,
-    HoldAndStop,
-    Twice,
     Delay,
+    DelayAndStop,
+    Twice,
+    Slow,
     Fill,
     EndWrites,
 }
@@ -88,7 +88,7 @@ pub enum Finish {
     /// Now, and again at [`Stepwise::deliver`](super::Stepwise::deliver).
     Twice,
     /// Not before [`Stepwise::deliver`](super::Stepwise::deliver).
-    Held,
+    Delayed,
 }
 
 /// The rows of a write, and its checks and changes as text.

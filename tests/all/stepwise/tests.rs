@@ -23,7 +23,7 @@ async fn store() -> (Arc<Stepwise>, Tables) {
     for (name, lifecycle) in [
         ("dir", KeyLifecycle::Reusable),
         ("file", KeyLifecycle::UniqueId),
-        ("hint", KeyLifecycle::Immutable),
+        ("index", KeyLifecycle::Immutable),
         ("todo", KeyLifecycle::ImmutableLate),
     ] {
         tables.create(&spec(name, lifecycle)).await.unwrap();
@@ -58,18 +58,18 @@ fn guarded(row: ConditionalRow) -> Plan {
 /// Six steps: a file row, two index cells, two guarded rows at once, a removed index cell, and a work row.
 fn six() -> Plan {
     Plan {
-        prepare: vec![change("file", "f", vec![put("q"), put("r")]), change("hint", "h", vec![put("q"), put("r")])],
+        prepare: vec![change("file", "f", vec![put("q"), put("r")]), change("index", "h", vec![put("q"), put("r")])],
         guarded: vec![absent("a", vec![put("q")]), absent("b", vec![put("q")])],
-        finish: vec![change("hint", "old", vec![delete("q")]), change("todo", "t", vec![put("q")])],
+        finish: vec![change("index", "old", vec![delete("q")]), change("todo", "t", vec![put("q")])],
         ..Plan::default()
     }
 }
 
 /// The cells after the first steps of [`six`].
 fn after(steps: usize) -> Vec<&'static str> {
-    let all = [(1, "file f:q"), (1, "file f:r"), (2, "hint h:q"), (3, "hint h:r"), (4, "dir a:q"), (4, "dir b:q")];
+    let all = [(1, "file f:q"), (1, "file f:r"), (2, "index h:q"), (3, "index h:r"), (4, "dir a:q"), (4, "dir b:q")];
     let mut cells: Vec<_> = all.iter().filter(|(step, _)| *step <= steps).map(|(_, cell)| *cell).collect();
-    cells.extend((steps < 5).then_some("hint old:q"));
+    cells.extend((steps < 5).then_some("index old:q"));
     cells.extend((steps >= 6).then_some("todo t:q"));
     cells.sort_unstable();
     cells
@@ -77,7 +77,7 @@ fn after(steps: usize) -> Vec<&'static str> {
 
 async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
     let mut cells = Vec::new();
-    for table in ["dir", "file", "hint", "todo"] {
+    for table in ["dir", "file", "index", "todo"] {
         let ask = RowQuery::families(&["cf", "sub"]);
         let ask = ScanQuery { table, range: RowRange::all(), row_query: ask, limit: 100, reverse: false };
         for (row, found) in store.scan(&ask).await.unwrap() {
@@ -90,9 +90,9 @@ async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
 }
 
 /// A store that already has the index cell that [`six`] removes; writing it was step 1.
-async fn with_old_hint() -> (Arc<Stepwise>, Tables) {
+async fn with_old_index_cell() -> (Arc<Stepwise>, Tables) {
     let (stepwise, tables) = store().await;
-    let old = Plan { prepare: vec![change("hint", "old", vec![put("q")])], ..Plan::default() };
+    let old = Plan { prepare: vec![change("index", "old", vec![put("q")])], ..Plan::default() };
     assert_eq!(tables.commit(old).await.unwrap(), Outcome::Committed);
     assert_eq!(stepwise.steps(), 1);
     (stepwise, tables)
@@ -104,14 +104,14 @@ fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) -> bool {
 
 #[tokio::test]
 async fn a_plan_runs_step_by_step_and_logs_each_step() {
-    let (stepwise, tables) = with_old_hint().await;
+    let (stepwise, tables) = with_old_index_cell().await;
     assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
     assert_eq!(stepwise.steps(), 1 + 6);
     assert_eq!(cells(&stepwise.inner()).await, after(6));
     let log = stepwise.log();
     assert_eq!(log.len(), 7, "{log:?}");
     assert_eq!(log[1], "step 2, plan 2, Prepare: file f: put cf:q (1 bytes), put cf:r (1 bytes): done");
-    assert_eq!(log[3], "step 4, plan 2, Prepare: hint h: put cf:r (1 bytes): done");
+    assert_eq!(log[3], "step 4, plan 2, Prepare: index h: put cf:r (1 bytes): done");
     assert!(log[4].contains("ConditionalRow: dir a: if absent cf:q, put cf:q (1 bytes); dir b:"), "{}", log[4]);
     assert_eq!(log[6], "step 7, plan 2, Finish: todo t: put cf:q (1 bytes): done");
 }
@@ -119,7 +119,7 @@ async fn a_plan_runs_step_by_step_and_logs_each_step() {
 #[tokio::test]
 async fn a_stop_before_a_step_loses_it_and_all_later_steps() {
     for step in 1..=6 {
-        let (stepwise, tables) = with_old_hint().await;
+        let (stepwise, tables) = with_old_index_cell().await;
         stepwise.at(1 + step, Fault::Stop);
         assert!(is_unknown(tables.commit(six()).await), "step {step}");
         let failed = tables.cell("dir", b"a", "cf", b"q").await;
@@ -135,7 +135,7 @@ async fn a_stop_before_a_step_loses_it_and_all_later_steps() {
 #[tokio::test]
 async fn a_stop_after_a_step_keeps_it_but_does_not_acknowledge_it() {
     for step in 1..=6 {
-        let (stepwise, tables) = with_old_hint().await;
+        let (stepwise, tables) = with_old_index_cell().await;
         stepwise.at(1 + step, Fault::StopAfter);
         assert!(is_unknown(tables.commit(six()).await), "step {step}");
         assert!(tables.cell("dir", b"a", "cf", b"q").await.is_err());
@@ -146,7 +146,7 @@ async fn a_stop_after_a_step_keeps_it_but_does_not_acknowledge_it() {
 #[tokio::test]
 async fn a_lost_step_or_answer_leaves_the_store_alive() {
     for (fault, done) in [(Fault::Lose, 3), (Fault::LoseAnswer, 4)] {
-        let (stepwise, tables) = with_old_hint().await;
+        let (stepwise, tables) = with_old_index_cell().await;
         stepwise.at(1 + 4, fault);
         assert!(is_unknown(tables.commit(six()).await), "{fault:?}");
         let there = tables.cell("dir", b"a", "cf", b"q").await.unwrap();
@@ -157,7 +157,7 @@ async fn a_lost_step_or_answer_leaves_the_store_alive() {
 
 #[tokio::test]
 async fn a_refused_plan_keeps_its_prepare_rows_and_writes_no_finish_rows() {
-    let (stepwise, tables) = with_old_hint().await;
+    let (stepwise, tables) = with_old_index_cell().await;
     tables.commit(guarded(absent("b", vec![put("q")]))).await.unwrap();
     let Outcome::Refused(refusal) = tables.commit(six()).await.unwrap() else { panic!("committed") };
     assert_eq!(refusal.row, "b");
@@ -168,27 +168,27 @@ async fn a_refused_plan_keeps_its_prepare_rows_and_writes_no_finish_rows() {
 
 #[tokio::test]
 async fn a_delayed_finish_step_is_acknowledged_and_arrives_on_demand() {
-    let (stepwise, tables) = with_old_hint().await;
-    stepwise.at(1 + 5, Fault::Hold);
+    let (stepwise, tables) = with_old_index_cell().await;
+    stepwise.at(1 + 5, Fault::Delay);
     assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
     let mut expected = after(6);
-    expected.push("hint old:q");
+    expected.push("index old:q");
     expected.sort_unstable();
     assert_eq!(cells(&stepwise.inner()).await, expected);
-    assert_eq!(stepwise.held()[0].number, 6);
+    assert_eq!(stepwise.delayed()[0].number, 6);
     stepwise.deliver_step(6).await;
     assert_eq!(cells(&stepwise.inner()).await, after(6));
-    assert!(stepwise.held().is_empty());
+    assert!(stepwise.delayed().is_empty());
 }
 
 #[tokio::test]
 async fn a_finish_step_can_arrive_late_or_twice() {
-    for (mode, now) in [(Finish::Held, 4), (Finish::Twice, 6)] {
-        let (stepwise, tables) = with_old_hint().await;
+    for (mode, now) in [(Finish::Delayed, 4), (Finish::Twice, 6)] {
+        let (stepwise, tables) = with_old_index_cell().await;
         stepwise.set_finish(mode);
         assert_eq!(tables.commit(six()).await.unwrap(), Outcome::Committed);
         assert_eq!(cells(&stepwise.inner()).await, after(now), "{mode:?}");
-        assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [6, 7]);
+        assert_eq!(stepwise.delayed().iter().map(|step| step.number).collect::<Vec<_>>(), [6, 7]);
         // The second copy of a removal also removes a value that was written meanwhile.
         let copy =
             Plan { finish: vec![change("file", "f", vec![Change::DeleteFamily { family: "cf" }])], ..Plan::default() };
@@ -214,8 +214,8 @@ async fn a_removal_can_arrive_twice() {
 
 #[tokio::test]
 async fn a_delayed_prepare_step_is_not_acknowledged_and_arrives_after_the_stop() {
-    for (fault, stops) in [(Fault::Hold, false), (Fault::HoldAndStop, true)] {
-        let (stepwise, tables) = with_old_hint().await;
+    for (fault, stops) in [(Fault::Delay, false), (Fault::DelayAndStop, true)] {
+        let (stepwise, tables) = with_old_index_cell().await;
         stepwise.at(1 + 3, fault);
         assert!(is_unknown(tables.commit(six()).await), "{fault:?}");
         assert_eq!(tables.cell("dir", b"a", "cf", b"q").await.is_err(), stops, "{fault:?}");
@@ -231,8 +231,8 @@ async fn a_delayed_write_of_a_rewritable_cell_arrives_only_at_untouched_rows() {
         let (stepwise, tables) = store().await;
         let made = Plan { prepare: vec![change("file", "f", vec![put("q")])], ..Plan::default() };
         let placed = guarded(absent("a", vec![put("q")]));
-        stepwise.at(1, Fault::Hold);
-        stepwise.at(2, Fault::Hold);
+        stepwise.at(1, Fault::Delay);
+        stepwise.at(2, Fault::Delay);
         assert!(is_unknown(tables.commit(made).await));
         assert!(is_unknown(tables.commit(placed).await));
         if touched {
@@ -251,10 +251,10 @@ async fn a_delayed_write_of_a_rewritable_cell_arrives_only_at_untouched_rows() {
 async fn guarded_rows_whose_checks_fail_are_never_delayed() {
     let (stepwise, tables) = store().await;
     tables.commit(guarded(absent("a", vec![put("q")]))).await.unwrap();
-    stepwise.at(2, Fault::Hold);
+    stepwise.at(2, Fault::Delay);
     let answer = tables.commit(guarded(absent("a", vec![put("r")]))).await.unwrap();
     assert!(matches!(answer, Outcome::Refused(_)));
-    assert!(stepwise.held().is_empty());
+    assert!(stepwise.delayed().is_empty());
 }
 
 #[tokio::test]
@@ -263,38 +263,38 @@ async fn guarded_steps_and_rows_with_unique_ids_never_arrive_twice() {
     for step in 1..=4 {
         stepwise.at(step, Fault::Twice);
     }
-    let prepare = vec![change("file", "f", vec![put("q")]), change("hint", "h", vec![put("q"), put("r")])];
+    let prepare = vec![change("file", "f", vec![put("q")]), change("index", "h", vec![put("q"), put("r")])];
     tables.commit(Plan { prepare, guarded: vec![absent("a", vec![put("q")])], ..Plan::default() }).await.unwrap();
-    assert_eq!(stepwise.held().iter().map(|step| step.number).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(stepwise.delayed().iter().map(|step| step.number).collect::<Vec<_>>(), [2, 3]);
 }
 
 #[tokio::test]
 async fn a_removed_immutable_cell_stays_removed() {
     let (stepwise, tables) = store().await;
-    let prepare = |changes| Plan { prepare: vec![change("hint", "h", changes)], ..Plan::default() };
+    let prepare = |changes| Plan { prepare: vec![change("index", "h", changes)], ..Plan::default() };
     tables.commit(prepare(vec![put("q")])).await.unwrap();
-    tables.commit(finish(change("hint", "h", vec![delete("q"), delete("early")]))).await.unwrap();
+    tables.commit(finish(change("index", "h", vec![delete("q"), delete("early")]))).await.unwrap();
     stepwise.stop();
     stepwise.revive();
     tables.commit(prepare(vec![put("q"), put("r"), put("early")])).await.unwrap();
-    assert_eq!(cells(&stepwise.inner()).await, ["hint h:r"]);
+    assert_eq!(cells(&stepwise.inner()).await, ["index h:r"]);
     assert!(stepwise.log().iter().any(|line| line.contains("swallowed")));
 
     tables.commit(finish(change("todo", "t", vec![put("q")]))).await.unwrap();
     tables.commit(finish(change("todo", "t", vec![Change::DeleteFamily { family: "cf" }]))).await.unwrap();
     tables.commit(finish(change("todo", "t", vec![put("q"), Change::put("sub", "q", "v")]))).await.unwrap();
-    assert_eq!(cells(&stepwise.inner()).await, ["hint h:r", "todo t:q"], "sub:q alone");
+    assert_eq!(cells(&stepwise.inner()).await, ["index h:r", "todo t:q"], "sub:q alone");
 
     for changes in [vec![put("q")], vec![delete("q")], vec![put("q")]] {
         let checks = vec![Check::FamilyEmpty("sub")];
         tables.commit(guarded(ConditionalRow { table: "dir", row: "a".into(), checks, changes })).await.unwrap();
     }
-    assert_eq!(cells(&stepwise.inner()).await, ["dir a:q", "hint h:r", "todo t:q"], "rows of other classes return");
+    assert_eq!(cells(&stepwise.inner()).await, ["dir a:q", "index h:r", "todo t:q"], "rows of other classes return");
 }
 
 #[tokio::test]
 async fn the_observer_sees_the_store_after_every_step() {
-    let (stepwise, tables) = with_old_hint().await;
+    let (stepwise, tables) = with_old_index_cell().await;
     let inner = stepwise.inner();
     let seen = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&seen);
@@ -311,7 +311,7 @@ async fn the_observer_sees_the_store_after_every_step() {
 
 #[tokio::test]
 async fn a_hook_can_run_other_operations_between_two_steps() {
-    let (stepwise, tables) = with_old_hint().await;
+    let (stepwise, tables) = with_old_index_cell().await;
     let steps: Arc<Mutex<Vec<(usize, PlanPart)>>> = Arc::default();
     let recorded = Arc::clone(&steps);
     stepwise.before(move |step| {
@@ -340,7 +340,7 @@ async fn a_hook_can_run_other_operations_between_two_steps() {
 
 #[tokio::test]
 async fn a_plan_does_not_continue_after_a_restart() {
-    let (stepwise, tables) = with_old_hint().await;
+    let (stepwise, tables) = with_old_index_cell().await;
     let crash = Arc::clone(&stepwise);
     stepwise.once_before(1 + 3, |_| async move {
         crash.stop();
@@ -418,7 +418,7 @@ async fn each_step_and_each_read_can_fail_be_slow_or_follow_a_hook() {
     };
     let found = tables.scan(&scan).await.unwrap();
     assert_eq!((found.len(), stepwise.calls()), (2, 5), "a call for each row, and one that finds no more");
-    for (fault, answers) in [(Fault::Delay, true), (Fault::Lose, false)] {
+    for (fault, answers) in [(Fault::Slow, true), (Fault::Lose, false)] {
         stepwise.at_call(stepwise.calls() + 2, fault);
         assert!(tables.cell("dir", b"a", "cf", b"q").await.is_ok());
         assert_eq!(tables.cell("dir", b"a", "cf", b"q").await.is_ok(), answers, "{fault:?}");

@@ -66,7 +66,7 @@ impl Fault {
     }
 
     /// Injects the fault, and waits for its end.
-    pub async fn happen(self, machine: &Mutex<Machine>, harness: &Harness, seed: u64) {
+    pub async fn inject(self, machine: &Mutex<Machine>, harness: &Harness, seed: u64) {
         let mut dice = StdRng::seed_from_u64(seed);
         harness.count(self.title());
         harness.announce(&format!("{} begins", self.title()));
@@ -138,7 +138,7 @@ async fn full_disk(machine: &Mutex<Machine>, harness: &Harness, dice: &mut StdRn
     // The power may have been cut meanwhile, and the ballast lost.
     let _ = fs::remove_file(ballast(&machine));
     drop(machine);
-    idle_checks::takes_writes(harness, "a full disk that has room again").await;
+    idle_checks::takes_writes(harness, "a full disk with free space again").await;
 }
 
 fn free(path: &std::path::Path) -> u64 {
@@ -183,7 +183,7 @@ async fn failed_sync(machine: &Mutex<Machine>, harness: &Harness, dice: &mut Std
     let tracer = Tracer::attach(pid, &format!("inject=fdatasync:error={errno}:when={when}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
-    idle_checks::has_room(harness).await;
+    idle_checks::wait_for_free_space(harness).await;
     let mut machine = machine.lock().await;
     // The server may have been killed and replaced meanwhile.
     if machine.pid() == Some(pid) {
@@ -210,7 +210,7 @@ async fn failed_call(machine: &Mutex<Machine>, harness: &Harness, dice: &mut Std
     let tracer = Tracer::attach(pid, &format!("inject={call}:error={errno}:when={from}..{to}")).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     tracer.detach().await;
-    idle_checks::has_room(harness).await;
+    idle_checks::wait_for_free_space(harness).await;
     let mut machine = machine.lock().await;
     if machine.pid() == Some(pid) && !idle_checks::is_writable(harness).await {
         harness.count("failed calls that ended writing");

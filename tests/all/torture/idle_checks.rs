@@ -16,7 +16,7 @@ use super::history::{Effect, Histories, Path};
 use super::run::{Harness, HttpRequest, Reply};
 
 /// The time in which background work must end, and writes must work again.
-const SETTLES_IN: Duration = Duration::from_secs(30);
+const IDLE_WITHIN: Duration = Duration::from_secs(30);
 
 /// The files of a drive: ETag and digest, by path.
 pub type Files = BTreeMap<Path, (String, String)>;
@@ -52,9 +52,9 @@ pub async fn is_writable(harness: &Harness) -> bool {
 }
 
 /// Waits while the server reports a full disk: another fault may fill the disk meanwhile, and then there is no sync.
-pub async fn has_room(harness: &Harness) {
+pub async fn wait_for_free_space(harness: &Harness) {
     let (http, start) = (Http::new(), Instant::now());
-    while start.elapsed() < SETTLES_IN && get(harness, &http, "/readyz").await.is_some_and(|reply| reply.status == 507)
+    while start.elapsed() < IDLE_WITHIN && get(harness, &http, "/readyz").await.is_some_and(|reply| reply.status == 507)
     {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -98,7 +98,7 @@ pub async fn takes_writes(harness: &Harness, after: &str) {
             // Another fault has stopped the store; that fault checks it.
             return;
         }
-        if start.elapsed() > SETTLES_IN {
+        if start.elapsed() > IDLE_WITHIN {
             harness.found("no writes", format!("after {after}: {status:?}"));
             return;
         }
@@ -123,7 +123,7 @@ pub async fn wait_until_idle(harness: &Harness) {
             }
             return;
         }
-        if start.elapsed() > SETTLES_IN {
+        if start.elapsed() > IDLE_WITHIN {
             let what = format!("{running} operations, {waiting} contents, {in_flight} requests are under way");
             harness.found("never idle", what);
             return;
@@ -164,7 +164,7 @@ fn files(harness: &Harness, of: &str, entries: &[Json]) -> Files {
 }
 
 /// The whole tree, by listings.
-pub async fn walk(harness: &Harness, dice: &mut StdRng) -> Files {
+pub async fn list_tree(harness: &Harness, dice: &mut StdRng) -> Files {
     let http = Http::new();
     let (mut all, mut left) = (Vec::new(), vec![String::new()]);
     while let Some(at) = left.pop() {
@@ -174,15 +174,15 @@ pub async fn walk(harness: &Harness, dice: &mut StdRng) -> Files {
         left.extend(directories.filter_map(|entry| entry["path"].as_str()).map(str::to_owned));
         all.extend(entries);
     }
-    files(harness, "the walk", &all)
+    files(harness, "the listings", &all)
 }
 
 /// Time and name queries show exactly the files that the listings show.
-async fn queries_agree(harness: &Harness, walked: &Files, dice: &mut StdRng) {
+async fn queries_agree(harness: &Harness, listed: &Files, dice: &mut StdRng) {
     let http = Http::new();
     for query in ["/v1/files?", "/v1/files?clock=added&order=asc&"] {
         let entries = pages(harness, &http, query, dice.random_range(50..2_000)).await;
-        same(harness, query, &files(harness, query, &entries), walked);
+        same(harness, query, &files(harness, query, &entries), listed);
     }
     let mut named = Files::new();
     for start in ["f", "large", "probe"] {
@@ -192,22 +192,22 @@ async fn queries_agree(harness: &Harness, walked: &Files, dice: &mut StdRng) {
     }
     // A request that was sent after a failed sync may have been stored or not.
     let other = |path: &Path| path.contains("after-failed");
-    let walked: Files = walked.iter().filter(|(path, _)| !other(path)).map(|(a, b)| (a.clone(), b.clone())).collect();
-    same(harness, "/v1/find", &named, &walked);
+    let listed: Files = listed.iter().filter(|(path, _)| !other(path)).map(|(a, b)| (a.clone(), b.clone())).collect();
+    same(harness, "/v1/find", &named, &listed);
 }
 
-pub fn same(harness: &Harness, what: &str, found: &Files, walked: &Files) {
+pub fn same(harness: &Harness, what: &str, found: &Files, listed: &Files) {
     let only = |a: &Files, b: &Files| -> Vec<String> {
         a.iter()
             .filter(|(path, file)| b.get(*path) != Some(file))
             .map(|(path, file)| format!("{path} {file:?}"))
             .collect()
     };
-    let (more, fewer) = (only(found, walked), only(walked, found));
+    let (more, fewer) = (only(found, listed), only(listed, found));
     if more.len() + fewer.len() > 0 {
         let some = |list: &[String]| list.iter().take(5).cloned().collect::<Vec<_>>();
         let what = format!(
-            "{what}: {} that the walk has not, as {:?}; {} of the walk are missing, as {:?}",
+            "{what}: {} that the listings lack, as {:?}; {} of the listings are missing, as {:?}",
             more.len(),
             some(&more),
             fewer.len(),
@@ -218,10 +218,10 @@ pub fn same(harness: &Harness, what: &str, found: &Files, walked: &Files) {
 }
 
 /// The bytes of every file match its digest; of the large trees, only a few files are read.
-async fn bytes_are_whole(harness: &Harness, walked: &Files, all: bool, dice: &mut StdRng) {
+async fn bytes_are_whole(harness: &Harness, listed: &Files, all: bool, dice: &mut StdRng) {
     let is_large_tree = |path: &str| path.starts_with("/m/") || path.starts_with("/w/");
     let paths: Vec<_> =
-        walked.iter().filter(|(path, _)| all || !is_large_tree(path) || dice.random_bool(0.05)).collect();
+        listed.iter().filter(|(path, _)| all || !is_large_tree(path) || dice.random_bool(0.05)).collect();
     let http = Http::new();
     let reads = paths.into_iter().map(|(path, (_, digest))| {
         let http = &http;
@@ -239,10 +239,10 @@ async fn bytes_are_whole(harness: &Harness, walked: &Files, all: bool, dice: &mu
 }
 
 /// The contents by path, without the files of the faults.
-fn values(harness: &Harness, walked: &Files) -> BTreeMap<Path, Value> {
+fn values(harness: &Harness, listed: &Files) -> BTreeMap<Path, Value> {
     let mut values = BTreeMap::new();
     let mut copies = HashSet::new();
-    let ours = walked.iter().filter(|(path, _)| path.matches('/').count() > 1);
+    let ours = listed.iter().filter(|(path, _)| path.matches('/').count() > 1);
     for (path, (_, digest)) in ours {
         let sum = content::sum_of_header(digest).unwrap_or_default();
         match harness.contents.find(&sum) {
@@ -259,7 +259,7 @@ fn values(harness: &Harness, walked: &Files) -> BTreeMap<Path, Value> {
 }
 
 /// Checks everything. Returns the listed files, and their contents for the next round.
-pub async fn look(
+pub async fn check_all(
     harness: &Harness,
     initial: &BTreeMap<Path, Value>,
     seed: u64,
@@ -268,14 +268,14 @@ pub async fn look(
     let mut dice = StdRng::seed_from_u64(seed);
     wait_until_idle(harness).await;
     let now = harness.now();
-    let walked = walk(harness, &mut dice).await;
-    queries_agree(harness, &walked, &mut dice).await;
-    bytes_are_whole(harness, &walked, all, &mut dice).await;
-    let last = values(harness, &walked);
+    let listed = list_tree(harness, &mut dice).await;
+    queries_agree(harness, &listed, &mut dice).await;
+    bytes_are_whole(harness, &listed, all, &mut dice).await;
+    let last = values(harness, &listed);
     let mut records = std::mem::take(&mut *harness.records.lock().unwrap());
-    let copies_unknown = records.iter().any(|record| matches!(record.deed, Effect::Arrives { .. }));
+    let copies_unknown = records.iter().any(|record| matches!(record.effect, Effect::Arrives { .. }));
     for record in &mut records {
-        if let Effect::Step { finds, .. } = &mut record.deed
+        if let Effect::Step { finds, .. } = &mut record.effect
             && let Finds::Not(value) = finds
             && (copies_unknown || harness.contents.is_copied(*value))
         {
@@ -293,5 +293,5 @@ pub async fn look(
     }
     let keep: BTreeSet<Value> = last.values().copied().collect();
     harness.contents.keep(&keep.into_iter().collect());
-    (walked, last)
+    (listed, last)
 }

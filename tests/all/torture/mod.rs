@@ -84,7 +84,7 @@ async fn every_acknowledged_write_outlives_every_fault() {
     let begun = Instant::now();
     machine.lock().await.start().await.expect("the first start");
     let initial = set_up(&harness).await;
-    let clients = Clients::of(&plan, &harness);
+    let clients = Clients::start(&plan, &harness);
     let progress = tokio::spawn(progress(harness.clone()));
     rounds(&plan, &machine, &harness, initial).await;
     progress.abort();
@@ -102,15 +102,15 @@ async fn every_acknowledged_write_outlives_every_fault() {
 /// In memory if there is enough, so that the speed of this machine's disk does not matter.
 fn scratch() -> tempfile::TempDir {
     let memory = "/dev/shm";
-    let room = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-    if room > 1 << 30 { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+    let free = rustix::fs::statvfs(memory).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
+    if free > 1 << 30 { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
 /// The clients at work. An operation runs only while its client has a turn.
 struct Clients(Vec<tokio::task::JoinHandle<()>>);
 
 impl Clients {
-    fn of(plan: &RunOptions, harness: &Arc<Harness>) -> Self {
+    fn start(plan: &RunOptions, harness: &Arc<Harness>) -> Self {
         let clients = (0..CLIENTS).map(|number| Client::new(number, plan.seed, harness.clone()));
         Self(clients.map(|client| tokio::spawn(client.work())).collect())
     }
@@ -142,14 +142,14 @@ async fn rounds(plan: &RunOptions, machine: &Mutex<Machine>, harness: &Harness, 
         let work = tokio::time::sleep(Duration::from_millis(plan.work));
         let faults = happening.iter().map(|(fault, after, seed)| async move {
             tokio::time::sleep(Duration::from_millis(*after)).await;
-            fault.happen(machine, harness, *seed).await;
+            fault.inject(machine, harness, *seed).await;
         });
         let ((), _) = future::join(work, future::join_all(faults)).await;
         let _quiet = harness.turns.write().await;
         harness.count("rounds");
         let last = begun.elapsed() > plan.time || harness.has_enough() || interrupted().await;
         let seed = dice.random();
-        initial = still(machine, harness, &initial, seed, last).await;
+        initial = check_idle(machine, harness, &initial, seed, last).await;
         if last || harness.over.load(Ordering::SeqCst) {
             return;
         }
@@ -168,7 +168,7 @@ fn draw(deck: &mut Vec<Fault>, dice: &mut StdRng) -> Vec<(Fault, u64, u64)> {
 }
 
 /// While no client works: checks everything, stops the server, checks its data, starts it again, and checks again.
-async fn still(
+async fn check_idle(
     machine: &Mutex<Machine>,
     harness: &Harness,
     initial: &BTreeMap<Path, Value>,
@@ -178,7 +178,7 @@ async fn still(
     if harness.over.load(Ordering::SeqCst) {
         return BTreeMap::new();
     }
-    let (walked, values) = idle_checks::look(harness, initial, seed, all).await;
+    let (listed, values) = idle_checks::check_all(harness, initial, seed, all).await;
     let mut machine = machine.lock().await;
     let left = checked(&mut machine).await;
     if let Err(why) = machine.start().await {
@@ -187,8 +187,8 @@ async fn still(
         return values;
     }
     idle_checks::wait_until_idle(harness).await;
-    let again = idle_checks::walk(harness, &mut StdRng::seed_from_u64(seed)).await;
-    idle_checks::same(harness, "the walk after a restart", &again, &walked);
+    let again = idle_checks::list_tree(harness, &mut StdRng::seed_from_u64(seed)).await;
+    idle_checks::same(harness, "the listings after a restart", &again, &listed);
     if left > 0 {
         // Leftovers of a failed call are removed at the next start.
         let left = checked(&mut machine).await;

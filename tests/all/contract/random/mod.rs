@@ -24,7 +24,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    async fn of(plans: &[Plan]) -> Self {
+    async fn from_plans(plans: &[Plan]) -> Self {
         let tables = open(&Memory::default()).await;
         for plan in plans {
             tables.commit(plan.clone()).await.unwrap();
@@ -40,7 +40,7 @@ impl Oracle {
     /// The oracle after these plans, in an order that gives each plan its observed outcome, if there is such an order.
     async fn after_some_order(&self, plans: &[Plan], seen: &[Outcome], everything: &[Answer]) -> Option<Self> {
         for order in orders(plans.len()) {
-            let mut oracle = Self::of(&self.plans).await;
+            let mut oracle = Self::from_plans(&self.plans).await;
             let mut same = true;
             for at in order {
                 same &= oracle.commit(&plans[at]).await == seen[at];
@@ -83,7 +83,7 @@ impl RemovedCells {
     /// Removes changes that would create a removed cell again.
     fn respect(&self, plan: &mut Plan) {
         for rows in [&mut plan.prepare, &mut plan.finish] {
-            for row in rows.iter_mut().filter(|row| matches!(row.table, "hint" | "todo")) {
+            for row in rows.iter_mut().filter(|row| matches!(row.table, "index" | "todo")) {
                 row.changes.retain(|change| {
                     let gone = |qualifier| self.0.contains(&(row.table, row.row.clone(), qualifier));
                     !change.is_put() || !(gone(None) || gone(change.qualifier().cloned()))
@@ -114,7 +114,8 @@ async fn answer(tables: &Tables, question: &Question) -> Answer {
 /// The complete content of all tables.
 async fn all(tables: &Tables) -> Vec<Answer> {
     let mut all = Vec::new();
-    for (table, families) in [("dir", &["cf", "sub"][..]), ("file", &["cf", "c"]), ("hint", &["cf"]), ("todo", &["cf"])]
+    for (table, families) in
+        [("dir", &["cf", "sub"][..]), ("file", &["cf", "c"]), ("index", &["cf"]), ("todo", &["cf"])]
     {
         for reverse in [false, true] {
             let ask = ScanQuery { table, row_query: RowQuery::families(families), reverse, ..scan(&[], 100) };
@@ -142,7 +143,7 @@ fn follow_up(plan: &Plan, again: bool) -> Plan {
 }
 
 async fn same(engine: &dyn EngineUnderTest, steps: Vec<RandomStep>) -> TestCaseResult {
-    let mut oracle = Oracle::of(&[]).await;
+    let mut oracle = Oracle::from_plans(&[]).await;
     let mut removed = RemovedCells::default();
     let mut tables = open(engine).await;
     for step in steps {

@@ -13,7 +13,7 @@ use rowdrive::table::{
 
 const KEYS: [&[u8]; 5] = [b"a", b"a\0", b"a\0\x01", b"a\x01", b"\xff"];
 const QUALIFIERS: [&[u8]; 4] = [b"\0", b"q", b"q\0", b"\xff"];
-const TABLES: [&str; 4] = ["dir", "file", "hint", "todo"];
+const TABLES: [&str; 4] = ["dir", "file", "index", "todo"];
 
 /// The next step of a test.
 #[derive(Clone, Debug)]
@@ -140,8 +140,8 @@ fn rows(tables: &'static [&'static str], puts: bool) -> impl Strategy<Value = Ve
 
 fn plan() -> impl Strategy<Value = Plan> {
     let guarded = prop_oneof![4 => vec(dir_row(), 0..3), 1 => vec(file_row(), 1..3)];
-    let finish = prop_oneof![3 => rows(&["file", "hint", "todo"], false), 1 => rows(&["todo"], true)];
-    (rows(&["file", "hint"], true), guarded, finish)
+    let finish = prop_oneof![3 => rows(&["file", "index", "todo"], false), 1 => rows(&["todo"], true)];
+    (rows(&["file", "index"], true), guarded, finish)
         .prop_map(|(prepare, guarded, finish)| allowed(Plan { prepare, guarded, finish, ..Plan::default() }))
 }
 

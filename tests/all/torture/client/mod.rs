@@ -51,28 +51,28 @@ impl Client {
             let turn = harness.turns.read().await;
             // Two of them make large trees, and take them away.
             if self.number < 2 && self.dice.random_bool(0.1) {
-                self.tree().await
+                self.large_tree().await
             } else {
-                self.one().await
+                self.operation().await
             }
             drop(turn);
             tokio::task::yield_now().await;
         }
     }
 
-    async fn one(&mut self) {
+    async fn operation(&mut self) {
         self.harness.count("operations");
         let path = self.path();
         match self.dice.random_range(0..100) {
             0..28 => self.put(&path).await,
             28..33 => self.create(&path).await,
-            33..39 => self.swap(&path).await,
+            33..39 => self.replace(&path).await,
             39..46 => self.delete(&path).await,
             46..48 => self.delete_known(&path).await,
             48..60 => self.get(&path).await,
             60..65 => self.range(&path).await,
-            65..70 => self.look(Method::HEAD, &path).await,
-            70..73 => self.look(Method::GET, &path).await,
+            65..70 => self.stat(Method::HEAD, &path).await,
+            70..73 => self.stat(Method::GET, &path).await,
             73..79 => self.list().await,
             79..82 => self.query().await,
             82..88 => self.relocate_file("/v1/move", &path).await,
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// A large tree is copied, written to and deleted or moved; its paths are used again at once.
-    async fn tree(&mut self) {
+    async fn large_tree(&mut self) {
         let slot = paths::slot(&mut self.dice);
         let master = if self.dice.random_bool(0.7) { paths::WIDE } else { paths::DEEP };
         self.copy_directory(master, &slot).await;
@@ -117,19 +117,19 @@ impl Client {
         }
     }
 
-    fn write_down(&self, at: (u64, u64, usize), certain: bool, deed: Effect) {
+    fn record(&self, at: (u64, u64, usize), certain: bool, effect: Effect) {
         let (start, end, server) = at;
-        let record = OpRecord { start, end, client: self.number, server, certain, deed };
+        let record = OpRecord { start, end, client: self.number, server, certain, effect };
         self.harness.records.lock().unwrap().push(record);
     }
 
     fn step(&self, at: (u64, u64, usize), certain: bool, path: &Path, finds: Finds, leaves: Option<State>) {
-        self.write_down(at, certain, Effect::Step { path: path.clone(), finds, leaves });
+        self.record(at, certain, Effect::Step { path: path.clone(), finds, leaves });
     }
 
     fn note(&self, at: (u64, u64, usize), path: &Path, what: &str, reply: Option<Reply>) {
         let answer = reply.map(|reply| format!(" answers {} {}", reply.status, reply.problem())).unwrap_or_default();
-        self.write_down(at, true, Effect::Refused { path: path.clone(), what: format!("{what}{answer}") });
+        self.record(at, true, Effect::Refused { path: path.clone(), what: format!("{what}{answer}") });
     }
 
     fn saw(&self, at: (u64, u64, usize), path: &Path, state: State) {
@@ -145,7 +145,7 @@ impl Client {
         value
     }
 
-    fn learn(&mut self, path: &Path, etag: Option<&str>, value: Value) {
+    fn remember(&mut self, path: &Path, etag: Option<&str>, value: Value) {
         if let Some(etag) = etag {
             self.known.insert(path.clone(), (etag.to_owned(), value));
         }
@@ -159,12 +159,12 @@ impl Client {
         self.upload(path, Some(("If-None-Match", "*".to_owned())), Finds::Exactly(None)).await;
     }
 
-    async fn swap(&mut self, path: &Path) {
+    async fn replace(&mut self, path: &Path) {
         match self.known.get(path).cloned() {
             Some((etag, value)) => {
                 self.upload(path, Some(("If-Match", etag)), Finds::Exactly(Some(value))).await;
             }
-            None => self.look(Method::HEAD, path).await,
+            None => self.stat(Method::HEAD, path).await,
         }
     }
 
@@ -198,9 +198,9 @@ impl Client {
                 if entry["digest"] != format!("sha-256=:{sum}:") {
                     self.harness.found("wrong entry", format!("PUT {path} of {sum} answers {entry}"));
                 }
-                self.learn(path, entry["etag"].as_str(), value);
+                self.remember(path, entry["etag"].as_str(), value);
             }
-            ReplyOutcome::Not(412) if conditional => self.refused(at, path, &finds),
+            ReplyOutcome::Not(412) if conditional => self.condition_failed(at, path, &finds),
             ReplyOutcome::Not(503) => self.note(at, path, &format!("PUT of {value}"), reply),
             ReplyOutcome::Not(status) => self.harness.found("wrong status", format!("PUT {path} answers {status}")),
             ReplyOutcome::Unknown => self.step(at, false, path, finds, leaves),
@@ -208,7 +208,7 @@ impl Client {
     }
 
     /// A condition did not hold.
-    fn refused(&self, at: (u64, u64, usize), path: &Path, finds: &Finds) {
+    fn condition_failed(&self, at: (u64, u64, usize), path: &Path, finds: &Finds) {
         match finds {
             Finds::Exactly(None) => self.step(at, true, path, Finds::File, None),
             Finds::Exactly(Some(value)) => self.step(at, true, path, Finds::Not(*value), None),
@@ -233,7 +233,7 @@ impl Client {
         match outcome {
             ReplyOutcome::Done(_) => self.step(at, true, path, finds, Some(None)),
             ReplyOutcome::Not(404) => self.saw(at, path, None),
-            ReplyOutcome::Not(412) => self.refused(at, path, &finds),
+            ReplyOutcome::Not(412) => self.condition_failed(at, path, &finds),
             ReplyOutcome::Not(503) => self.note(at, path, "DELETE", reply),
             ReplyOutcome::Not(status) => self.harness.found("wrong status", format!("DELETE {path} answers {status}")),
             ReplyOutcome::Unknown => self.step(at, false, path, finds, Some(None)),
@@ -250,7 +250,7 @@ impl Client {
                     self.harness.found("wrong bytes", what);
                 } else if let Some(value) = self.value(&sum, path) {
                     self.saw(at, path, Some(value));
-                    self.learn(path, reply.header("etag"), value);
+                    self.remember(path, reply.header("etag"), value);
                 }
             }
             (ReplyOutcome::Not(404), _) => self.saw(at, path, None),
@@ -281,7 +281,7 @@ impl Client {
     }
 
     /// HEAD of the file, or GET of its entry.
-    async fn look(&mut self, method: Method, path: &Path) {
+    async fn stat(&mut self, method: Method, path: &Path) {
         let resource = if method == Method::HEAD { "fs" } else { "stat" };
         let (at, outcome, reply) = self.ask(HttpRequest::new(method, format!("/v1/{resource}{path}"))).await;
         match (outcome, reply) {
@@ -291,7 +291,7 @@ impl Client {
                 let sum = content::sum_of_header(digest).unwrap_or_default();
                 let Some(value) = self.value(&sum, path) else { return };
                 self.saw(at, path, Some(value));
-                self.learn(path, reply.header("etag").or(entry["etag"].as_str()), value);
+                self.remember(path, reply.header("etag").or(entry["etag"].as_str()), value);
             }
             (ReplyOutcome::Not(404), _) => self.saw(at, path, None),
             _ => {}
@@ -321,7 +321,7 @@ impl Client {
                     }
                 }
                 (ReplyOutcome::Not(404), _) if cursor.is_empty() => {
-                    self.write_down(at, true, Effect::Absent { below: directory.as_str().into() });
+                    self.record(at, true, Effect::Absent { below: directory.as_str().into() });
                     return;
                 }
                 // A directory may go away between two pages.
@@ -389,7 +389,7 @@ impl Client {
                 self.step(at, true, from, Finds::Exactly(Some(value)), moves.then_some(None));
                 let found = if status == 201 { Finds::Exactly(None) } else { Finds::File };
                 self.step(at, true, &to, found, Some(Some(value)));
-                self.learn(&to, entry["etag"].as_str(), value);
+                self.remember(&to, entry["etag"].as_str(), value);
             }
             ReplyOutcome::Not(404) => {
                 self.saw(at, from, None);
@@ -411,7 +411,7 @@ impl Client {
                 } else {
                     self.harness.count("copies of unknown outcome");
                 }
-                self.write_down(at, false, Effect::Arrives { from: from.clone(), to });
+                self.record(at, false, Effect::Arrives { from: from.clone(), to });
             }
         }
     }
@@ -433,15 +433,15 @@ impl Client {
         match outcome {
             ReplyOutcome::Done(_) => {
                 self.harness.count("directories moved");
-                self.write_down(at, true, moved);
+                self.record(at, true, moved);
                 from.clone_into(&mut self.harness.wanted_again.lock().unwrap());
             }
-            ReplyOutcome::Not(404) => self.write_down(at, true, Effect::Absent { below: from.into() }),
+            ReplyOutcome::Not(404) => self.record(at, true, Effect::Absent { below: from.into() }),
             ReplyOutcome::Not(409 | 503) => {}
             ReplyOutcome::Not(status) => {
                 self.harness.found("wrong status", format!("move {from} {to} answers {status}"))
             }
-            ReplyOutcome::Unknown => self.write_down(at, false, moved),
+            ReplyOutcome::Unknown => self.record(at, false, moved),
         }
     }
 
@@ -452,7 +452,7 @@ impl Client {
         if done {
             self.harness.count("directories copied");
         }
-        self.write_down(at, done, Effect::Copied { from: from.into(), to: to.into() });
+        self.record(at, done, Effect::Copied { from: from.into(), to: to.into() });
     }
 
     async fn remove(&mut self, directory: &str) {
@@ -461,15 +461,15 @@ impl Client {
         match outcome {
             ReplyOutcome::Done(_) => {
                 self.harness.count("directories deleted");
-                self.write_down(at, true, Effect::Removed { below: directory.into() });
+                self.record(at, true, Effect::Removed { below: directory.into() });
                 directory.clone_into(&mut self.harness.wanted_again.lock().unwrap());
             }
-            ReplyOutcome::Not(404) => self.write_down(at, true, Effect::Absent { below: directory.into() }),
+            ReplyOutcome::Not(404) => self.record(at, true, Effect::Absent { below: directory.into() }),
             ReplyOutcome::Not(503) => {}
             ReplyOutcome::Not(status) => {
                 self.harness.found("wrong status", format!("DELETE {directory}/ answers {status}"))
             }
-            ReplyOutcome::Unknown => self.write_down(at, false, Effect::Removed { below: directory.into() }),
+            ReplyOutcome::Unknown => self.record(at, false, Effect::Removed { below: directory.into() }),
         }
     }
 

@@ -62,7 +62,7 @@ pub struct OpRecord {
     pub server: usize,
     /// Whether it was acknowledged.
     pub certain: bool,
-    pub deed: Effect,
+    pub effect: Effect,
 }
 
 /// A path with an impossible history.
@@ -125,7 +125,7 @@ impl<'a> Histories<'a> {
         let paths = it.paths(last);
         let mut of_directory: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, record) in records.iter().enumerate() {
-            match &record.deed {
+            match &record.effect {
                 Effect::Removed { below } | Effect::Absent { below } => {
                     of_directory.entry(below).or_default().push(index)
                 }
@@ -141,7 +141,7 @@ impl<'a> Histories<'a> {
             known.min(deaths.get(record.server).copied().unwrap_or(u64::MAX))
         };
         for (index, record) in records.iter().enumerate() {
-            let (path, finds, writes) = match &record.deed {
+            let (path, finds, writes) = match &record.effect {
                 Effect::Step { path, finds, leaves } => {
                     (path, finds.clone(), leaves.map_or(Writes::Nothing, Writes::This))
                 }
@@ -154,7 +154,7 @@ impl<'a> Histories<'a> {
             let above = path.match_indices('/').skip(1).filter_map(|(at, _)| path.get(..at));
             for index in above.filter_map(|above| of_directory.get(above)).flatten() {
                 let record = &records[*index];
-                for (finds, writes) in part_below(&record.deed, path) {
+                for (finds, writes) in part_below(&record.effect, path) {
                     it.add(path, record, *index, ended(record), finds, writes);
                 }
             }
@@ -184,7 +184,7 @@ impl<'a> Histories<'a> {
     fn paths(&self, last: &BTreeMap<Path, Value>) -> BTreeSet<Path> {
         let mut paths: BTreeSet<Path> = self.initial.keys().chain(last.keys()).cloned().collect();
         for record in self.records {
-            match &record.deed {
+            match &record.effect {
                 Effect::Step { path, .. } => drop(paths.insert(path.clone())),
                 Effect::Arrives { from, to } => paths.extend([from.clone(), to.clone()]),
                 _ => {}
@@ -193,7 +193,7 @@ impl<'a> Histories<'a> {
         // Twice: a file that arrives by one move may leave by another one that began earlier.
         for _ in 0..2 {
             for record in self.records {
-                let (Effect::Moved { from, to } | Effect::Copied { from, to }) = &record.deed else { continue };
+                let (Effect::Moved { from, to } | Effect::Copied { from, to }) = &record.effect else { continue };
                 let start: Path = format!("{from}/").into();
                 let inside = paths.range(start..).take_while(|path| below(path, from).is_some());
                 let images: Vec<Path> = inside.filter_map(|path| image(path, from, to)).collect();
@@ -298,7 +298,7 @@ impl<'a> Histories<'a> {
         let mut lines: Vec<(u64, String)> =
             parts.iter().zip(ops).map(|(part, op)| (part.start, self.line(part, op))).collect();
         lines.extend(self.records.iter().filter_map(|record| {
-            let Effect::Refused { path: of, what } = &record.deed else { return None };
+            let Effect::Refused { path: of, what } = &record.effect else { return None };
             let (start, end) = (record.start / 1_000, record.end / 1_000);
             let line =
                 || format!("[{start} .. {end} us] refused: client {} server {} {what}", record.client, record.server);
@@ -312,7 +312,7 @@ impl<'a> Histories<'a> {
 
     fn line(&self, part: &PathPart, op: &PathOp) -> String {
         let actor = self.records.get(part.record).map_or("the idle check".to_owned(), |record| {
-            format!("client {} server {} {:?}", record.client, record.server, record.deed)
+            format!("client {} server {} {:?}", record.client, record.server, record.effect)
         });
         let known = if part.must { "" } else { " PERHAPS" };
         let (start, end) = (part.start / 1_000, part.end / 1_000);
@@ -321,8 +321,8 @@ impl<'a> Histories<'a> {
 }
 
 /// The effects of an operation on a directory for a path below it.
-fn part_below(deed: &Effect, path: &str) -> Vec<(Finds, Writes)> {
-    match deed {
+fn part_below(effect: &Effect, path: &str) -> Vec<(Finds, Writes)> {
+    match effect {
         Effect::Removed { .. } => vec![(Finds::Anything, Writes::This(None))],
         Effect::Absent { .. } => vec![(Finds::Exactly(None), Writes::Nothing)],
         // Both, if one lies below the other: such a move is refused.

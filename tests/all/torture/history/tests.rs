@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn record(start: u64, end: u64, deed: Effect) -> OpRecord {
-    OpRecord { start, end, client: 0, server: 0, certain: true, deed }
+fn record(start: u64, end: u64, effect: Effect) -> OpRecord {
+    OpRecord { start, end, client: 0, server: 0, certain: true, effect }
 }
 
 fn put(start: u64, end: u64, path: &str, value: Value) -> OpRecord {
