@@ -1,0 +1,162 @@
+//! Uploads that are dropped, cancelled, renamed or refused.
+
+use std::future::Future;
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::content::disk::{DiskFile, DiskFuture, FileSystemSpace, FolderEntry};
+
+#[tokio::test]
+async fn dropped_uploads_leave_nothing_and_kept_ones_stay() {
+    let (dir, content) = open().await;
+    let data = noise(3 * MIB);
+    let mut begun = content.upload();
+    begun.write(data.clone()).await.unwrap();
+    assert_eq!(names(&dir.path().join("new")).len(), 1);
+    drop(begun);
+    until_nothing_is_staged(&dir).await;
+
+    let staged = upload(&content, &data, MIB).await;
+    assert_eq!(names(&dir.path().join("new")), [staged.id().to_string()]);
+    drop(staged);
+    until_nothing_is_staged(&dir).await;
+
+    let id = stored(&content, &data).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(names(&dir.path().join("new")), [id.to_string()]);
+}
+
+/// A disk that reports no free space.
+#[derive(Debug)]
+struct FullDisk(LocalDisk);
+
+impl Disk for FullDisk {
+    fn is_blocking(&self) -> bool {
+        self.0.is_blocking()
+    }
+
+    fn make_folder<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        self.0.make_folder(path)
+    }
+
+    fn list<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, Vec<FolderEntry>> {
+        self.0.list(folder)
+    }
+
+    fn sync_folder<'a>(&'a self, folder: &'a Path) -> DiskFuture<'a, ()> {
+        self.0.sync_folder(folder)
+    }
+
+    fn create<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
+        self.0.create(path)
+    }
+
+    fn open<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Arc<dyn DiskFile>> {
+        self.0.open(path)
+    }
+
+    fn exists<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, bool> {
+        self.0.exists(path)
+    }
+
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> DiskFuture<'a, ()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        self.0.remove(path)
+    }
+
+    fn space<'a>(&'a self, _: &'a Path) -> DiskFuture<'a, FileSystemSpace> {
+        Box::pin(std::future::ready(Ok(FileSystemSpace { free: 0, total: 1 << 40, inodes: None })))
+    }
+}
+
+#[tokio::test]
+async fn inline_content_reserves_no_disk_space_and_a_content_file_does_whatever_was_declared() {
+    let dir = tempfile::tempdir().unwrap();
+    let (content, _) = Content::open_on(Arc::new(FullDisk(LocalDisk)), dir.path()).await.unwrap();
+    for size in [0, 1, INLINE] {
+        let mut small = content.upload();
+        small.reserve(Some(size as u64)).await.unwrap();
+        small.write(noise(size)).await.unwrap();
+        assert_eq!(small.finish().await.unwrap().location(), ContentLocation::Inline, "{size}");
+    }
+    for said in [Some(INLINE as u64 + 1), None] {
+        let refused = content.upload().reserve(said).await;
+        assert!(matches!(refused, Err(ContentError::Full(_))), "{said:?}: {refused:?}");
+    }
+    // A client sends more bytes than it declared.
+    let mut more = content.upload();
+    more.reserve(Some(5)).await.unwrap();
+    more.write(noise(INLINE)).await.unwrap();
+    assert!(matches!(more.write(noise(1)).await, Err(ContentError::Full(_))));
+    assert!(names(&dir.path().join("new")).is_empty());
+}
+
+/// Polls a future this many times, with pauses, then drops it.
+async fn cancelled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
+    let mut future = Box::pin(future);
+    for _ in 0..polls {
+        if let Some(done) = future.as_mut().now_or_never() {
+            return Some(done);
+        }
+        tokio::time::sleep(Duration::from_micros(300)).await;
+    }
+    None
+}
+
+#[tokio::test]
+async fn an_upload_cancelled_anywhere_leaves_nothing() {
+    let (dir, content) = open().await;
+    let data = noise(4 * MIB + 5);
+    for polls in 0..20 {
+        let mut upload = content.upload();
+        let written = cancelled(upload.write(data.clone()), polls).await;
+        // If a part of a write was lost, the rest must not be stored as if it were the whole.
+        let expected = match written {
+            Some(written) => Some(written.map(|()| data.len() as u64).unwrap()),
+            None => (polls == 0).then_some(0),
+        };
+        assert_eq!(upload.write("x".into()).await.is_ok(), expected.is_some(), "{polls}");
+        let size = upload.finish().await.ok().map(|staged| staged.size);
+        assert_eq!(size, expected.map(|size| size + 1), "{polls}");
+
+        let mut upload = content.upload();
+        upload.write(data.clone()).await.unwrap();
+        cancelled(upload.finish(), polls).await;
+
+        let mut staged = self::upload(&content, &data, MIB).await;
+        cancelled(staged.rename(FileId::random()), polls).await;
+        drop(staged);
+    }
+    until_nothing_is_staged(&dir).await;
+}
+
+#[test]
+fn an_upload_dropped_after_its_runtime_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let staged = runtime.block_on(async {
+        let (content, _) = Content::open(dir.path()).await.unwrap();
+        upload(&content, &noise(MIB), MIB).await
+    });
+    drop(runtime);
+    drop(staged);
+    assert_eq!(names(&dir.path().join("new")), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_renamed_upload_has_its_new_name_only() {
+    let (dir, content) = open().await;
+    let data = noise(INLINE + 1);
+    let mut staged = upload(&content, &data, MIB).await;
+    let id = FileId::random();
+    staged.rename(id).await.unwrap();
+    assert_eq!(staged.id(), id);
+    assert_eq!(names(&dir.path().join("new")), [id.to_string()]);
+    assert_eq!(read_file(&content, id, data.len()).await.0, data);
+    drop(staged);
+    until_nothing_is_staged(&dir).await;
+}
