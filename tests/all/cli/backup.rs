@@ -18,6 +18,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::{Client, StatusCode};
 
+use super::backup_folder::backups;
 use super::{Run, tree};
 use crate::drive::model::{Op, View};
 use crate::faults::client::{check_command, program, read_all, run_clean_check, send};
@@ -47,14 +48,6 @@ fn run(mut command: Command) -> Run {
 fn files(at: &Path) -> BTreeMap<PathBuf, u64> {
     let paths = tree::names(at).into_iter().filter(|path| path.is_file());
     paths.map(|path| (path.strip_prefix(at).unwrap().to_owned(), fs::metadata(&path).unwrap().ino())).collect()
-}
-
-/// The backups in a folder, in order.
-fn backups(at: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.join("backup.json").is_file());
-    found.sort();
-    found
 }
 
 /// A client with its own folder, which remembers every state of that folder.

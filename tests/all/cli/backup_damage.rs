@@ -4,26 +4,36 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use reqwest::{Client, StatusCode};
+use tempfile::TempDir;
 
-use super::{Run, tree};
-use crate::faults::client::program;
+use super::backup_folder::{backups, run};
+use super::tree;
 use crate::server::Server;
 
-fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
-    let mut command = program();
-    command.arg(verb).arg(at).arg("--data").arg(data).args(["--memory", "32MiB"]).args(more).stdin(Stdio::null());
-    Run::from_output(command.output().unwrap())
+/// A running drive, and a folder for its backups on another file system, so that the two share no files.
+struct Setup {
+    scratch: TempDir,
+    elsewhere: TempDir,
+    data: PathBuf,
+    to: PathBuf,
+    server: Server,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
+        let server = Server::start_on(&data, &["--memory", "32MiB"]);
+        Self { scratch, elsewhere, data, to, server }
+    }
 }
 
 /// The large content file of the last backup.
 fn content(to: &Path) -> PathBuf {
-    let mut made: Vec<_> = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().path()).collect();
-    made.retain(|path| path.join("backup.json").is_file());
-    made.sort();
-    let mut found = tree::names(&made.pop().unwrap().join("content"));
+    let mut found = tree::names(&backups(to).pop().unwrap().join("content"));
     found.retain(|path| fs::metadata(path).unwrap().len() >= 600_000 && path.is_file());
     found.pop().unwrap()
 }
@@ -43,13 +53,8 @@ fn rot(path: &Path, keep_time: bool) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
-    let scratch = tempfile::tempdir().unwrap();
-    // On another file system, so that drive and backup share no files.
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
-    let put = Client::new().put(server.url("/v1/fs/large")).body(tree::bytes(600_000, 1)).send().await.unwrap();
-    assert_eq!(put.status(), StatusCode::CREATED);
+    let Setup { scratch, elsewhere: _elsewhere, data, to, server } = Setup::new();
+    put(&server, "large", tree::bytes(600_000, 1)).await;
     run("backup", &to, &data, &[]).is_done();
     for (keep_time, more) in [(true, &["--verify"][..]), (true, &[]), (false, &["--verify"]), (false, &[])] {
         let rotten = rot(&content(&to), keep_time);
@@ -86,14 +91,6 @@ async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// The backups in a folder, in order.
-fn backups(at: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.join("backup.json").is_file());
-    found.sort();
-    found
-}
-
 async fn put(server: &Server, name: &str, bytes: Vec<u8>) {
     let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(bytes).send().await.unwrap();
     assert_eq!(put.status(), StatusCode::CREATED);
@@ -109,10 +106,7 @@ fn large(data: &Path, least: u64) -> Vec<PathBuf> {
 /// A drive that was damaged during a copy to another disk, which does not keep times.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
-    let scratch = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let Setup { scratch, elsewhere: _elsewhere, data, to, server } = Setup::new();
     put(&server, "large", tree::bytes(600_000, 1)).await;
     assert_eq!(server.terminate(), Some(0));
     run("backup", &to, &data, &[]).is_done();
@@ -137,10 +131,7 @@ async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_content_does_not_block_the_rest_of_the_backup() {
-    let scratch = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let Setup { scratch, elsewhere: _elsewhere, data, to, server } = Setup::new();
     for size in [300_000, 400_000, 500_000] {
         put(&server, &format!("f{size}"), tree::bytes(size, 1)).await;
     }
@@ -182,10 +173,7 @@ async fn unreadable_content_does_not_block_the_rest_of_the_backup() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backups_of_a_damaged_drive_do_not_displace_the_last_intact_one() {
-    let scratch = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let Setup { scratch: _scratch, elsewhere: _elsewhere, data, to, server } = Setup::new();
     put(&server, "photo", tree::bytes(600_000, 1)).await;
     put(&server, "other", tree::bytes(300_000, 2)).await;
     let keep = |many: &str| run("backup", &to, &data, &["--keep", many]);
@@ -234,10 +222,7 @@ fn rot_table(data: &Path) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_table_on_the_drive_does_not_displace_the_intact_copy() {
-    let scratch = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let Setup { scratch, elsewhere, data, to, server } = Setup::new();
     for number in 0..20 {
         put(&server, &format!("d/{number}"), tree::bytes(100_000, number)).await;
     }
@@ -271,10 +256,7 @@ async fn a_damaged_table_on_the_drive_does_not_displace_the_intact_copy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
-    let scratch = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let Setup { scratch, elsewhere, data, to, server } = Setup::new();
     put(&server, "photo", tree::bytes(600_000, 1)).await;
     put(&server, "other", tree::bytes(300_000, 2)).await;
     run("backup", &to, &data, &[]).is_done();
@@ -305,10 +287,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unlistable_folder_does_not_block_the_rest_of_the_backup() {
-    let scratch = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (data, to) = (scratch.path().join("data"), elsewhere.path().join("backups"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
+    let Setup { scratch, elsewhere: _elsewhere, data, to, server } = Setup::new();
     for size in [300_000, 400_000, 500_000] {
         put(&server, &format!("f{size}"), tree::bytes(size, 1)).await;
     }

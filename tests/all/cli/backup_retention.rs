@@ -3,26 +3,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use reqwest::{Client, StatusCode};
 
+use super::backup_folder::{backups, run};
 use super::{Run, tree};
 use crate::faults::client::program;
 use crate::server::{Server, root};
 
-fn run(verb: &str, at: &Path, data: &Path, more: &[&str]) -> Run {
-    let mut command = program();
-    command.arg(verb).arg(at).arg("--data").arg(data).args(["--memory", "32MiB"]).args(more).stdin(Stdio::null());
-    Run::from_output(command.output().unwrap())
-}
-
 /// The names of the backups in a folder, in order.
-fn backups(at: &Path) -> Vec<String> {
-    let mut found: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.join("backup.json").is_file());
-    found.sort();
-    found.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+fn backup_names(at: &Path) -> Vec<String> {
+    backups(at).iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
 /// Adds a file to a stopped drive.
@@ -39,7 +31,7 @@ async fn an_empty_drive_at_the_same_path_does_not_displace_the_backups_of_anothe
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     stored(&data, "photo").await;
     run("backup", &to, &data, &["--keep", "1"]).is_done();
-    let good = backups(&to);
+    let good = backup_names(&to);
     // The disk of the drive is not mounted: a server creates another drive at its path.
     fs::rename(&data, scratch.path().join("aside")).unwrap();
     for stopped in [true, false] {
@@ -53,12 +45,12 @@ async fn an_empty_drive_at_the_same_path_does_not_displace_the_backups_of_anothe
             assert!(refused.code == Some(3) && refused.err.contains(&good[0]), "{refused:?}");
             assert_eq!(server.terminate(), Some(0));
         }
-        assert_eq!(backups(&to), good);
+        assert_eq!(backup_names(&to), good);
     }
     // A user may back up both drives to one folder: each drive keeps its own backups.
     for _ in 0..2 {
         run("backup", &to, &data, &["--keep", "1", "--of-another-drive"]).is_done();
-        assert!(backups(&to).len() == 2 && backups(&to)[0] == good[0], "{:?}", backups(&to));
+        assert!(backup_names(&to).len() == 2 && backup_names(&to)[0] == good[0], "{:?}", backup_names(&to));
     }
     // The last backup is of this drive now.
     run("backup", &to, &data, &["--keep", "1"]).is_done();
@@ -66,7 +58,7 @@ async fn an_empty_drive_at_the_same_path_does_not_displace_the_backups_of_anothe
     fs::rename(scratch.path().join("aside"), &data).unwrap();
     assert_eq!(run("backup", &to, &data, &[]).code, Some(3));
     run("backup", &to, &data, &["--keep", "1", "--of-another-drive"]).is_done();
-    assert!(backups(&to).len() == 2 && backups(&to)[0] != good[0], "{:?}", backups(&to));
+    assert!(backup_names(&to).len() == 2 && backup_names(&to)[0] != good[0], "{:?}", backup_names(&to));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,9 +72,9 @@ async fn backups_of_a_restored_drive_continue_in_the_same_folder() {
         let again = scratch.path().join(name);
         run("restore", &to, &again, &[]).is_done();
         stored(&again, name).await;
-        let before = backups(&to);
+        let before = backup_names(&to);
         run("backup", &to, &again, &["--keep", "1"]).is_done();
-        assert!(backups(&to).len() == 1 && !before.contains(&backups(&to)[0]), "{:?}", backups(&to));
+        assert!(backup_names(&to).len() == 1 && !before.contains(&backup_names(&to)[0]), "{:?}", backup_names(&to));
         ids.push(fs::read_to_string(again.join("db/store-id")).unwrap());
     }
     // Parts of the two drives are still distinguished.
@@ -97,7 +89,7 @@ async fn backups_of_an_older_version_count_for_any_drive() {
     let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
     stored(&data, "photo").await;
     run("backup", &to, &data, &[]).is_done();
-    let path = to.join(&backups(&to)[0]).join("backup.json");
+    let path = to.join(&backup_names(&to)[0]).join("backup.json");
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     manifest.as_object_mut().unwrap().remove("drive");
     fs::write(&path, serde_json::to_vec(&manifest).unwrap()).unwrap();
@@ -109,7 +101,7 @@ async fn backups_of_an_older_version_count_for_any_drive() {
         let mut copy = std::process::Command::new("cp");
         assert!(copy.arg("-a").arg(scratch.path().join("backups")).arg(&to).status().unwrap().success());
         run("backup", &to, data, &["--keep", "1"]).is_done();
-        assert_eq!(backups(&to).len(), 1);
+        assert_eq!(backup_names(&to).len(), 1);
     }
 }
 
@@ -121,7 +113,7 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
         stored(&data, name).await;
         run("backup", &to, &data, &[]).is_done();
     }
-    let old = backups(&to).remove(0);
+    let old = backup_names(&to).remove(0);
     let rot = |name: &str| {
         let path = to.join(name).join("backup.json");
         let mut bytes = fs::read(&path).unwrap();
@@ -133,13 +125,13 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
     for _ in 0..2 {
         let made = run("backup", &to, &data, &["--keep", "1"]);
         assert!(made.code == Some(1) && made.out.contains(&old) && made.out.contains("passed over"), "{made:?}");
-        assert!(backups(&to).len() == 2 && backups(&to)[0] == old, "{:?}", backups(&to));
+        assert!(backup_names(&to).len() == 2 && backup_names(&to)[0] == old, "{:?}", backup_names(&to));
     }
     run("restore", &to, &again, &[]).is_done();
     fs::remove_dir_all(&again).unwrap();
     // If it is newer than the backup that is restored, the restore names it too: the result is not the last backup.
     assert_eq!(run("backup", &to, &data, &[]).code, Some(1));
-    let last = backups(&to).pop().unwrap();
+    let last = backup_names(&to).pop().unwrap();
     rot(&last);
     let restored = run("restore", &to, &again, &[]);
     assert!(restored.code == Some(1) && restored.out.contains(&last), "{restored:?}");
@@ -147,7 +139,7 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
     // Each backup gets a new number.
     assert_eq!(run("backup", &to, &data, &[]).code, Some(1));
     let number = |name: &str| name[..4].parse::<u32>().unwrap();
-    assert_eq!(number(backups(&to).last().unwrap()), number(&last) + 1);
+    assert_eq!(number(backup_names(&to).last().unwrap()), number(&last) + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +169,7 @@ async fn a_backup_is_neither_served_nor_repaired_nor_backed_up() {
         (scratch.path().join("data"), scratch.path().join("to"), scratch.path().join("restored"));
     stored(&data, "photo").await;
     run("backup", &to, &data, &[]).is_done();
-    let one = to.join(&backups(&to)[0]);
+    let one = to.join(&backup_names(&to)[0]);
     let second = scratch.path().join("second");
     let backup = ["backup", second.to_str().unwrap()];
     for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["check", "--repair"], &backup] {
@@ -199,7 +191,7 @@ async fn nothing_is_backed_up_or_restored_into_a_drive_or_a_backup() {
         stored(drive, "photo").await;
     }
     run("backup", &to, &data, &[]).is_done();
-    let one = to.join(&backups(&to)[0]);
+    let one = to.join(&backup_names(&to)[0]);
     for place in [one.clone(), one.join("inner"), one.join("content/inner"), other.clone(), other.join("db/inner/more")]
     {
         let there = place.exists();
@@ -225,7 +217,7 @@ async fn a_backup_completes_even_if_its_output_cannot_be_written() {
         let mut command = program();
         command.arg("backup").arg(&to).arg("--data").arg(&data).stdout(full()).stderr(full());
         assert_eq!(command.status().unwrap().code(), Some(3));
-        assert_eq!(backups(&to).len(), made);
+        assert_eq!(backup_names(&to).len(), made);
     }
     let restored = scratch.path().join("restored");
     run("restore", &to, &restored, &[]).is_done();

@@ -9,17 +9,12 @@ use std::process::Stdio;
 
 use reqwest::{Client, StatusCode};
 
+use super::backup_folder::run;
 use super::{Run, tree};
 use crate::faults::client::{check_command, program, run_clean_check};
 use crate::server::Server;
 
 const MEMORY: [&str; 2] = ["--memory", "32MiB"];
-
-fn run(verb: &str, at: &Path, data: &Path) -> Run {
-    let mut command = program();
-    command.arg(verb).arg(at).arg("--data").arg(data).args(MEMORY).stdin(Stdio::null());
-    Run::from_output(command.output().unwrap())
-}
 
 /// Creates a stopped store with table files.
 async fn stored(data: &Path) {
@@ -89,11 +84,11 @@ async fn a_checkpoint_hard_links_tables_on_a_disk_of_their_own() {
         assert!(linked, "{} was copied", table.display());
     }
     drop(kept);
-    run("backup", &to, &data).is_done();
+    run("backup", &to, &data, &[]).is_done();
     assert_eq!(server.terminate(), Some(0));
-    run("backup", &to, &data).is_done();
+    run("backup", &to, &data, &[]).is_done();
     assert!(!data.join("checkpoint").exists() && !data.join("db/checkpoint").exists());
-    run("restore", &to, &scratch.path().join("again")).is_done();
+    run("restore", &to, &scratch.path().join("again"), &[]).is_done();
     // The manifest is read from a copy first, then from one that is built from all tables.
     for damage in ["CURRENT", "MANIFEST"] {
         match damage {
@@ -120,7 +115,7 @@ async fn leftovers_of_a_killed_process_are_removed_before_the_store_opens() {
     // A leftover checkpoint blocks nothing.
     assert!(data.join("db/checkpoint/CURRENT").is_file());
     run_clean_check(check_command(program(), &data)).unwrap();
-    run("backup", &to, &data).is_done();
+    run("backup", &to, &data, &[]).is_done();
     assert!(!data.join("db/checkpoint").exists());
 
     let left = ["checkpoint", "checkpoint.tmp", "db/checkpoint", "db/checkpoint.tmp", "degraded", "db/degraded"];

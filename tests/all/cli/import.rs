@@ -5,12 +5,11 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::tree::{self, FILES, bytes, set_time, write};
-use super::{export, import};
+use super::{backup_folder, export, import};
 use crate::server::Server;
 
 #[test]
@@ -175,11 +174,8 @@ fn a_transfer_that_cannot_start_says_why() {
 
 /// Makes a backup and returns its folder.
 fn backup(data: &Path, to: &Path) -> PathBuf {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
-    let made = command.arg("backup").arg(to).arg("--data").arg(data).args(["--memory", "32MiB"]).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
-    let mut found = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().path());
-    found.find(|path| path.join("backup.json").is_file()).unwrap()
+    backup_folder::run("backup", to, data, &[]).is_done();
+    backup_folder::backups(to).remove(0)
 }
 
 /// An import would copy the drive into itself, and grow with each run.

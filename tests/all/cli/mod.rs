@@ -3,6 +3,7 @@
 
 mod backup;
 mod backup_damage;
+mod backup_folder;
 mod backup_retention;
 mod backup_socket;
 mod checkpoints;

@@ -3,25 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use reqwest::{Client, StatusCode};
 
+use super::backup_folder::{backups, run};
 use super::{Run, tree};
 use crate::faults::client::program;
 use crate::server::Server;
 
 const NOTE: &str = "rowdrive restore, format 1\n/a/backup\n";
 
-fn run(verb: &str, from: &Path, data: &Path) -> Run {
-    let mut command = program();
-    command.arg(verb).arg(from).arg("--data").arg(data).args(["--memory", "32MiB"]).stdin(Stdio::null());
-    Run::from_output(command.output().unwrap())
-}
-
 fn refused(from: &Path, data: &Path, why: &str) {
     let before = tree::names(data);
-    let refused = run("restore", from, data);
+    let refused = run("restore", from, data, &[]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.err.contains(why), "{refused:?}");
     assert_eq!(tree::names(data), before);
@@ -57,7 +51,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
     // The folder of a running server, whatever the note says.
     for text in ["", NOTE] {
         fs::write(data.join("restoring"), text).unwrap();
-        let refused = run("restore", &to, &data);
+        let refused = run("restore", &to, &data, &[]);
         assert_eq!(refused.code, Some(3), "{refused:?}");
         // With a genuine note, the restore names the first obstacle: the lock, or a file that no restore has written.
         let why = ["is not empty", "is in use", "was not made by the restore"];
@@ -76,9 +70,7 @@ async fn a_restore_removes_only_files_of_an_earlier_restore() {
 }
 
 fn run_backup(data: &Path, to: &Path) {
-    let mut command = program();
-    command.arg("backup").arg(to).arg("--data").arg(data).args(["--memory", "32MiB"]).stdin(Stdio::null());
-    Run::from_output(command.output().unwrap()).is_done();
+    run("backup", to, data, &[]).is_done();
 }
 
 #[test]
@@ -102,7 +94,7 @@ fn an_interrupted_restore_starts_over_and_two_concurrent_ones_are_refused() {
     served.lock().unwrap();
     refused(&to, &again, "is in use");
     drop(served);
-    let restored = run("restore", &to, &again);
+    let restored = run("restore", &to, &again, &[]);
     restored.is_done();
     assert!(!again.join("restoring").exists() && !again.join("db/restoring").exists());
     assert!(!again.join("content/ab/half").exists());
@@ -116,8 +108,7 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
         (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("victim"));
     assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
     run_backup(&data, &to);
-    let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
-    let manifest = made.into_iter().map(|path| path.join("backup.json")).find(|path| path.is_file()).unwrap();
+    let manifest = backups(&to).remove(0).join("backup.json");
     let intact = fs::read_to_string(&manifest).unwrap();
     // Whichever path the restore follows, it finds the same empty file.
     fs::write(to.join("evil"), "").unwrap();
@@ -128,7 +119,7 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
         let mut changed: serde_json::Value = serde_json::from_str(&intact).unwrap();
         changed["db"][name] = serde_json::json!({ "size": 0, "sha256": empty });
         fs::write(&manifest, serde_json::to_vec(&changed).unwrap()).unwrap();
-        let refused = run("restore", &to, &victim.join("new"));
+        let refused = run("restore", &to, &victim.join("new"), &[]);
         assert_eq!(refused.code, Some(3), "{refused:?}");
         assert!(refused.err.contains(&format!("is damaged: its backup.json names {name:?}")), "{refused:?}");
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{name}");
@@ -148,8 +139,7 @@ async fn a_check_changes_nothing_and_a_backup_can_be_restored() {
     }
     run_backup(&data, &to);
     server.kill();
-    let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
-    let made = made.into_iter().find(|path| path.join("backup.json").is_file()).unwrap();
+    let made = backups(&to).remove(0);
     for folder in [data, made] {
         let before = bytes_of(&folder);
         let checked = program().arg("check").arg("--content").arg("--data").arg(&folder).output().unwrap();
@@ -157,7 +147,7 @@ async fn a_check_changes_nothing_and_a_backup_can_be_restored() {
         let after = bytes_of(&folder);
         assert!(before == after, "{:?} is not {:?}", after.keys(), before.keys());
     }
-    run("restore", &to, &again).is_done();
+    run("restore", &to, &again, &[]).is_done();
 }
 
 /// The bytes of all files below a folder.
@@ -168,12 +158,10 @@ fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Restores a damaged backup: without `--damaged` it is refused, with it the intact part is restored.
 fn damaged(to: &Path, again: &Path, names: &str) {
-    let refused = run("restore", to, again);
+    let refused = run("restore", to, again, &[]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.err.contains("restore what is left with --damaged"), "{refused:?}");
-    let mut command = program();
-    command.arg("restore").arg(to).arg("--data").arg(again).args(["--memory", "32MiB", "--damaged"]);
-    let restored = Run::from_output(command.stdin(Stdio::null()).output().unwrap());
+    let restored = run("restore", to, again, &["--damaged"]);
     assert_eq!(restored.code, Some(1), "{restored:?}");
     assert!(restored.out.contains(names), "{restored:?}");
     assert!(!again.join("restoring").exists() && again.join("db").is_dir());
@@ -192,6 +180,16 @@ fn own(below: &Path, ending: &str) -> PathBuf {
 
 const FILES: [(&str, usize); 3] = [("small", 100_000), ("large", 1_000_000), ("other", 300_000)];
 
+/// Creates a stopped drive with these files.
+async fn store_files(data: &Path) {
+    let server = Server::start_on(data, &["--memory", "32MiB"]);
+    for (name, size) in FILES {
+        let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(tree::bytes(size, 7));
+        assert_eq!(put.send().await.unwrap().status(), StatusCode::CREATED);
+    }
+    assert_eq!(server.terminate(), Some(0));
+}
+
 /// Which of the files a server reads whole from the restored folder, which is then removed.
 async fn whole(again: &Path, how: &[&str]) -> Vec<bool> {
     let (server, mut whole) = (Server::start_on(again, how), Vec::new());
@@ -209,15 +207,9 @@ async fn whole(again: &Path, how: &[&str]) -> Vec<bool> {
 async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
-    for (name, size) in FILES {
-        let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(tree::bytes(size, 7));
-        assert_eq!(put.send().await.unwrap().status(), StatusCode::CREATED);
-    }
-    assert_eq!(server.terminate(), Some(0));
+    store_files(&data).await;
     run_backup(&data, &to);
-    let made = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path());
-    let made = made.into_iter().find(|path| path.join("backup.json").is_file()).unwrap();
+    let made = backups(&to).remove(0);
     let flip = |path: &Path| {
         let mut bytes = fs::read(path).unwrap();
         let at = bytes.len() / 2;
@@ -254,20 +246,13 @@ async fn the_intact_part_of_a_damaged_backup_can_be_restored() {
 async fn a_drive_without_any_of_its_large_files_is_served_after_a_restore() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
-    let server = Server::start_on(&data, &["--memory", "32MiB"]);
-    for (name, size) in FILES {
-        let put = Client::new().put(server.url(&format!("/v1/fs/{name}"))).body(tree::bytes(size, 7));
-        assert_eq!(put.send().await.unwrap().status(), StatusCode::CREATED);
-    }
-    assert_eq!(server.terminate(), Some(0));
+    store_files(&data).await;
     for file in tree::names(&data.join("content")).into_iter().filter(|path| path.is_file()) {
         fs::remove_file(file).unwrap();
     }
-    let mut command = program();
-    command.arg("backup").arg(&to).arg("--data").arg(&data).args(["--memory", "32MiB"]).stdin(Stdio::null());
-    let made = Run::from_output(command.output().unwrap());
+    let made = run("backup", &to, &data, &[]);
     assert!(made.code == Some(1) && made.out.contains("/large"), "{made:?}");
-    let restored = run("restore", &to, &again);
+    let restored = run("restore", &to, &again, &[]);
     assert!(restored.code == Some(1) && restored.out.contains("/large"), "{restored:?}");
     // The restored folder has its id before the first start.
     let id = fs::read_to_string(again.join("store-id")).unwrap();

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rowdrive::drive::{DriveError, NameQuery, Node, Settings, Thresholds, TimeQuery};
 use rowdrive::schema::index::by_time::Clock;
-use tokio::sync::Notify;
 
 use super::fixture::{Fixture, SETTINGS, find_all, path, run, time_query};
 use super::model::Op;
-use super::query_races::{Query, SET_UP, answer, at_read, files, nodes, queries};
-use crate::stepwise::{Fault, PlanPart};
+use super::query_races::{Query, SET_UP, answer, at_read, commit_before_read, files, nodes, queries};
+use crate::stepwise::Fault;
 
 /// Each version is a different file in the indexes, but the path always has a file.
 const REPLACED: &[&[Op]] = &[
@@ -86,33 +85,8 @@ async fn a_file_replaced_step_by_step_is_not_missed() {
     for (title, query) in queries() {
         for read in 1.. {
             let fixture = in_turns(true, SET_UP).await;
-            let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-            let (reached, left) = (ready.clone(), go_on.clone());
-            let commit = fixture.store.steps() + 7; // after the file row and five index entries
-            fixture.store.once_before(commit, |step| async move {
-                assert_eq!(step.part, PlanPart::ConditionalRow);
-                reached.notify_one();
-                left.notified().await;
-            });
-            let (writer, replaced) = (fixture.drive.clone(), Arc::new(Notify::new()));
-            let ended = replaced.clone();
-            let writing = tokio::spawn(async move {
-                run(&writer, Op::Put("/a/f", 15)).await.unwrap();
-                ended.notify_one();
-            });
-            ready.notified().await;
-            let count = Arc::new(AtomicUsize::new(0));
-            let counted = count.clone();
-            fixture.store.reading(move |_| {
-                let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
-                let (go_on, replaced) = (go_on.clone(), replaced.clone());
-                async move {
-                    if now {
-                        go_on.notify_one();
-                        replaced.notified().await;
-                    }
-                }
-            });
+            // After the file row and five index entries.
+            let (writing, count) = commit_before_read(&fixture, Op::Put("/a/f", 15), 6, read).await;
             let nodes = nodes(&fixture, &query).await;
             writing.abort();
             let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use rowdrive::drive::{Condition, NameQuery, Node, TimeQuery};
 use rowdrive::schema::index::by_time::Clock;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use super::fixture::{Fixture, bytes, content, find_all, path, put, run, time_query};
 use super::model::{Op, View};
@@ -90,6 +91,43 @@ pub(super) fn at_read(fixture: &Fixture, number: usize, stride: usize, changes: 
     reads
 }
 
+/// Runs `op` until its commit, which follows this many steps of `prepare`. It commits before the read of this number,
+/// and the read waits for its end. Returns its task, and the number of reads so far.
+pub(super) async fn commit_before_read(
+    fixture: &Fixture,
+    op: Op,
+    prepared: usize,
+    read: usize,
+) -> (JoinHandle<()>, Arc<AtomicUsize>) {
+    let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (reached, resumed) = (ready.clone(), go_on.clone());
+    fixture.store.once_before(fixture.store.steps() + prepared + 1, |step| async move {
+        assert_eq!(step.part, PlanPart::ConditionalRow);
+        reached.notify_one();
+        resumed.notified().await;
+    });
+    let (writer, done) = (fixture.drive.clone(), Arc::new(Notify::new()));
+    let ended = done.clone();
+    let running = tokio::spawn(async move {
+        run(&writer, op).await.unwrap();
+        ended.notify_one();
+    });
+    ready.notified().await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    fixture.store.reading(move |_| {
+        let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
+        let (go_on, done) = (go_on.clone(), done.clone());
+        async move {
+            if now {
+                go_on.notify_one();
+                done.notified().await;
+            }
+        }
+    });
+    (running, count)
+}
+
 #[tokio::test]
 async fn a_query_shows_each_file_as_before_or_as_after() {
     let mut runs = 0;
@@ -128,33 +166,8 @@ async fn a_file_moved_step_by_step_is_not_missed() {
             for _ in 0..8 {
                 let fixture = Fixture::new(SET_UP).await;
                 fixture.run(there).await.unwrap();
-                let (ready, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-                let (reached, left) = (ready.clone(), go_on.clone());
-                let commit = fixture.store.steps() + 6; // after five index entries
-                fixture.store.once_before(commit, |step| async move {
-                    assert_eq!(step.part, PlanPart::ConditionalRow);
-                    reached.notify_one();
-                    left.notified().await;
-                });
-                let (mover, moved) = (fixture.drive.clone(), Arc::new(Notify::new()));
-                let ended = moved.clone();
-                let moving = tokio::spawn(async move {
-                    run(&mover, back).await.unwrap();
-                    ended.notify_one();
-                });
-                ready.notified().await;
-                let count = Arc::new(AtomicUsize::new(0));
-                let counted = count.clone();
-                fixture.store.reading(move |_| {
-                    let now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
-                    let (go_on, moved) = (go_on.clone(), moved.clone());
-                    async move {
-                        if now {
-                            go_on.notify_one();
-                            moved.notified().await;
-                        }
-                    }
-                });
+                // After five index entries.
+                let (moving, count) = commit_before_read(&fixture, back, 5, read).await;
                 let shown = files(nodes(&fixture, &query).await);
                 reads = reads.max(count.load(Ordering::SeqCst));
                 let places = shown.iter().filter(|(path, size)| *size == 5 && (path == "/a/f" || path == "/b/f"));

@@ -3,11 +3,10 @@
 
 mod small_disk;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use reqwest::{Client, StatusCode};
+use reqwest::StatusCode;
 
 pub use self::small_disk::serve_on_small_disk;
 use self::small_disk::{SmallDisk, TestServer};
@@ -17,7 +16,7 @@ use crate::server::Server;
 async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
     let scratch = tempfile::tempdir().unwrap();
     let server = serve_on_small_disk(&scratch.path().join("data"));
-    let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut test_server = TestServer::new(server, 1);
     for seed in 0..10 {
         assert_eq!(test_server.put(100_000 + seed, 100_000).await, StatusCode::CREATED);
     }
@@ -41,20 +40,11 @@ async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
 
     for (seed, len) in test_server.stored.clone() {
         if len > 1_000_000 {
-            let deleted = test_server.client.delete(test_server.url(seed)).send().await.unwrap().status();
-            assert_eq!(deleted, StatusCode::NO_CONTENT);
-            test_server.stored.remove(&seed);
+            assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT);
         }
     }
     // Content is removed in the background.
-    for n in 0.. {
-        match test_server.put(9_000_000 + n, 8_000_000).await {
-            StatusCode::CREATED => break,
-            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
-        }
-        assert!(n < 600, "the freed disk space is not used");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    test_server.put_until_accepted(9_000_000, 8_000_000, 600).await;
     test_server.all_is_there().await;
     assert_eq!(test_server.server.terminate(), Some(0));
 }
@@ -62,7 +52,7 @@ async fn a_full_disk_refuses_writes_and_serves_all_stored_files() {
 /// Uploads inline files until the disk is full, then kills the server.
 async fn fill_and_kill(disk: &SmallDisk, memory: &str) -> Vec<usize> {
     let server = disk.serve(memory);
-    let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut test_server = TestServer::new(server, 1);
     for seed in 0..5_000 {
         match test_server.put(seed, 250_000).await {
             StatusCode::CREATED => {}
@@ -85,7 +75,7 @@ async fn a_drive_survives_a_crash_on_a_disk_filled_by_uploads() {
     for _ in 0..2 {
         let server = disk.serve("512MiB");
         let stored = stored.iter().map(|seed| (*seed, 250_000)).collect();
-        let test_server = TestServer { server, client: Client::new(), stored, digits: 1 };
+        let test_server = TestServer { stored, ..TestServer::new(server, 1) };
         test_server.all_is_there().await;
         test_server.server.kill();
     }
@@ -100,22 +90,11 @@ async fn a_drive_started_on_a_full_disk_reads_and_deletes_and_then_accepts_uploa
     test_server.all_is_there().await;
     assert_eq!(test_server.put(1_000, 250_000).await, StatusCode::INSUFFICIENT_STORAGE);
     for seed in 0..50 {
-        assert_eq!(
-            test_server.client.delete(test_server.url(seed)).send().await.unwrap().status(),
-            StatusCode::NO_CONTENT
-        );
-        test_server.stored.remove(&seed);
+        assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT);
     }
     test_server.all_is_there().await;
     std::fs::remove_file(disk.taken()).unwrap();
-    for n in 0.. {
-        match test_server.put(2_000 + n, 250_000).await {
-            StatusCode::CREATED => break,
-            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
-        }
-        assert!(n < 200, "the freed disk space is not used");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    test_server.put_until_accepted(2_000, 250_000, 200).await;
     test_server.all_is_there().await;
     assert_eq!(test_server.server.terminate(), Some(0));
     let server = disk.serve("1GiB");
@@ -138,8 +117,7 @@ async fn log_and_memory_are_bounded_again_once_a_full_disk_has_free_space() {
     let mut test_server = start_on_a_full_disk(&disk, ["128MiB", "32MiB"], 60, 200_000).await;
     std::fs::remove_file(disk.taken()).unwrap();
     // The deletes alone must suffice; 5 KB are less than any write buffer.
-    assert_eq!(test_server.client.delete(test_server.url(0)).send().await.unwrap().status(), StatusCode::NO_CONTENT);
-    test_server.stored.remove(&0);
+    assert_eq!(test_server.delete(0).await, StatusCode::NO_CONTENT);
     let db = disk.inside().join("db");
     assert!(log_bytes(&db) < 1 << 20, "{} KiB of log after a delete", log_bytes(&db) >> 10);
     let mut longest = 0;
@@ -159,8 +137,7 @@ async fn deletes_continue_below_the_reserve_after_one_failed_on_a_full_disk() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     // With long names, deletes soon need more space than is set aside for the log.
-    let mut test_server =
-        TestServer { server: disk.serve("32MiB"), client: Client::new(), stored: BTreeMap::new(), digits: 250 };
+    let mut test_server = TestServer::new(disk.serve("32MiB"), 250);
     for seed in 0..1_000 {
         assert_eq!(test_server.put(seed, 1_000).await, StatusCode::CREATED);
     }
@@ -184,8 +161,7 @@ async fn deletes_continue_below_the_reserve_after_one_failed_on_a_full_disk() {
 async fn uploads_refused_after_a_full_disk_leave_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
-    let mut test_server =
-        TestServer { server: disk.serve("32MiB"), client: Client::new(), stored: BTreeMap::new(), digits: 250 };
+    let mut test_server = TestServer::new(disk.serve("32MiB"), 250);
     for seed in 0..1_000 {
         assert_eq!(test_server.put(seed, 1_000).await, StatusCode::CREATED);
     }
@@ -215,7 +191,7 @@ async fn uploads_refused_after_a_full_disk_leave_nothing() {
 /// before and after.
 async fn start_on_a_full_disk(disk: &SmallDisk, memory: [&str; 2], files: usize, size: usize) -> TestServer {
     let server = disk.serve(memory[0]);
-    let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut test_server = TestServer::new(server, 1);
     for seed in 0..files {
         assert_eq!(test_server.put(seed, size).await, StatusCode::CREATED);
     }
@@ -236,14 +212,7 @@ async fn space_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_faile
     // For the write buffers, and a reserve of 37 MiB.
     disk.give_back(70 << 20);
     test_server.deletes_again().await;
-    for n in 0.. {
-        match test_server.put(1_000 + n, 250_000).await {
-            StatusCode::CREATED => break,
-            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
-        }
-        assert!(n < 200, "the freed disk space is not used");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    test_server.put_until_accepted(1_000, 250_000, 400).await;
     test_server.says_that_it_writes(true).await;
     // From now on, space is reserved for the next start, too.
     std::fs::remove_file(disk.taken()).unwrap();
@@ -263,7 +232,7 @@ async fn a_backup_of_a_full_disk_is_refused_and_deletes_continue() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     let server = disk.serve("512MiB");
-    let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut test_server = TestServer::new(server, 1);
     for seed in 0..100 {
         assert_eq!(test_server.put(seed, 250_000).await, StatusCode::CREATED);
     }
@@ -289,7 +258,7 @@ async fn a_file_system_without_inodes_accepts_small_files_and_deletes_and_starts
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "600m,nr_inodes=1000");
     let server = disk.serve("32MiB");
-    let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut test_server = TestServer::new(server, 1);
     let mut seed = 0;
     let refused = loop {
         seed += 1;
@@ -313,14 +282,7 @@ async fn a_file_system_without_inodes_accepts_small_files_and_deletes_and_starts
     for seed in 1..50 {
         assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT);
     }
-    for n in 0.. {
-        match test_server.put(20_000 + n, 263_000).await {
-            StatusCode::CREATED => break,
-            status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
-        }
-        assert!(n < 200, "the inodes that were freed are not used");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    test_server.put_until_accepted(20_000, 263_000, 200).await;
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
@@ -332,7 +294,7 @@ async fn a_file_beyond_the_file_size_limit_is_refused_and_the_server_runs_on() {
     command.args(["-c", r#"ulimit -f 20000 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
     command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
     let server = Server::wait_for(command, &data);
-    let mut test_server = TestServer { server, client: Client::new(), stored: BTreeMap::new(), digits: 1 };
+    let mut test_server = TestServer::new(server, 1);
     // 512 bytes each, or 1 KiB.
     assert_eq!(test_server.put(0, 30_000_000).await, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(test_server.put(1, 1_000_000).await, StatusCode::CREATED);

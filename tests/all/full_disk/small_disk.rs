@@ -43,6 +43,11 @@ pub struct TestServer {
 }
 
 impl TestServer {
+    /// A server without files, with names of this many digits.
+    pub fn new(server: Server, digits: usize) -> Self {
+        Self { server, client: Client::new(), stored: BTreeMap::new(), digits }
+    }
+
     pub fn url(&self, seed: usize) -> String {
         self.server.url(&format!("/v1/fs/full/{seed:0digits$}", digits = self.digits))
     }
@@ -53,6 +58,18 @@ impl TestServer {
             self.stored.insert(seed, len);
         }
         status
+    }
+
+    /// Uploads files with the seeds `first`, `first + 1`, ... until one is accepted. The others must find a full disk.
+    pub async fn put_until_accepted(&mut self, first: usize, len: usize, tries: usize) {
+        for n in 0.. {
+            match self.put(first + n, len).await {
+                StatusCode::CREATED => break,
+                status => assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE),
+            }
+            assert!(n < tries, "the freed disk space is not used");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
     }
 
     pub async fn delete(&mut self, seed: usize) -> StatusCode {
