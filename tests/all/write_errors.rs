@@ -198,9 +198,9 @@ async fn idle_connections_leave_file_descriptors_for_writes() {
     let (server, client) = (Server::wait_for(command, &data), Client::new());
     // Its connection is opened before the others.
     assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 10]).await.0, StatusCode::CREATED);
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..400 {
-        held.push(std::net::TcpStream::connect(&server.address).unwrap());
+        connections.push(std::net::TcpStream::connect(&server.address).unwrap());
     }
     // RocksDB creates new files meanwhile: logs and tables.
     for n in 0..150 {
@@ -215,6 +215,6 @@ async fn idle_connections_leave_file_descriptors_for_writes() {
         }
     }
     assert_eq!(answered(client.get(server.url("/readyz"))).await.0, StatusCode::OK);
-    drop(held);
+    drop(connections);
     assert_eq!(server.terminate(), Some(0));
 }

@@ -114,7 +114,7 @@ async fn watched(
     let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let reads = &watch.reads;
     eprintln!(
-        "{title}: {what} answered after {:.2} s, finished after {:.2} s; {} groups, the longest held the commit thread \
+        "{title}: {what} answered after {:.2} s, finished after {:.2} s; {} groups, the longest used the commit thread \
          for {:.1} ms ({:.1} ms of them a sync)\n  reads: {} pairs of stats, {} listings ({} found it gone), {} queries; \
          {} uploads, the longest {} ms",
         answered.as_secs_f64(),
@@ -147,17 +147,17 @@ fn batches_are_bounded(commits: &CommitStats) {
 async fn is_whole(test_drive: &TestDrive, base: &str, tree: &Tree) -> HashMap<String, Uuid> {
     let mut ids = HashMap::from([(String::new(), tree::id(&test_drive.drive.stat(&path(base, "")).await.unwrap()))]);
     for below in &tree.directories {
-        let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        let mut query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         loop {
-            let page = test_drive.drive.list(&path(base, below), &ask).await.unwrap();
+            let page = test_drive.drive.list(&path(base, below), &query).await.unwrap();
             for node in &page.nodes {
                 if let Node::File { entry, .. } = node {
                     assert_eq!(entry.attributes.size, CONTENT.len() as u64);
                 }
                 ids.insert(node.path().as_str().strip_prefix(base).unwrap().to_owned(), tree::id(node));
             }
-            ask.after = page.next;
-            if ask.after.is_none() {
+            query.after = page.next;
+            if query.after.is_none() {
                 break;
             }
         }

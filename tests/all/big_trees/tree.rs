@@ -170,9 +170,9 @@ impl TestDrive {
         let mut range = RowRange::all();
         let mut rows = 0;
         loop {
-            let (ask, limit) = (RowQuery::families(&["cf"]), 10_000);
-            let ask = ScanQuery { table, range: range.clone(), row_query: ask, limit, reverse: false };
-            let page = self.tables.scan(&ask).await.unwrap();
+            let (query, limit) = (RowQuery::families(&["cf"]), 10_000);
+            let query = ScanQuery { table, range: range.clone(), row_query: query, limit, reverse: false };
+            let page = self.tables.scan(&query).await.unwrap();
             let Some((last, _)) = page.last() else { return rows };
             rows += page.len();
             range.from = Bound::Excluded(last.clone());

@@ -220,19 +220,19 @@ impl Watch {
     /// Returns false if a directory is missing. Otherwise every entry must be there.
     async fn list_tree(&self, base: &str) -> bool {
         for (below, wanted) in self.tree.children() {
-            let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 1_000 };
+            let mut query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 1_000 };
             let mut listed: Vec<String> = Vec::with_capacity(wanted);
             loop {
                 let before = self.has_happened();
-                let page = match self.drive.list(&path(base, below), &ask).await {
+                let page = match self.drive.list(&path(base, below), &query).await {
                     Ok(page) => page,
                     Err(DriveError::NotFound) => return false,
                     Err(error) => panic!("{base}{below}: {error}"),
                 };
                 assert!(!before || base != self.from, "{below} is listed again at the old path");
                 listed.extend(page.nodes.iter().map(|node| self.child(base, node)));
-                ask.after = page.next;
-                if ask.after.is_none() {
+                query.after = page.next;
+                if query.after.is_none() {
                     break;
                 }
             }
@@ -258,11 +258,11 @@ impl Watch {
             let base = self.to().filter(|_| before).unwrap_or(self.from);
             let under = (turn % 4 >= 2).then(|| path(base, ""));
             let found = if turn % 2 == 0 {
-                let ask =
+                let query =
                     NameQuery { name: NEEDLE.into(), prefix: true, under: under.clone(), after: None, limit: 100 };
-                self.drive.files_by_name(&ask).await.map(|found| (found.nodes, found.next.is_none()))
+                self.drive.files_by_name(&query).await.map(|found| (found.nodes, found.next.is_none()))
             } else {
-                let ask = TimeQuery {
+                let query = TimeQuery {
                     clock: Clock::Modified,
                     from: Some(NEEDLES[0]),
                     to: Some(NEEDLES[1]),
@@ -273,7 +273,7 @@ impl Watch {
                     after: None,
                     limit: 100,
                 };
-                self.drive.files_by_time(&ask).await.map(|found| (found.nodes, found.next.is_none()))
+                self.drive.files_by_time(&query).await.map(|found| (found.nodes, found.next.is_none()))
             };
             match found {
                 Ok((nodes, whole)) => {

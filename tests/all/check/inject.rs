@@ -164,8 +164,8 @@ async fn in_files(fixture: &Fixture, damage: Damage) {
             change_file(fixture, entry(fixture, at).await.id, vec![put]).await;
         }
         Damage::OldVersion(at) => {
-            let (id, ask) = (entry(fixture, at).await.id, RowQuery::families(&[CF, file::C]));
-            let cells = fixture.tables.get(file::TABLE, id.0.as_bytes(), &ask).await.unwrap().cells().to_vec();
+            let (id, query) = (entry(fixture, at).await.id, RowQuery::families(&[CF, file::C]));
+            let cells = fixture.tables.get(file::TABLE, id.0.as_bytes(), &query).await.unwrap().cells().to_vec();
             let put = cells.into_iter().map(|(family, cell)| Change::put(family, cell.qualifier, cell.value));
             prepare(
                 fixture,
@@ -312,8 +312,8 @@ pub async fn listed(fixture: &Fixture) -> Vec<String> {
     let mut found = Vec::new();
     let mut below = vec![DrivePath::root()];
     while let Some(at) = below.pop() {
-        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
-        match fixture.watcher.list(&at, &ask).await {
+        let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        match fixture.watcher.list(&at, &query).await {
             Err(error) => found.push(format!("{at}: {error}")),
             Ok(listing) => {
                 for node in listing.nodes {

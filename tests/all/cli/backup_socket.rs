@@ -36,8 +36,8 @@ async fn a_silent_client_does_not_block_a_backup_and_a_second_backup_is_refused(
     let _silent = connect(&data);
     let endless = connect(&data);
     (&endless).write_all(&[b'a'; 1_000]).unwrap();
-    let held = connect(&data);
-    assert_eq!(ask(&held, "checkpoint"), "{\"error\":null}\n");
+    let first = connect(&data);
+    assert_eq!(ask(&first, "checkpoint"), "{\"error\":null}\n");
     assert_eq!(running(&server).await, "rowdrive_backup_running 1");
     let mut command = program();
     command.arg("backup").arg(scratch.path().join("backups")).arg("--data").arg(&data).stdin(Stdio::null());
@@ -46,9 +46,9 @@ async fn a_silent_client_does_not_block_a_backup_and_a_second_backup_is_refused(
     assert!(second.err.contains("another backup of this drive is running"), "{second:?}");
     // The refusal does not close the connection: the first backup continues.
     assert!(data.join("db/checkpoint/CURRENT").is_file());
-    writeln!(&held, "alive").unwrap();
-    assert_eq!(ask(&held, "end"), "{\"error\":null}\n");
-    drop(held);
+    writeln!(&first, "alive").unwrap();
+    assert_eq!(ask(&first, "end"), "{\"error\":null}\n");
+    drop(first);
     Run::from_output(command.output().unwrap()).is_done();
     assert_eq!(running(&server).await, "rowdrive_backup_running 0");
     assert_eq!(server.terminate(), Some(0));

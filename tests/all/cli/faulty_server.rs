@@ -332,10 +332,10 @@ fn an_export_removes_only_the_partial_files_of_a_killed_export() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(left.exists());
-    let (mut living, held) = waiting(&fake, &to);
+    let (mut living, partial) = waiting(&fake, &to);
     assert!(!left.exists());
     export(&server.address, "/", &to).is_done();
-    assert!(held.exists() && mine.exists() && to.join("f").exists());
+    assert!(partial.exists() && mine.exists() && to.join("f").exists());
     living.kill().unwrap();
     living.wait().unwrap();
     export(&server.address, "/", &to).is_done();

@@ -149,7 +149,7 @@ fn a_stalled_log_reader_blocks_no_request_and_is_given_the_count_of_dropped_line
     let mut read = |until: &dyn Fn(&Value) -> bool| -> Vec<Value> {
         let mut found = Vec::new();
         loop {
-            let line = lines.next().expect("the log goes on");
+            let line = lines.next().expect("the log continues");
             found.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:.200}")));
             if until(found.last().unwrap()) {
                 return found;

@@ -85,10 +85,10 @@ fn an_interrupted_restore_starts_over_and_two_concurrent_ones_are_refused() {
     fs::create_dir(again.join("db")).unwrap();
     fs::write(again.join("db/restoring"), "rowdrive restore, format 1\n").unwrap();
     fs::write(again.join("restoring"), NOTE).unwrap();
-    let held = File::open(again.join("restoring")).unwrap();
-    held.lock().unwrap();
+    let locked = File::open(again.join("restoring")).unwrap();
+    locked.lock().unwrap();
     refused(&to, &again, "is in use");
-    held.unlock().unwrap();
+    locked.unlock().unwrap();
     // A server that locked the folder before the note was written.
     let served = File::create(again.join("db/in-use")).unwrap();
     served.lock().unwrap();

@@ -206,10 +206,10 @@ pub async fn commit_checks_see_no_change_of_their_own_plan(engine: &dyn EngineUn
 
 pub async fn commit_of_checks_alone_changes_nothing(engine: &dyn EngineUnderTest) {
     let tables = checked(engine).await;
-    let ask =
+    let check_only =
         |check| guarded(vec![guard("dir", "r", vec![check], vec![]), guard("dir", "none", vec![always()], vec![])]);
-    done(&tables, ask(equals("cf", "q", "one"))).await;
-    refused(&tables, ask(absent("cf", "q"))).await;
+    done(&tables, check_only(equals("cf", "q", "one"))).await;
+    refused(&tables, check_only(absent("cf", "q"))).await;
     assert_eq!(all(&tables, b"r").await, ["cf:q=one", "sub:q=two"]);
     assert_eq!(tables.scan(&scan(&["cf", "sub"], 10)).await.unwrap().len(), 5);
 }

@@ -28,8 +28,8 @@ pub async fn get_returns_what_was_asked_and_no_more(engine: &dyn EngineUnderTest
             vec!["cf:b=cf-b", "sub:a=sub-a", "sub:b=sub-b"],
         ),
     ];
-    for (ask, expected) in cases {
-        assert_eq!(text(&tables.get("dir", b"r", &ask).await.unwrap()), expected, "{ask:?}");
+    for (query, expected) in cases {
+        assert_eq!(text(&tables.get("dir", b"r", &query).await.unwrap()), expected, "{query:?}");
     }
 }
 
@@ -38,8 +38,8 @@ pub async fn get_of_a_missing_row_is_an_empty_row(engine: &dyn EngineUnderTest) 
     assert!(all(&tables, b"r").await.is_empty());
     done(&tables, guarded(vec![dir("r", vec![put("cf", "q", "v")])])).await;
     assert!(all(&tables, b"s").await.is_empty());
-    for ask in [RowQuery::families(&["sub"]), RowQuery::cells(columns(&[("cf", "p"), ("sub", "q")]))] {
-        assert_eq!(tables.get("dir", b"r", &ask).await.unwrap(), Row::default());
+    for query in [RowQuery::families(&["sub"]), RowQuery::cells(columns(&[("cf", "p"), ("sub", "q")]))] {
+        assert_eq!(tables.get("dir", b"r", &query).await.unwrap(), Row::default());
     }
     done(&tables, guarded(vec![dir("r", vec![delete("cf", "q")])])).await;
     assert!(all(&tables, b"r").await.is_empty());
@@ -58,12 +58,12 @@ fn renumber(cells: usize) -> impl Fn(usize) -> Plan + Send + 'static {
 }
 
 /// Reads a row that always has `cells` cells in each family: all of them must have the same number.
-async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, ask: RowQuery, expected: usize) {
+async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, query: RowQuery, expected: usize) {
     let tables = open(engine).await;
     let write = renumber(cells);
     done(&tables, write(0)).await;
     while_writing(&tables, write, async || {
-        let row = tables.get("dir", b"r", &ask).await.unwrap();
+        let row = tables.get("dir", b"r", &query).await.unwrap();
         assert_eq!(row.len(), expected);
         let first = &row.cells()[0].1.value;
         assert!(row.cells().iter().all(|(_, cell)| cell.value == *first), "{:?}", text(&row));
@@ -81,18 +81,18 @@ pub async fn get_reads_cells_at_one_instant(engine: &dyn EngineUnderTest) {
 }
 
 pub async fn get_reads_wide_families_at_one_instant(engine: &dyn EngineUnderTest) {
-    let ask = RowQuery { cells: columns(&[("cf", "000007")]), families: vec!["sub"] };
-    never_torn(engine, 300, ask, 301).await;
+    let query = RowQuery { cells: columns(&[("cf", "000007")]), families: vec!["sub"] };
+    never_torn(engine, 300, query, 301).await;
 }
 
 pub async fn get_of_a_family_ends_at_a_page(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
-    let ask = RowQuery::families(&["cf", "sub"]);
+    let query = RowQuery::families(&["cf", "sub"]);
     fill(&tables, b"r", "sub", 0..PAGE_CELLS).await;
-    assert_eq!(tables.get("dir", b"r", &ask).await.unwrap().len(), PAGE_CELLS);
+    assert_eq!(tables.get("dir", b"r", &query).await.unwrap().len(), PAGE_CELLS);
 
     fill(&tables, b"r", "sub", PAGE_CELLS..PAGE_CELLS + 1).await;
-    match tables.get("dir", b"r", &ask).await {
+    match tables.get("dir", b"r", &query).await {
         Err(StoreError::TooWide { table, row, family }) => {
             assert_eq!((table.as_str(), row.as_ref(), family.as_str()), ("dir", b"r".as_slice(), "sub"));
         }

@@ -10,16 +10,16 @@ pub async fn get_many_answers_in_order_and_for_missing_rows(engine: &dyn EngineU
     let tables = open(engine).await;
     let put_row = |key: &'static str| dir(key, vec![put("cf", "q", key), put("sub", "q", key)]);
     done(&tables, guarded(vec![put_row("a"), put_row("b"), put_row("c")])).await;
-    let ask = |key: &'static str, ask: RowQuery| (RowKey::from(key), ask);
-    let asks = [
-        ask("c", RowQuery::families(&["cf"])),
-        ask("none", RowQuery::families(&["cf", "sub"])),
-        ask("a", RowQuery::cells(columns(&[("sub", "q")]))),
-        ask("b", RowQuery::cells(columns(&[("sub", "other")]))),
-        ask("c", RowQuery::families(&["cf", "sub"])),
-        ask("c", RowQuery::families(&["cf"])),
+    let query = |key: &'static str, query: RowQuery| (RowKey::from(key), query);
+    let queries = [
+        query("c", RowQuery::families(&["cf"])),
+        query("none", RowQuery::families(&["cf", "sub"])),
+        query("a", RowQuery::cells(columns(&[("sub", "q")]))),
+        query("b", RowQuery::cells(columns(&[("sub", "other")]))),
+        query("c", RowQuery::families(&["cf", "sub"])),
+        query("c", RowQuery::families(&["cf"])),
     ];
-    let found: Vec<_> = tables.get_many("dir", &asks).await.unwrap().iter().map(text).collect();
+    let found: Vec<_> = tables.get_many("dir", &queries).await.unwrap().iter().map(text).collect();
     let expected: [&[&str]; 6] = [&["cf:q=c"], &[], &["sub:q=a"], &[], &["cf:q=c", "sub:q=c"], &["cf:q=c"]];
     assert_eq!(found, expected);
     assert!(tables.get_many("dir", &[]).await.unwrap().is_empty());
@@ -32,8 +32,8 @@ pub async fn get_many_answers_for_a_thousand_rows(engine: &dyn EngineUnderTest) 
         let there = part.iter().filter(|n| !n.is_multiple_of(3));
         done(&tables, guarded(there.map(|n| dir(qualifier(*n), vec![put("cf", "q", qualifier(*n))])).collect())).await;
     }
-    let asks: Vec<_> = (0..1_000).rev().map(|n| (qualifier(n).into(), RowQuery::families(&["cf"]))).collect();
-    let found = tables.get_many("dir", &asks).await.unwrap();
+    let queries: Vec<_> = (0..1_000).rev().map(|n| (qualifier(n).into(), RowQuery::families(&["cf"]))).collect();
+    let found = tables.get_many("dir", &queries).await.unwrap();
     assert_eq!(found.len(), 1_000);
     for (n, row) in (0..1_000_usize).rev().zip(found) {
         let expected = (!n.is_multiple_of(3)).then(|| qualifier(n));
@@ -48,9 +48,9 @@ pub async fn get_many_reads_each_row_at_one_instant(engine: &dyn EngineUnderTest
         guarded(vec![row("a"), row("b")])
     };
     done(&tables, write(0)).await;
-    let asks = ["a", "b"].map(|key| (RowKey::from(key), RowQuery::families(&["sub", "cf"])));
+    let queries = ["a", "b"].map(|key| (RowKey::from(key), RowQuery::families(&["sub", "cf"])));
     while_writing(&tables, write, async || {
-        for row in tables.get_many("dir", &asks).await.unwrap() {
+        for row in tables.get_many("dir", &queries).await.unwrap() {
             assert!(row.get("cf", b"q").is_some() && row.get("cf", b"q") == row.get("sub", b"q"), "{:?}", text(&row));
         }
     })
@@ -61,7 +61,7 @@ pub async fn get_many_of_a_family_ends_at_a_page(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     fill(&tables, b"wide", "sub", 0..PAGE_CELLS + 1).await;
     done(&tables, guarded(vec![dir("narrow", vec![put("sub", "q", "v")])])).await;
-    let asks = ["narrow", "wide"].map(|key| (RowKey::from(key), RowQuery::families(&["sub"])));
-    let answer = tables.get_many("dir", &asks).await;
+    let queries = ["narrow", "wide"].map(|key| (RowKey::from(key), RowQuery::families(&["sub"])));
+    let answer = tables.get_many("dir", &queries).await;
     assert!(matches!(answer, Err(StoreError::TooWide { .. })), "{:?}", answer.map(|rows| rows.len()));
 }

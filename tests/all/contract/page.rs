@@ -46,8 +46,8 @@ pub async fn page_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
             let range = RowRange { from: from.clone(), to: to.clone() };
             let expected: Vec<_> = ["b", "d", "f", "h"].into_iter().filter(|q| range.contains(q.as_bytes())).collect();
             let unchanged = columns(&[("cf", "c")]);
-            let ask = PageQuery { from: from.clone(), to, unchanged, ..page("r", "sub", 100) };
-            let found = tables.page(&ask).await.unwrap();
+            let query = PageQuery { from: from.clone(), to, unchanged, ..page("r", "sub", 100) };
+            let found = tables.page(&query).await.unwrap();
             assert_eq!(qualifiers(&found), expected, "{range:?}");
             assert_eq!((found.more, found.unchanged), (false, vec![Some("no".into())]), "{range:?}");
         }
@@ -74,15 +74,15 @@ pub async fn page_resumes_after_its_last_qualifier(engine: &dyn EngineUnderTest)
     fill(&tables, b"r", "sub", 0..1_000).await;
     for limit in [1, 7, 150, 1_000] {
         let mut found = Vec::new();
-        let mut ask = page("r", "sub", limit);
+        let mut query = page("r", "sub", limit);
         loop {
-            let page = tables.page(&ask).await.unwrap();
+            let page = tables.page(&query).await.unwrap();
             found.extend(qualifiers(&page));
             let Some(last) = page.cells.last().filter(|_| page.more) else {
                 break;
             };
             assert_eq!(page.cells.len(), limit);
-            ask.from = Bound::Excluded(last.qualifier.clone());
+            query.from = Bound::Excluded(last.qualifier.clone());
         }
         assert!(found.iter().eq((0..1_000).map(qualifier).collect::<Vec<_>>().iter()), "limit {limit}");
     }
@@ -115,9 +115,9 @@ async fn never_torn(engine: &dyn EngineUnderTest, cells: usize, limit: usize) {
     let tables = open(engine).await;
     let write = renumber(cells);
     done(&tables, write(0)).await;
-    let ask = PageQuery { unchanged: vec![Column::new("cf", "fence")], ..page("r", "sub", limit) };
+    let query = PageQuery { unchanged: vec![Column::new("cf", "fence")], ..page("r", "sub", limit) };
     while_writing(&tables, write, async || {
-        let page = tables.page(&ask).await.unwrap();
+        let page = tables.page(&query).await.unwrap();
         assert_eq!((page.cells.len(), page.more), (limit.min(cells), limit < cells));
         let unchanged = page.unchanged[0].clone().unwrap();
         assert!(page.cells.iter().all(|cell| cell.value == unchanged), "{unchanged:?}: {:?}", page.cells);

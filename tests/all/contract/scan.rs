@@ -52,11 +52,11 @@ pub async fn scan_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
         for to in bounds(&[b"", b"\0", b"b", b"b\0", b"b\x01\0", b"d", b"\xff", b"\xff\xff"]) {
             let range = RowRange { from: from.clone(), to };
             let mut expected: Vec<_> = there.into_iter().filter(|key| range.contains(key)).collect();
-            let ask = ScanQuery { range, ..scan(&["cf"], 100) };
-            assert_eq!(keys(&tables.scan(&ask).await.unwrap()), expected, "{ask:?}");
+            let query = ScanQuery { range, ..scan(&["cf"], 100) };
+            assert_eq!(keys(&tables.scan(&query).await.unwrap()), expected, "{query:?}");
             expected.reverse();
-            let ask = ScanQuery { reverse: true, ..ask };
-            assert_eq!(keys(&tables.scan(&ask).await.unwrap()), expected, "{ask:?}");
+            let query = ScanQuery { reverse: true, ..query };
+            assert_eq!(keys(&tables.scan(&query).await.unwrap()), expected, "{query:?}");
         }
     }
 }
@@ -64,9 +64,9 @@ pub async fn scan_accepts_bounds_of_all_kinds(engine: &dyn EngineUnderTest) {
 pub async fn scan_of_a_prefix_finds_only_its_rows(engine: &dyn EngineUnderTest) {
     let tables = rows(engine, &KEYS).await;
     for prefix in [b"".as_slice(), b"/", b"/a", b"/a\0", b"\0", b"\x01", b"\xff", b"\xff\xff", b"none"] {
-        let ask = ScanQuery { range: RowRange::prefix(prefix), ..scan(&["cf"], 100) };
+        let query = ScanQuery { range: RowRange::prefix(prefix), ..scan(&["cf"], 100) };
         let expected: Vec<_> = KEYS.into_iter().filter(|key| key.starts_with(prefix)).collect();
-        assert_eq!(keys(&tables.scan(&ask).await.unwrap()), expected, "{}", prefix.escape_ascii());
+        assert_eq!(keys(&tables.scan(&query).await.unwrap()), expected, "{}", prefix.escape_ascii());
     }
 }
 
@@ -86,12 +86,12 @@ pub async fn scan_ends_at_its_limit(engine: &dyn EngineUnderTest) {
 pub async fn scan_resumes_by_key(engine: &dyn EngineUnderTest) {
     let tables = rows(engine, &KEYS).await;
     for (reverse, limit) in [(false, 1), (true, 1), (false, 5), (true, 5)] {
-        let mut ask = ScanQuery { reverse, ..scan(&["cf"], limit) };
+        let mut query = ScanQuery { reverse, ..scan(&["cf"], limit) };
         let mut found: Vec<RowKey> = Vec::new();
         loop {
-            let page = tables.scan(&ask).await.unwrap();
+            let page = tables.scan(&query).await.unwrap();
             let Some((last, _)) = page.last() else { break };
-            *(if reverse { &mut ask.range.to } else { &mut ask.range.from }) = Bound::Excluded(last.clone());
+            *(if reverse { &mut query.range.to } else { &mut query.range.from }) = Bound::Excluded(last.clone());
             found.extend(page.into_iter().map(|(key, _)| key));
         }
         if reverse {
@@ -125,24 +125,24 @@ pub async fn scan_skips_rows_that_hold_only_other_cells(engine: &dyn EngineUnder
         (RowQuery::cells(columns(&[("sub", "000029"), ("cf", "r")])), &["cf", "many"]),
         (RowQuery::cells(columns(&[("sub", "none")])), &[]),
     ];
-    for (ask, expected) in cases {
+    for (query, expected) in cases {
         for limit in 1..6 {
-            let plain = ScanQuery { row_query: ask.clone(), ..scan(&[], limit) };
+            let plain = ScanQuery { row_query: query.clone(), ..scan(&[], limit) };
             let found = tables.scan(&plain).await.unwrap();
             let wanted: Vec<_> = expected.iter().take(limit).map(|key| key.as_bytes()).collect();
             assert_eq!(keys(&found), wanted, "{plain:?}");
             let found = tables.scan(&ScanQuery { reverse: true, ..plain }).await.unwrap();
             let wanted: Vec<_> = expected.iter().rev().take(limit).map(|key| key.as_bytes()).collect();
-            assert_eq!(keys(&found), wanted, "reversed {ask:?}");
+            assert_eq!(keys(&found), wanted, "reversed {query:?}");
         }
     }
 }
 
 pub async fn scan_returns_families_and_cells(engine: &dyn EngineUnderTest) {
     let tables = mixed(engine).await;
-    let ask = RowQuery { cells: columns(&[("sub", "q"), ("sub", "000003"), ("cf", "r")]), families: vec!["cf"] };
+    let query = RowQuery { cells: columns(&[("sub", "q"), ("sub", "000003"), ("cf", "r")]), families: vec!["cf"] };
     for reverse in [false, true] {
-        let mut found = tables.scan(&ScanQuery { row_query: ask.clone(), reverse, ..scan(&[], 100) }).await.unwrap();
+        let mut found = tables.scan(&ScanQuery { row_query: query.clone(), reverse, ..scan(&[], 100) }).await.unwrap();
         if reverse {
             found.reverse();
         }
@@ -165,8 +165,8 @@ pub async fn scan_reads_each_row_at_one_instant(engine: &dyn EngineUnderTest) {
     done(&tables, write(0)).await;
     let cells = RowQuery { cells: columns(&[("cf", "p")]), families: vec!["sub"] };
     while_writing(&tables, write, async || {
-        for (ask, reverse) in [(RowQuery::families(&["sub", "cf"]), false), (cells.clone(), true)] {
-            let found = tables.scan(&ScanQuery { row_query: ask.clone(), reverse, ..scan(&[], 10) }).await.unwrap();
+        for (query, reverse) in [(RowQuery::families(&["sub", "cf"]), false), (cells.clone(), true)] {
+            let found = tables.scan(&ScanQuery { row_query: query.clone(), reverse, ..scan(&[], 10) }).await.unwrap();
             assert_eq!(found.len(), 3);
             for (_, row) in found {
                 assert!(row.len() > 2, "{:?}", text(&row));

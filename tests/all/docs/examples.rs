@@ -1,4 +1,4 @@
-//! The programs of `examples/`: each does its work, on a real server or on a folder of its own.
+//! The programs of `examples/`: each runs against a real server or on a folder of its own.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! What the pages name exists: the files and headings of links, the files of the project, the functions, files and types
-//! of the map in `docs/architecture.md`.
+//! Everything that the pages name exists: the targets of links, the files of the project, and the functions, files and
+//! types of the map in `docs/architecture.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ fn pages() -> Vec<PathBuf> {
     all.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
 
-/// The text of a page without its blocks of code.
+/// The text of a page without its code blocks.
 fn prose(page: &Path) -> String {
     let text = fs::read_to_string(page).unwrap();
     text.split("```").step_by(2).collect()
 }
 
-/// What a link to a heading of a page is called, as code forges make it.
+/// The anchor of a heading, as code forges derive it.
 fn anchors(page: &Path) -> Vec<String> {
     let text = prose(page);
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -71,7 +71,7 @@ fn every_file_of_the_project_that_a_page_names_is_there() {
 
 const MAP: &str = include_str!("../../../docs/architecture.md");
 
-/// The walks of the map: rows `| file | functions | .. |`.
+/// The walkthroughs of the map: rows `| file | functions | .. |`.
 #[test]
 fn every_function_of_a_walk_is_in_its_file() {
     let mut missing = Vec::new();
@@ -93,7 +93,7 @@ fn every_function_of_a_walk_is_in_its_file() {
     assert!(missing.is_empty() && seen > 30, "{seen}: {missing:#?}");
 }
 
-/// The files of the rooms that the map shows one by one.
+/// The files of the rooms that the map lists one by one.
 #[test]
 fn every_file_of_these_rooms_is_on_the_map() {
     let mut missing = Vec::new();
@@ -116,7 +116,7 @@ fn every_file_of_these_rooms_is_on_the_map() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// The types and modules of the map's words.
+/// The types and modules in the glossary.
 #[test]
 fn every_type_of_the_words_is_in_the_code() {
     let mut sources = String::new();

@@ -1,4 +1,4 @@
-//! The documentation, held to the program: commands run as they are written, links lead somewhere.
+//! The documentation matches the program: commands run as they are written, links lead to existing pages.
 //!
 //! - `sessions`: the commands of the pages, on a real server
 //! - `examples`: the programs of `examples/`

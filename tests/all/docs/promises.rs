@@ -1,4 +1,4 @@
-//! `docs/promises.md`: every test that it names is there.
+//! `docs/promises.md`: every test that it names exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn sources(below: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names of all tests that `make test` runs: the function that follows an attribute of a test.
+/// The names of all tests that `make test` runs: the functions after a test attribute.
 fn tests() -> BTreeSet<String> {
     let (root, mut found) = (Path::new(env!("CARGO_MANIFEST_DIR")), Vec::new());
     ["src", "tests"].iter().for_each(|below| sources(&root.join(below), &mut found));
@@ -29,7 +29,7 @@ fn tests() -> BTreeSet<String> {
             if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                 is_test = true;
             } else if line.starts_with("#[ignore") {
-                // `make test` does not run it.
+                // `make test` does not run ignored tests.
                 is_test = false;
             } else if let Some(name) = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "))
                 && std::mem::take(&mut is_test)
@@ -51,7 +51,7 @@ fn every_promise_names_tests_that_exist() {
     for section in sections {
         let (promise, held) = section.split_once("\nHeld by: ").expect(section);
         assert!(promise.contains('\n') && held.trim_end().ends_with("`."), "{section}");
-        // Names stand between pairs of backticks.
+        // Names are between pairs of backticks.
         let named: Vec<_> = held.split('`').skip(1).step_by(2).collect();
         missing.extend(named.into_iter().filter(|name| !tests.contains(*name)).map(|name| (&promise[..20], name)));
     }

@@ -16,7 +16,7 @@ fn sessions(page: &str) -> Vec<String> {
     marked.map(|after| after.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()).collect()
 }
 
-/// One block of a page, counted from 1.
+/// One block of a page, by its number from 1.
 fn session(page: &str, marker: usize) -> String {
     sessions(page).swap_remove(marker - 1)
 }
@@ -29,7 +29,7 @@ fn with_photo() -> (tempfile::TempDir, Vec<u8>) {
     (folder, photo)
 }
 
-/// Runs a script in a folder, after these definitions; it ends with the first command that fails.
+/// Runs a script in a folder, after these definitions. The script ends at the first command that fails.
 fn run(definitions: &str, script: &str, folder: &Path) -> Output {
     let script = format!("set -e\n{definitions}\n{script}");
     Command::new("bash").arg("-c").arg(&script).current_dir(folder).output().unwrap()
@@ -48,9 +48,9 @@ fn the_session_runs_as_written() {
 fn runs_as_written(session: &str) {
     let server = Server::start();
     let (folder, photo) = with_photo();
-    // Only the port differs, so that a server that is running already is left alone.
+    // Only the port differs, so that a server that is already running is not affected.
     let script = session.replace("127.0.0.1:8080", &server.address);
-    // Of curl, failing statuses are errors too: a reader of the page sees them.
+    // Failing statuses of curl are errors too: a reader of the page sees them.
     let curl = "curl() { command curl --fail --silent --show-error \"$@\"; echo; }";
     let run = run(curl, &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
@@ -75,7 +75,7 @@ fn the_api_answers_as_its_page_says() {
     let run = run(curl, &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{out}\n{err}");
-    // The statuses that its commands print, each on a line of its own: those that its comments name.
+    // The statuses that the commands print, each on its own line, must be those in the comments.
     let printed = out.lines().filter(|line| line.len() == 3 && line.bytes().all(|b| b.is_ascii_digit()));
     let printed: Vec<&str> = printed.collect();
     let told = ["412", "412", "409", "416", "304", "412", "400", "400", "409", "409", "404"];

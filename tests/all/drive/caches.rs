@@ -214,8 +214,8 @@ async fn a_listing_that_reads_a_half_written_row_is_repeated() {
             second.notify_one();
             let _ = tokio::time::timeout(Duration::from_millis(200), instant.notified()).await;
         });
-        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 100 };
-        let listed = reader.list(&path("/n"), &ask).await;
+        let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 100 };
+        let listed = reader.list(&path("/n"), &query).await;
         half_made += usize::from(store.calls() > 1);
         go_on.notify_one();
         finish.notify_one();

@@ -159,8 +159,9 @@ async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_i
         fixture.drive.idle().await;
         assert_eq!(new(), 0, "step {step}");
         // A file row without an entry may be left, and it keeps its content.
-        let ask = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
-        let scan = ScanQuery { table: file::TABLE, range: RowRange::all(), row_query: ask, limit: 10, reverse: false };
+        let query = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
+        let scan =
+            ScanQuery { table: file::TABLE, range: RowRange::all(), row_query: query, limit: 10, reverse: false };
         let kept = fixture.tables.scan(&scan).await.unwrap().len() - 1;
         assert_eq!((fixture.content_files(kept).await, fixture.view().await.files.len()), (kept, 1), "step {step}");
     }
@@ -170,8 +171,8 @@ async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_i
 async fn pending_removals_beyond_the_memory_limit_are_listed_from_the_store() {
     let fixture = Fixture::with(pieces(1), &[]).await;
     fixture.idle().await;
-    let held = Arc::new(Notify::new());
-    let go_on = held.clone();
+    let resume = Arc::new(Notify::new());
+    let go_on = resume.clone();
     // The garbage collector stops at its first call while more content is dropped.
     let stopped = Arc::new(AtomicUsize::new(0));
     let count = stopped.clone();
@@ -189,7 +190,7 @@ async fn pending_removals_beyond_the_memory_limit_are_listed_from_the_store() {
     for n in 0..8 {
         fixture.run(Op::Put("/f", LARGE + n)).await.unwrap();
     }
-    held.notify_one();
+    resume.notify_one();
     fixture.nothing_left_over().await;
 }
 

@@ -210,10 +210,10 @@ impl Fixture {
         ];
         let families: [(_, &[&'static str]); 2] = [(dir::TABLE, &["cf", "sub"]), (file::TABLE, &["cf", "c"])];
         for (table, families) in families.into_iter().chain(others.map(|table| (table, &["cf"][..]))) {
-            let (range, ask) = (RowRange::all(), RowQuery::families(families));
+            let (range, query) = (RowRange::all(), RowQuery::families(families));
             let rows = self
                 .tables
-                .scan(&ScanQuery { table, range, row_query: ask, limit: 10_000, reverse: false })
+                .scan(&ScanQuery { table, range, row_query: query, limit: 10_000, reverse: false })
                 .await
                 .unwrap();
             found.extend(rows.into_iter().map(|row| format!("{table} {row:?}")));
@@ -309,15 +309,17 @@ pub async fn content(opened: OpenFile) -> Vec<u8> {
     all
 }
 
+/// The path and the size of a file.
+pub fn path_and_size(node: Node) -> (String, usize) {
+    match node {
+        Node::File { path, entry } => (path.to_string(), entry.attributes.size as usize),
+        Node::Directory { path, .. } => panic!("{path} is a directory"),
+    }
+}
+
 fn sizes(nodes: Vec<Node>) -> BTreeMap<String, usize> {
     let count = nodes.len();
-    let files: BTreeMap<_, _> = nodes
-        .into_iter()
-        .map(|node| match node {
-            Node::File { path, entry } => (path.to_string(), entry.attributes.size as usize),
-            Node::Directory { path, .. } => panic!("{path} is a directory"),
-        })
-        .collect();
+    let files: BTreeMap<_, _> = nodes.into_iter().map(path_and_size).collect();
     assert_eq!(files.len(), count, "a file is shown twice: {files:?}");
     files
 }
@@ -327,8 +329,8 @@ pub async fn view(drive: &Drive) -> View {
     let mut seen = View::default();
     let mut below = vec![DrivePath::root()];
     while let Some(at) = below.pop() {
-        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
-        for node in drive.list(&at, &ask).await.unwrap().nodes {
+        let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        for node in drive.list(&at, &query).await.unwrap().nodes {
             assert_eq!(drive.stat(node.path()).await.unwrap(), node);
             match node {
                 Node::Directory { path, .. } => {

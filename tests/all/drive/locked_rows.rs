@@ -122,11 +122,11 @@ async fn a_row_locked_before_the_commit_is_unlocked_first() {
     for (set_up, op, directory) in CASES {
         let fixture = Fixture::new(set_up).await;
         let before = fixture.view().await;
-        let (tables, held) = (fixture.tables.clone(), Arc::new(AtomicBool::new(false)));
+        let (tables, locked) = (fixture.tables.clone(), Arc::new(AtomicBool::new(false)));
         fixture.store.before(move |step| {
-            let (tables, held) = (tables.clone(), held.clone());
+            let (tables, locked) = (tables.clone(), locked.clone());
             async move {
-                if step.part == PlanPart::ConditionalRow && !held.swap(true, Ordering::SeqCst) {
+                if step.part == PlanPart::ConditionalRow && !locked.swap(true, Ordering::SeqCst) {
                     lock_row(&tables, directory, Unfinished::LockAlone).await;
                 }
             }
@@ -149,8 +149,8 @@ async fn writers_wait_for_a_running_move_and_readers_do_not() {
         fixture.store.once_before(fixture.store.steps() + step, move |_| async move {
             let view = view(&watcher).await;
             assert!(view == before || view == after, "before step {step}: {view:?}");
-            let (done, held) = (run(&writer, Op::Put("/a/b/g", 6)).await, before.after(Op::Put("/a/b/g", 6)));
-            assert!(done == Ok(()) || done == Err(OpError::Unknown), "before step {step}: {done:?}, {held:?}");
+            let (done, expected) = (run(&writer, Op::Put("/a/b/g", 6)).await, before.after(Op::Put("/a/b/g", 6)));
+            assert!(done == Ok(()) || done == Err(OpError::Unknown), "before step {step}: {done:?}, {expected:?}");
             seen.store(true, Ordering::SeqCst);
         });
         let moved = fixture.run(Op::Move("/a", "/t/a", false)).await;

@@ -11,7 +11,7 @@ use rowdrive::schema::index::by_time::Clock;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::fixture::{Fixture, bytes, content, find_all, path, put, run, time_query};
+use super::fixture::{Fixture, bytes, content, find_all, path, path_and_size, put, run, time_query};
 use super::model::{Op, View};
 use crate::stepwise::{Finish, PlanPart};
 
@@ -230,11 +230,7 @@ async fn a_query_is_exact_among_stale_index_rows() {
 
 /// Paths and sizes.
 pub(super) fn files(nodes: Vec<Node>) -> Vec<(String, usize)> {
-    let file = |node| match node {
-        Node::File { path, entry } => (path.to_string(), entry.attributes.size as usize),
-        Node::Directory { path, .. } => panic!("{path} is a directory"),
-    };
-    nodes.into_iter().map(file).collect()
+    nodes.into_iter().map(path_and_size).collect()
 }
 
 pub(super) async fn nodes(fixture: &Fixture, query: &Query) -> Vec<Node> {

@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream};
 use rowdrive::drive::{Drive, ListQuery, NameQuery, Node, Settings, Thresholds, TimeQuery};
 use rowdrive::schema::index::by_time::Clock;
 
-use super::fixture::{Fixture, SETTINGS, content, find_all, path, refused, run, time_query};
+use super::fixture::{Fixture, SETTINGS, content, find_all, path, path_and_size, refused, run, time_query};
 use super::model::{Op, OpError, View};
 
 const SET_UP: &[Op] =
@@ -233,12 +233,12 @@ async fn read(drive: &Drive, reading: Reading) -> ReadResult {
     let got = match reading {
         Reading::List(at) => list(drive, at).await,
         Reading::Time(under) => {
-            let ask = TimeQuery { under: under.map(path), ..time_query(Clock::Modified) };
-            drive.files_by_time(&ask).await.map(|found| ReadResult::Files(files_of(found.nodes)))
+            let query = TimeQuery { under: under.map(path), ..time_query(Clock::Modified) };
+            drive.files_by_time(&query).await.map(|found| ReadResult::Files(files_of(found.nodes)))
         }
         Reading::Find(name) => {
-            let ask = NameQuery { name: name.into(), prefix: false, ..find_all() };
-            drive.files_by_name(&ask).await.map(|found| ReadResult::Files(files_of(found.nodes)))
+            let query = NameQuery { name: name.into(), prefix: false, ..find_all() };
+            drive.files_by_name(&query).await.map(|found| ReadResult::Files(files_of(found.nodes)))
         }
         Reading::Open(at) => match drive.open_file(&path(at)).await {
             Ok(opened) => {
@@ -254,21 +254,15 @@ async fn read(drive: &Drive, reading: Reading) -> ReadResult {
 
 fn files_of(nodes: Vec<Node>) -> Files {
     let count = nodes.len();
-    let files: Files = nodes
-        .into_iter()
-        .map(|node| match node {
-            Node::File { path, entry } => (path.to_string(), entry.attributes.size as usize),
-            Node::Directory { path, .. } => panic!("{path} is a directory"),
-        })
-        .collect();
+    let files: Files = nodes.into_iter().map(path_and_size).collect();
     assert_eq!(files.len(), count, "a file is shown twice: {files:?}");
     files
 }
 
 async fn list(drive: &Drive, at: &str) -> rowdrive::drive::Result<ReadResult> {
-    let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+    let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
     let (mut dirs, mut files) = (BTreeSet::new(), BTreeSet::new());
-    for node in drive.list(&path(at), &ask).await?.nodes {
+    for node in drive.list(&path(at), &query).await?.nodes {
         match node {
             Node::Directory { path, .. } => drop(dirs.insert(path.to_string())),
             Node::File { path, entry } => drop(files.insert((path.to_string(), entry.attributes.size as usize))),

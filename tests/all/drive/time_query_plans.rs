@@ -27,7 +27,7 @@ fn files() -> impl Strategy<Value = Vec<File>> {
     proptest::collection::vec(file.prop_map(|(at, by, mime, ms)| File(at, by, mime, ms)), 0..40)
 }
 
-fn asks() -> impl Strategy<Value = TimeQuery> {
+fn queries() -> impl Strategy<Value = TimeQuery> {
     let mimes = vec![None, Some(MimeFilter::Top("image/".into())), Some(MimeFilter::Exact("text/plain".into()))];
     let bound = || proptest::option::of((0..12i64).prop_map(Timestamp::from_ms));
     let under = proptest::option::of(select(FOLDERS.to_vec()).prop_map(path));
@@ -57,29 +57,29 @@ async fn store(drive: &Drive, number: usize, File(at, by, mime, ms): &File) {
 type SortKey = (Timestamp, FileId);
 
 /// All pages of a query.
-async fn paged(drive: &Drive, ask: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
-    let mut ask = ask.clone();
+async fn paged(drive: &Drive, query: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
+    let mut query = query.clone();
     let mut shown = Vec::new();
     for _ in 0..1_000 {
-        let found = drive.files_by_time(&ask).await.unwrap();
-        assert!(found.nodes.len() <= ask.limit);
-        shown.extend(found.nodes.iter().map(|node| keyed(&ask, node)));
+        let found = drive.files_by_time(&query).await.unwrap();
+        assert!(found.nodes.len() <= query.limit);
+        shown.extend(found.nodes.iter().map(|node| keyed(&query, node)));
         let Some(next) = found.next else { return shown };
-        ask.after = Some(next);
+        query.after = Some(next);
     }
-    panic!("the pages have no end: {ask:?}");
+    panic!("the pages have no end: {query:?}");
 }
 
-fn keyed(ask: &TimeQuery, node: &Node) -> (SortKey, DrivePath) {
+fn keyed(query: &TimeQuery, node: &Node) -> (SortKey, DrivePath) {
     let Node::File { path, entry } = node else { panic!("{node:?}") };
-    let time = if ask.clock == Clock::Modified { entry.attributes.modified } else { entry.attributes.added };
+    let time = if query.clock == Clock::Modified { entry.attributes.modified } else { entry.attributes.added };
     ((time, entry.id), path.clone())
 }
 
 /// The same result, computed from the listings alone.
-async fn scanned(drive: &Drive, ask: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
+async fn scanned(drive: &Drive, query: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
     let mut found = Vec::new();
-    let mut below = vec![ask.under.clone().unwrap_or_else(DrivePath::root)];
+    let mut below = vec![query.under.clone().unwrap_or_else(DrivePath::root)];
     while let Some(at) = below.pop() {
         let list = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
         for node in drive.list(&at, &list).await.unwrap().nodes {
@@ -87,18 +87,18 @@ async fn scanned(drive: &Drive, ask: &TimeQuery) -> Vec<(SortKey, DrivePath)> {
                 Node::Directory { path, .. } => below.push(path.clone()),
                 Node::File { entry, .. } => {
                     let attributes = &entry.attributes;
-                    let ((time, _), _) = keyed(ask, &node);
-                    let fits = ask.from.is_none_or(|from| time >= from)
-                        && ask.to.is_none_or(|to| time < to)
-                        && ask.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
-                        && ask.mime.as_ref().is_none_or(|mime| mime.matches(&attributes.mime));
-                    found.extend(fits.then(|| keyed(ask, &node)));
+                    let ((time, _), _) = keyed(query, &node);
+                    let fits = query.from.is_none_or(|from| time >= from)
+                        && query.to.is_none_or(|to| time < to)
+                        && query.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
+                        && query.mime.as_ref().is_none_or(|mime| mime.matches(&attributes.mime));
+                    found.extend(fits.then(|| keyed(query, &node)));
                 }
             }
         }
     }
     found.sort_by_key(|((time, id), _)| (std::cmp::Reverse(*time), *id));
-    if ask.ascending {
+    if query.ascending {
         found.reverse();
     }
     found
@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn pages_equal_a_full_scan(
         files in files(),
-        asks in proptest::collection::vec(asks(), 1..8),
+        queries in proptest::collection::vec(queries(), 1..8),
         turn in select(vec![1usize, 2, 5, 64]),
         work in select(vec![1usize, 20, 150_000]),
     ) {
@@ -126,8 +126,8 @@ proptest! {
             for (number, file) in files.iter().enumerate() {
                 store(&fixture.drive, number, file).await;
             }
-            for ask in asks {
-                prop_assert_eq!(paged(&fixture.drive, &ask).await, scanned(&fixture.drive, &ask).await, "{:?}", ask);
+            for query in queries {
+                prop_assert_eq!(paged(&fixture.drive, &query).await, scanned(&fixture.drive, &query).await, "{:?}", query);
             }
             Ok(())
         })?;
@@ -155,7 +155,7 @@ proptest! {
     #[test]
     fn unmoved_files_are_not_missed_while_others_move(
         files in files(),
-        ask in asks(),
+        query in queries(),
         turn in select(vec![1usize, 2, 64]),
         moves in proptest::collection::vec((1..40usize, select(MOVES.to_vec())), 1..5),
     ) {
@@ -164,14 +164,14 @@ proptest! {
             for (number, file) in files.iter().enumerate() {
                 store(&fixture.drive, number, file).await;
             }
-            let ask = TimeQuery { under: Some(path("/a")), clock: Clock::Modified, ..ask };
-            let mut first = scanned(&fixture.watcher, &ask).await;
+            let query = TimeQuery { under: Some(path("/a")), clock: Clock::Modified, ..query };
+            let mut first = scanned(&fixture.watcher, &query).await;
             let mut ever: BTreeSet<_> = first.iter().cloned().collect();
             // The paths of the files after each of the following moves.
             let rival = fixture.watcher.clone();
             let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
             let count = Arc::new(AtomicUsize::new(0));
-            let (recorded, asked) = (seen.clone(), ask.clone());
+            let (recorded, asked) = (seen.clone(), query.clone());
             fixture.store.reading(move |_| {
                 let read = count.fetch_add(1, Ordering::SeqCst) + 1;
                 let now: Vec<Op> = moves.iter().filter(|(at, _)| *at == read).map(|(_, op)| *op).collect();
@@ -184,7 +184,7 @@ proptest! {
                     }
                 }
             });
-            let shown = paged(&fixture.drive, &ask).await;
+            let shown = paged(&fixture.drive, &query).await;
             for after in seen.lock().unwrap().iter() {
                 first.retain(|(key, _)| after.iter().any(|(other, _)| other == key));
                 ever.extend(after.iter().cloned());
@@ -226,8 +226,8 @@ async fn a_file_moved_while_its_folder_is_read_is_not_missed() {
                     }
                 }
             });
-            let ask = TimeQuery { under: Some(path("/a")), limit: 10, ..time_query(Clock::Modified) };
-            let found = fixture.drive.files_by_time(&ask).await.unwrap();
+            let query = TimeQuery { under: Some(path("/a")), limit: 10, ..time_query(Clock::Modified) };
+            let found = fixture.drive.files_by_time(&query).await.unwrap();
             assert_eq!(found.nodes.len(), 1, "{change:?} before read {read}: {:?}", found.nodes);
             if count.load(Ordering::SeqCst) < read {
                 break;
@@ -282,14 +282,14 @@ async fn the_work_of_a_request_is_bounded_among_stale_index_rows_of_deep_directo
 }
 
 /// The number of rows that a query reads.
-async fn rows(fixture: &Fixture, ask: &TimeQuery) -> usize {
+async fn rows(fixture: &Fixture, query: &TimeQuery) -> usize {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     fixture.store.reading(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         async {}
     });
-    fixture.drive.files_by_time(ask).await.unwrap();
+    fixture.drive.files_by_time(query).await.unwrap();
     count.load(Ordering::SeqCst)
 }
 
@@ -302,17 +302,17 @@ async fn a_query_of_a_small_or_a_huge_folder_does_not_read_all_files() {
     for (number, file) in all.iter().chain(&few).enumerate() {
         store(&fixture.drive, number, file).await;
     }
-    let ask = |under| TimeQuery { under: Some(path(under)), limit: 10, ..time_query(Clock::Modified) };
-    let whole = TimeQuery { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..ask("/") };
+    let query = |under| TimeQuery { under: Some(path(under)), limit: 10, ..time_query(Clock::Modified) };
+    let whole = TimeQuery { mime: Some(MimeFilter::Exact("no/such".into())), under: None, ..query("/") };
     let full_scan = rows(&fixture, &whole).await;
     assert!(full_scan > 6_000, "a scan of the whole index: {full_scan} rows");
     // The oldest files are in the small folder: the index has them last.
     for (title, cost) in [
-        ("small folder", rows(&fixture, &ask("/a!")).await),
+        ("small folder", rows(&fixture, &query("/a!")).await),
         ("small folder, no such type", rows(&fixture, &TimeQuery { under: Some(path("/a!")), ..whole.clone() }).await),
-        ("huge folder", rows(&fixture, &ask("/a")).await),
-        ("huge folder, ascending", rows(&fixture, &TimeQuery { ascending: true, ..ask("/a") }).await),
-        ("one creator", rows(&fixture, &TimeQuery { creator: Some("ava".into()), under: None, ..ask("/") }).await),
+        ("huge folder", rows(&fixture, &query("/a")).await),
+        ("huge folder, ascending", rows(&fixture, &TimeQuery { ascending: true, ..query("/a") }).await),
+        ("one creator", rows(&fixture, &TimeQuery { creator: Some("ava".into()), under: None, ..query("/") }).await),
     ] {
         assert!(cost <= 200, "{title}: {cost} rows");
     }

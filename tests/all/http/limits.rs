@@ -121,10 +121,10 @@ async fn a_slow_but_steady_reader_is_not_disconnected() {
     socket.write_all(request).await.unwrap();
     let mut answer = vec![0; 100 * (16 << 10)];
     for piece in answer.chunks_mut(16 << 10) {
-        timeout(LONG, socket.read_exact(piece)).await.unwrap().expect("the server goes on");
+        timeout(LONG, socket.read_exact(piece)).await.unwrap().expect("the server continues");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    timeout(LONG, socket.read_to_end(&mut answer)).await.unwrap().expect("the server goes on");
+    timeout(LONG, socket.read_to_end(&mut answer)).await.unwrap().expect("the server continues");
     assert!(answer.ends_with(&content), "{} bytes", answer.len());
 }
 

@@ -51,34 +51,34 @@ impl Store for Faulty {
         self.inner.create(spec)
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a RowQuery) -> BoxFuture<'a, StoreResult<Row>> {
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, StoreResult<Row>> {
         Box::pin(async move {
             self.called("get");
             fails(&self.reads)?;
-            self.inner.get(table, row, ask).await
+            self.inner.get(table, row, query).await
         })
     }
 
-    fn page<'a>(&'a self, ask: &'a PageQuery) -> BoxFuture<'a, StoreResult<Page>> {
+    fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, StoreResult<Page>> {
         Box::pin(async move {
             self.called("page");
             fails(&self.reads)?;
-            self.inner.page(ask).await
+            self.inner.page(query).await
         })
     }
 
     fn get_many<'a>(
         &'a self,
         table: &'static str,
-        asks: &'a [(RowKey, RowQuery)],
+        queries: &'a [(RowKey, RowQuery)],
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
         self.called("get_many");
-        self.inner.get_many(table, asks)
+        self.inner.get_many(table, queries)
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
         self.called("scan");
-        self.inner.scan(ask)
+        self.inner.scan(query)
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, StoreResult<Outcome>> {

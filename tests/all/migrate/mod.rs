@@ -42,8 +42,8 @@ fn rocks(dir: &Path) -> Arc<Rocks> {
 
 /// Number of cells in the table.
 async fn cells(tables: &Tables, table: &'static str) -> usize {
-    let ask = RowQuery::families(&[CF]);
-    let scan = ScanQuery { table, range: RowRange::all(), row_query: ask, limit: 10_000, reverse: false };
+    let query = RowQuery::families(&[CF]);
+    let scan = ScanQuery { table, range: RowRange::all(), row_query: query, limit: 10_000, reverse: false };
     tables.scan(&scan).await.unwrap().iter().map(|(_, row)| row.len()).sum()
 }
 
@@ -64,8 +64,8 @@ async fn is_indexed(tables: &Tables, old: &OldTree) {
     }
     for file in expected.iter().take(20) {
         let name = schema_1::name(file).as_str().to_owned();
-        let ask = NameQuery { name, prefix: false, ..find_all() };
-        let found = paths(&drive.files_by_name(&ask).await.unwrap().nodes);
+        let query = NameQuery { name, prefix: false, ..find_all() };
+        let found = paths(&drive.files_by_name(&query).await.unwrap().nodes);
         let named = |path: &&String| schema_1::name(path).folded() == schema_1::name(file).folded();
         assert_eq!(found, expected.iter().filter(named).cloned().collect());
     }

@@ -96,14 +96,14 @@ impl Clients {
         self.simulation.note(|| format!("client {number} asks {op:?}"));
         if self.simulation.faults().leave && self.simulation.chance(100) {
             let patience = Duration::from_millis(self.simulation.below(30));
-            let _ = tokio::time::timeout(patience, self.ask(op)).await;
+            let _ = tokio::time::timeout(patience, self.send(op)).await;
         } else {
-            self.ask(op).await;
+            self.send(op).await;
         }
         self.simulation.note(|| format!("client {number} is answered: {op:?}"));
     }
 
-    async fn ask(&self, op: ClientOp) {
+    async fn send(&self, op: ClientOp) {
         match op {
             ClientOp::Change(Change::Copy(from, to, overwrite)) => self.copy(from, to, overwrite).await,
             ClientOp::Change(change) => self.change(change).await,
@@ -228,9 +228,9 @@ impl Clients {
         let mut after: Option<Bytes> = None;
         for _ in 0..4 {
             let called = self.simulation.event();
-            let ask = ListQuery { kind: None, prefix: String::new(), after: after.clone(), limit };
+            let query = ListQuery { kind: None, prefix: String::new(), after: after.clone(), limit };
             let text = after.map(|after| String::from_utf8(after.to_vec()).unwrap());
-            let page = match self.classify(self.drive.list(&path(at), &ask).await) {
+            let page = match self.classify(self.drive.list(&path(at), &query).await) {
                 ClientResult::Done(listing) => listing,
                 ClientResult::Refused => {
                     return self.saw(called, Observation::Page { at, after: text, limit, page: None });
@@ -254,8 +254,8 @@ impl Clients {
         let called = self.simulation.event();
         let under = Some(path(under)).filter(|_| limit > 1);
         let clock = if limit.is_multiple_of(2) { Clock::Modified } else { Clock::Added };
-        let ask = TimeQuery { under, limit, ..all_by_time(clock) };
-        if let ClientResult::Done(found) = self.classify(self.drive.files_by_time(&ask).await) {
+        let query = TimeQuery { under, limit, ..all_by_time(clock) };
+        if let ClientResult::Done(found) = self.classify(self.drive.files_by_time(&query).await) {
             self.no_file_twice(&found.nodes);
             self.found(called, &found.nodes);
         }
@@ -264,8 +264,8 @@ impl Clients {
     async fn by_name(&self, under: &str, limit: usize) {
         let called = self.simulation.event();
         let under = Some(path(under)).filter(|_| limit > 1);
-        let ask = NameQuery { under, limit, ..all_by_name() };
-        if let ClientResult::Done(found) = self.classify(self.drive.files_by_name(&ask).await) {
+        let query = NameQuery { under, limit, ..all_by_name() };
+        if let ClientResult::Done(found) = self.classify(self.drive.files_by_name(&query).await) {
             self.found(called, &found.nodes);
         }
     }

@@ -64,7 +64,7 @@ fn no_seed_breaks_a_promise() {
     });
     let failed = *failed.lock().unwrap();
     if let Some(seed) = failed {
-        println!("seed {seed} fails; the smallest case that does is looked for");
+        println!("seed {seed} fails; the search for the smallest failing case begins");
         replay(&shrink(&SimCase::from_seed(seed)));
     }
     let (calls, gave_up) = (calls.into_inner(), gave_up.into_inner());

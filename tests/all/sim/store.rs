@@ -174,40 +174,44 @@ impl Store for SimStore {
         self.memory.create(spec)
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
-        Box::pin(self.read(table, row, move || self.memory.get(table, row, ask)))
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
+        Box::pin(self.read(table, row, move || self.memory.get(table, row, query)))
     }
 
-    fn page<'a>(&'a self, ask: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
-        Box::pin(self.read("page", &ask.row, || self.memory.page(ask)))
+    fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
+        Box::pin(self.read("page", &query.row, || self.memory.page(query)))
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, RowQuery)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn get_many<'a>(
+        &'a self,
+        table: &'static str,
+        queries: &'a [(RowKey, RowQuery)],
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
-            let mut rows = Vec::with_capacity(asks.len());
-            for (row, ask) in asks {
-                rows.push(self.read("get_many", row, || self.memory.get(table, row, ask)).await?);
+            let mut rows = Vec::with_capacity(queries.len());
+            for (row, query) in queries {
+                rows.push(self.read("get_many", row, || self.memory.get(table, row, query)).await?);
             }
             Ok(rows)
         })
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
             // Each row of a scan is read at a different instant.
             let mut found: Vec<(RowKey, Row)> = Vec::new();
-            let mut next = ask.clone();
+            let mut next = query.clone();
             loop {
                 let some = if self.simulation.chance(300) { 1 } else { 1_000 };
-                next.limit = some.min(ask.limit - found.len());
-                let rows = self.read("scan", ask.table.as_bytes(), || self.ask(next.clone())).await?;
+                next.limit = some.min(query.limit - found.len());
+                let rows = self.read("scan", query.table.as_bytes(), || self.scan_memory(next.clone())).await?;
                 let ended = rows.len() < next.limit;
                 found.extend(rows);
-                if ended || found.len() >= ask.limit {
+                if ended || found.len() >= query.limit {
                     return Ok(found);
                 }
                 let last = found.last().map(|(key, _)| key.clone()).unwrap_or_default();
-                let edge = if ask.reverse { &mut next.range.to } else { &mut next.range.from };
+                let edge = if query.reverse { &mut next.range.to } else { &mut next.range.from };
                 *edge = Bound::Excluded(last);
             }
         })
@@ -219,7 +223,7 @@ impl Store for SimStore {
 }
 
 impl SimStore {
-    fn ask(&self, ask: ScanQuery) -> BoxFuture<'_, Result<Vec<(RowKey, Row)>>> {
-        Box::pin(async move { self.memory.scan(&ask).await })
+    fn scan_memory(&self, query: ScanQuery) -> BoxFuture<'_, Result<Vec<(RowKey, Row)>>> {
+        Box::pin(async move { self.memory.scan(&query).await })
     }
 }

@@ -67,8 +67,8 @@ pub async fn idle(drive: &Drive) -> ViewResult<()> {
 }
 
 async fn rows(tables: &Tables, table: &'static str) -> ViewResult<Vec<(RowKey, Row)>> {
-    let (range, ask) = (RowRange::all(), RowQuery::families(&[CF]));
-    tables.scan(&ScanQuery { table, range, row_query: ask, limit: 100, reverse: false }).await.map_err(text)
+    let (range, query) = (RowRange::all(), RowQuery::families(&[CF]));
+    tables.scan(&ScanQuery { table, range, row_query: query, limit: 100, reverse: false }).await.map_err(text)
 }
 
 /// The result of listings, queries and reads on an unchanging drive.
@@ -76,8 +76,8 @@ pub async fn view(drive: &Drive) -> ViewResult<View> {
     let mut view = View::default();
     let mut below = vec![DrivePath::root()];
     while let Some(at) = below.pop() {
-        let ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
-        for node in drive.list(&at, &ask).await.map_err(|e| format!("{at} cannot be listed: {e:?}"))?.nodes {
+        let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10_000 };
+        for node in drive.list(&at, &query).await.map_err(|e| format!("{at} cannot be listed: {e:?}"))?.nodes {
             let stat = drive.stat(node.path()).await;
             if stat.as_ref().ok() != Some(&node) {
                 return Err(format!("{node:?} is listed, and {stat:?}"));

@@ -312,7 +312,7 @@ impl Stepwise {
     }
 
     /// Runs a read, unless the store stops before or during it.
-    async fn read<'a, T>(&self, read: Read, ask: impl FnOnce() -> BoxFuture<'a, Result<T>>) -> Result<T> {
+    async fn read<'a, T>(&self, read: Read, read_inner: impl FnOnce() -> BoxFuture<'a, Result<T>>) -> Result<T> {
         let (life, call, hook) = {
             let mut state = self.lock();
             (state.life()?, state.call(), state.reading.clone())
@@ -328,21 +328,21 @@ impl Stepwise {
             }
             Some(Fault::Twice | Fault::Slow | Fault::Fill | Fault::EndWrites) | None => {}
         }
-        let answer = ask().await;
+        let answer = read_inner().await;
         if self.lock().life()? == life { answer } else { Err(stopped()) }
     }
 
     /// A scan row by row, so that hooks run in between: each row is read at a different instant.
-    async fn scan_by_row(&self, ask: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
+    async fn scan_by_row(&self, query: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
         let mut found: Vec<(RowKey, Row)> = Vec::new();
-        let mut next = ScanQuery { limit: 1, ..ask.clone() };
-        while found.len() < ask.limit {
+        let mut next = ScanQuery { limit: 1, ..query.clone() };
+        while found.len() < query.limit {
             let last = found.last().map(|(key, _)| key.clone());
             if let Some(key) = &last {
-                let edge = if ask.reverse { &mut next.range.to } else { &mut next.range.from };
+                let edge = if query.reverse { &mut next.range.to } else { &mut next.range.from };
                 *edge = Bound::Excluded(key.clone());
             }
-            let read = Read { call: "scan", table: ask.table, row: last.unwrap_or_default() };
+            let read = Read { call: "scan", table: query.table, row: last.unwrap_or_default() };
             match self.read(read, || self.inner.scan(&next)).await?.pop() {
                 Some(row) => found.push(row),
                 None => break,
@@ -362,38 +362,42 @@ impl Store for Stepwise {
         })
     }
 
-    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], ask: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
+    fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
         let read = Read { call: "get", table, row: Bytes::copy_from_slice(row) };
-        Box::pin(self.read(read, move || self.inner.get(table, row, ask)))
+        Box::pin(self.read(read, move || self.inner.get(table, row, query)))
     }
 
-    fn page<'a>(&'a self, ask: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
-        let read = Read { call: "page", table: ask.table, row: ask.row.clone() };
-        Box::pin(self.read(read, || self.inner.page(ask)))
+    fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, Result<Page>> {
+        let read = Read { call: "page", table: query.table, row: query.row.clone() };
+        Box::pin(self.read(read, || self.inner.page(query)))
     }
 
-    fn get_many<'a>(&'a self, table: &'static str, asks: &'a [(RowKey, RowQuery)]) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn get_many<'a>(
+        &'a self,
+        table: &'static str,
+        queries: &'a [(RowKey, RowQuery)],
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
-            let mut rows = Vec::with_capacity(asks.len());
-            for (row, ask) in asks {
+            let mut rows = Vec::with_capacity(queries.len());
+            for (row, query) in queries {
                 let read = Read { call: "get_many", table, row: row.clone() };
-                rows.push(self.read(read, || self.inner.get(table, row, ask)).await?);
+                rows.push(self.read(read, || self.inner.get(table, row, query)).await?);
             }
             Ok(rows)
         })
     }
 
-    fn scan<'a>(&'a self, ask: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
+    fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
             let by_row = {
                 let state = self.lock();
                 state.by_row || state.reading.is_some()
             };
             if by_row {
-                return self.scan_by_row(ask).await;
+                return self.scan_by_row(query).await;
             }
-            let read = Read { call: "scan", table: ask.table, row: RowKey::new() };
-            self.read(read, || self.inner.scan(ask)).await
+            let read = Read { call: "scan", table: query.table, row: RowKey::new() };
+            self.read(read, || self.inner.scan(query)).await
         })
     }
 

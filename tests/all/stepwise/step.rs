@@ -58,7 +58,7 @@ pub struct Read {
 /// | `DelayAndStop` | waits for [`Stepwise::deliver`](super::Stepwise::deliver) | `Unknown` | stops |
 /// | `Slow` | is done a little later | nothing | lives |
 /// | `Twice` | is done, and again at [`Stepwise::deliver`](super::Stepwise::deliver) | nothing | lives |
-/// | `Fill` | is never done | `Unknown`, full | lives, and says that it waits for room |
+/// | `Fill` | is never done | `Unknown`, full | lives, and reports that it waits for free space |
 /// | `EndWrites` | is done | `Unknown` | lives for reads; takes no plan any more |
 ///
 /// A read can be stopped, lost (it fails) and delayed; every other fault acts on it like one of these.

@@ -78,9 +78,9 @@ fn after(steps: usize) -> Vec<&'static str> {
 async fn cells(store: &Arc<dyn Store>) -> Vec<String> {
     let mut cells = Vec::new();
     for table in ["dir", "file", "index", "todo"] {
-        let ask = RowQuery::families(&["cf", "sub"]);
-        let ask = ScanQuery { table, range: RowRange::all(), row_query: ask, limit: 100, reverse: false };
-        for (row, found) in store.scan(&ask).await.unwrap() {
+        let query = RowQuery::families(&["cf", "sub"]);
+        let query = ScanQuery { table, range: RowRange::all(), row_query: query, limit: 100, reverse: false };
+        for (row, found) in store.scan(&query).await.unwrap() {
             let name = |q: &Bytes| format!("{table} {}:{}", row.escape_ascii(), q.escape_ascii());
             cells.extend(found.cells().iter().map(|(_, cell)| name(&cell.qualifier)));
         }
@@ -357,24 +357,24 @@ async fn reads_can_be_interleaved_row_by_row() {
     for row in ["a", "b", "c"] {
         tables.commit(guarded(absent(row, vec![put("q")]))).await.unwrap();
     }
-    let ask = |reverse, limit| ScanQuery {
+    let query = |reverse, limit| ScanQuery {
         table: "dir",
         range: RowRange::all(),
         row_query: RowQuery::families(&["cf"]),
         limit,
         reverse,
     };
-    let plain = [tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()];
+    let plain = [tables.scan(&query(false, 2)).await.unwrap(), tables.scan(&query(true, 100)).await.unwrap()];
     let reads: Arc<Mutex<Vec<Read>>> = Arc::default();
     let recorded = Arc::clone(&reads);
     stepwise.reading(move |read| {
         recorded.lock().unwrap().push(read);
         async {}
     });
-    assert_eq!([tables.scan(&ask(false, 2)).await.unwrap(), tables.scan(&ask(true, 100)).await.unwrap()], plain);
-    let asks: Vec<_> = ["a", "b"].iter().map(|row| (RowKey::from(*row), RowQuery::families(&["cf"]))).collect();
+    assert_eq!([tables.scan(&query(false, 2)).await.unwrap(), tables.scan(&query(true, 100)).await.unwrap()], plain);
+    let queries: Vec<_> = ["a", "b"].iter().map(|row| (RowKey::from(*row), RowQuery::families(&["cf"]))).collect();
     reads.lock().unwrap().clear();
-    tables.get_many("dir", &asks).await.unwrap();
+    tables.get_many("dir", &queries).await.unwrap();
     let read = |row: &'static str| Read { call: "get_many", table: "dir", row: row.into() };
     assert_eq!(*reads.lock().unwrap(), [read("a"), read("b")]);
 

@@ -1,7 +1,7 @@
-//! Which file uses which, through exports to where a name is defined, and what follows for rooms.
+//! Which file uses which, with re-exports followed to the definition, and the resulting arrows between rooms.
 //!
-//! A *room* is a module: a file or a folder with its `mod.rs`, the room's door. An arrow leads from a room to one whose
-//! names it uses.
+//! A *room* is a module: a file, or a folder with its `mod.rs`, the room's door. An arrow points from a room to a room
+//! with names that the first one uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ impl<'a> House<'a> {
         Self { by_module: sources.iter().map(|source| (source.module.as_slice(), source)).collect() }
     }
 
-    /// The file that defines what a path names: the deepest module on it, or where that one has the name from.
+    /// The file that defines the item of a path: the deepest module on the path, or the origin of a re-export there.
     fn definition(&self, path: &[String], depth: usize) -> Option<&'a Source> {
         let length = (0..=path.len()).rev().find(|n| self.by_module.contains_key(&path[..*n]))?;
         let source = self.by_module[&path[..length]];
@@ -69,7 +69,7 @@ impl<'a> House<'a> {
         rooms
     }
 
-    /// Files that can be reached from themselves. A door may use what is inside its own room: those arrows do not count.
+    /// Files that can be reached from themselves. A door may use the files of its own room: those arrows do not count.
     pub fn circles(&self) -> Vec<Vec<PathBuf>> {
         let mut to: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = BTreeMap::new();
         for (from, target) in self.arrows() {

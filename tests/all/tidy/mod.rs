@@ -1,5 +1,5 @@
-//! The rules of the house that no compiler knows: arrows point down as the maps draw them, nothing goes in circles,
-//! methods stand beside their type, files stay small, no drawers of odds and ends.
+//! Rules of layout that no compiler checks: arrows point down as the maps show them and form no circles, methods are
+//! next to their type, files are small, and no file collects unrelated things.
 
 mod arrows;
 mod source;
@@ -11,13 +11,13 @@ use std::path::Path;
 use arrows::House;
 use source::{Source, files, read_all};
 
-/// The page whose maps say which room may use which.
+/// The page with the maps of the rooms and their arrows.
 const MAPS: &str = include_str!("../../../docs/architecture.md");
 
-/// Before each map; the folder that it draws follows.
+/// The text before each map; the name of the folder follows.
 const MARKER: &str = "<!-- A test compares this map with the imports of ";
 
-/// What each module of the load test may use of the others.
+/// Which modules each module of the load test may use.
 const LOADTEST_MAY_USE: [(&str, &[&str]); 17] = [
     ("data", &[]),
     ("report", &[]),
@@ -38,7 +38,7 @@ const LOADTEST_MAY_USE: [(&str, &[&str]); 17] = [
     ("run", &["data", "http", "layouts", "limits", "machine", "measure", "options", "regions", "report", "subject"]),
 ];
 
-/// Lines of code in a file, its unit tests not counted.
+/// The largest number of lines in a file, without its unit tests.
 const LINES: usize = 400;
 
 fn root() -> &'static Path {
@@ -52,7 +52,7 @@ fn sources() -> Vec<Source> {
 /// The lines `room -> room, room` of a map, from top to bottom.
 type Map = Vec<(String, Vec<String>)>;
 
-/// The maps of the page, each with the folder that it draws.
+/// The maps of the page, each with its folder.
 fn maps() -> Vec<(String, Map)> {
     let mut maps = Vec::new();
     for after in MAPS.split(MARKER).skip(1) {
@@ -102,8 +102,8 @@ fn no_files_use_each_other_in_a_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
-/// A call of a method shows no import: where methods stand apart from their type, an arrow is hidden. Elsewhere than in
-/// `drive` the files of one folder may share the methods of a type.
+/// A method call shows no import: if methods are defined away from their type, an arrow is hidden. Outside of `drive`,
+/// the files of one folder may share the methods of a type.
 #[test]
 fn methods_stand_beside_their_type() {
     let sources = sources();
@@ -120,7 +120,7 @@ fn methods_stand_beside_their_type() {
     assert!(apart.is_empty(), "{apart:#?}");
 }
 
-/// The rules see what follows a module of tests, names that pass through an export, and arguments of macros.
+/// The rules cover code after a module of tests, names that are re-exported, and arguments of macros.
 #[test]
 fn no_part_of_a_file_is_hidden_from_the_rules() {
     let files = [

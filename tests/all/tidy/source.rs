@@ -1,6 +1,5 @@
-//! A source file as the rules see it: its module, the modules that it declares, the paths that it names, the names that
-//! it exports again, the types that it defines and those that it gives methods to. Items under `#[cfg(test)]` are left
-//! out wherever they stand.
+//! A source file as the rules see it: its module, the modules that it declares, the paths that it uses, its re-exports,
+//! the types that it defines, and the types with methods in it. Items under `#[cfg(test)]` are left out everywhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +11,15 @@ use syn::{Attribute, Item, ItemImpl, ItemUse, Type, UseTree, Visibility};
 pub struct Source {
     /// Relative to the folder of all sources.
     pub path: PathBuf,
-    /// The module that the file is, from the crate's root; empty for the root itself.
+    /// The module of the file, as a path from the crate's root; empty for the root.
     pub module: Vec<String>,
-    /// Every path in it that leads somewhere in the crate, from the crate's root.
+    /// Every path in the file that leads to an item of the crate, from the crate's root.
     pub paths: Vec<Vec<String>>,
-    /// Names that it exports again, and the paths that they come from.
+    /// The re-exported names, and their origins.
     pub exports: Vec<(String, Vec<String>)>,
-    /// The types and traits that it defines.
+    /// The types and traits that the file defines.
     pub types: Vec<String>,
-    /// The types that it has an inherent `impl` block of.
+    /// The types with an inherent `impl` block in the file.
     pub methods_of: Vec<String>,
 }
 
@@ -39,8 +38,8 @@ pub fn files(below: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads all sources below `src`; files that hold tests alone are left out. `library`: the name of the library that shares
-/// the folder with its program, if there is one.
+/// Reads all sources below `src`, without files that contain only tests. `library`: the name of the library in the same
+/// folder as its program, if there is one.
 pub fn read_all(src: &Path, library: &str) -> Vec<Source> {
     let relative = |path: &PathBuf| path.strip_prefix(src).unwrap().to_owned();
     let of_tests = |path: &Path| path.iter().any(|part| part == "tests" || part == "tests.rs");
@@ -57,7 +56,7 @@ impl Source {
         let mut reader = Reader::default();
         reader.visit_file(&file);
         let Reader { children, paths, exports, types, methods_of, .. } = reader;
-        // A path whose first part is a child of this module needs no `self::`.
+        // A path that begins with a child of this module needs no `self::`.
         let absolute = |path| absolute(&module, &children, path, library);
         let paths = paths.into_iter().filter_map(absolute).collect();
         let exports = exports.into_iter().filter_map(|(name, path)| Some((name, absolute(path)?))).collect();
@@ -75,7 +74,7 @@ fn module_of(path: &Path) -> Vec<String> {
     module
 }
 
-/// A path from the crate's root; none if it leads out of the crate or starts at a local name.
+/// A path from the crate's root; none if it leads to another crate or starts with a local name.
 fn absolute(module: &[String], children: &[String], path: Vec<String>, library: &str) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     match first.as_str() {
@@ -121,7 +120,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The paths that a `use` names, each with the name that it gets here.
+/// The paths of a `use`, each with its local name.
 fn flatten(tree: &UseTree, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
     let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
@@ -178,7 +177,7 @@ impl<'a> Visit<'a> for Reader {
         visit::visit_path(self, path);
     }
 
-    /// Paths in the arguments of a macro, which nobody parses.
+    /// Paths in the arguments of a macro, which are not parsed.
     fn visit_macro(&mut self, of: &'a syn::Macro) {
         let text = of.tokens.to_string();
         for start in ["crate", "super", "self", "rowdrive"] {

@@ -228,13 +228,13 @@ fn address(harness: &Harness) -> Option<String> {
 /// Downloads with readers that read nothing.
 async fn stalled_readers(harness: &Harness) {
     let Some(address) = address(harness) else { return };
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..20 {
         let Ok(mut stream) = TcpStream::connect(&address).await else { break };
-        let ask = format!("GET /v1/fs/large HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        let _ = stream.write_all(ask.as_bytes()).await;
+        let request = format!("GET /v1/fs/large HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        let _ = stream.write_all(request.as_bytes()).await;
         let _ = stream.read(&mut [0; 100]).await;
-        held.push(stream);
+        connections.push(stream);
     }
     tokio::time::sleep(Duration::from_secs(4)).await;
 }
@@ -242,14 +242,14 @@ async fn stalled_readers(harness: &Harness) {
 /// Uploads that send half of the announced bytes.
 async fn stalled_writers(harness: &Harness, dice: &mut StdRng) {
     let Some(address) = address(harness) else { return };
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for n in 0..20 {
         let Ok(mut stream) = TcpStream::connect(&address).await else { break };
         let size = [100, 300_000][n % 2];
         let head = format!("PUT /v1/fs/stalled/{n} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {size}\r\n\r\n");
         let _ = stream.write_all(head.as_bytes()).await;
         let _ = stream.write_all(&vec![b'x'; size / 2]).await;
-        held.push(stream);
+        connections.push(stream);
     }
     tokio::time::sleep(Duration::from_millis(dice.random_range(500..4_000))).await;
 }
@@ -267,10 +267,10 @@ async fn stalled_log(machine: &Mutex<Machine>, harness: &Harness) {
 /// More connections than the server accepts, all of them idle.
 async fn idle_connections(harness: &Harness) {
     let Some(address) = address(harness) else { return };
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..400 {
         let connect = tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(&address));
-        held.extend(connect.await.ok().and_then(Result::ok));
+        connections.extend(connect.await.ok().and_then(Result::ok));
     }
     tokio::time::sleep(Duration::from_millis(1_500)).await;
 }

@@ -138,7 +138,7 @@ async fn pages(harness: &Harness, http: &Http, query: &str, limit: usize) -> Vec
     loop {
         let Some(reply) = get(harness, http, &format!("{query}limit={limit}{cursor}")).await else { return entries };
         if reply.status != 200 {
-            harness.found("wrong status", format!("{query} answers {} in quiet", reply.status));
+            harness.found("wrong status", format!("{query} answers {} while idle", reply.status));
             return entries;
         }
         let mut page = reply.json();

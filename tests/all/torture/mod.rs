@@ -223,8 +223,8 @@ async fn set_up(harness: &Harness) -> BTreeMap<Path, Value> {
         async move {
             let origin = Origin { path: path.clone(), writer: CLIENTS, sequence: sequence as u64, size };
             let (value, _, body) = harness.contents.make(origin);
-            let ask = HttpRequest { body: body.into(), ..HttpRequest::new(Method::PUT, format!("/v1/fs{path}")) };
-            let status = harness.call(http, ask).await.map(|reply| reply.status).unwrap_or_default();
+            let request = HttpRequest { body: body.into(), ..HttpRequest::new(Method::PUT, format!("/v1/fs{path}")) };
+            let status = harness.call(http, request).await.map(|reply| reply.status).unwrap_or_default();
             assert_eq!(status, 201, "{path}");
             (path, value)
         }

@@ -151,14 +151,14 @@ impl Harness {
     }
 
     /// Waits for a server, and sends it a request.
-    pub async fn call(&self, http: &Client, ask: HttpRequest) -> Result<Reply, Lost> {
+    pub async fn call(&self, http: &Client, request: HttpRequest) -> Result<Reply, Lost> {
         let mut serving = self.serving.subscribe();
         let serving = serving.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-        self.call_at(http, &serving, ask).await
+        self.call_at(http, &serving, request).await
     }
 
-    pub async fn call_at(&self, http: &Client, serving: &Serving, ask: HttpRequest) -> Result<Reply, Lost> {
-        let HttpRequest { method, target, headers, body } = ask;
+    pub async fn call_at(&self, http: &Client, serving: &Serving, request: HttpRequest) -> Result<Reply, Lost> {
+        let HttpRequest { method, target, headers, body } = request;
         let troubled = || self.disk_fails.load(Ordering::SeqCst);
         let (failing, faults) = (troubled(), self.faults.load(Ordering::SeqCst));
         let title = format!("{method} {target} {headers:?}");

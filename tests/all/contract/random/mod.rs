@@ -99,15 +99,15 @@ type Answer = Vec<String>;
 
 async fn answer(tables: &Tables, question: &Question) -> Answer {
     match question {
-        Question::GetMany(table, asks) => {
-            let rows = tables.get_many(table, asks).await.unwrap();
-            for ((row, ask), found) in asks.iter().zip(&rows) {
-                assert_eq!(tables.get(table, row, ask).await.unwrap(), *found);
+        Question::GetMany(table, queries) => {
+            let rows = tables.get_many(table, queries).await.unwrap();
+            for ((row, query), found) in queries.iter().zip(&rows) {
+                assert_eq!(tables.get(table, row, query).await.unwrap(), *found);
             }
             rows.iter().map(|row| format!("{row:?}")).collect()
         }
-        Question::Page(ask) => vec![format!("{:?}", tables.page(ask).await.unwrap())],
-        Question::Scan(ask) => tables.scan(ask).await.unwrap().iter().map(|row| format!("{row:?}")).collect(),
+        Question::Page(query) => vec![format!("{:?}", tables.page(query).await.unwrap())],
+        Question::Scan(query) => tables.scan(query).await.unwrap().iter().map(|row| format!("{row:?}")).collect(),
     }
 }
 
@@ -118,8 +118,8 @@ async fn all(tables: &Tables) -> Vec<Answer> {
         [("dir", &["cf", "sub"][..]), ("file", &["cf", "c"]), ("index", &["cf"]), ("todo", &["cf"])]
     {
         for reverse in [false, true] {
-            let ask = ScanQuery { table, row_query: RowQuery::families(families), reverse, ..scan(&[], 100) };
-            all.push(answer(tables, &Question::Scan(ask)).await);
+            let query = ScanQuery { table, row_query: RowQuery::families(families), reverse, ..scan(&[], 100) };
+            all.push(answer(tables, &Question::Scan(query)).await);
         }
     }
     all

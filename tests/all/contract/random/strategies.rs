@@ -182,7 +182,7 @@ fn bound(of: impl Strategy<Value = Bytes> + Clone + 'static) -> impl Strategy<Va
     prop_oneof![of.clone().prop_map(Bound::Included), of.prop_map(Bound::Excluded), Just(Bound::Unbounded),]
 }
 
-fn ask(table: &str) -> impl Strategy<Value = RowQuery> + use<> {
+fn query(table: &str) -> impl Strategy<Value = RowQuery> + use<> {
     let families = prop_oneof![3 => vec(family(table), 1..3), 1 => vec(family(table), 0..1)];
     (column(table), vec(column(table), 0..3), families).prop_map(|(one, mut cells, families)| {
         // A read asks for at least one cell or family.
@@ -194,8 +194,9 @@ fn ask(table: &str) -> impl Strategy<Value = RowQuery> + use<> {
 }
 
 fn question() -> impl Strategy<Value = Question> {
-    let rows = table()
-        .prop_flat_map(|table| vec((key(), ask(table)), 1..4).prop_map(move |asks| Question::GetMany(table, asks)));
+    let rows = table().prop_flat_map(|table| {
+        vec((key(), query(table)), 1..4).prop_map(move |queries| Question::GetMany(table, queries))
+    });
     let page = table().prop_flat_map(|table| {
         let bounds = (bound(qualifier()), bound(qualifier()));
         (key(), family(table), bounds, 0..6_usize, vec(column(table), 0..4)).prop_map(
@@ -208,8 +209,8 @@ fn question() -> impl Strategy<Value = Question> {
     });
     let scan = table().prop_flat_map(|table| {
         let bounds = (bound(key()), bound(key()));
-        (bounds, ask(table), 0..7_usize, any::<bool>()).prop_map(move |((from, to), ask, limit, reverse)| {
-            Question::Scan(ScanQuery { table, range: RowRange { from, to }, row_query: ask, limit, reverse })
+        (bounds, query(table), 0..7_usize, any::<bool>()).prop_map(move |((from, to), query, limit, reverse)| {
+            Question::Scan(ScanQuery { table, range: RowRange { from, to }, row_query: query, limit, reverse })
         })
     });
     prop_oneof![2 => rows, 2 => page, 3 => scan]

@@ -36,7 +36,7 @@ impl Client {
         let mut cursor = String::new();
         let last = loop {
             let target = format!("/v1/fs{directory}/?limit={limit}{cursor}");
-            let (at, outcome, reply) = self.ask(HttpRequest::new(Method::GET, target)).await;
+            let (at, outcome, reply) = self.send(HttpRequest::new(Method::GET, target)).await;
             let begun = *first.get_or_insert(at);
             match (outcome, reply) {
                 (ReplyOutcome::Done(_), Some(reply)) => {
@@ -87,7 +87,7 @@ impl Client {
         };
         let mut cursor = String::new();
         for _ in 0..3 {
-            let (at, outcome, reply) = self.ask(HttpRequest::new(Method::GET, format!("{query}{cursor}"))).await;
+            let (at, outcome, reply) = self.send(HttpRequest::new(Method::GET, format!("{query}{cursor}"))).await;
             let (ReplyOutcome::Done(_), Some(reply)) = (outcome, reply) else { return };
             let page = reply.json();
             for (path, value) in self.entries(&page) {
@@ -140,8 +140,8 @@ impl Client {
     }
 
     pub(super) async fn remove(&mut self, directory: &str) {
-        let ask = HttpRequest::new(Method::DELETE, format!("/v1/fs{directory}/?recursive=true"));
-        let (at, outcome, _) = self.ask(ask).await;
+        let request = HttpRequest::new(Method::DELETE, format!("/v1/fs{directory}/?recursive=true"));
+        let (at, outcome, _) = self.send(request).await;
         match outcome {
             ReplyOutcome::Done(_) => {
                 self.harness.count("directories deleted");

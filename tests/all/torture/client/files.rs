@@ -29,19 +29,19 @@ impl Client {
         self.sequence += 1;
         let origin = Origin { path: path.clone(), writer: self.number, sequence: self.sequence, size };
         let (value, sum, bytes) = self.harness.contents.make(origin);
-        let mut ask = HttpRequest::new(Method::PUT, format!("/v1/fs{path}"));
+        let mut request = HttpRequest::new(Method::PUT, format!("/v1/fs{path}"));
         let conditional = condition.is_some();
-        ask.headers.extend(condition);
+        request.headers.extend(condition);
         if self.dice.random_bool(0.5) {
-            ask.headers.push(("Repr-Digest", format!("sha-256=:{sum}:")));
+            request.headers.push(("Repr-Digest", format!("sha-256=:{sum}:")));
         }
-        ask.body = if self.dice.random_bool(0.2) {
+        request.body = if self.dice.random_bool(0.2) {
             let (a, b) = (bytes.slice(..size / 2), bytes.slice(size / 2..));
             reqwest::Body::wrap_stream(stream::iter([Ok::<_, std::io::Error>(a), Ok(b)]))
         } else {
             bytes.into()
         };
-        let (at, outcome, reply) = self.ask(ask).await;
+        let (at, outcome, reply) = self.send(request).await;
         let leaves = Some(Some(value));
         match outcome {
             ReplyOutcome::Done(status) => {
@@ -82,9 +82,9 @@ impl Client {
     }
 
     async fn unlink(&mut self, path: &Path, condition: Option<(&'static str, String)>, finds: Finds) {
-        let mut ask = HttpRequest::new(Method::DELETE, format!("/v1/fs{path}"));
-        ask.headers.extend(condition);
-        let (at, outcome, reply) = self.ask(ask).await;
+        let mut request = HttpRequest::new(Method::DELETE, format!("/v1/fs{path}"));
+        request.headers.extend(condition);
+        let (at, outcome, reply) = self.send(request).await;
         match outcome {
             ReplyOutcome::Done(_) => self.step(at, true, path, finds, Some(None)),
             ReplyOutcome::Not(404) => self.saw(at, path, None),
@@ -96,7 +96,7 @@ impl Client {
     }
 
     pub(super) async fn get(&mut self, path: &Path) {
-        let (at, outcome, reply) = self.ask(HttpRequest::new(Method::GET, format!("/v1/fs{path}"))).await;
+        let (at, outcome, reply) = self.send(HttpRequest::new(Method::GET, format!("/v1/fs{path}"))).await;
         match (outcome, reply) {
             (ReplyOutcome::Done(_), Some(reply)) => {
                 let sum = content::sum(&reply.body);
@@ -116,9 +116,9 @@ impl Client {
     pub(super) async fn range(&mut self, path: &Path) {
         let from = self.dice.random_range(0..2_000_usize);
         let to = from + self.dice.random_range(0..300_000_usize);
-        let mut ask = HttpRequest::new(Method::GET, format!("/v1/fs{path}"));
-        ask.headers.push(("Range", format!("bytes={from}-{to}")));
-        let (at, outcome, reply) = self.ask(ask).await;
+        let mut request = HttpRequest::new(Method::GET, format!("/v1/fs{path}"));
+        request.headers.push(("Range", format!("bytes={from}-{to}")));
+        let (at, outcome, reply) = self.send(request).await;
         match (outcome, reply) {
             (ReplyOutcome::Done(206), Some(reply)) => {
                 let sum = reply.header("repr-digest").and_then(content::sum_of_header).unwrap_or_default();
@@ -138,7 +138,7 @@ impl Client {
     /// Sends HEAD for the file, or GET for its entry.
     pub(super) async fn stat(&mut self, method: Method, path: &Path) {
         let resource = if method == Method::HEAD { "fs" } else { "stat" };
-        let (at, outcome, reply) = self.ask(HttpRequest::new(method, format!("/v1/{resource}{path}"))).await;
+        let (at, outcome, reply) = self.send(HttpRequest::new(method, format!("/v1/{resource}{path}"))).await;
         match (outcome, reply) {
             (ReplyOutcome::Done(_), Some(reply)) => {
                 let entry = reply.json();

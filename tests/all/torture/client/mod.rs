@@ -142,14 +142,14 @@ impl Client {
         to: &str,
         overwrite: bool,
     ) -> (At, ReplyOutcome, Option<Reply>) {
-        let mut ask = HttpRequest::new(Method::POST, resource.to_owned());
-        ask.headers.push(("Content-Type", "application/json".to_owned()));
-        ask.body = json!({"from": from, "to": to, "overwrite": overwrite}).to_string().into();
-        self.ask(ask).await
+        let mut request = HttpRequest::new(Method::POST, resource.to_owned());
+        request.headers.push(("Content-Type", "application/json".to_owned()));
+        request.body = json!({"from": from, "to": to, "overwrite": overwrite}).to_string().into();
+        self.send(request).await
     }
 
-    async fn ask(&mut self, ask: HttpRequest) -> (At, ReplyOutcome, Option<Reply>) {
-        match self.harness.call(&self.http, ask).await {
+    async fn send(&mut self, request: HttpRequest) -> (At, ReplyOutcome, Option<Reply>) {
+        match self.harness.call(&self.http, request).await {
             Ok(reply) => {
                 let at = (reply.start, reply.end, reply.server);
                 let outcome = match reply.status {
