@@ -1,7 +1,7 @@
-//! How long a change goes on trying, and for whom.
+//! How long a change retries.
 //!
-//! Writers wait for locks of other operations, and decide anew when others have changed what they read. Neither goes on
-//! once the time is up, or once the caller has left: nothing waits for a caller who has left.
+//! A writer waits for the locks of subtree operations, and decides again after a refusal. Both end when the time is up,
+//! or when the caller has left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(1
 #[derive(Clone, Debug, Default)]
 pub struct Caller(Arc<AtomicBool>);
 
-/// Marks the caller as gone when it is dropped: the caller's future owns it.
+/// Records that the caller has left, when it is dropped: the caller's future owns it.
 pub struct CallerGuard(Caller);
 
 impl Caller {
@@ -39,19 +39,20 @@ impl Drop for CallerGuard {
     }
 }
 
-/// What is left of a change's attempts and of its time, over all rows that it has to wait for.
+/// The attempts and the time that a change has left, over all rows that it waits for.
 pub struct Attempts {
     until: Instant,
     caller: Caller,
-    /// Attempts that are made without a pause.
+    /// Attempts left that start without a pause.
     at_once: usize,
     pause: Duration,
-    /// The subtree operation that makes the attempts: it yields to older ones instead of waiting for them.
+    /// The subtree operation that makes the attempts, if one does: it aborts itself instead of waiting for an older
+    /// operation.
     op: Option<OpId>,
 }
 
 impl Attempts {
-    /// The time, `lock_wait`, starts now.
+    /// The time starts now and lasts for `lock_wait`.
     pub fn new(caller: &Caller, lock_wait: Duration) -> Self {
         let until = Instant::now() + lock_wait;
         Self { until, caller: caller.clone(), at_once: TRIES, pause: PAUSES[0], op: None }
@@ -61,14 +62,14 @@ impl Attempts {
         Self { op: Some(op), ..self }
     }
 
-    /// To be called before each attempt. The first ones start at once, later ones after a pause.
+    /// Call it before each attempt. The first ones start at once, later ones after a pause.
     ///
-    /// Errors: [`DriveError::Contended`] if there is to be no further attempt.
+    /// Errors: [`DriveError::Contended`] if no attempt is left.
     pub async fn next(&mut self) -> Result<()> {
         match self.at_once.checked_sub(1) {
             None => self.wait().await,
             Some(left) => {
-                // The first attempt is made for every caller, one who has left already included.
+                // The first attempt always starts, even if the caller has left by now.
                 let first = self.at_once == TRIES;
                 self.at_once = left;
                 if first || !self.caller.has_left() { Ok(()) } else { Err(DriveError::Contended) }
@@ -76,8 +77,9 @@ impl Attempts {
         }
     }
 
-    /// Waits a little for another operation; an operation does not wait for an older one. So of two that lock each
-    /// other's rows, the younger one aborts itself and starts anew.
+    /// Waits a little for another operation. An operation never waits for an older one: of two operations that need
+    /// each other's rows, the younger one aborts itself and starts anew. Otherwise both would wait until their time is
+    /// up.
     pub async fn wait_for(&mut self, other: OpId) -> Result<()> {
         if self.op.is_some_and(|op| other < op) {
             return Err(DriveError::Contended);
@@ -85,8 +87,10 @@ impl Attempts {
         self.wait().await
     }
 
-    /// Waits a little, longer each time, but not for a caller who has left. That caller may have sent the same change
-    /// again and have an answer to it: a late success here could undo what others did after that answer.
+    /// Waits a little, longer each time.
+    ///
+    /// Errors: [`DriveError::Contended`] if the time is up or the caller has left. A caller that left may have sent the
+    /// same change again and have its answer: a late success here could undo what others did after that answer.
     pub async fn wait(&mut self) -> Result<()> {
         if Instant::now() >= self.until {
             return Err(DriveError::Contended);

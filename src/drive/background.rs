@@ -1,5 +1,5 @@
-//! Clean-up that nobody waits for: it is tried again until it is done, and stops at its next piece when the drive is
-//! closed. What is left then is named by rows of the store (`op`, `unlink`), and the next start goes on with it.
+//! Clean-up in the background. A task retries until its work is done. When the drive is closed, the task stops between
+//! two pieces of work; rows of the store (`op`, `unlink`) name the rest, and the next start continues with them.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::error::{DriveError, Result};
 
-/// How long to wait before something is tried again: longer each time.
+/// The pauses between attempts, each longer than the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     /// The pause before the second attempt.
@@ -18,7 +18,7 @@ pub struct Backoff {
     pub longest: Duration,
 }
 
-/// The pauses between tries of one piece of work.
+/// The pauses between attempts at one piece of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
     retry: Backoff,
@@ -37,14 +37,14 @@ impl Pauses {
         pause
     }
 
-    /// Something worked.
+    /// Starts again with the first pause, after a success.
     pub fn reset(&mut self) {
         self.next = self.retry.first;
     }
 }
 
-/// A value that tasks wait for. Those that wait are woken in the order in which they came: tokio's `watch` draws the
-/// order at random, and a seeded run could not be replayed.
+/// A value whose changes tasks wait for. Tasks are woken in the order in which they started to wait: tokio's `watch`
+/// wakes them in random order, and a seeded run could not be replayed.
 #[derive(Debug, Default)]
 pub struct Signal<T> {
     value: Mutex<T>,
@@ -65,11 +65,11 @@ impl<T> Signal<T> {
         wanted(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until the value is a wanted one.
+    /// Waits until `wanted` is true of the value.
     pub async fn until(&self, wanted: impl Fn(&T) -> bool) {
         loop {
             let mut changed = pin!(self.changed.notified());
-            // Before the look, so that no change between the look and the wait is missed.
+            // Before the check, so that a change between the check and the wait is not missed.
             changed.as_mut().enable();
             if self.is(&wanted) {
                 return;
@@ -79,24 +79,24 @@ impl<T> Signal<T> {
     }
 }
 
-/// The clean-up that is under way.
+/// The running clean-up tasks.
 #[derive(Debug, Default)]
 pub struct Background {
     closing: Arc<Signal<bool>>,
-    under_way: Arc<Signal<usize>>,
+    running: Arc<Signal<usize>>,
 }
 
-/// One piece of clean-up is under way, until this is dropped.
+/// Counts a clean-up task as running until it is dropped.
 #[derive(Debug)]
-pub struct UnderWay(Arc<Signal<usize>>);
+pub struct TaskGuard(Arc<Signal<usize>>);
 
-impl Drop for UnderWay {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.0.change(|count| *count -= 1);
     }
 }
 
-/// A drive that is gone is closed, for the tasks that outlive it.
+/// Tasks outlive a drive that is dropped without a close: they stop too.
 impl Drop for Background {
     fn drop(&mut self) {
         self.close();
@@ -104,19 +104,19 @@ impl Drop for Background {
 }
 
 impl Background {
-    /// To be called before the task is spawned, so that who waits for the end cannot miss it.
-    pub fn begin(&self) -> UnderWay {
-        self.under_way.change(|count| *count += 1);
-        UnderWay(self.under_way.clone())
+    /// Counts a task. Call it before the task is spawned: a waiter for the end would miss a task that has not run yet.
+    pub fn begin(&self) -> TaskGuard {
+        self.running.change(|count| *count += 1);
+        TaskGuard(self.running.clone())
     }
 
-    /// Asks clean-up to stop at its next piece.
+    /// Asks the tasks to stop before their next piece of work.
     pub fn close(&self) {
         self.closing.change(|closing| *closing = true);
     }
 
-    /// To be asked between pieces.
-    pub fn go_on(&self) -> Result<()> {
+    /// Call it between two pieces of work. Errors: [`DriveError::Closing`].
+    pub fn check_closing(&self) -> Result<()> {
         if self.closing.is(|closing| *closing) { Err(DriveError::Closing) } else { Ok(()) }
     }
 
@@ -124,13 +124,13 @@ impl Background {
         self.closing.clone()
     }
 
-    /// Waits until none is under way.
+    /// Waits until no task is running.
     pub async fn ended(&self) {
-        self.under_way.until(|count| *count == 0).await;
+        self.running.until(|count| *count == 0).await;
     }
 }
 
-/// Waits that long. False if the drive is closed meanwhile, or gone.
+/// Waits for the pause. False if the drive is closed or dropped meanwhile.
 pub async fn pause(closing: &Signal<bool>, pause: Duration) -> bool {
     tokio::time::timeout(pause, closing.until(|closing| *closing)).await.is_err()
 }

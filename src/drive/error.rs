@@ -1,4 +1,4 @@
-//! Why an operation did not happen. Named by what the caller can do.
+//! Why an operation did not happen. Each variant is named by what the caller can do.
 
 use crate::content::ContentError;
 use crate::schema::{PathError, ValueError};
@@ -32,10 +32,10 @@ pub enum DriveError {
     Outgrown,
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Others changed the same rows, too often; nothing happened.
+    /// Other requests changed the same rows too often; nothing happened.
     #[error("others are changing the same files: try again")]
     Contended,
-    /// Others had all of it, for too long.
+    /// Other requests had all of the memory for too long.
     #[error("there is no memory for this now: try again")]
     NoMemory,
     #[error(transparent)]
@@ -43,22 +43,22 @@ pub enum DriveError {
     /// Too many writes are waiting; nothing happened. Try again later.
     #[error("too many writes are waiting")]
     Busy,
-    /// No room for rows on the disk; nothing happened.
+    /// The disk has no space for rows; nothing happened.
     #[error("the disk is full: {0}")]
     Full(String),
-    /// The change may have happened, or may yet. `full`: the disk had no room.
+    /// The change may have happened, or may yet happen. `full`: the disk was full.
     #[error("the outcome of a write is not known: {cause}")]
     Unknown { cause: String, full: bool },
     /// The store was opened for reading only; nothing happened.
     #[error("the store is open for reading only")]
     ReadOnly,
-    /// No change is taken until a restart; nothing happened.
+    /// The drive takes no change until a restart; nothing happened.
     #[error("a write failed earlier; restart: {0}")]
     Stopped(String),
     /// What is stored cannot be read back.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
-    /// The store cannot work, or was asked for what it does not allow; its text.
+    /// The store cannot work, or a call broke its rules; its text.
     #[error("the store failed: {0}")]
     Failed(String),
     #[error(transparent)]

@@ -8,7 +8,7 @@ use crate::schema::index::IndexRows;
 use crate::schema::{DirId, Name, pending_unlink};
 use crate::table::{Change, RowChange};
 
-/// What a plan prepares for a new version in this directory: nothing links to these rows before its commit.
+/// The rows that a plan prepares for a new version in this directory. Nothing links to them before its commit.
 pub fn new_version(entry: &FileEntry, dir: DirId, name: &Name, inline: Option<Bytes>) -> Vec<RowChange> {
     let position = FilePosition { dir, name: name.clone(), stay: entry.stay };
     let mut cells = file::put_cells(&entry.attributes, &position);
@@ -22,7 +22,7 @@ pub fn new_version(entry: &FileEntry, dir: DirId, name: &Name, inline: Option<By
 pub fn drop_version(old: &FileEntry, dir: DirId, name: &Name) -> Vec<RowChange> {
     let position = FilePosition { dir, name: name.clone(), stay: old.stay };
     let mut rows = IndexRows { id: old.id, attributes: &old.attributes, position: &position }.delete();
-    // IMPORTANT: before the file row goes, which is all that leads to the content by now.
+    // IMPORTANT: before the file row is deleted: after the commit only that row leads to the content file.
     if old.attributes.location == ContentLocation::Large {
         rows.push(pending_unlink::put(old.id));
     }

@@ -1,4 +1,4 @@
-//! The gate that every change passes: whether the drive takes changes, and that each one runs to its end.
+//! The gate that every change passes: it refuses changes while the drive takes none, and runs each change to its end.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Gate {
     tables: Tables,
     content: Content,
     metrics: Metrics,
-    /// Held for reading by every running change; false once the drive is closed.
+    /// Every running change has a read lock. False once the drive is closed.
     open: RwLock<bool>,
 }
 
@@ -24,7 +24,7 @@ impl Gate {
         Self { tables, content, metrics, open: RwLock::new(true) }
     }
 
-    /// Whether changes are taken at all: an error stays until another process opens the drive.
+    /// Whether the drive takes changes at all. An error is final until the next process opens the drive.
     pub fn writable(&self) -> Result<()> {
         let writable = self.tables.writable().map_err(DriveError::from);
         let writable = writable.and_then(|()| Ok(self.content.writable()?));
@@ -32,27 +32,27 @@ impl Gate {
         writable
     }
 
-    /// Whether changes are taken at this moment: as [`writable`](Self::writable), and an error that passes while the
-    /// store waits for room.
+    /// Whether the drive takes changes at this moment: [`writable`](Self::writable), or an error that passes, while the
+    /// store waits for disk space.
     pub fn works(&self) -> Result<()> {
         let works = self.writable().and_then(|()| Ok(self.tables.ready()?));
         self.metrics.writable.set(works.is_ok().into());
         works
     }
 
-    /// Waits for the changes that are running. Later ones are refused.
+    /// Waits for the running changes. Later ones are refused.
     pub async fn close(&self) {
         *self.open.write().await = false;
     }
 
-    /// Waits for the changes that are running.
+    /// Waits for the running changes.
     pub async fn wait_for_changes(&self) {
         drop(self.open.write().await);
     }
 
-    /// Runs a change to its end in a task of its own, even if its caller leaves: a plan that was sent may happen, so
-    /// what belongs to it (staged content, the rows of a refused plan) must not be dropped with the request. The
-    /// change learns by its [`Caller`] when to stop waiting for others.
+    /// Runs a change to its end in a task of its own, even if its caller leaves. A plan that was sent may happen, so its
+    /// staged content, and the prepared rows of a refused plan, must not be dropped with the request. The change stops
+    /// waiting for locks when its [`Caller`] has left.
     pub async fn run_to_end<T, F>(self: &Arc<Self>, change: impl FnOnce(Caller) -> F) -> Result<T>
     where
         T: Send + 'static,

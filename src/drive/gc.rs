@@ -1,9 +1,9 @@
-//! What no name reaches any more: content files of dropped versions, and what an earlier process left.
+//! Removes content files that no name reaches: those of dropped versions, and those that an earlier process left.
 //!
-//! The rows of the `unlink` table are the queue: a row is put with the very plan that drops a version, and goes when
-//! the content is gone. What is kept in memory only saves reading them: it is bounded, and whatever overflows, fails
-//! or was left by an earlier process is listed from the store. A file that cannot be removed holds up no other; it is
-//! tried again, with longer and longer pauses.
+//! The rows of the `unlink` table are the durable queue. The plan that drops a version puts a row, and the row is
+//! deleted after its content file. The queue in memory only saves reading these rows. It is bounded: an id that does
+//! not fit, a file that could not be removed, and the work of an earlier process are listed from the store. A file
+//! that cannot be removed delays no other file; the collector tries again, after longer and longer pauses.
 
 use std::collections::{HashSet, VecDeque};
 use std::mem;
@@ -24,89 +24,91 @@ use crate::table::{Plan, RowCursor, RowQuery, RowRange, Tables};
 
 /// Removes content files in the background.
 pub struct ContentGc {
-    shared: Arc<Shared>,
+    shared: Arc<GcShared>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct GcShared {
+    queue: Mutex<GcQueue>,
     wake: Notify,
-    /// Nothing is to be done, now or later.
+    /// There is no work, now or at a known later time.
     at_rest: Signal<bool>,
     metrics: Metrics,
     settings: Settings,
 }
 
 #[derive(Default)]
-struct Queue {
-    /// Committed plans have put their `unlink` rows.
+struct GcQueue {
+    /// Content files whose `unlink` rows were put by committed plans.
     dropped: VecDeque<FileId>,
-    /// Where uploads are staged, and not settled yet.
-    unsettled: Vec<StagedFile>,
-    /// What is in `unsettled` is to be tried now: once in each round, or a file that fails is tried without a pause.
-    settle: bool,
-    /// There are rows in the store that are not in `dropped`.
-    list: bool,
-    /// Files that were tried last and are to be tried again.
+    /// Staged files that are not verified against their file rows yet.
+    unverified: Vec<StagedFile>,
+    /// The files in `unverified` are due now. Set once in each round: a file that fails would be tried without a
+    /// pause otherwise.
+    verify_now: bool,
+    /// The store has `unlink` rows that are not in `dropped`.
+    needs_list: bool,
+    /// Files of the last round that have to be tried again.
     failed: usize,
-    /// What failed is tried again at this time.
-    again: Option<Instant>,
+    /// When failed work is tried again.
+    retry_at: Option<Instant>,
     closed: bool,
 }
 
-/// Staged content of which a file row tells whether it was committed.
+/// Staged content. A file row links it if its plan was committed.
 #[derive(Clone, Copy)]
 struct StagedFile {
     id: FileId,
-    /// The disk was too full for its plan. The row tells nothing before the store works again.
-    in_doubt: bool,
+    /// Its plan has an unknown outcome, because the disk was full. Until the store works again, a missing file row
+    /// proves nothing: the plan may yet happen.
+    outcome_unknown: bool,
 }
 
 enum GcTask {
-    Unlink(Vec<FileId>),
-    Settle(Vec<StagedFile>),
-    List,
-    /// Nothing now, but perhaps at this time.
+    RemoveDropped(Vec<FileId>),
+    VerifyStaged(Vec<StagedFile>),
+    RemoveListed,
+    /// No work before this time.
     Wait(Option<Instant>),
     End,
 }
 
-impl Shared {
-    fn with<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> T {
+impl GcShared {
+    fn with<T>(&self, change: impl FnOnce(&mut GcQueue) -> T) -> T {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let done = change(&mut queue);
-        let waiting = queue.dropped.len() + queue.unsettled.len() + queue.failed;
+        let waiting = queue.dropped.len() + queue.unverified.len() + queue.failed;
         self.metrics.cleanup.set(i64::try_from(waiting).unwrap_or(i64::MAX));
         done
     }
 
-    /// What is to be done next.
+    /// The next task.
     fn next(&self) -> GcTask {
         let now = Instant::now();
         self.with(|queue| {
             if queue.closed {
                 return GcTask::End;
             }
-            if queue.again.is_some_and(|at| at <= now) {
-                queue.again = None;
-                queue.settle = true;
-                queue.list = true;
+            if queue.retry_at.is_some_and(|at| at <= now) {
+                queue.retry_at = None;
+                queue.verify_now = true;
+                queue.needs_list = true;
             }
             if !queue.dropped.is_empty() {
                 let count = self.settings.limits.unlinks_at_a_time.min(queue.dropped.len());
-                return GcTask::Unlink(queue.dropped.drain(..count).collect());
+                return GcTask::RemoveDropped(queue.dropped.drain(..count).collect());
             }
-            // Once a round, whatever comes of it: the rows are listed next.
-            if mem::take(&mut queue.settle) && !queue.unsettled.is_empty() {
-                return GcTask::Settle(queue.unsettled.clone());
+            // Once in a round, whether or not it succeeds: the listing is next.
+            if mem::take(&mut queue.verify_now) && !queue.unverified.is_empty() {
+                return GcTask::VerifyStaged(queue.unverified.clone());
             }
-            if mem::take(&mut queue.list) {
+            if mem::take(&mut queue.needs_list) {
                 queue.failed = 0;
-                return GcTask::List;
+                return GcTask::RemoveListed;
             }
-            let rests = queue.again.is_none();
+            let rests = queue.retry_at.is_none();
             self.at_rest.change(|at_rest| *at_rest = rests);
-            GcTask::Wait(queue.again)
+            GcTask::Wait(queue.retry_at)
         })
     }
 
@@ -114,73 +116,75 @@ impl Shared {
         self.with(|queue| queue.closed)
     }
 
-    /// All rows were read, and what they name is gone. The pauses start anew unless something else is to be tried
-    /// again: a list that works must not shorten the pauses of a file that cannot be settled.
-    fn listed(&self, pauses: &mut Pauses) {
-        if self.with(|queue| queue.again.is_none()) {
+    /// All `unlink` rows were read, and their files are removed. The pauses start anew unless other work is to be tried
+    /// again: a listing that succeeds must not shorten the pauses of a staged file that cannot be verified.
+    fn list_done(&self, pauses: &mut Pauses) {
+        if self.with(|queue| queue.retry_at.is_none()) {
             pauses.reset();
         }
     }
 
-    /// So many files, or rows, are to be tried again.
-    fn failed(&self, count: usize, pauses: &mut Pauses) {
+    /// Schedules another attempt at so many files or rows.
+    fn retry(&self, count: usize, pauses: &mut Pauses) {
         self.with(|queue| {
             queue.failed += count;
-            if queue.again.is_none() {
-                queue.again = Some(Instant::now() + pauses.longer());
+            if queue.retry_at.is_none() {
+                queue.retry_at = Some(Instant::now() + pauses.longer());
             }
         });
     }
 }
 
 impl ContentGc {
-    /// Takes over what an earlier process left, too: `unsettled` was listed before the first request, so that nothing
-    /// of this process is among it. None: nothing is ever removed.
+    /// Starts the collector. It also takes over the staged files of an earlier process: `unverified` was listed before
+    /// the first request, so it has no file of this process. None for a drive that is open for reading only: the
+    /// collector removes nothing.
     pub fn start(
         tables: Tables,
         content: Content,
-        unsettled: Option<Vec<FileId>>,
+        unverified: Option<Vec<FileId>>,
         metrics: Metrics,
         settings: Settings,
     ) -> Self {
-        let closed = unsettled.is_none();
-        let found = |id| StagedFile { id, in_doubt: false };
-        let unsettled = unsettled.unwrap_or_default().into_iter().map(found).collect();
-        let queue = Queue { unsettled, settle: true, list: true, closed, ..Queue::default() };
+        let closed = unverified.is_none();
+        let found = |id| StagedFile { id, outcome_unknown: false };
+        let unverified = unverified.unwrap_or_default().into_iter().map(found).collect();
+        let queue = GcQueue { unverified, verify_now: true, needs_list: true, closed, ..GcQueue::default() };
         let (queue, wake, at_rest) = (Mutex::new(queue), Notify::new(), Signal::new(closed));
-        let shared = Arc::new(Shared { queue, wake, at_rest, metrics, settings });
-        let task = tokio::spawn(Worker { tables, content, shared: shared.clone() }.run());
+        let shared = Arc::new(GcShared { queue, wake, at_rest, metrics, settings });
+        let task = tokio::spawn(GcWorker { tables, content, shared: shared.clone() }.run());
         Self { shared, task: Mutex::new(Some(task)) }
     }
 
+    /// Queues the content file of a dropped version. Its `unlink` row is committed.
     pub fn unlink(&self, id: FileId) {
         self.shared.with(|queue| {
             self.shared.at_rest.change(|at_rest| *at_rest = false);
             if queue.dropped.len() < self.shared.settings.limits.unlinks_listed {
                 queue.dropped.push_back(id);
             } else {
-                queue.list = true;
+                queue.needs_list = true;
             }
         });
         self.shared.wake.notify_one();
     }
 
-    /// Staged content whose plan may have been written, or not, on a full disk.
+    /// Queues staged content whose plan has an unknown outcome because the disk was full.
     pub fn settle(&self, id: FileId) {
         self.shared.with(|queue| {
             self.shared.at_rest.change(|at_rest| *at_rest = false);
-            queue.unsettled.push(StagedFile { id, in_doubt: true });
-            queue.again.get_or_insert_with(|| Instant::now() + self.shared.settings.retry.first);
+            queue.unverified.push(StagedFile { id, outcome_unknown: true });
+            queue.retry_at.get_or_insert_with(|| Instant::now() + self.shared.settings.retry.first);
         });
         self.shared.wake.notify_one();
     }
 
-    /// Waits until nothing is to be done, what failed included.
+    /// Waits until there is no work left, failed work included.
     pub async fn at_rest(&self) {
         self.shared.at_rest.until(|at_rest| *at_rest).await;
     }
 
-    /// Ends after the files at hand. What is left is in the rows, and the next start reads them.
+    /// Ends after the files of the current task. The `unlink` rows keep the rest, and the next start reads them.
     pub async fn close(&self) {
         self.end();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -203,29 +207,29 @@ impl Drop for ContentGc {
     }
 }
 
-struct Worker {
+struct GcWorker {
     tables: Tables,
     content: Content,
-    shared: Arc<Shared>,
+    shared: Arc<GcShared>,
 }
 
-impl Worker {
+impl GcWorker {
     async fn run(self) {
         let mut pauses = Pauses::new(self.shared.settings.retry);
         loop {
             match self.shared.next() {
                 GcTask::End => return,
-                GcTask::Unlink(ids) => self.unlink(&ids, &mut pauses).await,
-                GcTask::Settle(ids) => self.settle(ids, &mut pauses).await,
-                GcTask::List => self.list(&mut pauses).await,
+                GcTask::RemoveDropped(ids) => self.remove_dropped(&ids, &mut pauses).await,
+                GcTask::VerifyStaged(files) => self.verify_staged(files, &mut pauses).await,
+                GcTask::RemoveListed => self.remove_listed(&mut pauses).await,
                 GcTask::Wait(None) => self.shared.wake.notified().await,
                 GcTask::Wait(Some(at)) => drop(tokio::time::timeout_at(at, self.shared.wake.notified()).await),
             }
         }
     }
 
-    /// Removes what all rows name, page by page.
-    async fn list(&self, pauses: &mut Pauses) {
+    /// Removes the content files of all `unlink` rows, page by page.
+    async fn remove_listed(&self, pauses: &mut Pauses) {
         let limits = &self.shared.settings.limits;
         let mut rows =
             RowCursor::new(pending_unlink::TABLE, RowRange::all(), RowQuery::families(&[CF]), limits.unlinks_listed);
@@ -236,7 +240,7 @@ impl Worker {
                 Ok(None) => break,
                 Err(error) => {
                     tracing::warn!(%error, "content files to be removed cannot be listed: tried again");
-                    return self.shared.failed(1, pauses);
+                    return self.shared.retry(1, pauses);
                 }
             };
             let mut ids = Vec::with_capacity(page.len());
@@ -245,7 +249,7 @@ impl Worker {
                     Ok(id) => ids.push(id),
                     Err(error) => {
                         unreadable += 1;
-                        tracing::error!(row = %key.escape_ascii(), %error, "a row of content to be removed cannot be read: it is passed by");
+                        tracing::error!(row = %key.escape_ascii(), %error, "a row of content to be removed cannot be read: it is skipped");
                     }
                 }
             }
@@ -258,43 +262,45 @@ impl Worker {
         }
         self.shared.metrics.unreadable(pending_unlink::TABLE, unreadable);
         match failed {
-            0 => self.shared.listed(pauses),
-            failed => self.shared.failed(failed, pauses),
+            0 => self.shared.list_done(pauses),
+            failed => self.shared.retry(failed, pauses),
         }
     }
 
-    async fn unlink(&self, ids: &[FileId], pauses: &mut Pauses) {
+    async fn remove_dropped(&self, ids: &[FileId], pauses: &mut Pauses) {
         let failed = self.remove(ids).await;
         if failed > 0 {
-            self.shared.failed(failed, pauses);
+            self.shared.retry(failed, pauses);
         }
     }
 
-    async fn settle(&self, staged: Vec<StagedFile>, pauses: &mut Pauses) {
-        let (tried, mut settled) = (staged.len(), HashSet::new());
-        for StagedFile { id, in_doubt } in staged {
+    async fn verify_staged(&self, staged: Vec<StagedFile>, pauses: &mut Pauses) {
+        let (tried, mut verified) = (staged.len(), HashSet::new());
+        for StagedFile { id, outcome_unknown } in staged {
             if self.shared.is_closed() {
                 return;
             }
-            // Asked for each: it may have stopped working since the last one.
-            if in_doubt && self.tables.ready().is_err() {
+            // Checked for each file: the store may have stopped working since the last one.
+            if outcome_unknown && self.tables.ready().is_err() {
                 continue;
             }
-            match unsettled(&self.tables, &self.content, id).await {
-                Ok(()) => drop(settled.insert(id)),
-                Err(error) => tracing::warn!(%error, file = %id, "staged content could not be settled: tried again"),
+            match promote_or_remove(&self.tables, &self.content, id).await {
+                Ok(()) => drop(verified.insert(id)),
+                Err(error) => {
+                    tracing::warn!(%error, file = %id, "staged content could not be promoted or removed: tried again");
+                }
             }
         }
-        // Others may have come meanwhile.
-        self.shared.with(|queue| queue.unsettled.retain(|staged| !settled.contains(&staged.id)));
-        if settled.len() < tried {
-            // They are counted where they wait.
-            self.shared.failed(0, pauses);
+        // Requests may have queued other files meanwhile.
+        self.shared.with(|queue| queue.unverified.retain(|staged| !verified.contains(&staged.id)));
+        if verified.len() < tried {
+            // The metric counts these files in `unverified`.
+            self.shared.retry(0, pauses);
         }
     }
 
-    /// Removes these files together, so that they share the syncs of their folders; if that fails, each alone. How
-    /// many are still to be removed.
+    /// Removes these files together, so that they share the syncs of their folders; if that fails, each alone. Returns
+    /// how many could not be removed.
     async fn remove(&self, ids: &[FileId]) -> usize {
         if remove(&self.tables, &self.content, ids).await.is_ok() {
             return 0;
@@ -313,8 +319,9 @@ impl Worker {
     }
 }
 
-/// Staged content that nobody is at work on: a file row tells whether it was committed.
-async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
+/// Promotes staged content that a file row links, and removes it otherwise. No upload owns this content any more, so
+/// no later plan can link it.
+async fn promote_or_remove(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
     let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::CONTENT).await?;
     match value.map(|value| ContentLocation::decode(&value)).transpose()? {
         Some(ContentLocation::Large) => Ok(content.promote(id).await?),
@@ -325,9 +332,11 @@ async fn unsettled(tables: &Tables, content: &Content, id: FileId) -> Result<()>
     }
 }
 
-/// First the files, durably, then the rows that name them.
+/// Removes content files, then their `unlink` rows.
+///
+/// IMPORTANT: in this order. A file whose row is deleted first would never be removed after a crash in between.
 async fn remove(tables: &Tables, content: &Content, ids: &[FileId]) -> Result<()> {
-    // Also told by this: that the drive's folder was moved away, and its paths lead to the files of another one.
+    // It also fails if the data folder was moved away: then the paths may lead to the content files of another drive.
     tables.writable()?;
     content.remove(ids).await?;
     let finish = ids.iter().map(|id| pending_unlink::delete(*id)).collect();

@@ -1,8 +1,8 @@
-//! Files that come to a new row of an index: versions that replace others, and files that move.
+//! Changes that give a file a new index row: overwrites and file moves.
 //!
-//! A query reads an index row by row. It would miss a file whose new row comes to a place that it has passed while the
-//! old one goes from a place that it has not reached. So whoever makes such a change says so before its commit, and a
-//! query looks at its end at what has come since it began.
+//! A query reads an index row by row. It would miss a file if the new row is put behind the query's position while the
+//! old row is deleted ahead of it. So a writer logs such a change here before its commit, and a query reads at its end
+//! what was logged since it began.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,78 +14,81 @@ use crate::schema::{FileId, index};
 use crate::table::store::Result as StoreResult;
 use crate::table::{Change, Outcome, RowChange, StoreError};
 
-/// Bytes of changes that are kept, about. A query that takes so long that more come meanwhile begins anew.
-const KEPT: usize = 4 << 20;
-/// Changes that are held to be under way. More than these are never there at one time: what is left of them are those
-/// of which it never became known whether they have happened.
-const UNDER_WAY: usize = 10_000;
+/// Bytes of changes that are kept, about. If more are logged while a query runs, the query starts anew.
+const KEPT_BYTES: usize = 4 << 20;
+/// Changes that count as under way. So many are never under way at one time: the oldest beyond this number are changes
+/// of unknown outcome.
+const MAX_UNDER_WAY: usize = 10_000;
 
-/// A file, at the row that it comes to.
+/// A change that gives a file new index rows.
 pub struct IndexChange {
+    /// The file that gets them.
     pub id: FileId,
-    /// The file whose place it takes.
+    /// The file that it replaces at its path.
     pub replaces: Option<FileId>,
-    /// Whether it has stood elsewhere before.
+    /// Whether the file had another path before.
     pub moved: bool,
-    hints: Vec<RowChange>,
+    index_rows: Vec<RowChange>,
     happened: AtomicBool,
 }
 
 impl IndexChange {
-    /// By the rows that a plan prepares.
+    /// The change of a plan that prepares these rows.
     pub fn new(id: FileId, replaces: Option<FileId>, moved: bool, prepared: &[RowChange]) -> Self {
-        let hints = prepared.iter().filter(|row| index::TABLES.contains(&row.table)).cloned().collect();
-        Self { id, replaces, moved, hints, happened: AtomicBool::new(false) }
+        let index_rows = prepared.iter().filter(|row| index::TABLES.contains(&row.table)).cloned().collect();
+        Self { id, replaces, moved, index_rows, happened: AtomicBool::new(false) }
     }
 
-    /// The keys and values of its hints in this index.
-    pub fn hints(&self, table: &'static str) -> impl Iterator<Item = (&Bytes, &Bytes)> {
-        let rows = self.hints.iter().filter(move |row| row.table == table);
+    /// The keys and values of its rows in this index.
+    pub fn index_rows(&self, table: &'static str) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        let rows = self.index_rows.iter().filter(move |row| row.table == table);
         rows.filter_map(|row| match row.changes.first()? {
             Change::Put { value, .. } => Some((&row.row, value)),
             Change::Delete { .. } | Change::DeleteFamily { .. } => None,
         })
     }
 
-    /// The file that it has taken the place of for certain: that one is nowhere any more.
+    /// The file that it has replaced, if the change is known to have happened: that file has no path any more.
     pub fn has_replaced(&self) -> Option<FileId> {
         self.replaces.filter(|_| self.has_happened())
     }
 
-    /// False if it is under way, or it is not known.
+    /// False while it is under way, and if its outcome is unknown.
     pub fn has_happened(&self) -> bool {
         self.happened.load(Ordering::SeqCst)
     }
 
-    /// About how many bytes it takes.
+    /// About how many bytes of memory it takes.
     fn bytes(&self) -> usize {
-        let hints = index::TABLES.iter().flat_map(|table| self.hints(table));
-        let hints: usize = hints.map(|(key, value)| key.len() + value.len()).sum();
-        size_of::<Self>() + self.hints.len() * (size_of::<RowChange>() + size_of::<Change>()) + hints
+        let rows = index::TABLES.iter().flat_map(|table| self.index_rows(table));
+        let stored: usize = rows.map(|(key, value)| key.len() + value.len()).sum();
+        size_of::<Self>() + self.index_rows.len() * (size_of::<RowChange>() + size_of::<Change>()) + stored
     }
 }
 
+/// The log of the changes of this process.
 #[derive(Default)]
 pub struct IndexChanges(Mutex<ChangeLog>);
 
 #[derive(Default)]
 struct ChangeLog {
-    /// The number of the next one. Those that are kept are the last before it.
+    /// The number of the next change. `kept` has the last ones before it.
     next: u64,
     kept: VecDeque<Arc<IndexChange>>,
     bytes: usize,
     under_way: BTreeMap<u64, Arc<IndexChange>>,
 }
 
-/// A moment: what comes after it, or is under way at it.
-pub struct ChangeMark {
+/// A position in the log, and the changes that were under way there.
+pub struct ChangeEpoch {
     next: u64,
     under_way: Vec<Arc<IndexChange>>,
 }
 
 impl IndexChanges {
-    /// Sends the plan that an change belongs to. What is not known to have happened may yet happen: it stays under
-    /// way.
+    /// Logs a change, then commits its plan. A change of unknown outcome may yet happen: it stays under way.
+    ///
+    /// IMPORTANT: logged before the commit. A query that ends between the two would miss the file otherwise.
     pub async fn counted(
         &self,
         change: IndexChange,
@@ -107,34 +110,36 @@ impl IndexChanges {
         log.next += 1;
         log.bytes += change.bytes();
         log.under_way.insert(number, change.clone());
-        if log.under_way.len() > UNDER_WAY {
+        if log.under_way.len() > MAX_UNDER_WAY {
             log.under_way.pop_first();
         }
         log.kept.push_back(change);
-        while log.bytes > KEPT {
+        while log.bytes > KEPT_BYTES {
             let Some(oldest) = log.kept.pop_front() else { break };
             log.bytes -= oldest.bytes();
         }
         number
     }
 
-    pub fn mark(&self) -> ChangeMark {
+    /// The present epoch: read it before the index rows.
+    pub fn epoch(&self) -> ChangeEpoch {
         let log = self.log();
-        ChangeMark { next: log.next, under_way: log.under_way.values().cloned().collect() }
+        ChangeEpoch { next: log.next, under_way: log.under_way.values().cloned().collect() }
     }
 
-    /// What was under way at a moment or has begun since, oldest first; none if it is not known any more.
-    pub fn since(&self, mark: &ChangeMark) -> Option<Vec<Arc<IndexChange>>> {
+    /// The changes that were under way at an epoch or have begun since, oldest first. None if some of them are no longer
+    /// kept.
+    pub fn since(&self, epoch: &ChangeEpoch) -> Option<Vec<Arc<IndexChange>>> {
         let log = self.log();
-        let came = usize::try_from(log.next - mark.next).ok()?;
-        let old = log.kept.len().checked_sub(came)?;
-        Some(mark.under_way.iter().chain(log.kept.range(old..)).cloned().collect())
+        let begun = usize::try_from(log.next - epoch.next).ok()?;
+        let old = log.kept.len().checked_sub(begun)?;
+        Some(epoch.under_way.iter().chain(log.kept.range(old..)).cloned().collect())
     }
 
-    /// Whether none has begun or ended since a moment.
-    pub fn unchanged_since(&self, mark: &ChangeMark) -> bool {
+    /// Whether no change has begun or ended since an epoch.
+    pub fn unchanged_since(&self, epoch: &ChangeEpoch) -> bool {
         let log = self.log();
-        log.next == mark.next && log.under_way.len() == mark.under_way.len()
+        log.next == epoch.next && log.under_way.len() == epoch.under_way.len()
     }
 
     fn log(&self) -> MutexGuard<'_, ChangeLog> {
@@ -149,30 +154,30 @@ mod tests {
 
     fn change(value: usize) -> IndexChange {
         let changes = vec![Change::put("cf", "p", vec![0; value])];
-        let hint = RowChange { table: by_time::TABLE, row: Bytes::from_static(b"k"), changes };
-        IndexChange::new(FileId::random(), None, false, &[hint])
+        let row = RowChange { table: by_time::TABLE, row: Bytes::from_static(b"k"), changes };
+        IndexChange::new(FileId::random(), None, false, &[row])
     }
 
     #[test]
-    fn what_is_too_much_to_be_kept_is_not_taken_for_nothing() {
+    fn changes_that_are_no_longer_kept_are_not_taken_for_none() {
         let index_changes = IndexChanges::default();
-        let before = index_changes.mark();
-        for came in 1..=3 {
+        let before = index_changes.epoch();
+        for changes in 1..=3 {
             index_changes.begin(Arc::new(change(1 << 20)));
-            assert_eq!(index_changes.since(&before).map(|all| all.len()), Some(came));
+            assert_eq!(index_changes.since(&before).map(|all| all.len()), Some(changes));
         }
         index_changes.begin(Arc::new(change(1 << 20)));
         assert!(index_changes.since(&before).is_none());
-        let now = index_changes.mark();
+        let now = index_changes.epoch();
         assert_eq!(index_changes.since(&now).map(|all| all.len()), Some(4), "all of them are under way");
         index_changes.begin(Arc::new(change(1)));
         assert_eq!(index_changes.since(&now).map(|all| all.len()), Some(5));
-        index_changes.begin(Arc::new(change(KEPT)));
-        assert!(index_changes.since(&now).is_none(), "one that is larger than all that is kept");
+        index_changes.begin(Arc::new(change(KEPT_BYTES)));
+        assert!(index_changes.since(&now).is_none(), "a change that is larger than all that is kept");
     }
 
     #[tokio::test]
-    async fn what_may_yet_happen_stays_under_way() {
+    async fn a_change_of_unknown_outcome_stays_under_way() {
         let index_changes = IndexChanges::default();
         for outcome in [
             Ok(Outcome::Committed),
@@ -181,7 +186,7 @@ mod tests {
         ] {
             let known = !matches!(outcome, Err(StoreError::Unknown { .. }));
             let _ = index_changes.counted(change(1), async { outcome }).await;
-            assert_eq!(index_changes.since(&index_changes.mark()).map(|all| all.is_empty()), Some(known));
+            assert_eq!(index_changes.since(&index_changes.epoch()).map(|all| all.is_empty()), Some(known));
         }
     }
 }

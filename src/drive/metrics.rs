@@ -1,5 +1,4 @@
-//! What operators see of the drive: operations on whole directories, content that came in, and what waits to be
-//! cleaned up.
+//! The metrics of the drive: subtree operations, stored content, and content files that wait for their removal.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -13,52 +12,52 @@ use crate::schema::subtree_op::{OpRecord, SubtreeOpKind};
 
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    under_way: Family<Stage, Gauge>,
-    ended: Family<Ended, Counter>,
-    stored: Family<Held, Counter>,
-    stored_bytes: Family<Held, Counter>,
-    /// 0 once changes are refused for good, and while the store cannot write.
+    in_stage: Family<StageLabels, Gauge>,
+    ended: Family<EndedLabels, Counter>,
+    stored: Family<LocationLabels, Counter>,
+    stored_bytes: Family<LocationLabels, Counter>,
+    /// 0 once changes are refused until the next start, and while the store cannot write.
     pub writable: Gauge,
-    /// Content files of dropped versions that are still to be removed.
+    /// Content files of dropped versions that are not removed yet.
     pub cleanup: Gauge,
-    unreadable: Family<Table, Gauge>,
+    unreadable: Family<TableLabels, Gauge>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Table {
+struct TableLabels {
     table: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Stage {
+struct StageLabels {
     stage: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct EndedLabels {
     operation: &'static str,
     how: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Held {
+struct LocationLabels {
     location: &'static str,
 }
 
-/// An operation is in this stage, until this is dropped.
-pub struct UnderWay(Gauge);
+/// Counts an operation in its stage until it is dropped.
+pub struct StageGuard(Gauge);
 
-impl Drop for UnderWay {
+impl Drop for StageGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
 impl Metrics {
-    pub fn register(&self, registry: &mut Registry, walks: &PathCacheCounts) {
+    pub fn register(&self, registry: &mut Registry, path_counts: &PathCacheCounts) {
         let registry = registry.sub_registry_with_prefix("rowdrive_drive");
         let help = "Moves and deletes of directories under way: not yet visible, or visible and being cleaned up after";
-        registry.register("operations", help, self.under_way.clone());
+        registry.register("operations", help, self.in_stage.clone());
         let help = "Moves and deletes of directories that ended, those that an earlier process had left included";
         registry.register("operations_ended", help, self.ended.clone());
         registry.register("files_stored", "Versions of files stored, in their rows or as files", self.stored.clone());
@@ -66,27 +65,27 @@ impl Metrics {
         let help = "0 once changes are refused until the next start, and while the store waits for room";
         registry.register("writable", help, self.writable.clone());
         let help = "Paths of folders that queries took from memory";
-        registry.register("paths_kept", help, walks.kept.clone());
-        registry.register("paths_read", "Paths of folders that queries read from rows", walks.read.clone());
+        registry.register("paths_kept", help, path_counts.cached.clone());
+        registry.register("paths_read", "Paths of folders that queries read from rows", path_counts.read.clone());
         let help = "Rows of work to be done that cannot be read, and are passed by";
         registry.register("cleanup_unreadable", help, self.unreadable.clone());
         registry.register("cleanup_waiting", "Content files that wait to be removed", self.cleanup.clone());
     }
 
-    /// Nobody sees it yet.
-    pub fn preparing(&self) -> UnderWay {
+    /// Before the commit: readers do not see the operation.
+    pub fn preparing(&self) -> StageGuard {
         self.stage("preparing")
     }
 
-    /// All see it, and old rows go.
-    pub fn finishing(&self) -> UnderWay {
+    /// After the commit: readers see it, and its old rows are being removed.
+    pub fn finishing(&self) -> StageGuard {
         self.stage("finishing")
     }
 
-    fn stage(&self, stage: &'static str) -> UnderWay {
-        let gauge = self.under_way.get_or_create_owned(&Stage { stage });
+    fn stage(&self, stage: &'static str) -> StageGuard {
+        let gauge = self.in_stage.get_or_create_owned(&StageLabels { stage });
         gauge.inc();
-        UnderWay(gauge)
+        StageGuard(gauge)
     }
 
     pub fn ended(&self, what: &OpRecord, done: bool) {
@@ -95,12 +94,12 @@ impl Metrics {
             SubtreeOpKind::Delete => "delete",
         };
         let how = if done { "done" } else { "undone" };
-        self.ended.get_or_create(&Ended { operation, how }).inc();
+        self.ended.get_or_create(&EndedLabels { operation, how }).inc();
     }
 
-    /// So many rows of this table were passed by when it was read last.
+    /// Sets how many unreadable rows the last pass over this table has skipped.
     pub fn unreadable(&self, table: &'static str, rows: i64) {
-        self.unreadable.get_or_create(&Table { table }).set(rows);
+        self.unreadable.get_or_create(&TableLabels { table }).set(rows);
     }
 
     pub fn stored(&self, attributes: &Attributes) {
@@ -108,7 +107,7 @@ impl Metrics {
             ContentLocation::Inline => "row",
             ContentLocation::Large => "file",
         };
-        self.stored.get_or_create(&Held { location }).inc();
-        self.stored_bytes.get_or_create(&Held { location }).inc_by(attributes.size);
+        self.stored.get_or_create(&LocationLabels { location }).inc();
+        self.stored_bytes.get_or_create(&LocationLabels { location }).inc_by(attributes.size);
     }
 }

@@ -10,8 +10,8 @@ use crate::schema::DrivePath;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::{self, ContentLocation};
 
-/// One version of a file: attributes and content belong together. A version that was replaced between
-/// the two reads is looked up again.
+/// Opens one version of a file: attributes and content belong together. If the version was replaced between the two
+/// reads, the path is looked up again.
 pub async fn open_file(ns: &Namespace, content: &Content, path: &DrivePath) -> Result<OpenFile> {
     for _ in 0..TRIES {
         let Node::File { path, entry } = stat(ns, path).await? else {
@@ -25,7 +25,10 @@ pub async fn open_file(ns: &Namespace, content: &Content, path: &DrivePath) -> R
     Err(DriveError::Contended)
 }
 
-/// The content of the version that was found at `path`; [`ContentError::Gone`] if it was replaced since.
+/// Opens the content of the version that was found at `path`; [`ContentError::Gone`] if it was replaced since.
+///
+/// Missing content alone does not prove damage: an overwrite may have removed it after `entry` was read. If a second
+/// read finds the same version at the path, the content is missing although a name reaches it.
 pub async fn open_content(ns: &Namespace, content: &Content, path: &DrivePath, entry: &FileEntry) -> Result<Body> {
     match body(ns, content, entry).await {
         Err(DriveError::Content(ContentError::Gone(id))) => match stat(ns, path).await {

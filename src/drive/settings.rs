@@ -1,4 +1,4 @@
-//! What a drive does in its own way: its clock, how long it waits, and how much it does at a time.
+//! The settings of a drive: its clock, its waiting times, and how much it does at a time.
 
 use std::time::Duration;
 
@@ -6,74 +6,74 @@ use super::background::Backoff;
 use crate::content::RESERVE;
 use crate::schema::Timestamp;
 
-/// How often an operation decides anew before it gives up.
+/// How many times an operation decides before it gives up.
 pub(super) const TRIES: usize = 8;
 
 /// About how many bytes a cached path takes.
 pub(super) const USUAL_PATH_BYTES: usize = 512;
 
-/// What a drive does in its own way, in tests.
+/// The settings of a drive. The default is what a server uses; tests change them.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The current time.
     pub clock: fn() -> Timestamp,
-    /// How long a writer waits for operations that hold its rows.
+    /// How long a writer waits for subtree operations that have locked its rows.
     pub lock_wait: Duration,
-    /// Index rows that a query reads at a time, at least: some are skipped.
+    /// Index rows that a query reads at a time, at least: verification drops some of them.
     pub rows_per_step: usize,
-    /// Cells that a query reads at most; past it the page is short, and has a next one.
+    /// Cells that a query reads at most. At this limit its page ends early, with a cursor.
     pub cells_per_query: usize,
-    /// Bytes of the file system that content leaves alone, of a small one a seventh at most: no less than the store
-    /// does, or a file is written whole before its row is refused.
+    /// Bytes of the file system that content leaves free, at most a seventh of it. No less than the store leaves free:
+    /// otherwise the store could refuse the row of a file after its content was written whole.
     pub reserve: u64,
-    /// The pauses between tries of clean-up that failed.
+    /// The pauses between attempts at clean-up that failed.
     pub retry: Backoff,
     /// Bytes of memory for the buffers of requests.
     pub memory: usize,
-    /// Bytes of memory for the paths of folders that queries keep.
+    /// Bytes of memory for the cache of directory paths.
     pub path_cache: usize,
-    /// Counts at which an operation changes what it does.
+    /// How much one call does.
     pub limits: Thresholds,
 }
 
-/// How much is done at a time. None changes what an operation does, only how many calls it makes of the store: tests
-/// set them to 1, 2 or 3, so that rivals and faults come between all of these calls. All are at least 1.
+/// How much one call does. No threshold changes the result of an operation, only the number of its calls of the store.
+/// Tests set them to 1, 2 or 3, so that concurrent changes and faults fall between all of these calls. All are at
+/// least 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// Files of deleted directories that are dropped by one plan: each has 17 cells in its row, hints and content.
+    /// Files of deleted directories that one plan drops: each has 17 cells in its file row, index rows and content.
     pub files_dropped: usize,
-    /// Cells up to which an operation on a subtree is finished before it is answered.
+    /// A subtree operation of up to so many cells is finished before its answer.
     pub cells_before_answer: usize,
-    /// Children up to which a writer settles a deleted directory's row that is in its way.
+    /// A writer finishes the row of a deleted directory of up to so many children itself; for a larger one it waits.
     pub children_finished_by_writer: usize,
     /// Rows of a plan that changes many rows, each under its own check.
     pub batch_rows: usize,
-    /// Changes, and bytes of keys and values, of such a plan: what the commit thread is held for.
+    /// Changes of such a plan: they bound the time that it takes the commit thread.
     pub batch_changes: usize,
-    /// Bytes of rows in one plan of a subtree operation.
+    /// Bytes of keys and values of such a plan.
     pub batch_bytes: usize,
-    /// Rows of a subtree that are scanned at a time.
+    /// Rows of a subtree that one scan reads.
     pub keys_a_page: usize,
-    /// Children of a directory that are listed at a time when they are closed.
+    /// Children of a directory that are listed at a time when they are locked.
     pub children_locked: usize,
-    /// Directories whose children are closed together.
+    /// Directories whose children are locked together.
     pub directories_locked_together: usize,
-    /// Children that are copied to a directory's new row by one plan.
-    pub children_staged: usize,
+    /// Children that one plan copies to the new row of a moved directory.
+    pub children_moved: usize,
     /// Children of a directory that are listed at a time when it is copied.
     pub children_copied: usize,
-    /// Files of a directory that are copied at a time: those that come together share a sync.
+    /// Files of a directory that are copied at a time: their commits share a sync.
     pub copies_at_a_time: usize,
     /// Content files removed at a time, so that they share the syncs of their folders.
     pub unlinks_at_a_time: usize,
-    /// Content files to be removed that are kept in memory; what is more is listed from the store again, so many at a
-    /// time.
+    /// Content files to be removed that are queued in memory. Any more are listed from the store, in pages of this size.
     pub unlinks_listed: usize,
-    /// Records of operations that are listed at a time.
+    /// Records of subtree operations that are listed at a time.
     pub records_listed: usize,
     /// Files of a directory, or rows of an index, that a query reads at a time, at most.
     pub files_queried: usize,
-    /// Paths from a directory to the root that are kept in memory.
+    /// Directory paths of usual length for which the cache has memory.
     pub paths_cached: usize,
 }
 
@@ -94,7 +94,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Bytes of kept walks: of so many usual ones at most.
+    /// Bytes of the path cache: `path_cache`, or less if `paths_cached` usual paths take less.
     pub(super) fn paths_bytes(&self) -> usize {
         self.path_cache.min(self.limits.paths_cached.saturating_mul(USUAL_PATH_BYTES))
     }
@@ -112,7 +112,7 @@ impl Thresholds {
         keys_a_page: 100,
         children_locked: 100,
         directories_locked_together: 32,
-        children_staged: 1_000,
+        children_moved: 1_000,
         children_copied: 200,
         copies_at_a_time: 16,
         unlinks_at_a_time: 500,
@@ -134,7 +134,7 @@ impl Thresholds {
             keys_a_page: n,
             children_locked: n,
             directories_locked_together: n,
-            children_staged: n,
+            children_moved: n,
             children_copied: n,
             copies_at_a_time: n,
             unlinks_at_a_time: n,

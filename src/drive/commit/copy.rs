@@ -1,4 +1,4 @@
-//! Copying: a file is a new version with its own content; a directory is made anew, file by file.
+//! Copies: the copy of a file is a new version with its own content; a directory is copied file by file.
 
 use std::sync::Arc;
 
@@ -21,29 +21,28 @@ use crate::drive::settings::TRIES;
 use crate::schema::dir::FileEntry;
 use crate::schema::{DrivePath, Name, file};
 
-/// Bytes of memory at most for the copying of one file: what its reader and its writer hold together.
+/// Bytes of memory for the copy of one file, at most: the buffers of its reader and its writer together.
 const COPYING: usize = 6 << 20;
-/// One folder is copied at a time for so much memory of requests, and two at least: a page of names and a path for each
-/// level take 1 MiB at most.
+/// Bytes of the memory for requests by which one more directory may be copied at a time. The copy of a directory needs
+/// 1 MiB at most beside its files, for a page of names and a path for each level.
 const FOLDER: usize = 8 << 20;
 
-/// How many folders are copied at a time, with so much memory for requests.
+/// How many directories are copied at a time, with so much memory for requests: at least two.
 pub fn folders_at_a_time(memory: usize) -> usize {
     (memory / FOLDER).clamp(2, 64)
 }
 
-/// A directory of which something is left to be copied: its files first, then its directories one by one, each with all
-/// that it holds.
+/// A directory that is not wholly copied: its files first, then its directories one by one, each with its whole subtree.
 struct Level {
     from: DrivePath,
     to: DrivePath,
     kind: NodeKind,
-    /// Up to where it was listed.
+    /// The last child that was listed.
     after: Option<Bytes>,
 }
 
 impl Level {
-    /// What is left behind a page that has this `next`.
+    /// The rest of the directory after a page with this `next`.
     fn rest(self, next: Option<Bytes>) -> Option<Self> {
         match (next, self.kind) {
             (Some(after), _) => Some(Self { after: Some(after), ..self }),
@@ -53,24 +52,24 @@ impl Level {
     }
 }
 
-/// What the copying of a directory has made so far, and what it has left out, since that cannot be read back.
+/// What the copy of a directory has made so far, and what it has skipped as damaged.
 #[derive(Default)]
-struct Tally {
+struct CopyTally {
     copied: CopyStats,
     damaged: u64,
-    /// The first of what is damaged.
+    /// The first damaged file or directory.
     first: Option<(DrivePath, DriveError)>,
 }
 
-impl Tally {
-    fn leave_out(&mut self, path: DrivePath, error: DriveError) {
+impl CopyTally {
+    fn skip_damaged(&mut self, path: DrivePath, error: DriveError) {
         self.damaged += 1;
         self.first.get_or_insert((path, error));
     }
 
-    /// What was copied, if nothing was left out; else why the first was. Where that is, and how many there are, is for
-    /// the log.
-    fn all(self) -> Result<CopyStats> {
+    /// What was copied, if nothing was skipped; else the error of the first skipped path. The log has its path, and how
+    /// many were skipped.
+    fn into_result(self) -> Result<CopyStats> {
         let Some((path, error)) = self.first else { return Ok(self.copied) };
         let damaged = self.damaged;
         tracing::warn!(path = ?path.as_str(), damaged, "a folder was copied but for what is damaged in it");
@@ -78,7 +77,7 @@ impl Tally {
     }
 }
 
-/// Whether something that is stored cannot be read back: that is no reason why all else could not.
+/// Whether the error means damaged data. Other files can be copied all the same.
 fn is_damage(error: &DriveError) -> bool {
     matches!(
         error,
@@ -92,9 +91,9 @@ fn is_damage(error: &DriveError) -> bool {
 #[derive(Clone)]
 pub struct Copier {
     committer: Committer,
-    /// Of requests: each copy of a file takes a permit.
+    /// The memory of requests: each copy of a file takes a permit.
     memory: Budget,
-    /// Turns of the copies of directories.
+    /// A permit for each directory that is being copied.
     folders: Arc<Semaphore>,
 }
 
@@ -103,12 +102,12 @@ impl Copier {
         Self { committer, memory, folders }
     }
 
-    /// Copies a file, or a directory with all that it holds; of a directory it tells what was made.
+    /// Copies a file, or a directory with its whole subtree; for a directory it returns what was made.
     ///
-    /// A file's copy has the content, `modified` and type of the source. A directory's copy is not atomic: it goes
-    /// into a directory that is there if `overwrite` says so, passes by what is there already with the same digest
-    /// and `modified`, and ends where it is when its caller leaves. What is damaged in it is left out, and told by an
-    /// error once all else is copied.
+    /// The copy of a file has the content, `modified` and type of the source. The copy of a directory is not atomic.
+    /// With `overwrite` it merges into a directory that exists. It skips files that the target has already, with the
+    /// same digest and `modified`, and stops when its caller leaves. It skips damaged files too, and returns an error
+    /// after everything else is copied.
     pub async fn copy_node(
         &self,
         from: &DrivePath,
@@ -122,7 +121,7 @@ impl Copier {
         split_target(from, to)?;
         match stat(&self.committer.namespace, from).await? {
             Node::File { .. } => Ok((self.copy_file(from, to, overwrite, creator).await?, None)),
-            // It would be merged into what holds it, and might replace files of its own before they are copied.
+            // It would be merged into a directory above it, and might replace its own files before they are copied.
             Node::Directory { .. } if from.is_within(to) => Err(DriveError::Exists),
             Node::Directory { .. } => {
                 let (made, copied) = self.copy_directory(from, to, overwrite, creator).await?;
@@ -138,25 +137,25 @@ impl Copier {
         overwrite: bool,
         creator: &str,
     ) -> Result<(Written, CopyStats)> {
-        // What a folder's copy has in memory beside its files is little but not nothing, and has no permit: files that
-        // wait for one while their folder holds another would wait for ever. So few folders are copied at once.
-        let turn = tokio::time::timeout(WAIT, self.folders.acquire()).await;
-        let _turn = turn.map_err(|_| DriveError::NoMemory)?;
-        let made = self.copied_into(to, overwrite, creator).await?;
+        // The copy of a directory needs a little memory beside its files, for which it takes no permit of the budget: if
+        // all directories had one, their files could wait for permits for ever. So few directories are copied at once.
+        let place = tokio::time::timeout(WAIT, self.folders.acquire()).await;
+        let _place = place.map_err(|_| DriveError::NoMemory)?;
+        let made = self.make_target(to, overwrite, creator).await?;
         let copied = CopyStats { directories: u64::from(made.new), ..CopyStats::default() };
-        let mut tally = Tally { copied, ..Tally::default() };
-        // What is left to be copied, deepest first: one directory for each level.
+        let mut tally = CopyTally { copied, ..CopyTally::default() };
+        // The directories that are not wholly copied, the deepest last: one for each level.
         let mut levels = vec![Level { from: from.clone(), to: to.clone(), kind: NodeKind::File, after: None }];
         let source = from;
         while let Some(level) = levels.pop() {
             let limit = if level.kind == NodeKind::File { self.committer.namespace.limits.children_copied } else { 1 };
             let ask = ListQuery { kind: Some(level.kind), prefix: String::new(), after: level.after.clone(), limit };
             let page = match list(&self.committer.namespace, &level.from, &ask).await {
-                // Removed or moved away meanwhile.
+                // Removed or moved meanwhile.
                 Err(DriveError::NotFound) if level.from != *source => continue,
-                // Its directories may be found even if its files are not.
+                // Its directories may be readable even if its files are not.
                 Err(error) if is_damage(&error) => {
-                    tally.leave_out(level.from.clone(), error);
+                    tally.skip_damaged(level.from.clone(), error);
                     levels.extend(level.rest(None));
                     continue;
                 }
@@ -171,29 +170,29 @@ impl Copier {
                         let to = level.to.join(&name).map_err(|_| DriveError::Outgrown)?;
                         directory = Some(Level { from: path, to, kind: NodeKind::File, after: None });
                     }
-                    // Names, not paths: many copies at once hold a page each.
+                    // Names, not paths, to save memory: each of the concurrent copies has a page.
                     Node::File { entry, .. } => files.push((name, entry)),
                 }
             }
             self.copy_files(&level, files, overwrite, creator, &mut tally).await?;
             levels.extend(level.rest(page.next));
             if let Some(directory) = directory {
-                let made = self.copied_into(&directory.to, true, creator).await?;
+                let made = self.make_target(&directory.to, true, creator).await?;
                 tally.copied.directories += u64::from(made.new);
                 levels.push(directory);
             }
         }
-        Ok((made, tally.all()?))
+        Ok((made, tally.into_result()?))
     }
 
-    /// Copies files of one directory, several at a time, but for those that are there already.
+    /// Copies files of one directory, several at a time, except those that the target has already.
     async fn copy_files(
         &self,
         Level { from, to, .. }: &Level,
         files: Vec<(Name, FileEntry)>,
         overwrite: bool,
         creator: &str,
-        tally: &mut Tally,
+        tally: &mut CopyTally,
     ) -> Result<()> {
         let copies = files.into_iter().map(|(name, entry)| async move {
             let (source, target) = (from.join(&name)?, to.join(&name).map_err(|_| DriveError::Outgrown)?);
@@ -211,13 +210,13 @@ impl Copier {
                     tally.copied.bytes += entry.attributes.size;
                 }
                 Ok(_) => {}
-                Err((path, error)) => tally.leave_out(path, error),
+                Err((path, error)) => tally.skip_damaged(path, error),
             }
         }
         Ok(())
     }
 
-    /// Copies a file of a directory; none if it is there already, or was removed or moved away meanwhile.
+    /// Copies a file of a directory; none if the target has it already, or if it was removed or moved meanwhile.
     async fn copy_missing(
         &self,
         from: &DrivePath,
@@ -235,8 +234,8 @@ impl Copier {
         }
     }
 
-    /// The directory that is copied into: made, or one that is there if it may be.
-    async fn copied_into(&self, to: &DrivePath, merge: bool, creator: &str) -> Result<Written> {
+    /// Makes the target directory; with `merge` it may exist.
+    async fn make_target(&self, to: &DrivePath, merge: bool, creator: &str) -> Result<Written> {
         match mkdir(&self.committer, to, creator, false).await {
             Ok(made) if made.new || merge => Ok(made),
             Ok(_) | Err(DriveError::IsFile) => Err(DriveError::Exists),
@@ -244,12 +243,12 @@ impl Copier {
         }
     }
 
-    /// Whether a file of the same bytes and `modified` stands at the target.
+    /// Whether the target path has a file of the same digest and `modified`.
     async fn has_same(&self, target: &DrivePath, source: &FileEntry) -> Result<bool> {
         match stat(&self.committer.namespace, target).await {
             Ok(Node::File { entry, .. }) => {
-                let (there, here) = (&entry.attributes, &source.attributes);
-                Ok(there.digest == here.digest && there.modified == here.modified)
+                let (existing, copied) = (&entry.attributes, &source.attributes);
+                Ok(existing.digest == copied.digest && existing.modified == copied.modified)
             }
             Ok(Node::Directory { .. }) | Err(DriveError::NotFound) => Ok(false),
             Err(error) => Err(error),
@@ -257,7 +256,7 @@ impl Copier {
     }
 
     async fn copy_file(&self, from: &DrivePath, to: &DrivePath, overwrite: bool, creator: &str) -> Result<Written> {
-        // Asked before the content is copied, and again by the commit.
+        // Checked before the content is copied, and again by the commit.
         let (parent, name) = to.split().ok_or(DriveError::Exists)?;
         let target = lookup(&self.committer.namespace, &parent, &name).await?;
         check_target(&self.committer.namespace, &target, &parent, overwrite).await?;
@@ -271,15 +270,15 @@ impl Copier {
         }
     }
 
-    /// The content of a file staged anew, every byte of it verified on the way.
+    /// Stages a copy of a file's content. Every byte of it is verified.
     async fn copy_content(&self, from: &DrivePath) -> Result<(StagedContent, file::Attributes)> {
         for _ in 0..TRIES {
             let Node::File { path, entry } = stat(&self.committer.namespace, from).await? else {
                 return Err(DriveError::IsDirectory);
             };
             let attributes = entry.attributes.clone();
-            // One permit for reader and writer, and before anything is read: copies that had one of two would wait for
-            // each other.
+            // One permit for reader and writer, before the first read: copies that each had one of two permits would wait
+            // for each other.
             let memory = usize::try_from(attributes.size).unwrap_or(usize::MAX).saturating_mul(2).min(COPYING);
             let permit = tokio::time::timeout(WAIT, self.memory.take(memory)).await;
             let permit = permit.map_err(|_| DriveError::NoMemory)?;

@@ -1,4 +1,4 @@
-//! Deleting a file, and removing an empty directory.
+//! Deletes a file, or an empty directory.
 
 use super::{Committer, Decision};
 use crate::drive::attempts::Caller;
@@ -62,7 +62,7 @@ async fn decide_delete(
     Ok(Decision::Commit { plan, moved: None, answer: file.clone() })
 }
 
-/// Removes a directory that is empty.
+/// Deletes a directory that is empty.
 pub async fn rmdir(committer: &Committer, path: &DrivePath) -> Result<()> {
     let (this, path) = (committer.clone(), path.clone());
     let remove = |caller| async move { remove_directory(&this, &path, &caller).await };
@@ -92,7 +92,7 @@ async fn decide_rmdir(
     };
     let query = RowQuery::cells(vec![dir::id_column(), dir::lock_column()]);
     let row = visibility::row(&committer.namespace, path, &query).await?;
-    // Removed, or replaced by another directory, between the two reads.
+    // The directory was removed, or replaced by another one, between the two reads.
     let Some(child) = LiveDir::from_row(&row)?.filter(|child| child.id == directory.value.id) else {
         return Ok(Decision::Again);
     };
@@ -100,7 +100,9 @@ async fn decide_rmdir(
     Ok(Decision::Commit { plan, moved: None, answer: () })
 }
 
-/// The row of the directory is deleted with its name, at one instant; the row of its id after that.
+/// Deletes the directory row together with its name, at one instant, and the row of its id after that. The check that it
+/// has no children refuses the plan if an upload into the directory commits first; an upload that commits later finds no
+/// directory row.
 fn rmdir_plan(
     parent: &DrivePath,
     live: &LiveDir,

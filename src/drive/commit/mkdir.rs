@@ -1,4 +1,4 @@
-//! Making a directory.
+//! Makes a directory.
 
 use super::{Committer, Decision};
 use crate::drive::attempts::Caller;
@@ -9,7 +9,7 @@ use crate::drive::namespace::resolve::resolve_parent;
 use crate::schema::DrivePath;
 use crate::table::Plan;
 
-/// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.
+/// Makes a directory, and with `parents` its missing parents. If the directory exists, it succeeds and changes nothing.
 pub async fn mkdir(committer: &Committer, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
     let (this, path, creator) = (committer.clone(), path.clone(), creator.to_owned());
     let make = |caller| async move { make_directory(&this, &path, &creator, parents, &caller).await };
@@ -34,7 +34,7 @@ async fn decide(committer: &Committer, path: &DrivePath, creator: &str, parents:
         Err(error) => return Err(error),
     }
     let resolved = resolve_parent(&committer.namespace, path, creator, committer.clock).await?;
-    // Nothing is missing: another has just made it.
+    // Nothing is missing: another request has just made it.
     let Some(new) = resolved.missing.last().cloned() else { return Ok(Decision::Again) };
     if resolved.missing.len() > 1 && !parents {
         return Err(DriveError::ParentMissing);

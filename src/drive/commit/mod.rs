@@ -1,8 +1,7 @@
-//! Operations that are one plan: its commit is the instant at which they happen.
+//! Operations of one plan: its commit is the instant at which they happen.
 //!
-//! One file an operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files), [`copy`].
-//! [`target`] is what renames and copies ask of the path that they go to. All but `put` share the
-//! retry loop below.
+//! One file for each operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
+//! [`copy`]. [`target`] checks the target path of renames and copies. All but `put` share the retry loop below.
 
 pub mod copy;
 pub mod delete;
@@ -33,7 +32,7 @@ use crate::schema::file::ContentLocation;
 use crate::table::store::Result as StoreResult;
 use crate::table::{Change, Check, Outcome, Plan, RowChange};
 
-/// What changes take. Cheap to clone.
+/// What changes need. Cheap to clone.
 #[derive(Clone)]
 pub struct Committer {
     pub namespace: Namespace,
@@ -42,26 +41,26 @@ pub struct Committer {
     pub content: Content,
     pub gc: Arc<ContentGc>,
     pub index_changes: Arc<IndexChanges>,
-    /// Moves of files. Those of directories are counted by the namespace's paths.
+    /// The epoch of file moves. The one of directory moves is in `namespace.dir_paths`.
     pub file_moves: Arc<MoveEpoch>,
     pub metrics: Metrics,
     pub clock: fn() -> Timestamp,
     pub lock_wait: Duration,
 }
 
-/// What an attempt has decided, by the rows as it read them.
+/// The decision of an attempt, by the rows that it has read.
 enum Decision<T> {
-    /// Nothing is to be changed: this is the answer.
+    /// Change nothing, and return this answer.
     Answer(T),
-    /// The rows contradict each other, since each was read at its own instant: decide anew.
+    /// Decide again: the rows contradict each other, since each was read at its own instant.
     Again,
-    /// This plan is to be committed; then this is the answer.
+    /// Commit this plan, then return this answer.
     Commit { plan: Plan, moved: Option<IndexChange>, answer: T },
 }
 
 impl Committer {
-    /// The retry loop: decides by what is stored, commits the plan, and if a check does not hold clears what is in the
-    /// way and decides anew.
+    /// The retry loop: reads and decides, commits the plan, and after a refusal clears the locks that may have caused it
+    /// and decides again. Nothing is locked between the reads and the commit, so every decision is in a check.
     ///
     /// Errors: those of `decide`; [`DriveError::Contended`] after too many attempts or too long a time; an unknown
     /// outcome ends the loop, since the plan may have happened.
@@ -83,7 +82,7 @@ impl Committer {
                 Outcome::Refused(refusal) => refusal,
             };
             self.delete_prepared(prepared).await;
-            // No other operation is in the way, and the next attempt would find the same.
+            // Only `rmdir` has this check. No lock refuses it, and the next attempt would find the same children.
             if let Check::FamilyEmpty(_) = refusal.check {
                 return Err(DriveError::NotEmpty);
             }
@@ -91,7 +90,8 @@ impl Committer {
         }
     }
 
-    /// `moved`: the file that the plan moves. Queries that run meanwhile have to know before the commit.
+    /// Commits a plan. `moved`: the file that it moves. The move is counted and logged before the commit, or a query that
+    /// runs meanwhile could miss the file.
     async fn commit(&self, plan: Plan, moved: Option<IndexChange>) -> StoreResult<Outcome> {
         let commit = self.namespace.tables.commit(plan);
         match moved {
@@ -100,8 +100,8 @@ impl Committer {
         }
     }
 
-    /// Removes the rows that a refused plan may have prepared. Never called for a plan of unknown outcome: its rows may
-    /// be linked by now.
+    /// Deletes the rows that a refused plan may have prepared. Never call it for a plan of unknown outcome: its rows may be
+    /// linked by now.
     async fn delete_prepared(&self, prepared: Vec<RowChange>) {
         if prepared.is_empty() {
             return;

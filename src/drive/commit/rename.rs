@@ -1,4 +1,4 @@
-//! Renaming a file.
+//! Renames a file.
 
 use super::target::{check_target, split_target};
 use super::{Committer, Decision};
@@ -14,14 +14,15 @@ use crate::schema::index::IndexRows;
 use crate::schema::{CF, DrivePath, Name, StayId};
 use crate::table::{Change, Check, Column, ConditionalRow, Plan};
 
-/// What was at the source path.
+/// The result of a rename.
 pub enum Renamed {
+    /// The source was a file.
     File(Written),
-    /// Nothing was changed: a directory takes more than one plan.
+    /// The source is a directory, which takes more than one plan: nothing was changed.
     IsDirectory,
 }
 
-/// Source and target, split.
+/// Source and target, split into parent and name.
 struct Paths<'a> {
     to: &'a DrivePath,
     source: (DrivePath, Name),
@@ -37,8 +38,8 @@ struct End<'a> {
     found: &'a NameLookup,
 }
 
-/// Renames a file: it keeps its id, times, creator and type. With `overwrite` it may replace a file. Part of a change
-/// that runs to its end.
+/// Renames a file: it keeps its id, times, creator and type. With `overwrite` it may replace a file. The caller runs it
+/// to its end.
 pub async fn rename_file(
     committer: &Committer,
     from: &DrivePath,
@@ -65,8 +66,8 @@ async fn decide(committer: &Committer, paths: &Paths<'_>) -> Result<Decision<(Re
         return Err(DriveError::NotFound);
     };
     let target = lookup(ns, to_parent, to_name).await?;
-    // Source and target are read at two instants: somebody may have moved this very file to the target between them.
-    // Then the lookup of the source is out of date, and so is a target that is refused for it.
+    // Source and target are read at two instants: another request may have moved this file to the target in between. Then
+    // the lookup of the source is out of date, and the file at the target may be this file itself: decide again.
     let target_live = match check_target(ns, &target, to_parent, paths.overwrite).await {
         Ok(live) if target.file.as_ref().is_none_or(|other| other.value.id != file.value.id) => live,
         Ok(_) => return Ok(Decision::Again),
@@ -80,8 +81,8 @@ async fn decide(committer: &Committer, paths: &Paths<'_>) -> Result<Decision<(Re
     };
     let source_end = End { parent: from_parent, name: from_name, live: source_live, found: &source };
     let target_end = End { parent: to_parent, name: to_name, live: target_live, found: &target };
-    // IMPORTANT: every attempt draws a new stay, so that deleting the index rows of a refused one can never delete
-    // those of another.
+    // IMPORTANT: every attempt draws a new stay. It is the qualifier of the index entries, so deleting those of a refused
+    // attempt can never delete those of another attempt.
     let moved = FileEntry { stay: StayId::random(), ..file.value.clone() };
     let plan = rename_plan(&source_end, &target_end, file, &moved);
     let replaces = target.file.as_ref().map(|replaced| replaced.value.id);
@@ -91,7 +92,8 @@ async fn decide(committer: &Committer, paths: &Paths<'_>) -> Result<Decision<(Re
     Ok(Decision::Commit { plan, moved: Some(change), answer: (Renamed::File(written), target.file) })
 }
 
-/// Both names and the file row change at one instant; new index rows are put before it, old ones deleted after it.
+/// Both names and the file row change at one instant. New index entries are put before it and old ones deleted after it,
+/// so that the file always has one; queries verify them.
 fn rename_plan(source: &End<'_>, target: &End<'_>, file: &Versioned<FileEntry>, moved: &FileEntry) -> Plan {
     let id = moved.id;
     let attributes = &moved.attributes;
@@ -112,8 +114,8 @@ fn rename_plan(source: &End<'_>, target: &End<'_>, file: &Versioned<FileEntry>, 
             ConditionalRow { table: dir::TABLE, row: target.parent.key(), checks: target_checks, changes: vec![put] },
         ]
     };
-    let place = Check::Equals(Column::new(CF, file::STAY), file::encode_stay(&old.stay));
-    guarded.push(ConditionalRow { table: file::TABLE, row: id.key(), checks: vec![place], changes: new.put_cells() });
+    let stay = Check::Equals(Column::new(CF, file::STAY), file::encode_stay(&old.stay));
+    guarded.push(ConditionalRow { table: file::TABLE, row: id.key(), checks: vec![stay], changes: new.put_cells() });
     let mut finish = IndexRows { id, attributes, position: &old }.delete();
     if let Some(replaced) = &target.found.file {
         finish.extend(drop_version(&replaced.value, target.live.id, target.name));

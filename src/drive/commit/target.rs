@@ -1,4 +1,4 @@
-//! The path that a rename or copy goes to.
+//! The target path of a rename or copy.
 
 use crate::drive::error::{DriveError, Result};
 use crate::drive::namespace::Namespace;
@@ -6,7 +6,7 @@ use crate::drive::namespace::lookup::{LiveDir, NameLookup};
 use crate::drive::namespace::resolve::no_parent;
 use crate::schema::{DrivePath, Name};
 
-/// The parent and name of the target, if something can go from the one path to the other at all.
+/// The parent and name of the target, if the two paths allow a rename or copy at all.
 pub fn split_target(from: &DrivePath, to: &DrivePath) -> Result<(DrivePath, Name)> {
     if from == to {
         return Err(DriveError::Exists);
@@ -17,7 +17,7 @@ pub fn split_target(from: &DrivePath, to: &DrivePath) -> Result<(DrivePath, Name
     to.split().ok_or(DriveError::Exists)
 }
 
-/// The directory that something goes to, if what exists at the target allows it.
+/// The parent directory of the target, if the entry that exists at the target allows the rename or copy.
 pub async fn check_target<'a>(
     ns: &Namespace,
     target: &'a NameLookup,

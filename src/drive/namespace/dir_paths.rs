@@ -1,4 +1,7 @@
-//! From a directory's id to its path: up the `dirid` table to the root. Paths are cached.
+//! Path lookup: from a directory's id to its path, along the rows of the `dirid` table up to the root. Paths are cached.
+//!
+//! The rows of a path are read at different instants, so a path alone proves nothing: a directory may have moved
+//! between two of the reads. Two things prove it, [`MoveEpoch`] and a second equal [`DirPath`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -17,13 +20,14 @@ use crate::schema::{CF, DirId, DrivePath, Name};
 use crate::table::store::Result as StoreResult;
 use crate::table::{Outcome, RowQuery, StoreError, Tables};
 
-/// The links from a directory up, as they were read. Two equal walks with a read between them prove that
-/// the path was this one when the read was made: operation ids tell a directory that moved away and back.
+/// The links from a directory up to the root, as they were read. Two equal lookups with a read between them prove that
+/// the directory had this path at that read: a link has the id of the operation that made it, so a directory that has
+/// moved away and back has other links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirPath {
     /// From the directory up.
     links: Vec<(DirId, DirParent)>,
-    /// None if the links do not reach the root: the directory is gone, or moved while they were read.
+    /// None if the links do not reach the root: the directory was removed, or moved while they were read.
     pub path: Option<DrivePath>,
 }
 
@@ -33,19 +37,23 @@ impl DirPath {
         Self { path: DrivePath::from_names(&names).ok().filter(|_| whole), links }
     }
 
-    /// About how many bytes it takes.
+    /// About how many bytes of memory it takes.
     fn bytes(&self) -> usize {
         let links: usize = self.links.iter().map(|link| size_of_val(link) + link.1.name.as_str().len()).sum();
         size_of::<Self>() + links + self.path.as_ref().map_or(0, |path| path.as_str().len())
     }
 
-    /// Whether the directory is `scope` or lies below it.
+    /// Whether the directory is `scope` or below it.
     pub fn is_within(&self, scope: DirId) -> bool {
         scope == DirId::ROOT || self.links.iter().any(|(id, _)| *id == scope)
     }
 }
 
-/// Counts moves, so that the one process that writes the store knows whether any was running since.
+/// Counts the moves of this process, the only one that writes the store. A reader that takes the epoch before its reads
+/// can prove after them that no move was running meanwhile.
+///
+/// The count of ended moves is the epoch, and it is compared with the count of begun ones. A move that is running when
+/// the epoch is read has begun and not ended: so the counts differ, and the reads prove nothing.
 #[derive(Default)]
 pub struct MoveEpoch {
     begun: AtomicU64,
@@ -53,17 +61,18 @@ pub struct MoveEpoch {
 }
 
 impl MoveEpoch {
-    /// Before a write that may move something.
+    /// Call it before the commit of a move.
     pub fn begin(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// After it, once it is known what became of it.
+    /// Call it after the commit, once the outcome is known.
     pub fn end(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Sends a plan that counts. What is not known to have ended may yet happen: then nothing counts as unchanged any more.
+    /// Commits the plan of a move between [`begin`](Self::begin) and [`end`](Self::end). A move of unknown outcome may
+    /// yet happen, so it never ends: no read counts as unchanged any more.
     pub async fn counted(&self, commit: impl Future<Output = StoreResult<Outcome>>) -> StoreResult<Outcome> {
         self.begin();
         let outcome = commit.await;
@@ -78,27 +87,28 @@ impl MoveEpoch {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Whether no move was running at any time since this epoch was read.
+    /// Whether no move was running at any time since this epoch was read. Call it after the reads.
     pub fn unchanged_since(&self, epoch: u64) -> bool {
         self.begun.load(Ordering::SeqCst) == epoch
     }
 }
 
+/// Looks up the paths of directories, and caches them.
 pub struct DirPathCache {
     tables: Tables,
     pub moves: Arc<MoveEpoch>,
-    /// Paths with the mark before them. One is good as long as no directory move has begun since.
-    kept: Kept,
+    /// Each path with the epoch that was read before it: valid as long as no directory move has begun since.
+    cache: PathCache,
     pub counts: PathCacheCounts,
 }
 
-/// Paths, each with the mark before it, by directory.
+/// Paths by directory, each with the epoch that was read before it.
 ///
-/// The hasher has fixed keys, so that a seeded run evicts the same walks each time. Ids are random: nobody can choose
-/// ones that collide.
-type Kept = Cache<DirId, (u64, Arc<DirPath>), Weight, BuildHasherDefault<DefaultHasher>>;
+/// The hasher has fixed keys, so that a seeded run evicts the same paths each time. Ids are random, so no client can
+/// choose ones that collide.
+type PathCache = Cache<DirId, (u64, Arc<DirPath>), Weight, BuildHasherDefault<DefaultHasher>>;
 
-fn kept(bytes: usize) -> Kept {
+fn path_cache(bytes: usize) -> PathCache {
     Cache::with(
         bytes / USUAL_PATH_BYTES,
         bytes as u64,
@@ -108,68 +118,72 @@ fn kept(bytes: usize) -> Kept {
     )
 }
 
-/// What a kept walk takes of the memory for all.
+/// How many bytes a cached path takes.
 #[derive(Clone)]
 struct Weight;
 
 impl Weighter<DirId, (u64, Arc<DirPath>)> for Weight {
-    fn weight(&self, _: &DirId, (_, walk): &(u64, Arc<DirPath>)) -> u64 {
-        (size_of::<(DirId, u64, Arc<DirPath>)>() + walk.bytes()) as u64
+    fn weight(&self, _: &DirId, (_, dir_path): &(u64, Arc<DirPath>)) -> u64 {
+        (size_of::<(DirId, u64, Arc<DirPath>)>() + dir_path.bytes()) as u64
     }
 }
 
-/// How many walks were kept ones, and how many were read from rows.
+/// How many paths came from the cache, and how many were read from rows.
 #[derive(Clone, Debug, Default)]
 pub struct PathCacheCounts {
-    pub kept: Counter,
+    pub cached: Counter,
     pub read: Counter,
 }
 
 impl DirPathCache {
-    /// Keeps walks of so many bytes in all.
+    /// Caches paths of so many bytes in all.
     pub fn new(tables: Tables, bytes: usize) -> Self {
-        Self { tables, moves: Arc::default(), kept: kept(bytes), counts: PathCacheCounts::default() }
+        Self { tables, moves: Arc::default(), cache: path_cache(bytes), counts: PathCacheCounts::default() }
     }
 
-    /// Paths through another handle of the store, with the same counts but none of the walks that are kept.
+    /// A cache over another handle of the store: empty, with the same move epoch and counts.
     pub fn sharing(&self, tables: Tables, bytes: usize) -> Self {
-        Self { tables, moves: self.moves.clone(), kept: kept(bytes), counts: self.counts.clone() }
+        Self { tables, moves: self.moves.clone(), cache: path_cache(bytes), counts: self.counts.clone() }
     }
 
-    /// A walk by the store's rows as they are now.
-    pub async fn fresh(&self, dir: DirId) -> Result<DirPath> {
-        let found = self.climb(&[dir]).await?.pop();
-        Ok(found.map_or_else(|| DirPath::new(Vec::new(), false), |(_, walk)| walk))
+    /// Reads the path of a directory from the store, past the cache.
+    pub async fn read_path(&self, dir: DirId) -> Result<DirPath> {
+        let found = self.look_up(&[dir]).await?.pop();
+        Ok(found.map_or_else(|| DirPath::new(Vec::new(), false), |(_, dir_path)| dir_path))
     }
 
-    /// Paths of many directories, kept ones where they are still good. All of them hold if no directory move
-    /// was running since an epoch that was read before.
+    /// The paths of many directories, from the cache where they are still valid. If no directory move was running since
+    /// an epoch that the caller has read before, all of them were valid at every instant since.
+    ///
+    /// IMPORTANT: the epoch is read before the rows, and compared again before a path is cached. A path that was read
+    /// while a directory moved may mix links from before and after the move, and must not be cached.
     pub async fn many(&self, dirs: &[DirId]) -> Result<HashMap<DirId, Arc<DirPath>>> {
         let epoch = self.moves.now();
         let mut found = HashMap::with_capacity(dirs.len());
         let mut wanted = Vec::new();
         for dir in dirs {
-            match self.kept.get(dir) {
-                Some((kept, walk)) if self.moves.unchanged_since(kept) => {
-                    found.insert(*dir, walk);
+            match self.cache.get(dir) {
+                Some((before, dir_path)) if self.moves.unchanged_since(before) => {
+                    found.insert(*dir, dir_path);
                 }
                 _ => wanted.push(*dir),
             }
         }
-        self.counts.kept.inc_by(found.len() as u64);
+        self.counts.cached.inc_by(found.len() as u64);
         self.counts.read.inc_by(wanted.len() as u64);
-        for (dir, walk) in self.climb(&wanted).await? {
-            let walk = Arc::new(walk);
-            if walk.path.is_some() && self.moves.unchanged_since(epoch) {
-                self.kept.insert(dir, (epoch, walk.clone()));
+        for (dir, dir_path) in self.look_up(&wanted).await? {
+            let dir_path = Arc::new(dir_path);
+            if dir_path.path.is_some() && self.moves.unchanged_since(epoch) {
+                self.cache.insert(dir, (epoch, dir_path.clone()));
             }
-            found.insert(dir, walk);
+            found.insert(dir, dir_path);
         }
         Ok(found)
     }
 
-    /// One `get_many` for each level. The walks come in the order of `dirs`: it decides which ones are kept.
-    async fn climb(&self, dirs: &[DirId]) -> Result<Vec<(DirId, DirPath)>> {
+    /// Reads the links of these directories, one `get_many` for each level. The paths have the order of `dirs`: it
+    /// decides which of them the cache keeps.
+    async fn look_up(&self, dirs: &[DirId]) -> Result<Vec<(DirId, DirPath)>> {
         let mut links: HashMap<DirId, DirParent> = HashMap::new();
         let mut level: Vec<DirId> = dirs.to_vec();
         for _ in 0..=LEVELS {
@@ -179,8 +193,9 @@ impl DirPathCache {
             if level.is_empty() {
                 break;
             }
-            let asks: Vec<_> = level.iter().map(|id| (id.key(), RowQuery::cells(vec![dir_parent::column()]))).collect();
-            let rows = self.tables.get_many(dir_parent::TABLE, &asks).await?;
+            let queries: Vec<_> =
+                level.iter().map(|id| (id.key(), RowQuery::cells(vec![dir_parent::column()]))).collect();
+            let rows = self.tables.get_many(dir_parent::TABLE, &queries).await?;
             let mut above = Vec::with_capacity(rows.len());
             for (id, row) in level.iter().zip(rows) {
                 if let Some(value) = row.get(CF, dir_parent::PARENT) {
@@ -191,12 +206,12 @@ impl DirPathCache {
             }
             level = above;
         }
-        Ok(dirs.iter().map(|dir| (*dir, trace(*dir, &links))).collect())
+        Ok(dirs.iter().map(|dir| (*dir, follow_links(*dir, &links))).collect())
     }
 }
 
 /// Follows the links from a directory to the root, or to where they end.
-fn trace(dir: DirId, links: &HashMap<DirId, DirParent>) -> DirPath {
+fn follow_links(dir: DirId, links: &HashMap<DirId, DirParent>) -> DirPath {
     let mut chain = Vec::new();
     let mut at = dir;
     while at != DirId::ROOT && chain.len() <= LEVELS {

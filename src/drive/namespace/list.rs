@@ -12,6 +12,9 @@ use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::table::{Cell, PageQuery};
 
 /// A page of the children of a directory.
+///
+/// Id and lock of the directory are unchanged while a page is read: its children belong to one directory at one
+/// instant. Two pages have no common instant; a child that is made or removed between them may be missing.
 pub async fn list(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<Listing> {
     let mut nodes = Vec::new();
     let mut next = ask.after.clone();

@@ -1,4 +1,5 @@
-//! What a directory's row says of one name in it, read by one `get`.
+//! The lookup of one name in a directory row, by one `get`: both entries of the name, and whether the directory is live,
+//! are read at one instant.
 
 use bytes::Bytes;
 
@@ -9,7 +10,7 @@ use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::schema::{CF, DirId, DrivePath, Name};
 use crate::table::{Check, Row, RowQuery};
 
-/// A directory that reads as live: its id, and the stored bytes that a plan is guarded by.
+/// A directory that reads as live: its id, and the stored bytes for the checks of a plan.
 #[derive(Clone, Debug)]
 pub struct LiveDir {
     pub id: DirId,
@@ -17,20 +18,21 @@ pub struct LiveDir {
 }
 
 impl LiveDir {
-    /// From a row as readers see it; an operation may have locked it all the same.
+    /// Decodes a row as readers see it. The row may be locked all the same; the checks of a plan find that out.
     pub fn from_row(row: &Row) -> Result<Option<Self>> {
         let Some(id) = row.get(CF, dir::ID) else { return Ok(None) };
         Ok(Some(Self { id: dir::decode_id(id)?, stored: id.clone() }))
     }
 
-    /// The checks that it is still this directory and no operation has locked it. The id matters: the directory at
-    /// this path may be another one by now.
+    /// The checks that this path still has this directory, and that no subtree operation has locked it. The id matters:
+    /// another directory may have this path by now. The lock matters: the subtree operation has listed the children, and
+    /// would neither move nor delete a child that is made later.
     pub fn checks(&self) -> Vec<Check> {
         vec![Check::Equals(dir::id_column(), self.stored.clone()), Check::Absent(dir::lock_column())]
     }
 }
 
-/// A cell as decoded, and as stored: a plan is guarded by the stored bytes.
+/// A cell as decoded and as stored: the checks of a plan compare the stored bytes.
 #[derive(Clone, Debug)]
 pub struct Versioned<T> {
     pub value: T,
@@ -47,7 +49,7 @@ pub struct NameLookup {
 }
 
 impl NameLookup {
-    /// What to read of the directory's row.
+    /// The query of the directory row.
     pub fn query(name: &Name) -> RowQuery {
         let children = [dir::file_qualifier(name), dir::directory_qualifier(name)];
         let children = children.map(|q| crate::table::Column::new(dir::SUB, q));
@@ -64,7 +66,7 @@ impl NameLookup {
         Ok(Self { parent: LiveDir::from_row(row)?, file: file.transpose()?, directory: directory.transpose()? })
     }
 
-    /// `f_n` as it was read: absent, or this very entry.
+    /// The check that `f_n` is still as it was read: absent, or the same entry.
     pub fn file_check(&self, name: &Name) -> Check {
         let column = crate::table::Column::new(dir::SUB, dir::file_qualifier(name));
         match &self.file {

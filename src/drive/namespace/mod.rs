@@ -1,10 +1,9 @@
-//! Reading the directory tree as callers see it, whatever operations on subtrees are under way.
+//! Reads the directory tree as callers see it while subtree operations are running. Nothing here writes.
 //!
-//! Everything below reads directory rows through [`visibility`], which decides what a row that such an operation has
-//! locked looks like from outside. Nothing here writes.
+//! Every read for an answer passes [`visibility`], which decides whether a locked row is live or absent.
 //!
-//! - [`lookup`]: what a directory row says of one name; stat
-//! - [`resolve`]: the directories on the way to a path, and those that are missing
+//! - [`lookup`]: one name in a directory row; stat
+//! - [`resolve`]: the directories of a path that exist, and those that are missing
 //! - [`list`]: the children of a directory, page by page
 //! - [`dir_paths`]: from a directory's id to its path, cached
 //! - [`subtree_scan`]: all rows of a subtree by key
@@ -22,7 +21,7 @@ use super::settings::Thresholds;
 use crate::table::Tables;
 use dir_paths::DirPathCache;
 
-/// What reading takes. Cheap to clone.
+/// What reads of the directory tree need. Cheap to clone.
 #[derive(Clone)]
 pub struct Namespace {
     pub tables: Tables,

@@ -1,4 +1,4 @@
-//! The directories on the way to a path: those that exist, and those that a plan has to make.
+//! Resolves a path to directories: those that exist, and those that a plan has to make.
 
 use super::lookup::{LiveDir, NameLookup, no_directory, no_file};
 use super::{Namespace, visibility};
@@ -9,7 +9,7 @@ use crate::schema::dir_parent::{self, DirParent};
 use crate::schema::{DirId, DrivePath, Name, Timestamp};
 use crate::table::{Change, Check, ConditionalRow, Plan, RowChange, RowQuery};
 
-/// A directory that is to be made.
+/// A directory that a plan has to make.
 #[derive(Clone, Debug)]
 pub struct NewDir {
     pub path: DrivePath,
@@ -17,7 +17,7 @@ pub struct NewDir {
     pub entry: DirEntry,
 }
 
-/// The deepest directory on the way that exists, and those to be made below it.
+/// The deepest directory of a path that exists, and those that a plan has to make below it.
 #[derive(Clone, Debug)]
 pub struct ResolvedParent {
     pub base: DrivePath,
@@ -25,15 +25,15 @@ pub struct ResolvedParent {
     pub missing: Vec<NewDir>,
 }
 
-/// What the way down to a directory looks like.
+/// What exists of the path of a directory.
 pub enum Resolution {
-    /// All of it exists, or all but these names below `base`.
+    /// All of it, or all but these names below `base`.
     Open { base: DrivePath, live: LiveDir, missing: Vec<Name> },
     /// One of the names is a file.
     File,
 }
 
-/// Reads every directory on the way down to `path`.
+/// Reads every directory from the root down to `path`.
 pub async fn resolve(ns: &Namespace, path: &DrivePath) -> Result<Resolution> {
     for _ in 0..TRIES {
         if let Some(resolution) = resolve_once(ns, path).await? {
@@ -43,17 +43,18 @@ pub async fn resolve(ns: &Namespace, path: &DrivePath) -> Result<Resolution> {
     Err(DriveError::Contended)
 }
 
-/// None if the rows contradict each other: each is read at its own instant.
+/// One attempt. None if the rows contradict each other, as when a parent has the name of a directory whose row is
+/// missing: each row is read at its own instant.
 async fn resolve_once(ns: &Namespace, path: &DrivePath) -> Result<Option<Resolution>> {
     let names: Vec<Name> = path.names().collect();
-    let mut asks = Vec::with_capacity(names.len() + 1);
+    let mut queries = Vec::with_capacity(names.len() + 1);
     let mut at = DrivePath::root();
     for name in &names {
-        asks.push((at.key(), NameLookup::query(name)));
+        queries.push((at.key(), NameLookup::query(name)));
         at = at.join(name)?;
     }
-    asks.push((at.key(), RowQuery::cells(vec![dir::id_column(), dir::lock_column()])));
-    let rows = visibility::rows(ns, &asks).await?;
+    queries.push((at.key(), RowQuery::cells(vec![dir::id_column(), dir::lock_column()])));
+    let rows = visibility::rows(ns, &queries).await?;
     let mut base = DrivePath::root();
     let mut below = names.as_slice();
     let mut found = None;
@@ -75,7 +76,7 @@ async fn resolve_once(ns: &Namespace, path: &DrivePath) -> Result<Option<Resolut
     Ok(found.map(|(base, live, missing)| Resolution::Open { base, live, missing: missing.to_vec() }))
 }
 
-/// The way to `path`, with ids drawn for the directories that are missing.
+/// Resolves `path`, and draws ids for the directories that are missing.
 pub async fn resolve_parent(
     ns: &Namespace,
     path: &DrivePath,
@@ -102,19 +103,21 @@ impl ResolvedParent {
         Self { base: path.clone(), live, missing: Vec::new() }
     }
 
-    /// The id of the directory at the end of the way.
+    /// The id of the last directory of the path.
     pub fn id(&self) -> DirId {
         self.missing.last().map_or(self.live.id, |last| last.entry.id)
     }
 
-    /// Adds to the plan: the missing directories, each an absent row, and in the last directory of the way
-    /// the changes `last` under the checks `last_checks`.
+    /// Adds to the plan: the missing directories, each under the check that its row is absent, and in the last directory
+    /// of the path the changes `last` under the checks `last_checks`.
+    ///
+    /// All rows are guarded, so that readers see either the whole new path with its file, or nothing of it.
     pub fn add_to(&self, plan: &mut Plan, last_checks: Vec<Check>, last: Vec<Change>) {
         let mut checks = self.live.checks();
         let mut row = self.base.key();
         let mut changes = Vec::new();
         let mut parent = self.live.id;
-        // Only the first name needs checks: the others go into rows that are checked to be absent.
+        // Only the first name needs checks: the other names are put into rows that are checked to be absent.
         if let Some(first) = self.missing.first() {
             checks.extend([no_directory(&first.name), no_file(&first.name)]);
         }
@@ -140,7 +143,7 @@ impl ResolvedParent {
     }
 }
 
-/// Why nothing can be found below `parent`, which is no directory: an error in any case.
+/// The error for a path below `parent`, which is not a directory.
 pub async fn no_parent(ns: &Namespace, parent: &DrivePath) -> DriveError {
     match resolve(ns, parent).await {
         Ok(Resolution::File) => DriveError::ParentIsFile,

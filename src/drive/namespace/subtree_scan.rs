@@ -1,4 +1,5 @@
-//! The rows of a subtree by key. Listings are not used, so the scan also finds rows that no name reaches.
+//! The rows of a subtree in the order of their keys. The scan uses no listings, so it also finds rows that no name
+//! reaches: a parent may have lost the name of a locked row.
 
 use std::ops::Bound;
 
@@ -9,11 +10,11 @@ use crate::table::{Row, RowCursor, RowKey, RowQuery, RowRange};
 
 /// A cursor over the keys of a subtree, its root first.
 pub struct SubtreeScan {
-    /// What is left, the next one last.
+    /// The ranges that are left, the next one last.
     ranges: Vec<RowCursor>,
 }
 
-/// Starts at the root of the subtree; `query` is what is read of each row.
+/// Starts at the root of the subtree. `query` names the cells that are read of each row.
 pub fn scan(ns: &Namespace, root: &DrivePath, query: RowQuery) -> SubtreeScan {
     let key = root.key();
     let own = RowRange { from: Bound::Included(key.clone()), to: Bound::Included(key) };

@@ -1,12 +1,21 @@
-//! Rows that an operation on a subtree has locked, as readers see them. Readers never wait.
+//! Rows that a subtree operation has locked, as readers see them. Readers never wait.
 //!
-//! A row with `cf:state` is read by the phase of its operation, which is looked up *after* the row:
+//! A row without the cell `cf:state` is live. A locked row is live or absent by the phase of its operation:
 //!
-//! | phase | closed | staged |
+//! | phase | locked as the source | locked as a copy |
 //! |---|---|---|
 //! | prepared, aborted | live | absent |
-//! | committed | absent | live, as a second read has it |
-//! | no record | live, if a second read finds the mark unchanged | absent, likewise |
+//! | committed | absent | live, as a second read finds it |
+//! | no record | live, if a second read finds the same lock | absent, likewise |
+//!
+//! The order is row, then record. The commit of the record is the instant of the operation, for all its rows at once. An
+//! older read of the record could still say *prepared* after the commit: the reader would find the directory at its old
+//! path although the move is answered.
+//!
+//! Two cases need the row again, since the row and its lock may have changed between the two reads:
+//!
+//! - A copy of a committed operation: the first read may have found it half copied, before the commit.
+//! - No record: the operation was aborted, or its finish is complete. A changed lock means that the row is decided anew.
 
 use std::future::Future;
 
@@ -20,38 +29,38 @@ use crate::schema::subtree_op::{self, OpRecord, Phase};
 use crate::schema::{CF, DrivePath, OpId};
 use crate::table::{Page, PageQuery, Row, RowKey, RowQuery};
 
-/// How a row with a mark reads.
+/// How readers see a locked row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowVisibility {
     Live,
     Absent,
-    /// As a second read finds it, if that has the same mark; else to be decided anew.
+    /// As a second read finds it, if that finds the same lock; else it is decided anew.
     LiveIfUnchanged,
     AbsentIfUnchanged,
 }
 
-/// What was read of a row, with the mark that it had.
-struct Marked<T> {
-    mark: Option<Bytes>,
+/// What was read of a row, with the lock that it had at that instant.
+struct ReadWithLock<T> {
+    lock: Option<Bytes>,
     read: T,
 }
 
-/// The mark in a directory row that was asked for its state.
-pub fn mark(row: &Row) -> Option<&Bytes> {
+/// The lock of a directory row; the query must have asked for `cf:state`.
+pub fn lock_of(row: &Row) -> Option<&Bytes> {
     row.get(CF, dir::LOCK)
 }
 
 /// A directory row as readers see it; without cells if it is absent. `query` includes `cf:id` and `cf:state`.
 pub async fn row(ns: &Namespace, path: &DrivePath, query: &RowQuery) -> Result<Row> {
     let row = ns.tables.get(dir::TABLE, path.as_str().as_bytes(), query).await?;
-    if mark(&row).is_none() { Ok(row) } else { locked_row(ns, path.as_str().as_bytes(), row, query).await }
+    if lock_of(&row).is_none() { Ok(row) } else { locked_row(ns, path.as_str().as_bytes(), row, query).await }
 }
 
-/// Many rows, as [`row`] each.
+/// Many rows, each as [`row`].
 pub async fn rows(ns: &Namespace, queries: &[(RowKey, RowQuery)]) -> Result<Vec<Row>> {
     let mut rows = ns.tables.get_many(dir::TABLE, queries).await?;
     for (row, (key, query)) in rows.iter_mut().zip(queries) {
-        if mark(row).is_some() {
+        if lock_of(row).is_some() {
             *row = locked_row(ns, key, std::mem::take(row), query).await?;
         }
     }
@@ -59,56 +68,57 @@ pub async fn rows(ns: &Namespace, queries: &[(RowKey, RowQuery)]) -> Result<Vec<
 }
 
 async fn locked_row(ns: &Namespace, key: &[u8], first: Row, query: &RowQuery) -> Result<Row> {
-    let marked = |row: Row| Marked { mark: mark(&row).cloned(), read: row };
-    let again = || async move { Ok(marked(ns.tables.get(dir::TABLE, key, query).await?)) };
-    Ok(recheck(ns, marked(first), again).await?.unwrap_or_default())
+    let with_lock = |row: Row| ReadWithLock { lock: lock_of(&row).cloned(), read: row };
+    let again = || async move { Ok(with_lock(ns.tables.get(dir::TABLE, key, query).await?)) };
+    Ok(recheck(ns, with_lock(first), again).await?.unwrap_or_default())
 }
 
 /// A page of a directory's row as readers see it; the query holds `cf:id` and `cf:state` unchanged, in this order.
 ///
 /// Errors: [`DriveError::NotFound`] if there is no such directory.
 pub async fn page(ns: &Namespace, query: &PageQuery) -> Result<Page> {
-    let marked = |page: Page| Marked {
-        mark: match page.unchanged.as_slice() {
+    let with_lock = |page: Page| ReadWithLock {
+        lock: match page.unchanged.as_slice() {
             [Some(_), state] => state.clone(),
             _ => None,
         },
         read: page,
     };
-    let again = || async move { Ok(marked(ns.tables.page(query).await?)) };
+    let again = || async move { Ok(with_lock(ns.tables.page(query).await?)) };
     let page = recheck(ns, again().await?, again).await?;
     page.filter(|page| page.unchanged.first().is_some_and(Option::is_some)).ok_or(DriveError::NotFound)
 }
 
-/// The one recheck loop: decides by the record of the operation whether what was read counts. None if the row reads
-/// as absent. `again` reads the same once more.
-async fn recheck<T, F>(ns: &Namespace, mut seen: Marked<T>, again: impl Fn() -> F) -> Result<Option<T>>
+/// The one recheck loop: decides by the record of the operation whether a read counts. None if the row reads as absent.
+/// `again` repeats the read.
+async fn recheck<T, F>(ns: &Namespace, mut seen: ReadWithLock<T>, again: impl Fn() -> F) -> Result<Option<T>>
 where
-    F: Future<Output = Result<Marked<T>>>,
+    F: Future<Output = Result<ReadWithLock<T>>>,
 {
     for _ in 0..TRIES {
-        let Some(mark) = seen.mark else { return Ok(Some(seen.read)) };
-        let visibility = visibility(ns, &mark).await?;
+        let Some(lock) = seen.lock else { return Ok(Some(seen.read)) };
+        let visibility = visibility(ns, &lock).await?;
         match visibility {
             RowVisibility::Live => return Ok(Some(seen.read)),
             RowVisibility::Absent => return Ok(None),
             RowVisibility::LiveIfUnchanged | RowVisibility::AbsentIfUnchanged => seen = again().await?,
         }
-        if seen.mark.as_ref() == Some(&mark) {
+        if seen.lock.as_ref() == Some(&lock) {
             return Ok(Some(seen.read).filter(|_| visibility == RowVisibility::LiveIfUnchanged));
         }
     }
     Err(DriveError::Contended)
 }
 
-/// How a row with this mark reads, by the record at this moment.
-async fn visibility(ns: &Namespace, mark: &Bytes) -> Result<RowVisibility> {
-    let state = RowLock::decode(mark)?;
+/// How a row with this lock reads, by the record at this moment.
+async fn visibility(ns: &Namespace, lock: &Bytes) -> Result<RowVisibility> {
+    let state = RowLock::decode(lock)?;
     let phase = record(ns, state.op()).await?.map(|(phase, _)| phase);
-    // Without a record the operation was aborted: a committed record is removed after all its marks.
+    // Without a record the operation counts as aborted: a committed record is deleted after all its locks, so no row
+    // that still has this lock can belong to it.
     let live = state.is_live(phase.unwrap_or(Phase::Aborted));
     Ok(match (phase, live, state) {
-        // The first read may have met a row that was staged in part.
+        // The first read may have found a copy that was not complete yet.
         (Some(_), true, RowLock::Copy(_)) | (None, true, _) => RowVisibility::LiveIfUnchanged,
         (None, false, _) => RowVisibility::AbsentIfUnchanged,
         (Some(_), true, RowLock::Source(_)) => RowVisibility::Live,

@@ -1,35 +1,35 @@
-//! The plan that reads an index row by row and verifies what it says, step by step.
+//! The strategy along an index: reads the index rows of the query in order, some at a time, and verifies each of them.
 
 use bytes::Bytes;
 
-use super::reconcile::{IndexCell, IndexPage, IndexRange, PageSoFar};
-use super::source::{PAGE_BYTES, PlanProgress, QuerySource, skip_to};
+use super::reconcile::{IndexCell, IndexPage, IndexRange, PartialPage};
+use super::source::{PAGE_BYTES, QuerySource, StrategyProgress, skip_to};
 use super::verify::{CellsRead, IndexEntry, verify_some};
 use crate::drive::error::Result;
 use crate::drive::model::Node;
 use crate::schema::CF;
 use crate::table::{Row, RowQuery, RowRange, ScanQuery};
 
-/// Cells read to verify a row, if its entry is not an old one: the entry, its directory's id and its link.
-const VERIFIED: usize = 3;
+/// Cells read to verify an index row that is not outdated: the entry, its directory's id and its parent row.
+const CELLS_TO_VERIFY: usize = 3;
 
-/// How far the plan is.
-pub struct IndexPlan<'a> {
+/// An index scan under way.
+pub struct IndexStrategy<'a> {
     source: &'a QuerySource,
-    page: PageSoFar<'a>,
-    /// The rows that are left to be read.
+    page: PartialPage<'a>,
+    /// The rows that are not read yet.
     range: RowRange,
-    /// What the files of the page take, about.
+    /// About how many bytes the files of the page take.
     bytes: usize,
     work: usize,
-    /// The last row of the steps so far.
+    /// The last row that the steps so far have passed.
     passed: Option<Bytes>,
 }
 
-impl<'a> IndexPlan<'a> {
+impl<'a> IndexStrategy<'a> {
     pub fn new(source: &'a QuerySource, rows: IndexRange) -> Self {
         let range = rows.range.clone();
-        Self { source, page: PageSoFar::new(source, rows), range, bytes: 0, work: 0, passed: None }
+        Self { source, page: PartialPage::new(source, rows), range, bytes: 0, work: 0, passed: None }
     }
 
     /// Cells read so far.
@@ -37,13 +37,16 @@ impl<'a> IndexPlan<'a> {
         self.work
     }
 
-    /// One step: reads some more rows. The page, if that was the last one.
+    /// One step: reads and verifies some more rows. Returns the page if that was the last step.
+    ///
+    /// The move epoch is read first, then the index rows, then the directories that they name. If no directory has
+    /// moved since that epoch, a path from the cache is the one that the directory had when its index row was read.
     pub async fn step(
         &mut self,
         parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
-    ) -> Result<PlanProgress<IndexPage>> {
+    ) -> Result<StrategyProgress<IndexPage>> {
         let left = self.source.cells_per_query.saturating_sub(self.work);
-        // Not at the end of the step before: the other plan has done as much work since, and might have ended with it.
+        // Not at the end of the step before: the other strategy has had its turn since, and could have finished in it.
         if let Some(last) = self.passed.take_if(|_| left == 0) {
             return self.page.end(Some(last), parse).await;
         }
@@ -52,7 +55,8 @@ impl<'a> IndexPlan<'a> {
         let (range, ask) = (self.range.clone(), RowQuery::families(&[CF]));
         let scan =
             ScanQuery { table: self.page.rows.table, range, row_query: ask, limit, reverse: self.page.rows.reverse };
-        // Before the rows are read: what they say of a directory is taken for true if nothing has moved since.
+        // IMPORTANT: before the rows are read: verification believes the directory of an index row if no directory has
+        // moved since this epoch. An epoch read later would hide a move between the two reads.
         let epoch = self.source.namespace.dir_paths.moves.now();
         let rows = self.source.namespace.tables.scan(&scan).await?;
         let mut entries = Vec::with_capacity(rows.len());
@@ -67,7 +71,7 @@ impl<'a> IndexPlan<'a> {
         }
         let mut reads = CellsRead::up_to(left);
         let verified = verify_some(&self.source.namespace, &entries, self.page.rows.scope, epoch, &mut reads).await?;
-        let all = verified.len() == entries.len();
+        let verified_all = verified.len() == entries.len();
         keys.truncate(verified.len());
         for (node, key) in verified.into_iter().zip(keys.iter().copied()) {
             self.bytes += node.as_ref().map_or(0, |node| size_of::<Node>() + node.path().as_str().len());
@@ -77,18 +81,18 @@ impl<'a> IndexPlan<'a> {
                 return self.page.end(Some(key.clone()).filter(|_| !end), parse).await;
             }
         }
-        self.work += rows.len() + VERIFIED * entries.len() + reads.done;
+        self.work += rows.len() + CELLS_TO_VERIFY * entries.len() + reads.done;
         match (keys.last(), rows.last()) {
-            (Some(last), _) if !all => Ok(self.go_on_behind(last)),
-            (_, Some((last, _))) if rows.len() == limit => Ok(self.go_on_behind(last)),
+            (Some(last), _) if !verified_all => Ok(self.continue_after(last)),
+            (_, Some((last, _))) if rows.len() == limit => Ok(self.continue_after(last)),
             _ => self.page.end(None, parse).await,
         }
     }
 
-    fn go_on_behind(&mut self, last: &Bytes) -> PlanProgress<IndexPage> {
+    fn continue_after(&mut self, last: &Bytes) -> StrategyProgress<IndexPage> {
         skip_to(&mut self.range, last.clone(), self.page.rows.reverse);
         self.passed = Some(last.clone());
-        PlanProgress::GoesOn
+        StrategyProgress::Unfinished
     }
 }
 

@@ -1,13 +1,13 @@
-//! A folder read whole for its first files of a period: row by row of its subtree, keeping a page of the best.
+//! The strategy through a folder: reads all rows of its subtree, and keeps the first files of the period.
 //!
-//! Its rows are read at many instants. A file or directory that moves meanwhile may be missed by them, so the
-//! answer counts only if none did.
+//! The rows are read at many instants. The scan could miss a file or directory that moves meanwhile, from a row that it
+//! has not read to one that it has. So its answer counts only if nothing has moved.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::source::{PAGE_BYTES, PlanProgress, QuerySource, time_range};
+use super::source::{PAGE_BYTES, QuerySource, StrategyProgress, time_range};
 use crate::drive::error::{DriveError, Result};
 use crate::drive::model::{FilePage, ListQuery, Node, NodeKind, TimeQuery};
 use crate::drive::namespace::list::list;
@@ -17,80 +17,84 @@ use crate::schema::index::by_time::{self, Clock};
 use crate::schema::{DrivePath, FileId, Timestamp};
 use crate::table::{RowQuery, RowRange};
 
-/// How far the reading of a folder is.
-pub struct ScanPlan<'a> {
+/// A scan of a folder under way.
+pub struct ScanStrategy<'a> {
     source: &'a QuerySource,
     ask: &'a TimeQuery,
-    /// Keys of the time index that are wanted.
+    /// The keys of the time index that the query asks for.
     range: RowRange,
-    /// Directory and file moves that had ended when it began.
-    marks: (u64, u64),
+    /// The epochs of directory moves and of file moves at the start.
+    epochs: (u64, u64),
     keys: SubtreeScan,
-    /// Directories whose files are still to be read, with the name up to which they were.
-    waiting: VecDeque<(DrivePath, Option<Bytes>)>,
-    /// The best so far by their keys in the time index: one more than a page has, to know whether more follow.
+    /// Directories whose files are not all read yet, each with the last name that was read.
+    unread: VecDeque<(DrivePath, Option<Bytes>)>,
+    /// The first files so far, by their keys in the time index. One more than a page has: it shows whether more follow.
     best: BTreeMap<Bytes, Node>,
-    /// What they take, about.
+    /// About how many bytes they take.
     bytes: usize,
     work: usize,
 }
 
-impl<'a> ScanPlan<'a> {
+impl<'a> ScanStrategy<'a> {
+    /// IMPORTANT: the epochs are read before the first row, so that no move between the reads is missed.
     pub fn new(source: &'a QuerySource, ask: &'a TimeQuery, under: &DrivePath) -> Self {
-        let marks = (source.namespace.dir_paths.moves.now(), source.file_moves.now());
+        let epochs = (source.namespace.dir_paths.moves.now(), source.file_moves.now());
         let keys = scan(&source.namespace, under, RowQuery::cells(vec![dir::id_column()]));
-        let (range, waiting, best) = (time_range(ask), VecDeque::new(), BTreeMap::new());
-        Self { source, ask, range, marks, keys, waiting, best, bytes: 0, work: 0 }
+        let (range, unread, best) = (time_range(ask), VecDeque::new(), BTreeMap::new());
+        Self { source, ask, range, epochs, keys, unread, best, bytes: 0, work: 0 }
     }
 
-    /// Reads on until as many cells were read as the other plan has. Void if something moved, or the page takes too much
-    /// memory.
-    pub async fn catch_up(&mut self, work: usize) -> Result<PlanProgress<FilePage<(Timestamp, FileId)>>> {
+    /// Continues until it has read as many cells as the other strategy. Void if something has moved, or if the page
+    /// takes too much memory.
+    ///
+    /// The epochs are compared after each step and before its result counts, so that a move during the last step voids
+    /// the answer too.
+    pub async fn catch_up(&mut self, work: usize) -> Result<StrategyProgress<FilePage<(Timestamp, FileId)>>> {
         while self.work < work {
             match self.step(work - self.work).await {
-                _ if !self.is_quiet() || self.bytes >= PAGE_BYTES => return Ok(PlanProgress::Void),
-                Err(DriveError::Contended) => return Ok(PlanProgress::Void),
-                Ok(true) => return Ok(PlanProgress::Ended(self.page()?)),
+                _ if !self.is_unchanged() || self.bytes >= PAGE_BYTES => return Ok(StrategyProgress::Void),
+                Err(DriveError::Contended) => return Ok(StrategyProgress::Void),
+                Ok(true) => return Ok(StrategyProgress::Finished(self.page()?)),
                 Ok(false) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(PlanProgress::GoesOn)
+        Ok(StrategyProgress::Unfinished)
     }
 
-    fn is_quiet(&self) -> bool {
-        let (directories, files) = self.marks;
+    fn is_unchanged(&self) -> bool {
+        let (directories, files) = self.epochs;
         self.source.namespace.dir_paths.moves.unchanged_since(directories)
             && self.source.file_moves.unchanged_since(files)
     }
 
-    /// Reads some rows or some files more. Whether that was all.
-    async fn step(&mut self, room: usize) -> Result<bool> {
-        let Some((path, after)) = self.waiting.pop_front() else {
+    /// Reads some more rows, or at most so many files of a directory. Returns whether nothing is left.
+    async fn step(&mut self, most: usize) -> Result<bool> {
+        let Some((path, after)) = self.unread.pop_front() else {
             let Some(rows) = self.keys.next(&self.source.namespace).await? else { return Ok(true) };
             self.work += rows.len();
             for (key, _) in &rows {
-                self.waiting.push_back((DrivePath::from_key(key)?, None));
+                self.unread.push_back((DrivePath::from_key(key)?, None));
             }
             return Ok(false);
         };
-        let limit = room.clamp(1, self.source.namespace.limits.files_queried);
+        let limit = most.clamp(1, self.source.namespace.limits.files_queried);
         let ask = ListQuery { kind: Some(NodeKind::File), prefix: String::new(), after, limit };
         let listing = match list(&self.source.namespace, &path, &ask).await {
             Ok(listing) => listing,
-            // Held by an operation, or removed meanwhile.
+            // Removed meanwhile, or a subtree operation has locked it so that it reads as absent.
             Err(DriveError::NotFound) => return Ok(false),
             Err(error) => return Err(error),
         };
         self.work += 1 + listing.nodes.len();
         if let Some(next) = listing.next {
-            self.waiting.push_front((path, Some(next)));
+            self.unread.push_front((path, Some(next)));
         }
         listing.nodes.into_iter().for_each(|node| self.keep(node));
         Ok(false)
     }
 
-    /// Keeps a file if it is wanted, and among the first of them so far.
+    /// Keeps a file if the query asks for it, and if it is among the first so far.
     fn keep(&mut self, node: Node) {
         let Node::File { entry, .. } = &node else { return };
         let FileEntry { id, attributes, .. } = entry;

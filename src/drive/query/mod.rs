@@ -1,9 +1,9 @@
 //! Files by time and by name.
 //!
-//! Two plans can answer what lies below a folder in a period of time: [`by_index`] walks an index and skips what lies
-//! elsewhere, which is best for large folders; [`by_scan`] reads the folder whole and keeps the first of the period,
-//! which is best for small ones. No statistics tell which: both run, turn by turn with equal work, and the one that
-//! ends first answers. So a query costs at most twice what the better plan does.
+//! Two strategies can answer a time query below a folder. [`by_index`] reads an index in order and drops files outside
+//! the folder: it is best for large folders. [`by_scan`] reads the whole folder and keeps the first files of the
+//! period: it is best for small folders. The drive has no statistics to choose by. So both run in turns with equal
+//! work, and the one that finishes first answers: a query costs at most twice as much as the better strategy.
 
 mod by_index;
 mod by_scan;
@@ -21,10 +21,10 @@ use crate::schema::index::by_owner::{self, OwnerIndexEntry};
 use crate::schema::index::by_time::{self, TimeIndexEntry};
 use crate::schema::path::fold;
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
-use by_index::IndexPlan;
-use by_scan::ScanPlan;
+use by_index::IndexStrategy;
+use by_scan::ScanStrategy;
 use reconcile::{IndexCell, IndexRange};
-use source::{PlanProgress, QuerySource, skip_to, time_range};
+use source::{QuerySource, StrategyProgress, skip_to, time_range};
 use verify::{IndexEntry, IndexKey};
 
 /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
@@ -37,31 +37,35 @@ pub async fn files_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<File
     Err(DriveError::Contended)
 }
 
-/// None if the answer would not be exact, for what others have changed meanwhile.
+/// None if the answer may not be exact, because other requests have changed rows meanwhile: try again.
+///
+/// The index strategy has the first turn, and the scan then does as much work as the index strategy has done in all. A
+/// void scan is dropped, since the index strategy answers alone; a void index strategy ends the attempt.
 async fn try_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
-    // IMPORTANT: before the scope is looked up, so that a move after that lookup is noticed.
-    let mut tree = ask.under.as_ref().filter(|under| !under.is_root()).map(|under| ScanPlan::new(source, ask, under));
+    // IMPORTANT: before the scope is looked up: it reads the move epochs, so that a move after that lookup voids it.
+    let mut scan =
+        ask.under.as_ref().filter(|under| !under.is_root()).map(|under| ScanStrategy::new(source, ask, under));
     let scope = scope(&source.namespace, ask.under.as_ref()).await?;
     let (table, range) = match &ask.creator {
         None => (by_time::TABLE, time_range(ask)),
         Some(creator) => (by_owner::TABLE, by_owner::range(creator, time_range(ask))),
     };
     let mut index =
-        IndexPlan::new(source, IndexRange { table, range, reverse: ask.ascending, limit: ask.limit, scope });
+        IndexStrategy::new(source, IndexRange { table, range, reverse: ask.ascending, limit: ask.limit, scope });
     loop {
         match index.step(&|cell| by_time(ask, cell)).await? {
-            PlanProgress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
-            PlanProgress::Ended((nodes, last)) => {
+            StrategyProgress::Finished((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
+            StrategyProgress::Finished((nodes, last)) => {
                 return Ok(Some(FilePage { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? }));
             }
-            PlanProgress::Void => return Ok(None),
-            PlanProgress::GoesOn => {}
+            StrategyProgress::Void => return Ok(None),
+            StrategyProgress::Unfinished => {}
         }
-        let Some(scan) = &mut tree else { continue };
-        match scan.catch_up(index.work()).await? {
-            PlanProgress::Ended(found) => return Ok(Some(found)),
-            PlanProgress::Void => tree = None,
-            PlanProgress::GoesOn => {}
+        let Some(running) = &mut scan else { continue };
+        match running.catch_up(index.work()).await? {
+            StrategyProgress::Finished(found) => return Ok(Some(found)),
+            StrategyProgress::Void => scan = None,
+            StrategyProgress::Unfinished => {}
         }
     }
 }
@@ -84,22 +88,24 @@ async fn try_by_name(source: &QuerySource, ask: &NameQuery) -> Result<Option<Fil
     if let Some((at, id)) = &ask.after {
         skip_to(&mut range, by_name::key(at, *id), false);
     }
-    let mut index =
-        IndexPlan::new(source, IndexRange { table: by_name::TABLE, range, reverse: false, limit: ask.limit, scope });
+    let mut index = IndexStrategy::new(
+        source,
+        IndexRange { table: by_name::TABLE, range, reverse: false, limit: ask.limit, scope },
+    );
     loop {
         match index.step(&by_name).await? {
-            PlanProgress::Ended((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
-            PlanProgress::Ended((nodes, last)) => {
+            StrategyProgress::Finished((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
+            StrategyProgress::Finished((nodes, last)) => {
                 let next = last.map(|key| by_name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
                 return Ok(Some(FilePage { nodes, next: next.transpose()? }));
             }
-            PlanProgress::Void => return Ok(None),
-            PlanProgress::GoesOn => {}
+            StrategyProgress::Void => return Ok(None),
+            StrategyProgress::Unfinished => {}
         }
     }
 }
 
-/// The directory that a query is bounded to; the root bounds nothing.
+/// The directory that bounds a query; the root bounds nothing.
 async fn scope(ns: &Namespace, under: Option<&DrivePath>) -> Result<DirId> {
     match under {
         None => Ok(DirId::ROOT),
@@ -110,8 +116,8 @@ async fn scope(ns: &Namespace, under: Option<&DrivePath>) -> Result<DirId> {
     }
 }
 
-/// Whether all of them lie below the path that was asked for. The directory that was there may have moved meanwhile: what
-/// lies in it has been found at its new path then.
+/// Whether all files are below the path that was asked for. The directory may have moved meanwhile: then its files were
+/// found at its new path.
 fn are_below(nodes: &[Node], under: Option<&DrivePath>) -> bool {
     under.is_none_or(|under| nodes.iter().all(|node| node.path().is_within(under)))
 }
@@ -120,8 +126,8 @@ fn decode_time(ask: &TimeQuery, key: &[u8]) -> Result<(Timestamp, FileId)> {
     Ok(if ask.creator.is_some() { by_owner::decode_key(key)? } else { by_time::decode_key(key)? })
 }
 
-/// What a row of the time or owner index may stand for; none if its type is not wanted. Creator and type are the
-/// file's for life: any of its hints tells them.
+/// The entry of a row of the time or owner index; none if the query asks for another media type. Creator and type of a
+/// file never change, so the value of any of its index entries is enough to drop it early.
 fn by_time(ask: &TimeQuery, cell: &IndexCell<'_>) -> Result<Option<IndexEntry>> {
     let (at, id) = decode_time(ask, cell.key)?;
     let (dir, name, mime) = if ask.creator.is_some() {

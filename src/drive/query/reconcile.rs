@@ -1,8 +1,8 @@
-//! The end of a page of an index: takes in what has changed behind the plan, and verifies again what the page would show
-//! twice.
+//! The end of a page of an index: applies the changes that were made behind the scan, and verifies again what the page
+//! would show twice.
 //!
-//! A page is read at many instants. A file that is replaced meanwhile may be met in both its versions, or in neither; one
-//! that is renamed may be met under both names, or under neither, if it is sought by name.
+//! A page is read at many instants. If a file is replaced meanwhile, the scan may find both versions, or neither. If a
+//! file is renamed meanwhile, a name query may find it under both names, or under neither.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::source::{PlanProgress, QuerySource};
+use super::source::{QuerySource, StrategyProgress};
 use super::verify::{IndexEntry, verify};
 use crate::drive::error::Result;
-use crate::drive::index_changes::{ChangeMark, IndexChange};
+use crate::drive::index_changes::{ChangeEpoch, IndexChange};
 use crate::drive::model::Node;
 use crate::drive::settings::TRIES;
 use crate::schema::index::{self, by_name};
@@ -28,46 +28,49 @@ pub struct IndexCell<'a> {
     pub alone: bool,
 }
 
-/// The rows of an index that a page is made of.
+/// The rows of an index that a page is read from.
 pub struct IndexRange {
     pub table: &'static str,
-    /// Those of the page, and all that follow.
+    /// The rows of the page, and all rows after it.
     pub range: RowRange,
     pub reverse: bool,
-    /// Files of the page.
+    /// Files on the page, at most.
     pub limit: usize,
     pub scope: DirId,
 }
 
-/// The page as far as it was read.
-pub struct PageSoFar<'a> {
+/// The page as far as it is read.
+pub struct PartialPage<'a> {
     source: &'a QuerySource,
     pub rows: IndexRange,
     pub nodes: Vec<Node>,
-    /// Whether the nodes are in no order any more.
+    /// Whether the nodes are no longer in the order of the index.
     unordered: bool,
-    /// From when on it is not known what changed in the rows that were passed.
-    mark: ChangeMark,
+    /// Changes since this epoch are not applied yet.
+    epoch: ChangeEpoch,
 }
 
 /// Up to `limit` files, and the key of the last row passed if rows may follow.
 pub type IndexPage = (Vec<Node>, Option<Bytes>);
 
-impl<'a> PageSoFar<'a> {
-    /// Changes count from now on.
+impl<'a> PartialPage<'a> {
+    /// Changes count from now on: call it before the first row is read.
     pub fn new(source: &'a QuerySource, rows: IndexRange) -> Self {
-        Self { source, rows, nodes: Vec::new(), unordered: false, mark: source.index_changes.mark() }
+        Self { source, rows, nodes: Vec::new(), unordered: false, epoch: source.index_changes.epoch() }
     }
 }
 
-impl PageSoFar<'_> {
-    /// The page, if `last` is the last row that it has passed, or none if it has passed them all. Void if others
-    /// change its files all the time.
+impl PartialPage<'_> {
+    /// The page, which ends with the row `last`, or with the last row of the index if none. Void if other requests keep
+    /// changing its files.
+    ///
+    /// Each round applies the changes that were logged since the round before. Verifying a change takes time, in which
+    /// the file may change again: so the loop ends only when nothing was shown twice, and no file may be missing.
     pub async fn end(
         &mut self,
         last: Option<Bytes>,
         parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
-    ) -> Result<PlanProgress<IndexPage>> {
+    ) -> Result<StrategyProgress<IndexPage>> {
         let mut passed = self.rows.range.clone();
         if let Some(last) = &last {
             let edge = if self.rows.reverse { &mut passed.from } else { &mut passed.to };
@@ -76,36 +79,40 @@ impl PageSoFar<'_> {
         let index_changes = &self.source.index_changes;
         let mut replaced = Vec::new();
         for _ in 0..TRIES {
-            let now = index_changes.mark();
-            let Some(came) = index_changes.since(&self.mark) else { return Ok(PlanProgress::Void) };
-            replaced.extend(came.iter().filter_map(|change| Some((change.replaces?, change.id))));
-            // One that is under way, perhaps for ever, has not happened: what it would replace was there to be met.
-            let missed = self.take_in(&came, &passed, &replaced, parse).await? && !index_changes.unchanged_since(&now);
-            if !self.verify_doubles(parse).await? && !missed {
+            let now = index_changes.epoch();
+            let Some(changes) = index_changes.since(&self.epoch) else { return Ok(StrategyProgress::Void) };
+            replaced.extend(changes.iter().filter_map(|change| Some((change.replaces?, change.id))));
+            // If no change has begun or ended meanwhile, then a change that is under way, perhaps for ever, has not
+            // happened: the scan has found the version that it would replace.
+            let may_miss =
+                self.apply_changes(&changes, &passed, &replaced, parse).await? && !index_changes.unchanged_since(&now);
+            if !self.verify_duplicates(parse).await? && !may_miss {
                 return self.page(last);
             }
-            // What was looked for in vain may have been too early, or too late: then there is something newer.
-            self.mark = now;
+            // A version that was not found was not committed yet, or is replaced by now. The next round has the change
+            // that says which.
+            self.epoch = now;
         }
-        Ok(PlanProgress::Void)
+        Ok(StrategyProgress::Void)
     }
 
-    /// Takes in what has come to rows that were passed. Whether a file of a place may be missing now.
-    async fn take_in(
+    /// Applies the changes that put index rows into the range that was passed. Returns whether a file may be missing from
+    /// the page.
+    async fn apply_changes(
         &mut self,
-        came: &[Arc<IndexChange>],
+        changes: &[Arc<IndexChange>],
         passed: &RowRange,
         replaced: &[(FileId, FileId)],
         parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
     ) -> Result<bool> {
-        let gone: HashSet<FileId> = came.iter().filter_map(|change| change.has_replaced()).collect();
+        let no_longer_linked: HashSet<FileId> = changes.iter().filter_map(|change| change.has_replaced()).collect();
         let mut found: BTreeMap<FileId, Option<Node>> = BTreeMap::new();
         let (mut wanted, mut entries) = (Vec::new(), Vec::new());
-        // A file that only moves keeps its rows, but for that by its name.
-        for change in came.iter().filter(|change| change.replaces.is_some() || self.rows.table == by_name::TABLE) {
-            for (key, value) in change.hints(self.rows.table).filter(|(key, _)| passed.contains(key)) {
+        // A move without a replacement changes only the row of the name index.
+        for change in changes.iter().filter(|change| change.replaces.is_some() || self.rows.table == by_name::TABLE) {
+            for (key, value) in change.index_rows(self.rows.table).filter(|(key, _)| passed.contains(key)) {
                 let Some(wants) = parse(&IndexCell { key, value, alone: false })? else { continue };
-                if !gone.contains(&change.id) {
+                if !no_longer_linked.contains(&change.id) {
                     wanted.push(change);
                     entries.push(wants);
                 } else if change.moved {
@@ -114,8 +121,9 @@ impl PageSoFar<'_> {
             }
         }
         for (change, node) in wanted.iter().zip(self.verify_all(&entries).await?) {
-            // A version that has come and gone again was there when it was shown; what has moved and is gone was not at
-            // its new place then. What may never have moved is where it was met.
+            // A new version that the page shows, and that is replaced by now, was at its path when the scan read it: it
+            // stays. A file that has moved for certain, and is no longer found, was shown at its old path: it is dropped.
+            // A file that may not have moved at all stays where the scan found it.
             if node.is_some() || (change.moved && change.has_happened() && !found.contains_key(&change.id)) {
                 found.insert(change.id, node);
             }
@@ -128,7 +136,8 @@ impl PageSoFar<'_> {
         if wanted.is_empty() {
             return Ok(false);
         }
-        // Where one of the versions of a place is shown, no other one is missing.
+        // If the page shows one version of a path, no other version of that path is missing. `replaced` links the
+        // versions of a path, so follow it in both directions.
         let mut shown: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
         for (old, new) in replaced.iter().rev() {
             if shown.contains(new) {
@@ -143,10 +152,14 @@ impl PageSoFar<'_> {
         Ok(wanted.iter().any(|change| !shown.contains(&change.id)))
     }
 
-    /// Settles again what stands at one path, which can't have been so at one instant. Whether there was such.
-    async fn verify_doubles(&mut self, parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>) -> Result<bool> {
+    /// Verifies again the files that the page shows at the same path: two files cannot have had it at one instant.
+    /// Returns whether there were any.
+    async fn verify_duplicates(
+        &mut self,
+        parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
+    ) -> Result<bool> {
         if self.rows.table == by_name::TABLE {
-            // Of two names of a file the one that was read later.
+            // Of two names of a file, keeps the one that was read later.
             let mut seen = HashSet::with_capacity(self.nodes.len());
             self.nodes.reverse();
             self.nodes.retain(|node| file_id(node).is_none_or(|id| seen.insert(id)));
@@ -179,8 +192,8 @@ impl PageSoFar<'_> {
         Ok(nodes)
     }
 
-    /// The page as it is to be shown: in the order of the index, and no longer than was asked for.
-    fn page(&mut self, mut last: Option<Bytes>) -> Result<PlanProgress<IndexPage>> {
+    /// The final page: in the order of the index, and no longer than was asked for.
+    fn page(&mut self, mut last: Option<Bytes>) -> Result<StrategyProgress<IndexPage>> {
         let mut nodes = std::mem::take(&mut self.nodes);
         if self.unordered {
             nodes.sort_by_cached_key(|node| self.index_row(node).map(|(key, _)| key));
@@ -192,10 +205,11 @@ impl PageSoFar<'_> {
                 last = nodes.last().and_then(|node| self.index_row(node)).map(|(key, _)| key);
             }
         }
-        Ok(PlanProgress::Ended((nodes, last)))
+        Ok(StrategyProgress::Finished((nodes, last)))
     }
 
-    /// The row of a file in this index, and a hint that leads to it through its own row.
+    /// The row of a file in this index. Its value names the root as the directory: verification does not find the file
+    /// there, and follows the file row.
     fn index_row(&self, node: &Node) -> Option<(Bytes, Bytes)> {
         let Node::File { path, entry } = node else { return None };
         let (_, name) = path.split()?;

@@ -1,4 +1,4 @@
-//! What both plans of a query read, and what they share.
+//! What both strategies of a query read, and what they share.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::drive::namespace::dir_paths::MoveEpoch;
 use crate::schema::index::by_time;
 use crate::table::RowRange;
 
-/// Bytes of files after which a page ends, about: it is not shown in full anyway.
+/// About how many bytes of files end a page: an HTTP response would not show more of them.
 pub const PAGE_BYTES: usize = 8 << 20;
 
-/// What queries take. Cheap to clone.
+/// What queries read from. Cheap to clone.
 #[derive(Clone)]
 pub struct QuerySource {
     pub namespace: Namespace,
@@ -26,15 +26,15 @@ pub struct QuerySource {
     pub cells_per_query: usize,
 }
 
-/// How far a plan is with its answer.
-pub enum PlanProgress<T> {
-    GoesOn,
-    /// Others have changed what it read: its page may not be exact.
+/// The progress of a strategy.
+pub enum StrategyProgress<T> {
+    Unfinished,
+    /// Other requests have changed what it read: its page may not be exact.
     Void,
-    Ended(T),
+    Finished(T),
 }
 
-/// The rows of the time index that are left to be shown.
+/// The rows of the time index that the query asks for, from its cursor on.
 pub fn time_range(query: &TimeQuery) -> RowRange {
     let mut range = by_time::range(query.clock, query.from, query.to);
     if let Some((at, id)) = query.after {
@@ -43,7 +43,7 @@ pub fn time_range(query: &TimeQuery) -> RowRange {
     range
 }
 
-/// Leaves out everything up to and with this key.
+/// Shortens the range so that it starts after this key.
 pub fn skip_to(range: &mut RowRange, key: Bytes, reverse: bool) {
     if reverse {
         range.to = Bound::Excluded(key);

@@ -1,11 +1,12 @@
-//! What this process is working on: subtree operations, and the passes over the records of others.
+//! What this process is working on: its own subtree operations, and passes over records that have no owner.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::schema::OpId;
 
-/// The operations that run in this process: only their owners abort them and remove their records.
+/// The operations that run in this process. While an operation is registered, only its owner aborts it and deletes its
+/// record.
 #[derive(Debug, Default)]
 pub struct ActiveOps(Mutex<HashSet<OpId>>);
 
@@ -33,7 +34,7 @@ impl Drop for OpGuard {
     }
 }
 
-/// Whether a task passes over the records now, and whether it has to do so once more.
+/// Whether a task is passing over the records, and whether it has to pass over them once more.
 #[derive(Debug, Default)]
 pub struct RecordPasses(Mutex<PassState>);
 
@@ -48,7 +49,7 @@ impl RecordPasses {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks for a pass. Whether the caller has to start the task.
+    /// Requests a pass. Returns whether the caller has to start the task.
     pub fn request(&self) -> bool {
         self.with(|state| {
             state.again = true;
@@ -56,7 +57,8 @@ impl RecordPasses {
         })
     }
 
-    /// Before a pass over the records: a request from now on needs another one.
+    /// Call it before a pass over the records: a request from now on needs another pass, since the running one may have
+    /// read the record already.
     pub fn begin(&self) {
         self.with(|state| state.again = false);
     }

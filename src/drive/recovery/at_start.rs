@@ -1,8 +1,8 @@
-//! Records of operations that nobody works on: an earlier process left them, or an error ended their clean-up. They
-//! are finished or aborted in the background, and tried again until that is done.
+//! Records of operations without an owner: an earlier process left them, or an error ended their finish or abort. A
+//! background task finishes or aborts each of them, and retries until that is done.
 //!
-//! The records are the queue: no list of work is kept in memory, and one record that fails or cannot be read delays no
-//! other.
+//! The records are the queue, so no list of work is kept in memory. A record that fails or cannot be read delays no
+//! other. Requests are served meanwhile: readers decide by the records, and a writer clears the locks that it finds.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use crate::schema::OpId;
 use crate::schema::subtree_op::{self, OpRecord, Phase};
 use crate::table::{Row, RowCursor, RowKey, RowQuery, RowRange};
 
-/// Starts to finish or abort, in the background, every operation that nobody in this process works on.
+/// Starts to finish or abort, in the background, every operation that has no owner in this process.
 pub fn resume(recovery: &Arc<Recovery>) {
     if !recovery.passes.request() {
         return;
     }
-    let under_way = recovery.background.begin();
+    let task_guard = recovery.background.begin();
     let closing = recovery.background.closing();
     let mut pauses = Pauses::new(recovery.backoff);
     let mut recovery = recovery.clone();
     tokio::spawn(async move {
-        let _under_way = under_way;
+        let _task_guard = task_guard;
         loop {
             recovery.passes.begin();
             let all = recover_all(&recovery).await;
-            if recovery.background.go_on().is_err() || (all && recovery.passes.end()) {
+            if recovery.background.check_closing().is_err() || (all && recovery.passes.end()) {
                 return;
             }
-            // Only a weak reference during the pause: work that fails must not keep a drive, and its store open, once
-            // everybody has dropped it.
+            // Only a weak reference during the pause: failing work must not keep the drive and its store open after all
+            // other references are dropped.
             let weak = Arc::downgrade(&recovery);
             drop(recovery);
             if !all && !pause(&closing, pauses.longer()).await {
@@ -45,7 +45,7 @@ pub fn resume(recovery: &Arc<Recovery>) {
     });
 }
 
-/// One pass over the records. Whether there is none left to be tried again.
+/// One pass over the records. Returns whether none of them has to be tried again.
 async fn recover_all(recovery: &Recovery) -> bool {
     let listed = recovery.namespace.limits.records_listed;
     let mut records =
@@ -61,7 +61,7 @@ async fn recover_all(recovery: &Recovery) -> bool {
             }
         };
         for (key, row) in &rows {
-            if recovery.background.go_on().is_err() {
+            if recovery.background.check_closing().is_err() {
                 return false;
             }
             match record(key, row) {
@@ -71,7 +71,7 @@ async fn recover_all(recovery: &Recovery) -> bool {
                 Ok(_) => {}
                 Err(cause) => {
                     unreadable += 1;
-                    tracing::error!(record = %key.escape_ascii(), %cause, "a record of an operation cannot be read: it is passed by");
+                    tracing::error!(record = %key.escape_ascii(), %cause, "a record of an operation cannot be read: it is skipped");
                 }
             }
         }
@@ -80,19 +80,19 @@ async fn recover_all(recovery: &Recovery) -> bool {
     all
 }
 
-/// Finishes or aborts one operation. Whether that is done.
+/// Finishes or aborts one operation. Returns whether that is done.
 ///
-/// The phase may be out of date: an abort reads it again, and a committed record stays committed.
+/// The phase may be out of date, which is safe: an abort reads it again, and a committed record stays committed.
 async fn recover(recovery: &Recovery, id: OpId, phase: Phase, what: &OpRecord) -> bool {
     let done = match phase {
         Phase::Committed => finish(recovery, id, what).await,
         Phase::Prepared | Phase::Aborted => abort_and_clean(recovery, id, what).await,
     };
     match done {
-        Ok(()) => tracing::info!(operation = %id, from = %what.from, "settled what had been left"),
+        Ok(()) => tracing::info!(operation = %id, from = %what.from, "completed an operation that was left unfinished"),
         Err(DriveError::Closing) => return false,
         Err(cause) => {
-            tracing::warn!(operation = %id, from = %what.from, %cause, "an operation is not settled yet: tried again");
+            tracing::warn!(operation = %id, from = %what.from, %cause, "an operation could not be completed: tried again");
             return false;
         }
     }

@@ -1,10 +1,12 @@
-//! Conditional changes of many single rows: in one plan as long as all their checks hold, else each in its own.
+//! Conditional changes of many single rows: in one plan while all their checks hold, else each row in a plan of its own.
+//!
+//! The rows share a plan only to share a sync. No reader relies on their common instant, so splitting the plan is safe.
 
 use crate::drive::error::Result;
 use crate::drive::namespace::Namespace;
 use crate::table::{Change, ConditionalRow, Outcome, Plan, Refusal};
 
-/// Changes that go together only to share a sync.
+/// Rows that are changed together only to share a sync.
 pub struct RowBatch<'a> {
     ns: &'a Namespace,
     /// See [`Plan::reserve`].
@@ -34,7 +36,7 @@ impl<'a> RowBatch<'a> {
         self.rows.len() >= limits.batch_rows || self.changes >= limits.batch_changes || self.bytes >= limits.batch_bytes
     }
 
-    /// Commits what was added. Returns the rows that were refused; the others are changed.
+    /// Commits the rows. Returns those that were refused; all others are changed.
     pub async fn commit(&mut self) -> Result<Vec<(ConditionalRow, Refusal)>> {
         let (ns, reserve) = (self.ns, self.reserve);
         let Self { rows, .. } = std::mem::replace(self, Self::with_reserve(ns, reserve));

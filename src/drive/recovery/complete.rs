@@ -1,4 +1,7 @@
-//! Finishes a committed operation before its answer, or after it if there is much to do.
+//! Finishes a committed operation before its answer, or after its answer if the subtree is large.
+//!
+//! The operation is visible and durable at its commit, so the answer does not need the finish. A small one is finished
+//! first all the same: the next request then finds no locked rows.
 
 use std::sync::Arc;
 
@@ -10,15 +13,15 @@ use crate::drive::error::{DriveError, Result};
 use crate::schema::OpId;
 use crate::schema::subtree_op::OpRecord;
 
-/// Finishes now, or starts a task for it if the operation has locked many cells.
+/// Finishes now, or in a background task if the subtree has many cells.
 pub async fn complete(recovery: &Arc<Recovery>, guard: OpGuard, what: OpRecord, cells: usize) {
     if cells <= recovery.namespace.limits.cells_before_answer {
         return finish_or_retry(recovery, guard, &what).await;
     }
-    let (recovery, under_way) = (recovery.clone(), recovery.background.begin());
+    let (recovery, task_guard) = (recovery.clone(), recovery.background.begin());
     tokio::spawn(async move {
         finish_or_retry(&recovery, guard, &what).await;
-        drop(under_way);
+        drop(task_guard);
     });
 }
 
@@ -29,7 +32,7 @@ async fn finish_or_retry(recovery: &Arc<Recovery>, guard: OpGuard, what: &OpReco
     retry_later(recovery, id, finished);
 }
 
-/// What failed now is tried again in the background, until it is done or the drive is closed.
+/// Retries a failed finish or abort in the background, until it is done or the drive is closed.
 pub fn retry_later(recovery: &Arc<Recovery>, id: OpId, done: Result<()>) {
     match done {
         Ok(()) | Err(DriveError::Closing) => {}

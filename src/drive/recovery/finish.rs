@@ -1,5 +1,8 @@
-//! Step 5: what a committed operation leaves to be done. Anybody may do it, twice, in any order of rows; but of each
-//! row the new one loses its mark before the old one is removed.
+//! Step 5: the finish of a committed operation.
+//!
+//! Its owner, recovery, and writers that want one of its rows may all do it, in any order of rows, and more than once.
+//! Of each directory the new row is unlocked before the old row is removed. Until both are done, readers decide by the
+//! record, so the record is deleted last: without it the new row would read as absent.
 
 use std::ops::Bound;
 
@@ -16,25 +19,25 @@ use crate::schema::subtree_op::{OpRecord, SubtreeOpKind};
 use crate::schema::{CF, DrivePath, FileId, OpId, dir_parent, subtree_op};
 use crate::table::{Plan, RowChange, RowQuery};
 
-/// Files that are to be dropped by the next plan.
+/// Files that the next plan drops.
 #[derive(Default)]
 struct Dropped {
     rows: Vec<RowChange>,
     large: Vec<FileId>,
     files: usize,
-    /// Whether the drive's closing stops it.
-    stops: bool,
+    /// Whether the work stops when the drive is closed.
+    stop_on_close: bool,
 }
 
 /// Finishes every row of a committed operation, then removes its record.
 pub async fn finish(recovery: &Recovery, id: OpId, what: &OpRecord) -> Result<()> {
     let _finishing = recovery.metrics.finishing();
-    let closed = RowLock::Source(id).encode();
+    let lock = RowLock::Source(id).encode();
     let mut rows_left =
         scan(&recovery.namespace, &what.from, RowQuery::cells(vec![dir::id_column(), dir::lock_column()]));
     while let Some(rows) = rows_left.next(&recovery.namespace).await? {
         let mut mine = Vec::with_capacity(rows.len());
-        for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::LOCK) == Some(&closed)) {
+        for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::LOCK) == Some(&lock)) {
             if let Some(dir) = row.get(CF, dir::ID) {
                 mine.push(LockedDir { op: id, path: DrivePath::from_key(key)?, id: dir::decode_id(dir)? });
             }
@@ -46,26 +49,35 @@ pub async fn finish(recovery: &Recovery, id: OpId, what: &OpRecord) -> Result<()
     Ok(())
 }
 
-/// Finishes rows that this committed operation had locked when they were read; others may do the same meanwhile.
-/// With `stops`, for work that nobody waits for, it ends between two pages when the drive is closed.
-async fn finish_rows(recovery: &Recovery, id: OpId, what: &OpRecord, rows: &[LockedDir], stops: bool) -> Result<()> {
+/// Finishes rows that this committed operation had locked when they were read. Other tasks may do the same meanwhile.
+/// With `stop_on_close`, for work in the background, it ends between two pages when the drive is closed.
+///
+/// The source rows are removed last. They lead to all the rest: to the new row of a move, and to the files of a delete.
+/// So a finish that is interrupted finds its remaining work again.
+async fn finish_rows(
+    recovery: &Recovery,
+    id: OpId,
+    what: &OpRecord,
+    rows: &[LockedDir],
+    stop_on_close: bool,
+) -> Result<()> {
     match &what.kind {
         SubtreeOpKind::Move { to } => {
             let mut batch = RowBatch::new(&recovery.namespace);
             for row in rows {
                 batch.add(RowLock::Copy(id).unlock(&target_path(&row.path, &what.from, to)?));
             }
-            // Refused means that somebody else has done it before.
+            // Refused rows were unlocked by another task before.
             batch.commit().await?;
         }
         SubtreeOpKind::Delete => {
-            let mut dropped = Dropped { stops, ..Dropped::default() };
+            let mut dropped = Dropped { stop_on_close, ..Dropped::default() };
             for row in rows {
                 drop_files(recovery, row, &mut dropped).await?;
             }
-            drop_now(recovery, &mut dropped).await?;
-            // Without a check: id and mark were read at one instant, so this directory was deleted, and no
-            // other will have its id.
+            flush(recovery, &mut dropped).await?;
+            // Without a check: id and lock were read at one instant, so this directory is deleted, and no other
+            // directory ever gets its id.
             let links = rows.iter().map(|row| RowChange {
                 table: dir_parent::TABLE,
                 row: row.id.key(),
@@ -77,8 +89,8 @@ async fn finish_rows(recovery: &Recovery, id: OpId, what: &OpRecord, rows: &[Loc
             }
         }
     }
-    if stops {
-        recovery.background.go_on()?;
+    if stop_on_close {
+        recovery.background.check_closing()?;
     }
     let mut batch = RowBatch::new(&recovery.namespace);
     rows.iter().for_each(|row| batch.add(RowLock::Source(id).remove_row(&row.path)));
@@ -89,9 +101,9 @@ async fn finish_rows(recovery: &Recovery, id: OpId, what: &OpRecord, rows: &[Loc
 /// Removes index rows, file rows and content of all files in a deleted directory. They are collected over many small
 /// directories until they are worth a plan.
 ///
-/// The plan has no check, but each page does (see [`LockedDir`]), so each file in it was deleted with its directory. A
-/// row that has lost its lock was finished by a writer that wants the path, with all its files: what is stored there
-/// now does not belong to this operation.
+/// The plan has no check, but each page has (see [`LockedDir`]), so each file in it is deleted with its directory. A row
+/// that has lost its lock was finished, with all its files, by a writer that wants the path: the children that it has
+/// now do not belong to this operation.
 async fn drop_files(recovery: &Recovery, row: &LockedDir, dropped: &mut Dropped) -> Result<()> {
     let (mut from, to) = dir::range(dir::FILE, "");
     while let Some(page) =
@@ -104,7 +116,7 @@ async fn drop_files(recovery: &Recovery, row: &LockedDir, dropped: &mut Dropped)
             dropped.large.extend(Some(entry.id).filter(|_| entry.attributes.location == ContentLocation::Large));
             dropped.files += 1;
             if dropped.files >= recovery.namespace.limits.files_dropped {
-                drop_now(recovery, dropped).await?;
+                flush(recovery, dropped).await?;
             }
         }
         let Some(last) = page.cells.last().filter(|_| page.more) else { break };
@@ -113,12 +125,14 @@ async fn drop_files(recovery: &Recovery, row: &LockedDir, dropped: &mut Dropped)
     Ok(())
 }
 
-async fn drop_now(recovery: &Recovery, dropped: &mut Dropped) -> Result<()> {
-    let stops = dropped.stops;
-    if stops {
-        recovery.background.go_on()?;
+/// Commits the plan that drops the collected files.
+async fn flush(recovery: &Recovery, dropped: &mut Dropped) -> Result<()> {
+    let stop_on_close = dropped.stop_on_close;
+    if stop_on_close {
+        recovery.background.check_closing()?;
     }
-    let Dropped { rows: finish, large, .. } = std::mem::replace(dropped, Dropped { stops, ..Dropped::default() });
+    let Dropped { rows: finish, large, .. } =
+        std::mem::replace(dropped, Dropped { stop_on_close, ..Dropped::default() });
     if !finish.is_empty() {
         recovery.namespace.tables.commit(Plan { finish, ..Plan::default() }).await?;
         large.into_iter().for_each(|id| recovery.gc.unlink(id));
@@ -126,7 +140,10 @@ async fn drop_now(recovery: &Recovery, dropped: &mut Dropped) -> Result<()> {
     Ok(())
 }
 
-/// Finishes one row of a committed operation that is in a writer's way.
+/// Finishes one row of a committed operation for a writer that wants its path.
+///
+/// The writer finishes only this row, so its wait does not grow with the subtree. It waits for the background if the row
+/// of a deleted directory has many children. Id and lock are read again: the row may be another one by now.
 pub async fn finish_row(
     recovery: &Recovery,
     state: RowLock,
@@ -141,8 +158,8 @@ pub async fn finish_row(
     };
     let ask = RowQuery::cells(vec![dir::id_column(), dir::lock_column()]);
     let row = recovery.namespace.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
-    let (Some(dir), Some(mark)) = (row.get(CF, dir::ID), row.get(CF, dir::LOCK)) else { return Ok(()) };
-    if *mark != state.encode() {
+    let (Some(dir), Some(stored)) = (row.get(CF, dir::ID), row.get(CF, dir::LOCK)) else { return Ok(()) };
+    if *stored != state.encode() {
         return Ok(());
     }
     let row = LockedDir { op: id, path: path.clone(), id: dir::decode_id(dir)? };
@@ -163,13 +180,13 @@ pub async fn finish_row(
     finish_rows(recovery, id, what, &[row], false).await
 }
 
-/// The path below `to` of what lies at `path` below `from`.
+/// The path below `to` that corresponds to `path` below `from`.
 pub fn target_path(path: &DrivePath, from: &DrivePath, to: &DrivePath) -> Result<DrivePath> {
     let rest = path.as_str().get(from.as_str().len()..).unwrap_or_default();
     DrivePath::parse(&format!("{}{rest}", to.as_str())).map_err(|_| DriveError::Outgrown)
 }
 
-/// The removal of a record.
+/// The plan that deletes a record.
 pub fn delete_record(id: OpId) -> Plan {
     Plan {
         finish: vec![RowChange { table: subtree_op::TABLE, row: id.key(), changes: subtree_op::delete_cells() }],

@@ -1,14 +1,12 @@
 //! The children of a row that an operation has locked.
 //!
-//! What is read here decides what is copied to the new path and which files are removed, so no page may come from
-//! another directory that has taken the path since. So each page counts only if id and mark of the row were unchanged
-//! while it was read:
+//! These reads decide what is copied to the new path and which files are removed, so no page may belong to another
+//! directory that has the path by now. A page counts only if id and lock of the row were unchanged while it was read:
 //!
-//! - A locked row cannot change its children: every writer checks that the mark is absent.
-//! - So such a page holds children of this very directory, for good: a file in it belongs
-//!   to the subtree of this operation, and its id is never used again. What follows from the page may happen late,
-//!   and without a check of its own.
-//! - Another id or mark means that somebody else has finished or aborted the row before, with all that was in it.
+//! - The children of a locked row cannot change: every writer checks that the lock is absent.
+//! - So such a page has the final children of this directory. Each file in it belongs to the subtree of this operation,
+//!   and its id is never used again: plans that follow from the page may be late, and need no check of their own.
+//! - Another id or lock means that another task has finished or aborted the row before, with all its children.
 
 use std::ops::Bound;
 
@@ -39,7 +37,7 @@ impl LockedDir {
         let (table, row, family) = (dir::TABLE, self.path.key(), dir::SUB);
         let unchanged = vec![dir::id_column(), dir::lock_column()];
         let page = ns.tables.page(&PageQuery { table, row, family, from, to, limit, unchanged }).await?;
-        let held = [dir::encode_id(self.id), RowLock::Source(self.op).encode()].map(Some);
-        Ok(Some(page).filter(|page| page.unchanged == held))
+        let locked = [dir::encode_id(self.id), RowLock::Source(self.op).encode()].map(Some);
+        Ok(Some(page).filter(|page| page.unchanged == locked))
     }
 }

@@ -1,12 +1,12 @@
-//! Subtree operations that are not finished: their locks in a writer's way, and what an earlier process left.
+//! Subtree operations that are not complete: their locks, and the records that an earlier process left.
 //!
-//! An operation that has a record in the `op` table is either finished or aborted, by its owner or by anybody else once
-//! the owner is gone. Both are made of steps that may be done twice.
+//! An operation that has a record in the `op` table is either finished or aborted: by its owner, or by any task of the
+//! process if it has no owner. Each step of both may be repeated, so two tasks may work on one operation.
 //!
-//! - [`locks`]: gets locks out of a writer's way
-//! - [`finish`]: what a committed operation leaves to be done; [`abort`]: the same of one that will never be committed
-//! - [`complete`]: finishes an operation now, or after the answer
-//! - [`at_start`]: records that nobody works on
+//! - [`locks`]: clears locks for a writer
+//! - [`finish`]: completes a committed operation; [`abort`]: rolls back one that will not commit
+//! - [`complete`]: finishes an operation before its answer, or after it
+//! - [`at_start`]: records without an owner
 //! - [`batch`], [`locked_dir`]: changes of many rows; the children of a locked row
 //! - [`active`]: what this process is working on
 
@@ -27,7 +27,7 @@ use super::metrics::Metrics;
 use super::namespace::Namespace;
 use active::{ActiveOps, RecordPasses};
 
-/// What finishing and aborting take. The background ends when this is dropped.
+/// What the finish and the abort of operations need. The background tasks end when this is dropped.
 pub struct Recovery {
     pub namespace: Namespace,
     pub active: Arc<ActiveOps>,

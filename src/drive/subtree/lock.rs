@@ -1,5 +1,8 @@
-//! Step 2: every row of the subtree is locked, top-down, each before its children are listed: from then on nothing can
-//! be created in it or removed from it.
+//! Step 2: every row of the subtree is locked, top-down, each before its children are listed.
+//!
+//! No writer can create or remove a child of a locked row, so a listing after the lock is complete and stays true. In
+//! the other order, a directory that is made between the listing and the lock would be neither moved nor deleted.
+//! Readers still see all of the subtree: its record says *prepared*.
 
 use std::ops::Bound;
 
@@ -22,8 +25,8 @@ struct LockedLevel {
 pub async fn lock(op: &mut SubtreeOp<'_>) -> Result<()> {
     let root = LockedDir { op: op.id, path: op.record.from.clone(), id: op.record.root };
     lock_rows(op, std::slice::from_ref(&root)).await?;
-    // Depth first, a page of children at a time: what is kept in memory hardly grows with the subtree. The
-    // children of several directories are locked together, so that they share a sync.
+    // Depth first, a page of children at a time: memory hardly grows with the subtree. The children of several
+    // directories are locked together, so that they share a sync.
     let together = op.ns().limits.directories_locked_together;
     let mut levels = vec![LockedLevel { row: root, after: None }];
     while !levels.is_empty() {
@@ -54,6 +57,7 @@ async fn count_files(op: &mut SubtreeOp<'_>, row: &LockedDir) -> Result<()> {
     Ok(())
 }
 
+/// Locks these rows. The checks refuse a row that has another id by now, and a row with a lock of another operation.
 async fn lock_rows(op: &mut SubtreeOp<'_>, rows: &[LockedDir]) -> Result<()> {
     let locked = RowLock::Source(op.id).encode();
     let lock = |row: &LockedDir| ConditionalRow {
@@ -72,8 +76,8 @@ async fn lock_rows(op: &mut SubtreeOp<'_>, rows: &[LockedDir]) -> Result<()> {
     op.commit_all(&mut batch).await
 }
 
-/// A page of the directories in a locked one, and the last qualifier seen if more may follow. An operation that
-/// somebody has aborted meanwhile has lost the lock, and begins anew.
+/// A page of the directories in a locked one, and the last qualifier if more may follow. If another writer has aborted
+/// the operation meanwhile, the row has lost the lock, and the operation starts anew.
 async fn directories(
     op: &SubtreeOp<'_>,
     row: &LockedDir,

@@ -1,16 +1,18 @@
-//! Operations on whole subtrees: moving a directory, deleting one with all it holds.
+//! Subtree operations: the move of a directory, and the delete of a directory with all that is in it.
 //!
-//! They touch more rows than a plan may guard. A record in the `op` table stands for them all, and its change to
-//! *committed* is the one instant at which the subtree is gone from one path and there at the other:
+//! They change more rows than a plan may guard. Each row of the subtree has a lock that names a record in the table
+//! `op`. The commit that sets the record to *committed* is the instant of the operation: from then on readers find the
+//! subtree at its new path, or not at all.
 //!
-//! 1. the record: prepared
-//! 2. [`mod@lock`]: each row of the subtree is marked, top-down, before its children are listed
-//! 3. [`mod@copy_rows`]: a move makes each row anew at its new path, marked too
-//! 4. [`mod@publish`]: the instant: record, names in both parents, the directory's link to its parent
-//! 5. `recovery::finish`: new rows lose their mark, then old rows go, and the record last
+//! 1. The record is written: prepared.
+//! 2. [`mod@lock`]: each row of the subtree is locked, top-down, before its children are listed.
+//! 3. [`mod@copy_rows`]: a move writes each row at its new path, locked too.
+//! 4. [`mod@publish`]: the commit: record, names in both parents, the directory's link to its parent.
+//! 5. `recovery::finish`: new rows lose their lock, then old rows are removed, and the record last.
 //!
-//! An operation that does not reach step 4 is aborted by `recovery::abort`. Every step may be met by readers and
-//! writers, who decide by the record what a marked row means.
+//! The record comes first, since a lock without a record reads as aborted, and any writer may clear it. The record is
+//! deleted last for the same reason. An operation that does not reach step 4 is aborted by `recovery::abort`. Readers
+//! and writers may come between any two steps: they read in the record what a locked row means.
 
 mod copy_rows;
 mod lock;
@@ -48,33 +50,34 @@ pub async fn move_node(committer: &Committer, from: &DrivePath, to: &DrivePath, 
     committer.gate.run_to_end(rename).await
 }
 
-/// Part of a change that runs to its end.
+/// Moves a directory. The caller runs it to its end.
 async fn move_directory(committer: &Committer, from: &DrivePath, to: &DrivePath, caller: &Caller) -> Result<Written> {
     split_target(from, to)?;
     let entry = run(committer, from, &SubtreeOpKind::Move { to: to.clone() }, caller).await?;
     Ok(Written { node: Node::Directory { path: to.clone(), entry }, new: true })
 }
 
-/// Deletes a directory with all that it holds.
+/// Deletes a directory with all that is in it.
 pub async fn delete_subtree(committer: &Committer, path: &DrivePath) -> Result<()> {
     let (this, path) = (committer.clone(), path.clone());
     let delete = |caller| async move { run(&this, &path, &SubtreeOpKind::Delete, &caller).await };
     committer.gate.run_to_end(delete).await.map(|_| ())
 }
 
-/// Not the retry loop of `commit`: each attempt is an operation of its own, with a record of its own. One that yields
-/// to an older operation, or whose paths changed before it had locked them, is aborted and begun anew.
+/// The loop over attempts. Not the retry loop of `commit`: each attempt is an operation of its own, with an id and a
+/// record of its own. An attempt is aborted, and the next one starts, if it yields to an older operation, or if its
+/// paths have changed before it had locked them.
 async fn run(committer: &Committer, from: &DrivePath, kind: &SubtreeOpKind, caller: &Caller) -> Result<DirEntry> {
     let ns = &committer.namespace;
     let mut attempts = Attempts::new(caller, committer.lock_wait);
     loop {
-        // An operation that has no record yet waits like any writer.
+        // Without a record the operation waits like any writer. Once it has one, it yields to older operations.
         clear_locks_at(&committer.recovery, from, &mut attempts).await?;
         let root = root_of(ns, from).await?;
         if let SubtreeOpKind::Move { to } = kind
             && let Err(error) = free_target(ns, to).await
         {
-            // Source and target were read at two instants: this very directory may have been moved there between them.
+            // Source and target were read at two instants: another move may have put this directory there in between.
             if root_of(ns, from).await?.entry.bytes != root.entry.bytes {
                 continue;
             }
@@ -89,6 +92,7 @@ async fn run(committer: &Committer, from: &DrivePath, kind: &SubtreeOpKind, call
     }
 }
 
+/// One attempt: step 1, then the other steps, then the finish or the abort.
 async fn attempt(committer: &Committer, root: &SubtreeRoot, record: OpRecord, caller: &Caller) -> Result<()> {
     let recovery = &committer.recovery;
     let id = OpId::now();
@@ -118,12 +122,14 @@ async fn attempt(committer: &Committer, root: &SubtreeRoot, record: OpRecord, ca
             complete(recovery, guard, record, cells).await;
             Ok(())
         }
-        // Nobody owns it any more: its record tells what became of it, as that of an earlier process does.
+        // IMPORTANT: after an unknown outcome nothing is undone, since the move may be visible. The operation loses its
+        // owner, and recovery decides by its record, as for an operation of an earlier process.
         Err(Stopped::Unknown(error)) => {
             drop(guard);
             resume(recovery);
             Err(error)
         }
+        // Aborted while it is still registered as active: only the owner may delete its record.
         Err(Stopped::Failed(error)) => {
             let aborted = abort_and_clean(recovery, id, &record).await;
             drop(guard);
@@ -133,7 +139,8 @@ async fn attempt(committer: &Committer, root: &SubtreeRoot, record: OpRecord, ca
     }
 }
 
-/// Steps 2 to 4.
+/// Steps 2 to 4. The commit is sent only after every earlier write is known to be committed: otherwise a directory could
+/// be missing at the new path, or stay without a lock when its parent is deleted.
 async fn steps(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result::Result<(), Stopped> {
     lock(op).await.map_err(Stopped::Failed)?;
     if let SubtreeOpKind::Move { to } = op.record.kind.clone() {

@@ -1,4 +1,4 @@
-//! An operation on a subtree while it runs, and what its steps have in common.
+//! A subtree operation while it runs, and what its steps have in common.
 
 use crate::drive::attempts::Attempts;
 use crate::drive::commit::Committer;
@@ -14,17 +14,17 @@ use crate::schema::subtree_op::OpRecord;
 use crate::schema::{DrivePath, Name, OpId};
 use crate::table::Refusal;
 
-/// An operation with its record written.
+/// A subtree operation whose record is written.
 pub struct SubtreeOp<'a> {
     pub committer: &'a Committer,
     pub id: OpId,
     pub record: OpRecord,
     pub attempts: Attempts,
-    /// Cells found in the subtree so far: what it will cost to finish.
+    /// Cells found in the subtree so far: the cost of its finish.
     pub cells: usize,
 }
 
-/// The directory that an operation is about, as its parent names it.
+/// The directory that an operation moves or deletes, as its parent names it.
 pub struct SubtreeRoot {
     pub entry: Versioned<DirEntry>,
     pub parent: DrivePath,
@@ -36,13 +36,13 @@ impl<'a> SubtreeOp<'a> {
         &self.committer.namespace
     }
 
-    /// Clears what is in the way of a refused plan.
+    /// Clears the locks of other operations that may have refused a plan.
     pub async fn clear(&mut self, refusal: &Refusal) -> Result<()> {
         clear_refusal(&self.committer.recovery, refusal, &mut self.attempts).await
     }
 
-    /// Commits a batch. Not the retry loop of `commit`: nothing is decided anew, only the refused rows are sent again
-    /// once the locks of others are out of their way.
+    /// Commits a batch. Not the retry loop of `commit`: nothing is decided anew. Only the refused rows are sent again,
+    /// after the locks of other operations on them are cleared.
     pub async fn commit_all(&mut self, batch: &mut RowBatch<'_>) -> Result<()> {
         for _ in 0..TRIES {
             let refused = batch.commit().await?;
@@ -68,7 +68,7 @@ pub async fn root_of(ns: &Namespace, from: &DrivePath) -> Result<SubtreeRoot> {
     }
 }
 
-/// The parent of the target and what it says of the name, if a directory may be moved there.
+/// The parent of the target, the name, and its lookup, if a directory may be moved there.
 pub async fn free_target(ns: &Namespace, to: &DrivePath) -> Result<(DrivePath, Name, NameLookup)> {
     let (parent, name) = to.split().ok_or(DriveError::Exists)?;
     let found = lookup(ns, &parent, &name).await?;

@@ -1,4 +1,7 @@
-//! Step 4: the one plan that makes the change visible.
+//! Step 4: the one plan that makes the operation visible.
+//!
+//! It changes at most four rows: the record, the source parent, the target parent and the parent row of the directory.
+//! Everything else was locked or copied before, so their commit moves the whole subtree at one instant.
 
 use super::op::{SubtreeOp, SubtreeRoot, free_target};
 use crate::drive::error::{DriveError, Result};
@@ -13,21 +16,24 @@ use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, StoreEr
 
 /// Why an operation did not commit.
 pub enum Stopped {
-    /// It did not and will not: abort it.
+    /// It has not committed and will not: abort it.
     Failed(DriveError),
-    /// It may have, or not: recovery finds out by its record.
+    /// It may have committed: recovery decides by its record.
     Unknown(DriveError),
 }
 
-/// Commits the plan of the instant. Not the retry loop of `commit`: each plan is sent until its outcome is known, and
-/// the record tells who else has decided about this operation.
+/// Commits the operation. Not the retry loop of `commit`: each plan is sent until its outcome is known. If the record
+/// refuses the plan, another writer has aborted the operation.
+///
+/// The commit counts as a directory move: `begin` before it and `end` after it, so that no query believes a path that it
+/// has read around the instant.
 pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result::Result<(), Stopped> {
     let moves = &op.committer.namespace.dir_paths.moves;
     for _ in 0..TRIES {
         let plan = commit_plan(op, root).await.map_err(Stopped::Failed)?;
         moves.begin();
         let outcome = commit_until_known(op, plan).await;
-        // A plan of unknown outcome may yet happen: its move never ends, and no path counts as unchanged any more.
+        // A plan of unknown outcome may yet happen: its move never ends, so no path counts as unchanged any more.
         if !matches!(outcome, Err(Stopped::Unknown(_))) {
             moves.end();
         }
@@ -44,13 +50,14 @@ pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result:
     Err(Stopped::Failed(DriveError::Contended))
 }
 
-/// Sends the plan until its outcome is known: the record in it tells whether it was committed.
+/// Sends the plan until its outcome is known. The plan changes the record from prepared to committed, so it happens once
+/// at most, and after an unknown outcome the record shows whether it happened.
 async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Result<Outcome, Stopped> {
     let mut cause = None;
     for _ in 0..TRIES {
         match op.ns().tables.commit(plan.clone()).await {
             Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
-            // Refused after an unknown outcome, perhaps because the first one was committed.
+            // Refused after an unknown outcome, perhaps because the first attempt was committed.
             Ok(refused) => match record(op.ns(), op.id).await {
                 Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
                 Ok(Some(_)) => return Ok(refused),
@@ -58,15 +65,16 @@ async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Resu
             },
             Err(error @ StoreError::Unknown { .. }) => cause = Some(error),
             Err(error) if cause.is_none() => return Err(Stopped::Failed(error.into())),
-            // IMPORTANT: that this attempt failed, as with a store that takes no more writes, does not tell the
-            // outcome of the one before: it stays unknown.
+            // IMPORTANT: a failure of this attempt, such as a store that takes no more writes, says nothing about the
+            // attempt before: its outcome stays unknown.
             Err(_) => {}
         }
     }
     Err(Stopped::Unknown(cause.map_or(DriveError::Contended, DriveError::from)))
 }
 
-/// The plan of the instant: record, names in both parents, the link of the directory to its parent.
+/// The plan of the commit: record, names in both parents, the link of the directory to its parent. Everything that was
+/// read for it is in its checks; [`DriveError::Contended`] if the source is not as the operation has locked it.
 async fn commit_plan(op: &SubtreeOp<'_>, root: &SubtreeRoot) -> Result<Plan> {
     let (ns, id) = (op.ns(), root.entry.value.id);
     let source = lookup(ns, &root.parent, &root.name).await?;
@@ -102,7 +110,8 @@ async fn commit_plan(op: &SubtreeOp<'_>, root: &SubtreeRoot) -> Result<Plan> {
     Ok(Plan { guarded, reserve: op.record.frees_space(), ..Plan::default() })
 }
 
-/// The directory's link to its parent, from the old one to the new one.
+/// Changes the directory's link from the old parent to the new one. The link has the id of this operation: two path
+/// lookups differ even if the directory moves away and back between them.
 async fn link(op: &SubtreeOp<'_>, root: DirId, from: &LiveDir, to: &LiveDir, name: &Name) -> Result<ConditionalRow> {
     let stored = op.ns().tables.cell(dir_parent::TABLE, root.0.as_bytes(), CF, dir_parent::PARENT).await?;
     let stored = stored.ok_or(DriveError::Contended)?;
