@@ -19,7 +19,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Of the value of a content cell.
+    /// Decodes the value of a content cell.
     pub fn inline(mut cell: Bytes) -> Result<Self, ContentError> {
         let what = "content cell";
         match cell.split_to(cell.len().min(1)).first() {
@@ -29,7 +29,7 @@ impl Body {
         }
     }
 
-    /// Bytes.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
@@ -42,17 +42,17 @@ impl Body {
         self.len() == 0
     }
 
-    /// Bytes `[from, to)` as far as there are any, in chunks of up to 512 KiB, or one if it is inline.
+    /// Streams the bytes `[from, to)`, as far as they exist, in chunks of up to 512 KiB; inline content in one chunk.
     ///
-    /// Every byte was checked before it is given. The stream ends after its first error, which comes when the
-    /// good bytes before it were given; whoever sends them on has to break off the answer and log it. It holds
-    /// the chunk given last and three more read ahead: about 2 MiB. Nothing is read before it is polled.
+    /// Every byte is checked before the stream yields it. The stream ends after its first error, which follows the good
+    /// bytes before it; the caller has to abort the response and log the error. The stream has the last chunk and three
+    /// more in memory: about 2 MiB. It reads nothing before it is polled.
     pub fn stream(self, from: u64, to: u64) -> impl Stream<Item = Result<Bytes, ContentError>> + Send + 'static {
         self.stream_within(Budget::unlimited(), from, to)
     }
 
-    /// As [`stream`](Self::stream), with the memory of this budget: it reads ahead only as far as there is some, and
-    /// waits if there is none at all. What is inline is in memory already.
+    /// As [`stream`](Self::stream), with memory of this budget. It reads ahead only as far as the budget allows, and waits
+    /// if it cannot get even one buffer. Inline content is in memory already.
     pub fn stream_within(
         self,
         memory: Budget,

@@ -1,31 +1,31 @@
-//! What can go wrong with content. Named by what the caller can do.
+//! Why content could not be read or written. Each variant is named by what the caller can do.
 
 use std::io;
 
 use crate::schema::{FileId, ValueError};
 
 /// Why content could not be read or written.
-#[expect(missing_docs, reason = "the message of each variant describes it")]
+#[expect(missing_docs, reason = "the message converted each variant describes it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// The file was overwritten or removed meanwhile: read its entry again.
-    #[error("the content of file {0} is gone")]
+    #[error("the content converted file {0} is gone")]
     Gone(FileId),
     /// The content file is not as it was written; `what` names its path and what is wrong with it.
-    #[error("the content of file {id} is damaged: {what}")]
+    #[error("the content converted file {id} is damaged: {what}")]
     Damaged { id: FileId, what: String },
-    /// The cell of inline content is damaged, or of a newer version.
+    /// The cell converted inline content is damaged, or converted a newer version.
     #[error(transparent)]
     Cell(#[from] ValueError),
-    /// No room on the disk, or over a quota; nothing of the upload is left.
+    /// The disk is full, or a quota is used up; nothing of the upload is left.
     #[error("the disk is full: {0}")]
     Full(#[source] io::Error),
     #[error("content could not be read or written: {0}")]
     Io(#[source] io::Error),
     /// An earlier sync failed: nothing more is written until a restart.
-    #[error("a sync of content failed earlier; restart: {0}")]
+    #[error("a sync converted content failed earlier; restart: {0}")]
     Stopped(String),
-    /// Over [`LARGEST`](super::LARGEST), or more than the file system takes in one file.
+    /// Larger than [`LARGEST`](super::LARGEST), or than the file system allows for one file.
     #[error("the file is larger than this drive can hold")]
     TooLarge,
 }
@@ -48,10 +48,10 @@ mod tests {
 
     #[test]
     fn a_full_disk_and_an_exhausted_quota_are_full() {
-        let of = |e: Errno| ContentError::from(io::Error::from(e));
-        assert!(matches!(of(Errno::NOSPC), ContentError::Full(_)));
-        assert!(matches!(of(Errno::DQUOT), ContentError::Full(_)));
-        assert!(matches!(of(Errno::FBIG), ContentError::TooLarge));
-        assert!(matches!(of(Errno::IO), ContentError::Io(_)));
+        let converted = |e: Errno| ContentError::from(io::Error::from(e));
+        assert!(matches!(converted(Errno::NOSPC), ContentError::Full(_)));
+        assert!(matches!(converted(Errno::DQUOT), ContentError::Full(_)));
+        assert!(matches!(converted(Errno::FBIG), ContentError::TooLarge));
+        assert!(matches!(converted(Errno::IO), ContentError::Io(_)));
     }
 }

@@ -31,7 +31,7 @@ impl ContentFolder {
         let folder = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
         folder.disk.make_folder(&folder.dir).await?;
         folder.disk.make_folder(&folder.new_dir()).await?;
-        // Always: who made them before may have lost power before he came to this.
+        // Always: an earlier process may have made the folders and lost power before it synced them.
         folder.disk.sync_folder(&folder.dir).await?;
         folder.disk.sync_folder(folder.dir.parent().unwrap_or(&folder.dir)).await?;
         Ok(folder)
@@ -42,8 +42,8 @@ impl ContentFolder {
         self.stopped.get().map_or(Ok(()), |cause| Err(ContentError::Stopped(cause.clone())))
     }
 
-    /// What came of the sync of a folder. A failed one is final, whatever its cause: the system may have dropped names
-    /// that it could not write, those of other uploads too, and a second sync would say that all is well.
+    /// Handles the result of a folder's sync. A failed sync is final, whatever its cause: the system may have dropped
+    /// names that it could not write, also those of other uploads, and a second sync would succeed without them.
     fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
         let Err(error) = done else { return self.writable() };
         if self.stopped.set(error.to_string()).is_ok() {
@@ -52,7 +52,7 @@ impl ContentFolder {
         Err(error.into())
     }
 
-    /// What came of the sync of a new file. On a full disk its upload alone fails: nothing else is in that file.
+    /// Handles the result of a new file's sync. On a full disk only its upload fails, since the file has no other data.
     pub fn synced_file(&self, done: io::Result<()>) -> Result<(), ContentError> {
         match done.map_err(ContentError::from) {
             Err(full @ ContentError::Full(_)) => Err(full),
@@ -94,13 +94,13 @@ impl ContentFolder {
         self.shard_dir(id).join(id.to_string())
     }
 
-    /// The ids of the files in `new/`. What bears another name is none of ours: it is logged and left.
+    /// The ids of the files in `new/`. A file of another name was not made by the drive: it is logged and left.
     pub async fn list_new(&self) -> io::Result<Vec<FileId>> {
         let mut found = Vec::new();
         for file in self.disk.list(&self.new_dir()).await? {
             let id = file.name.to_str().and_then(|name| Uuid::parse_str(name).ok()).map(FileId);
             match id {
-                // Other spellings of a UUID are not the names that uploads have.
+                // An upload has one spelling of a UUID as its name; others are foreign.
                 Some(id) if file.name == *id.to_string() && file.is_file => found.push(id),
                 _ => {
                     let path = self.new_dir().join(file.name);
@@ -120,7 +120,7 @@ impl ContentFolder {
         Ok(found)
     }
 
-    /// The ids of the settled files whose ids start with this byte, and the paths of what bears another name.
+    /// The ids of the permanent files whose ids start with this byte, and the paths of files with other names.
     pub async fn list_shard(&self, first: u8) -> io::Result<(Vec<FileId>, Vec<PathBuf>)> {
         let (mut found, mut foreign) = (Vec::new(), Vec::new());
         let folder = self.dir.join(format!("{first:02x}"));
@@ -135,8 +135,8 @@ impl ContentFolder {
         Ok((found, foreign))
     }
 
-    /// Nothing here is synced: a file that is in `new/` after a crash is promoted again. A file that is not in
-    /// `new/` was promoted already.
+    /// Moves a file from `new/` to its shard. It syncs nothing: a file that is in `new/` again after a crash is promoted
+    /// again. A file that is not in `new/` was promoted already.
     pub async fn promote(&self, id: FileId) -> io::Result<()> {
         let (from, to) = (self.staged_path(id), self.permanent_path(id));
         if missing_is_fine(self.disk.rename(&from, &to).await)? || !self.disk.exists(&from).await? {
@@ -151,18 +151,18 @@ impl ContentFolder {
         self.writable()?;
         let mut touched = BTreeSet::new();
         for &id in ids {
-            let (staged, settled) = (self.staged_path(id), self.permanent_path(id));
+            let (staged, permanent) = (self.staged_path(id), self.permanent_path(id));
             if missing_is_fine(self.disk.remove(&staged).await)? {
                 touched.insert(self.new_dir());
-            } else if missing_is_fine(self.disk.remove(&settled).await)? {
+            } else if missing_is_fine(self.disk.remove(&permanent).await)? {
                 touched.insert(self.shard_dir(id));
             } else {
                 missing_is_fine(self.disk.remove(&staged).await)?;
-                // It may have been removed by one who did not live to sync the folder.
+                // An earlier process may have removed it and crashed before it synced the folder.
                 touched.extend([self.new_dir(), self.shard_dir(id)]);
             }
         }
-        // A file that is nowhere was removed before, unless its folder is not there either: `new/` always is.
+        // A missing file counts as removed before, unless the content folder is missing too: `new/` always exists.
         if !touched.is_empty() && !self.disk.exists(&self.new_dir()).await? {
             let cause = format!("{} is missing: is it not mounted?", self.new_dir().display());
             return Err(io::Error::new(io::ErrorKind::NotFound, cause).into());
@@ -174,7 +174,9 @@ impl ContentFolder {
         Ok(())
     }
 
-    /// Opens the file where it is, also while it is being settled; `None` if it is nowhere.
+    /// Opens the file where it is, also during its promotion; `None` if it is missing.
+    ///
+    /// The order is shard, `new/`, shard: a file that is promoted after the first look is found by the third.
     pub async fn open(&self, id: FileId) -> io::Result<Option<(Arc<dyn DiskFile>, PathBuf)>> {
         for path in [self.permanent_path(id), self.staged_path(id), self.permanent_path(id)] {
             match self.disk.open(&path).await {
@@ -198,7 +200,7 @@ impl ContentFolder {
     }
 }
 
-/// Whether it was there.
+/// Whether the file existed.
 fn missing_is_fine(done: io::Result<()>) -> io::Result<bool> {
     match done {
         Ok(()) => Ok(true),
@@ -213,30 +215,30 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_nowhere_is_not_taken_for_removed_where_nothing_is_mounted() {
+    async fn a_missing_file_does_not_count_as_removed_if_nothing_is_mounted() {
         let dir = tempfile::tempdir().unwrap();
         let folder = ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap();
         let id = FileId::random();
         folder.remove(&[id]).await.unwrap();
         std::fs::remove_dir(folder.new_dir()).unwrap();
         assert!(matches!(folder.remove(&[id]).await, Err(ContentError::Io(_))));
-        // Once it is mounted again, all goes on.
+        // After it is mounted again, removals work.
         std::fs::create_dir(folder.new_dir()).unwrap();
         folder.remove(&[id]).await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_failed_sync_is_final_but_that_of_a_file_on_a_full_disk() {
+    async fn a_failed_sync_is_final_except_of_a_file_on_a_full_disk() {
         let failed = |kind: io::ErrorKind| Err(io::Error::from(kind));
         let (full, broken) = (io::ErrorKind::StorageFull, io::ErrorKind::Other);
         for (of_file, kind) in [(true, full), (true, broken), (false, full), (false, broken)] {
             let dir = tempfile::tempdir().unwrap();
             let folder = ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap();
-            let told = if of_file { folder.synced_file(failed(kind)) } else { folder.synced(failed(kind)) };
-            assert_eq!(matches!(told, Err(ContentError::Full(_))), kind == full);
+            let result = if of_file { folder.synced_file(failed(kind)) } else { folder.synced(failed(kind)) };
+            assert_eq!(matches!(result, Err(ContentError::Full(_))), kind == full);
             let passing = of_file && kind == full;
             assert_eq!(folder.writable().is_ok(), passing, "{of_file} {kind}");
-            // A later one that says that all is well changes nothing.
+            // A later sync that succeeds changes nothing.
             assert_eq!(folder.sync_new().await.is_ok(), passing);
         }
     }

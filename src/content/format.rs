@@ -16,19 +16,18 @@
 //! | 16 | 4 | CRC32C of the table |
 //! | 20 | 4 | CRC32C of bytes 0 to 19 of the trailer |
 //!
-//! The length of the file is exactly the sum of the three parts. The checksums stand behind the data since they
-//! are known only when it has streamed by, and since data that starts at 0 is written in aligned pieces as it
-//! comes. A reader checks in this order, and believes nothing before its check: length, trailer, table,
-//! and then every block before a byte of it is sent. So a flipped bit anywhere is found, as is a file that is
-//! cut off, grown, or half written: a crash cannot leave a whole trailer behind data that was never synced,
-//! because nothing links to a file before it was synced.
+//! The length of the file is exactly the sum of the three parts. The checksums follow the data for two reasons: they are
+//! known only after the data has been received, and data that starts at offset 0 is written in aligned pieces as it
+//! arrives. A reader checks the length, the trailer and the table, in this order, and then every block before a byte of
+//! it is sent. So it finds a flipped bit anywhere, and a file that is cut off, grown, or half written. A crash cannot
+//! leave a whole trailer after data that was never synced, because no row links a file before it is synced.
 
 use sha2::{Digest as _, Sha256};
 
 use super::LARGEST;
 use crate::schema::file::Digest;
 
-/// Bytes of data behind one checksum.
+/// Bytes of data that one checksum covers.
 pub const BLOCK: usize = 256 << 10;
 /// Bytes of the trailer.
 pub const TRAILER: usize = 24;
@@ -43,7 +42,7 @@ pub fn table_len(size: u64) -> u64 {
     size.div_ceil(BLOCK as u64) * SUM as u64
 }
 
-/// The length of a content file with `size` bytes of data; `None` if no file holds so much.
+/// The length of a content file with `size` bytes of data; `None` if that is more than a file may have.
 pub fn file_len(size: u64) -> Option<u64> {
     (size <= LARGEST).then(|| size + table_len(size) + TRAILER as u64)
 }
@@ -56,7 +55,7 @@ pub fn data_len(file_len: u64) -> Option<u64> {
     (self::file_len(size) == Some(file_len)).then_some(size)
 }
 
-/// The checksums of data that streams by.
+/// The checksums of streamed data.
 pub struct BlockChecksums {
     sha: Sha256,
     table: Vec<u8>,
@@ -79,7 +78,7 @@ impl BlockChecksums {
         self.size += piece.len() as u64;
     }
 
-    /// The size of the data, its digest, and what stands behind it in the file: table and trailer.
+    /// The size of the data, its digest, and the bytes that follow it in the file: table and trailer.
     pub fn done(self) -> (u64, Digest, Vec<u8>) {
         let mut end = self.table;
         let trailer = trailer(self.size, crc32c::crc32c(&end));
@@ -88,7 +87,7 @@ impl BlockChecksums {
     }
 }
 
-/// SHA-256 of data that is in memory as a whole.
+/// SHA-256 of data that is wholly in memory.
 pub fn digest(data: &[u8]) -> Digest {
     Digest(Sha256::digest(data).into())
 }
@@ -103,8 +102,8 @@ fn trailer(size: u64, table_sum: u32) -> Vec<u8> {
     trailer
 }
 
-/// Checks what stands behind `size` bytes of data, table and trailer, and returns the checksums of the blocks;
-/// else what is wrong.
+/// Checks the table and the trailer that follow `size` bytes of data. Returns the checksums of the blocks, or what is
+/// wrong.
 pub fn check_end(size: u64, end: &[u8]) -> Result<Vec<u32>, &'static str> {
     let Some((table, found)) = end.split_last_chunk::<TRAILER>() else {
         return Err("it is too short for a trailer");
@@ -123,7 +122,7 @@ pub fn check_end(size: u64, end: &[u8]) -> Result<Vec<u32>, &'static str> {
     Ok(sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect())
 }
 
-/// Whether this is a whole trailer of a later version, as its own checksum proves.
+/// Whether this is a whole trailer of a newer version, as its own checksum proves.
 fn is_newer(trailer: &[u8; TRAILER]) -> bool {
     let Some((fields, sum)) = trailer.split_last_chunk::<SUM>() else {
         return false;

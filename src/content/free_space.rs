@@ -1,26 +1,26 @@
-//! Free space on the file system for uploads. One that would take what is kept in reserve is refused: before it is taken
-//! in if its length is known, else before the piece that goes too far is written. The reserve is for deletes and for
-//! the tables' own work. Some inodes are part of it, where a file system counts them.
+//! Free disk space for uploads. An upload that would use the reserve is refused: before its body is read if its length is
+//! known, else before the first piece that would use the reserve is written. The reserve is for deletes and for the
+//! tables' own work. It includes some inodes, if the file system counts them.
 //!
-//! The bytes of an upload are *reserved* first, then *in flight* to the disk, then counted by the file system.
-//! A reservation goes only so far ahead of what has come, and all reservations together keep no upload out of more than half
-//! of the room: a client that says that it will send much, and does not, leaves room for others.
+//! The bytes of an upload are *reserved* first, then *in flight* to the disk, then counted by the file system. A
+//! reservation covers only the next bytes of an upload, and all reservations together take at most half of the free
+//! space from another upload. So a client that announces much and does not send it leaves space for others.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::ContentError;
 
-/// Bytes that are left alone, unless told otherwise.
+/// The default reserve in bytes.
 pub const RESERVE: u64 = 64 << 20;
-/// Of a small file system, this part is left alone at most: more than rows leave, or the row of a file that just fits
-/// would find no room.
-const PART: u64 = 7;
-/// An upload is promised so many bytes at most at a time; as they come, the next ones.
+/// The reserve is at most this part of a small file system: a seventh. That is more than the tables keep free: otherwise
+/// the disk could have no space for the row of a file that just fits.
+const RESERVE_DIVISOR: u64 = 7;
+/// An upload reserves at most so many bytes ahead of the bytes that it has written.
 const AHEAD: u64 = 64 << 20;
 
-/// Inodes that are left alone: more than the tables leave to themselves, so that small files go on. Of a small file
-/// system an eighth.
+/// Inodes in reserve, at most an eighth of all: more than the tables keep free, so that small files, which need none, can
+/// still be stored.
 const INODES: u64 = 512;
 
 /// Bytes and inodes of a file system.
@@ -30,7 +30,7 @@ pub struct FileSystemSpace {
     pub free: u64,
     /// How much there is in all.
     pub total: u64,
-    /// None if it makes them as it needs them.
+    /// None if the file system makes inodes as it needs them.
     pub inodes: Option<Inodes>,
 }
 
@@ -43,7 +43,7 @@ pub struct Inodes {
     pub total: u64,
 }
 
-/// Errors: `Full` if no file may be made: the inodes that are left are kept in reserve.
+/// Errors: `Full` if only the inodes in reserve are left.
 pub fn check_inodes(space: Option<FileSystemSpace>) -> Result<(), ContentError> {
     let Some(FileSystemSpace { inodes: Some(Inodes { free, total }), .. }) = space else { return Ok(()) };
     let reserve = INODES.min(total / 8);
@@ -54,7 +54,7 @@ pub fn check_inodes(space: Option<FileSystemSpace>) -> Result<(), ContentError> 
     Err(ContentError::Full(io::Error::new(io::ErrorKind::StorageFull, cause)))
 }
 
-/// The free space of a file system, and how much of it uploads have been allocated.
+/// The free space of a file system, and how much of it is allocated to uploads.
 #[derive(Debug)]
 pub struct FreeSpace {
     reserve: u64,
@@ -68,13 +68,13 @@ struct AllocatedSpace {
 }
 
 impl FreeSpace {
-    /// Leaves so many bytes free.
+    /// Keeps so many bytes in reserve.
     pub fn new(reserve: u64) -> Arc<Self> {
         Arc::new(Self { reserve, allocated: Mutex::default() })
     }
 
-    /// Reserves so many bytes for an upload; 0 if its length is not known, which asks only that the reserve is whole.
-    /// A file system that does not say what is free is taken to have room.
+    /// Reserves so many bytes for an upload. With 0, if the length is unknown, it only checks that the reserve is whole. A
+    /// file system that does not report its free space counts as large enough.
     pub fn reserve(
         self: &Arc<Self>,
         bytes: u64,
@@ -88,16 +88,17 @@ impl FreeSpace {
         Ok(SpaceReservation { free_space: self.clone(), left: bytes })
     }
 
-    /// What is free beside the reserve.
+    /// The free bytes beyond the reserve.
     fn spare(&self, space: Option<FileSystemSpace>) -> u64 {
-        space
-            .map_or(u64::MAX, |FileSystemSpace { free, total, .. }| free.saturating_sub(self.reserve.min(total / PART)))
+        space.map_or(u64::MAX, |FileSystemSpace { free, total, .. }| {
+            free.saturating_sub(self.reserve.min(total / RESERVE_DIVISOR))
+        })
     }
 
-    /// Whether so many bytes may be taken on top of what the file system counts.
+    /// Whether so many bytes may be used beyond those that the file system counts.
     fn check(&self, space: Option<FileSystemSpace>, bytes: u64) -> Result<(), ContentError> {
         let Some(FileSystemSpace { free, total, .. }) = space else { return Ok(()) };
-        let reserve = self.reserve.min(total / PART);
+        let reserve = self.reserve.min(total / RESERVE_DIVISOR);
         if free >= reserve.saturating_add(bytes) {
             return Ok(());
         }
@@ -110,17 +111,17 @@ impl FreeSpace {
     }
 }
 
-/// What an upload may still write, until this is dropped.
+/// The reserved bytes of an upload, until this is dropped.
 #[derive(Debug)]
 pub struct SpaceReservation {
     free_space: Arc<FreeSpace>,
-    /// Of the length that it said. The first [`AHEAD`] of them are promised.
+    /// Bytes of the announced length that are not written yet. The first [`AHEAD`] of them are reserved.
     left: u64,
 }
 
 impl SpaceReservation {
-    /// Asks for room for a piece that is about to be written: others may have taken what was promised, and an upload
-    /// of unknown length was promised nothing.
+    /// Checks the free space for a piece before it is written: other programs may have used it, and an upload of unknown
+    /// length has reserved nothing.
     pub fn write(&mut self, bytes: u64, space: Option<FileSystemSpace>) -> Result<WriteInFlight, ContentError> {
         let mut allocated = self.free_space.lock();
         self.free_space.check(space, allocated.in_flight.saturating_add(bytes))?;
@@ -173,16 +174,16 @@ mod tests {
         assert!(is_full(free_space.reserve(601, space(2_000))));
         let mut second = free_space.reserve(600, space(2_000)).unwrap();
         assert!(is_full(free_space.reserve(501, space(2_000))));
-        // Nothing is promised to a small file, or one of unknown length: the reserve is whole.
+        // An upload of unknown length reserves nothing, but the reserve must be whole.
         let mut unknown = free_space.reserve(0, space(2_000)).unwrap();
         assert!(is_full(free_space.reserve(0, space(999))));
-        // A piece is promised, then on its way, then counted by the file system: once at any time.
+        // A piece is reserved, then in flight, then counted by the file system: once at any time.
         let piece = second.write(300, space(2_000)).unwrap();
         assert!(is_full(free_space.reserve(201, space(2_000))) && is_full(unknown.write(701, space(2_000))));
         drop(piece);
         assert!(is_full(free_space.reserve(351, space(1_700))));
         assert!(unknown.write(700, space(1_700)).is_ok());
-        // Another program has taken it.
+        // Another program has used the space.
         assert!(is_full(second.write(100, space(1_099))));
         drop((first, second, unknown));
         assert!(free_space.reserve(1_000, space(2_000)).is_ok());
@@ -191,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_is_promised_no_more_than_a_part_of_a_large_disk() {
+    fn an_upload_reserves_no_more_than_a_part_of_a_large_disk() {
         let space = Some(FileSystemSpace { free: 1 << 40, total: 1 << 41, inodes: None });
         let free_space = FreeSpace::new(1_000);
         assert!(is_full(free_space.reserve(1 << 40, space)), "more than is free");
         let mut all = free_space.reserve((1 << 40) - 1_000, space).unwrap();
         let other = free_space.reserve((1 << 40) - 1_000 - AHEAD, space).unwrap();
         assert_eq!(free_space.lock().reserved, 2 * AHEAD);
-        // The next ones are promised as some come, until no more than that are left.
+        // The next bytes are reserved as others are written, until no more than that are left.
         drop(all.write(AHEAD, space).unwrap());
         assert_eq!(free_space.lock().reserved, 2 * AHEAD);
         drop(all.write((1 << 40) - 2_000 - AHEAD, space).unwrap());
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn many_promises_leave_half_of_the_room_to_one_that_comes() {
+    fn many_reservations_leave_half_of_the_free_space_to_another_upload() {
         let free_space = FreeSpace::new(1_000);
         let many: Vec<_> =
             [1_000, 500, 500, 500, 500].map(|bytes| free_space.reserve(bytes, space(2_000)).unwrap()).into();

@@ -23,14 +23,14 @@ pub struct OpenContentFile {
     file: Arc<dyn DiskFile>,
     size: u64,
     /// The checksums of the blocks.
-    sums: Vec<u32>,
+    checksums: Vec<u32>,
 }
 
 impl ContentFile {
-    /// Opens it wherever it lies, and checks all but the data. Part of a job.
+    /// Opens it in `new/` or its shard, and checks all but the data. Part of a job.
     pub(super) async fn open(folder: &ContentFolder, id: FileId, size: u64) -> Result<Self, ContentError> {
         let (file, path) = folder.open(id).await?.ok_or(ContentError::Gone(id))?;
-        let mut opened = OpenContentFile { id, path, disk: folder.disk.clone(), file, size, sums: Vec::new() };
+        let mut opened = OpenContentFile { id, path, disk: folder.disk.clone(), file, size, checksums: Vec::new() };
         if format::file_len(size) != Some(opened.file.size().await?) {
             return Err(opened.damaged("it is not of the length it should be"));
         }
@@ -39,7 +39,7 @@ impl ContentFile {
         if let Some(failed) = failed {
             return Err(failed);
         }
-        opened.sums = format::check_end(size, &end).map_err(|what| opened.damaged(what))?;
+        opened.checksums = format::check_end(size, &end).map_err(|what| opened.damaged(what))?;
         Ok(Self(Arc::new(opened)))
     }
 
@@ -50,9 +50,9 @@ impl ContentFile {
 }
 
 impl OpenContentFile {
-    /// Reads data and checks it: how many bytes of `buffer` are whole good blocks, and what is wrong behind them.
+    /// Reads data and checks it. Returns how many bytes of `buffer` are whole good blocks, and the error after them.
     ///
-    /// The data starts at `at` and ends where a block does. Part of a job.
+    /// The data starts at `at` and ends with a block. Part of a job.
     pub async fn read(&self, buffer: &mut [u8], at: u64) -> (usize, Option<ContentError>) {
         let (filled, failed) = self.fill(buffer, at).await;
         let mut good = 0;
@@ -60,7 +60,7 @@ impl OpenContentFile {
             if good + data.len() > filled {
                 break;
             }
-            if self.sums.get(number as usize) != Some(&crc32c::crc32c(data)) {
+            if self.checksums.get(number as usize) != Some(&crc32c::crc32c(data)) {
                 return (good, Some(self.damaged(&format!("block {number} does not match its checksum"))));
             }
             good += data.len();
@@ -68,7 +68,7 @@ impl OpenContentFile {
         (good, failed)
     }
 
-    /// How many bytes could be read, and what stopped it.
+    /// Reads as many bytes as possible. Returns how many, and the error that ended it.
     async fn fill(&self, buffer: &mut [u8], at: u64) -> (usize, Option<ContentError>) {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! A file in `new/` that nobody links to yet, and what an upload hands to its caller.
+//! Staged content: a file in `new/` or the value of a cell, durable and not yet linked by any row.
 
 use std::io;
 use std::mem;
@@ -17,14 +17,14 @@ use crate::budget::Permit;
 use crate::schema::FileId;
 use crate::schema::file::{ContentLocation, Digest};
 
-/// A file in `new/`. It is removed when its last holder is gone, unless it was kept.
+/// A file in `new/`. It is removed when its last reference is dropped, unless it was kept.
 ///
-/// Whoever works on the file in the background holds it too, so a caller may be cancelled at any time: the
-/// removal comes after the last write or rename.
+/// Jobs that work on the file have references too, so a caller may be cancelled at any time: the removal comes after the
+/// last write or rename.
 pub struct NewFile {
     /// Open for writing.
     pub file: Arc<dyn DiskFile>,
-    /// The folder that holds it.
+    /// The content folder.
     pub folder: Arc<ContentFolder>,
     name: Mutex<StagedName>,
 }
@@ -43,7 +43,7 @@ impl NewFile {
         Ok(Self { file, folder, name: Mutex::new(StagedName { id, kept: false }) })
     }
 
-    /// Part of a job, which holds the file: nothing else looks at its name meanwhile.
+    /// Part of a job, which has a reference to the file: no other task uses its name meanwhile.
     async fn rename(&self, id: FileId) -> Result<(), ContentError> {
         let before = self.name().id;
         self.folder.disk.rename(&self.folder.staged_path(before), &self.folder.staged_path(id)).await?;
@@ -63,15 +63,16 @@ impl Drop for NewFile {
             return;
         }
         let disk = self.folder.disk.clone();
-        let doomed = RemoveOnDrop { path: self.folder.staged_path(id), disk: disk.clone(), _file: self.file.clone() };
-        // Freeing a large file takes a while. A runtime that is shutting down drops the job, and so the file.
+        let removal = RemoveOnDrop { path: self.folder.staged_path(id), disk: disk.clone(), _file: self.file.clone() };
+        // Removing a large file takes a while, so a job does it. A runtime that shuts down drops the job, which removes the
+        // file too.
         if Handle::try_current().is_ok() {
-            disk.start(doomed.remove());
+            disk.start(removal.remove());
         }
     }
 }
 
-/// A path that is removed, on drop if not before, and the file open there, which is closed after that.
+/// A path that is removed, on drop at the latest, and its open file, which is closed after that.
 struct RemoveOnDrop {
     path: PathBuf,
     disk: Arc<dyn Disk>,
@@ -102,9 +103,9 @@ fn log_failed_removal(path: &Path, removed: io::Result<()>) {
     }
 }
 
-/// The content of an upload, durable where it lies outside the tables, and linked by nothing yet.
+/// The content of an upload that no row links yet. A content file is durable; a cell is written by the commit.
 ///
-/// A file of its own is removed when this is dropped, unless it is [held](Self::keep).
+/// A content file is removed when this is dropped, unless it is [kept](Self::keep).
 pub struct StagedContent {
     /// Bytes.
     pub size: u64,
@@ -120,7 +121,7 @@ pub(super) enum StagedData {
 }
 
 impl StagedContent {
-    /// Where the content lies.
+    /// Where the content is stored.
     pub fn location(&self) -> ContentLocation {
         match &self.data {
             StagedData::Inline(..) => ContentLocation::Inline,
@@ -128,7 +129,7 @@ impl StagedContent {
         }
     }
 
-    /// The value of the file row's content cell, unless the content is a file of its own.
+    /// The value of the content cell of the file row; none for a content file.
     pub fn inline(&self) -> Option<Bytes> {
         match &self.data {
             StagedData::Inline(_, cell) => Some(cell.clone()),
@@ -136,7 +137,7 @@ impl StagedContent {
         }
     }
 
-    /// The same content, with the permit for the memory that it has: kept until the write that links it is done.
+    /// The same content with the permit for its memory, which is released after the commit.
     pub fn with_permit(mut self, mut permit: Permit) -> Self {
         if let StagedData::Inline(_, cell) = &mut self.data {
             permit.shrink(cell.len());
@@ -153,7 +154,7 @@ impl StagedContent {
         }
     }
 
-    /// Stages it under another id, which must be fresh; durable when it returns.
+    /// Stages it under another id, which must be new; durable when it returns.
     pub async fn rename(&mut self, id: FileId) -> Result<(), ContentError> {
         match &mut self.data {
             StagedData::Inline(old, _) => {
@@ -167,12 +168,13 @@ impl StagedContent {
         }
     }
 
-    /// A write that links the file is on its way, or was done: whatever happens to this process, the file stays.
+    /// Keeps the file when this is dropped. Call it before a plan that links the file is sent: the plan may happen even if
+    /// its outcome never becomes known.
     pub fn keep(&self) {
         self.set_kept(true);
     }
 
-    /// No write links the file, for certain: it is removed when this is dropped.
+    /// Removes the file when this is dropped. Call it only if no plan links the file for certain.
     pub fn release(&self) {
         self.set_kept(false);
     }

@@ -1,4 +1,4 @@
-//! Content held to what is known of it, and content that is saved because nothing is known of it.
+//! Verifies whole contents by their digests, and saves content that no row names.
 
 use std::io;
 use std::path::Path;
@@ -37,8 +37,8 @@ impl Body {
 }
 
 impl Content {
-    /// Saves the data of a content file as `folder/name`, durably, whatever is known of it. False if there is no
-    /// such file. One that has no whole trailer is saved as it is.
+    /// Saves the data of a content file as `folder/name`, durably and unverified. False if there is no such file. A file
+    /// without a whole trailer is saved as it is.
     pub async fn save(&self, id: FileId, folder: &Path, name: &str) -> Result<bool, ContentError> {
         let (content, folder, name) = (self.folder.clone(), folder.to_owned(), name.to_owned());
         let save = async move {
@@ -61,7 +61,7 @@ impl Content {
         run(&*self.folder.disk, save).await
     }
 
-    /// Saves content that is no file of its own as `folder/name`, durably.
+    /// Saves inline content as `folder/name`, durably.
     pub async fn save_bytes(&self, bytes: Bytes, folder: &Path, name: &str) -> Result<(), ContentError> {
         let (disk, folder, name) = (self.folder.disk.clone(), folder.to_owned(), name.to_owned());
         let save = async move {
@@ -73,7 +73,7 @@ impl Content {
     }
 }
 
-/// Makes a file, and the folder that it is to be in. Overwrites what an interrupted run left there.
+/// Makes a file, and its folder. Overwrites a file that an interrupted run has left there.
 async fn create(disk: &dyn Disk, folder: &Path, name: &str) -> io::Result<Arc<dyn DiskFile>> {
     let mut missing = vec![folder];
     while let Some(&folder) = missing.last() {
@@ -94,7 +94,7 @@ async fn create(disk: &dyn Disk, folder: &Path, name: &str) -> io::Result<Arc<dy
 /// Makes a file and its name durable.
 async fn sync(disk: &dyn Disk, folder: &Path, file: &dyn DiskFile) -> io::Result<()> {
     file.sync().await?;
-    // The folder, the one that all such folders are in, and the one where that may be new.
+    // The folder and two folders above it: `create` may have made them.
     for folder in folder.ancestors().take(3) {
         disk.sync_folder(folder).await?;
     }

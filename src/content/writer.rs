@@ -23,35 +23,35 @@ use crate::schema::file::Digest;
 const PIECE: usize = 4 * BLOCK;
 /// What memory, offsets and lengths of direct writes are multiples of. No common disk asks for more.
 const ALIGN: usize = 4096;
-/// Pieces on their way at once: one is written, of another the checksums are computed, and one is there to take
-/// up what either is late.
+/// Pieces in flight at once: one is written, of another the checksums are computed, and a third one keeps both busy when
+/// either is late.
 const JOBS: usize = 3;
 
 /// Bytes of memory for a piece.
 pub const BUFFER: usize = PIECE + ALIGN;
 
 /// A piece of the data, at an aligned address.
-struct Buffer {
+struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
     _permit: Option<Permit>,
 }
 
-impl Buffer {
+impl WriteBuffer {
     fn new(permit: Option<Permit>) -> Self {
         let bytes = vec![0; BUFFER];
-        // Never out of bounds; if it cannot be said, the file system refuses the write and gets a plain one.
+        // Never out of bounds. If the offset is unknown, the file system refuses the direct write, and a plain one follows.
         let start = bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
         Self { bytes, start, len: 0, _permit: permit }
     }
 
-    /// A buffer that holds nothing.
+    /// A buffer without memory.
     fn none() -> Self {
         Self { bytes: Vec::new(), start: 0, len: 0, _permit: None }
     }
 
-    /// Takes as much as there is room for.
+    /// Takes as many bytes as fit.
     fn fill(&mut self, from: &mut Bytes) {
         let free = self.bytes.get_mut(self.start + self.len..self.start + PIECE).unwrap_or_default();
         let taken = free.len().min(from.len());
@@ -65,28 +65,28 @@ impl Buffer {
         self.bytes.get(self.start..self.start + self.len).unwrap_or_default()
     }
 
-    /// The part that can be written directly, and the odd bytes at the end.
+    /// The part that can be written directly, and the rest, which is shorter than the alignment.
     fn split(&self) -> (&[u8], &[u8]) {
         self.data().split_at(self.len - self.len % ALIGN)
     }
 }
 
-/// A piece on its way to the disk; its buffer comes back.
-type Job = JoinHandle<Result<Buffer, ContentError>>;
+/// A piece in flight to the disk; it returns its buffer.
+type Job = JoinHandle<Result<WriteBuffer, ContentError>>;
 
-/// The writer of one content file. It is used up by an error, and by being cancelled: nothing can go on with a
-/// file of which some part was lost.
+/// The writer of one content file. An error or a cancelled call consumes it: a file that lacks a part cannot be
+/// continued.
 pub struct Writer {
     new: Arc<NewFile>,
     reservation: SpaceReservation,
     memory: Budget,
-    filling: Buffer,
-    /// Where in the file `filling` will stand.
+    filling: WriteBuffer,
+    /// The offset of `filling` in the file.
     at: u64,
-    /// Pieces on their way, at most [`JOBS`], the oldest first.
+    /// Pieces in flight, at most [`JOBS`], the oldest first.
     jobs: VecDeque<Job>,
-    /// The checksums of all pieces on their way, once the last of them is through with that.
-    sums: oneshot::Receiver<BlockChecksums>,
+    /// The checksums of all pieces so far, once the last piece in flight is added.
+    checksums: oneshot::Receiver<BlockChecksums>,
 }
 
 impl Writer {
@@ -105,10 +105,10 @@ impl Writer {
     }
 
     fn over(new: NewFile, reservation: SpaceReservation, (memory, permit): (Budget, Option<Permit>)) -> Self {
-        let (first, sums) = oneshot::channel();
+        let (first, checksums) = oneshot::channel();
         let _ = first.send(BlockChecksums::new());
-        let filling = Buffer::new(permit);
-        Self { new: Arc::new(new), reservation, memory, filling, at: 0, jobs: VecDeque::new(), sums }
+        let filling = WriteBuffer::new(permit);
+        Self { new: Arc::new(new), reservation, memory, filling, at: 0, jobs: VecDeque::new(), checksums }
     }
 
     /// Appends data; waits while too much is in flight.
@@ -122,14 +122,14 @@ impl Writer {
                 let wait = self.jobs.len() == JOBS || self.jobs.front().is_some_and(Job::is_finished);
                 let next = if wait { None } else { self.memory.try_take(BUFFER) };
                 match next {
-                    Some(permit) => self.submit(Buffer::new(Some(permit))).await?,
+                    Some(permit) => self.submit(WriteBuffer::new(Some(permit))).await?,
                     None if wait => {
                         let next = self.oldest().await?;
                         self.submit(next).await?;
                     }
-                    // The budget has no other buffer: the first one is filled again once it is written.
+                    // The budget has no other buffer: the first one is reused after it is written.
                     None => {
-                        self.submit(Buffer::none()).await?;
+                        self.submit(WriteBuffer::none()).await?;
                         self.filling = self.oldest().await?;
                     }
                 }
@@ -139,31 +139,31 @@ impl Writer {
     }
 
     /// The buffer of the oldest piece, once it is written.
-    async fn oldest(&mut self) -> Result<Buffer, ContentError> {
+    async fn oldest(&mut self) -> Result<WriteBuffer, ContentError> {
         let Some(job) = self.jobs.pop_front() else {
-            return Ok(Buffer::none());
+            return Ok(WriteBuffer::none());
         };
         let buffer = job.await.map_err(io::Error::other)??;
-        Ok(Buffer { len: 0, ..buffer })
+        Ok(WriteBuffer { len: 0, ..buffer })
     }
 
     /// Submits the collected piece to be written and goes on with the next buffer.
     ///
     /// Checksums are computed in the order of the pieces. While one piece is written, those of the next are.
-    async fn submit(&mut self, next: Buffer) -> Result<(), ContentError> {
-        // Asked for every piece: others may have taken what was promised.
+    async fn submit(&mut self, next: WriteBuffer) -> Result<(), ContentError> {
+        // Checked for every piece: others may have used the reserved space.
         let space = self.new.folder.space().await;
         let in_flight = self.reservation.write(self.filling.len as u64, space)?;
         let piece = mem::replace(&mut self.filling, next);
-        let (pass, sums) = oneshot::channel();
-        let before = mem::replace(&mut self.sums, sums);
+        let (pass, checksums) = oneshot::channel();
+        let before = mem::replace(&mut self.checksums, checksums);
         let (new, at) = (self.new.clone(), self.at);
         self.at += piece.len as u64;
         let disk = self.new.folder.disk.clone();
         self.jobs.push_back(disk.start(async move {
-            let mut sums = before.await.map_err(io::Error::other)?;
-            sums.add(piece.data());
-            let _ = pass.send(sums);
+            let mut checksums = before.await.map_err(io::Error::other)?;
+            checksums.add(piece.data());
+            let _ = pass.send(checksums);
             new.file.write_direct(piece.split().0, at).await?;
             drop(in_flight);
             Ok(piece)
@@ -174,19 +174,19 @@ impl Writer {
     /// Writes the rest, the table and the trailer. File and name are durable when it returns.
     pub async fn finish(mut self) -> Result<(Arc<NewFile>, u64, Digest), ContentError> {
         let rest = self.filling.split().1.to_vec();
-        self.submit(Buffer::none()).await?;
+        self.submit(WriteBuffer::none()).await?;
         while !self.jobs.is_empty() {
             self.oldest().await?;
         }
-        let sums = self.sums.await.map_err(io::Error::other)?;
+        let checksums = self.checksums.await.map_err(io::Error::other)?;
         let (new, disk) = (self.new.clone(), self.new.folder.disk.clone());
         let finish = async move {
-            let (size, digest, end) = sums.done();
+            let (size, digest, end) = checksums.done();
             let at = size - rest.len() as u64;
-            // It is neither aligned nor large.
+            // These bytes are neither aligned nor large.
             new.file.write(&[rest, end].concat(), at).await?;
-            // IMPORTANT: both before anything links to the file. The name alone may survive a power cut
-            // without the bytes, the bytes alone without the name.
+            // IMPORTANT: both before anything links to the file. After a power cut the name may exist without the bytes,
+            // or the bytes without the name.
             new.folder.synced_file(new.file.sync().await)?;
             new.folder.sync_new().await?;
             Ok((new, size, digest))
@@ -203,7 +203,7 @@ mod tests {
     use super::super::free_space::{FreeSpace, RESERVE};
     use super::*;
 
-    fn promise() -> SpaceReservation {
+    fn reservation() -> SpaceReservation {
         FreeSpace::new(RESERVE).reserve(0, None).unwrap()
     }
 
@@ -212,13 +212,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
         let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
-        // In mid-stream, and in the bytes at the end.
+        // In a piece in the middle, and in the last bytes.
         for len in [3 * PIECE, 1000] {
             let mut new = NewFile::create(folder.clone()).await.unwrap();
             new.file = Arc::new(full());
             assert_eq!(fs::read_dir(folder.new_dir()).unwrap().count(), 1);
             let failed =
-                match Writer::over(new, promise(), (Budget::unlimited(), None)).write(vec![1; len].into()).await {
+                match Writer::over(new, reservation(), (Budget::unlimited(), None)).write(vec![1; len].into()).await {
                     Ok(writer) => writer.finish().await.err(),
                     Err(e) => Some(e),
                 };
@@ -234,13 +234,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_piece_that_was_not_written_is_not_forgotten() {
+    async fn a_failed_write_of_a_piece_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
         let mut new = NewFile::create(folder).await.unwrap();
         new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let mut writer =
-            Writer::over(new, promise(), (Budget::unlimited(), None)).write(vec![1; PIECE].into()).await.unwrap();
+            Writer::over(new, reservation(), (Budget::unlimited(), None)).write(vec![1; PIECE].into()).await.unwrap();
         assert!(matches!(writer.oldest().await, Err(ContentError::Full(_))));
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let memory = Budget::new(2 * PIECE);
         let permit = memory.take(BUFFER).await;
         assert!(memory.try_take(BUFFER).is_none());
-        let mut writer = Writer::create(folder, promise(), (memory.clone(), Some(permit))).await.unwrap();
+        let mut writer = Writer::create(folder, reservation(), (memory.clone(), Some(permit))).await.unwrap();
         let data: Bytes = (0..5 * PIECE as u32 / 4 + 9).flat_map(u32::to_le_bytes).collect();
         for piece in data.chunks(300_001) {
             writer = writer.write(data.slice_ref(piece)).await.unwrap();
@@ -267,7 +267,7 @@ mod tests {
     async fn there_is_a_largest_file() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
-        let mut writer = Writer::create(folder, promise(), (Budget::unlimited(), None)).await.unwrap();
+        let mut writer = Writer::create(folder, reservation(), (Budget::unlimited(), None)).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
         assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));
@@ -276,13 +276,13 @@ mod tests {
     #[test]
     fn buffers_are_aligned() {
         for _ in 0..5 {
-            let mut buffer = Buffer::new(None);
+            let mut buffer = WriteBuffer::new(None);
             let mut data = Bytes::from(vec![7; PIECE + 3]);
             buffer.fill(&mut data);
             assert_eq!((buffer.len, data.len()), (PIECE, 3));
             assert_eq!(buffer.data().as_ptr().align_offset(ALIGN), 0);
         }
-        let mut buffer = Buffer::new(None);
+        let mut buffer = WriteBuffer::new(None);
         buffer.fill(&mut vec![7; 2 * ALIGN + 3].into());
         assert_eq!((buffer.split().0.len(), buffer.split().1.len()), (2 * ALIGN, 3));
     }

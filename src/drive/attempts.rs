@@ -78,7 +78,7 @@ impl Attempts {
     }
 
     /// Waits a little for another operation. An operation never waits for an older one: of two operations that need
-    /// each other's rows, the younger one aborts itself and starts anew. Otherwise both would wait until their time is
+    /// each other's rows, the younger one aborts itself and starts again. Otherwise both would wait until their time is
     /// up.
     pub async fn wait_for(&mut self, other: OpId) -> Result<()> {
         if self.op.is_some_and(|op| other < op) {

@@ -116,7 +116,7 @@ impl GcShared {
         self.with(|queue| queue.closed)
     }
 
-    /// All `unlink` rows were read, and their files are removed. The pauses start anew unless other work is to be tried
+    /// All `unlink` rows were read, and their files are removed. The pauses restart unless other work is to be tried
     /// again: a listing that succeeds must not shorten the pauses of a staged file that cannot be verified.
     fn list_done(&self, pauses: &mut Pauses) {
         if self.with(|queue| queue.retry_at.is_none()) {

@@ -14,7 +14,7 @@ use crate::schema::{FileId, index};
 use crate::table::store::Result as StoreResult;
 use crate::table::{Change, Outcome, RowChange, StoreError};
 
-/// Bytes of changes that are kept, about. If more are logged while a query runs, the query starts anew.
+/// Bytes of changes that are kept, about. If more are logged while a query runs, the query starts again.
 const KEPT_BYTES: usize = 4 << 20;
 /// Changes that count as under way. So many are never under way at one time: the oldest beyond this number are changes
 /// of unknown outcome.

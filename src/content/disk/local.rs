@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{Disk, DiskFile, DiskFuture, FileSystemSpace, FolderEntry, Inodes};
 
-/// Every call is done, and has blocked, when its future is made.
+/// Makes each call at once: it blocks, and its future is ready when it is returned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalDisk;
 
@@ -95,8 +95,8 @@ impl DiskFile for File {
 
     fn write_direct<'a>(&'a self, data: &'a [u8], at: u64) -> DiskFuture<'a, ()> {
         done(match self.write_all_at(data, at) {
-            // The file system wants other alignment, or the rest of a write that was cut short has none. Another
-            // piece may have found out first, so the flag may be cleared already.
+            // The file system needs another alignment, or the rest of a short write is not aligned. A write of another
+            // piece may have cleared the flag already.
             Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) => write_plainly(self, data, at),
             written => written,
         })
@@ -111,7 +111,7 @@ impl DiskFile for File {
     }
 }
 
-/// Lets writes bypass the page cache, where the file system knows how to.
+/// Lets writes bypass the page cache, if the file system supports it.
 fn set_direct(file: &File) -> io::Result<()> {
     match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
         Err(Errno::INVAL) => Ok(()),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_cannot_be_written_directly_is_written_plainly() {
+    async fn an_unaligned_write_falls_back_to_a_plain_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let file = File::create(&path).unwrap();

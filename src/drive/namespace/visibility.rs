@@ -15,7 +15,7 @@
 //! Two cases need the row again, since the row and its lock may have changed between the two reads:
 //!
 //! - A copy of a committed operation: the first read may have found it half copied, before the commit.
-//! - No record: the operation was aborted, or its finish is complete. A changed lock means that the row is decided anew.
+//! - No record: the operation was aborted, or its finish is complete. A changed lock means that the row is decided again.
 
 use std::future::Future;
 
@@ -34,7 +34,7 @@ use crate::table::{Page, PageQuery, Row, RowKey, RowQuery};
 enum RowVisibility {
     Live,
     Absent,
-    /// As a second read finds it, if that finds the same lock; else it is decided anew.
+    /// As a second read finds it, if that finds the same lock; else it is decided again.
     LiveIfUnchanged,
     AbsentIfUnchanged,
 }

@@ -52,7 +52,7 @@ async fn copy_row(
     let mut from = Bound::Unbounded;
     loop {
         let page = old.page(op.ns(), (from, Bound::Unbounded), op.ns().limits.children_moved).await?;
-        // Another writer has aborted the operation meanwhile: it starts anew.
+        // Another writer has aborted the operation meanwhile: it starts again.
         let page = page.ok_or(DriveError::Contended)?;
         for cell in &page.cells {
             fits(new, cell)?;

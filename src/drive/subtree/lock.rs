@@ -77,7 +77,7 @@ async fn lock_rows(op: &mut SubtreeOp<'_>, rows: &[LockedDir]) -> Result<()> {
 }
 
 /// A page of the directories in a locked one, and the last qualifier if more may follow. If another writer has aborted
-/// the operation meanwhile, the row has lost the lock, and the operation starts anew.
+/// the operation meanwhile, the row has lost the lock, and the operation starts again.
 async fn directories(
     op: &SubtreeOp<'_>,
     row: &LockedDir,

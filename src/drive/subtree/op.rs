@@ -41,7 +41,7 @@ impl<'a> SubtreeOp<'a> {
         clear_refusal(&self.committer.recovery, refusal, &mut self.attempts).await
     }
 
-    /// Commits a batch. Not the retry loop of `commit`: nothing is decided anew. Only the refused rows are sent again,
+    /// Commits a batch. Not the retry loop of `commit`: nothing is decided again. Only the refused rows are sent again,
     /// after the locks of other operations on them are cleared.
     pub async fn commit_all(&mut self, batch: &mut RowBatch<'_>) -> Result<()> {
         for _ in 0..TRIES {
