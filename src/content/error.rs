@@ -5,16 +5,16 @@ use std::io;
 use crate::schema::{FileId, ValueError};
 
 /// Why content could not be read or written.
-#[expect(missing_docs, reason = "the message converted each variant describes it")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// The file was overwritten or removed meanwhile: read its entry again.
-    #[error("the content converted file {0} is gone")]
+    #[error("the content of file {0} is gone")]
     Gone(FileId),
     /// The content file is not as it was written; `what` names its path and what is wrong with it.
-    #[error("the content converted file {id} is damaged: {what}")]
+    #[error("the content of file {id} is damaged: {what}")]
     Damaged { id: FileId, what: String },
-    /// The cell converted inline content is damaged, or converted a newer version.
+    /// The cell of inline content is damaged, or of a newer version.
     #[error(transparent)]
     Cell(#[from] ValueError),
     /// The disk is full, or a quota is used up; nothing of the upload is left.
@@ -23,7 +23,7 @@ pub enum ContentError {
     #[error("content could not be read or written: {0}")]
     Io(#[source] io::Error),
     /// An earlier sync failed: nothing more is written until a restart.
-    #[error("a sync converted content failed earlier; restart: {0}")]
+    #[error("a sync of content failed earlier; restart: {0}")]
     Stopped(String),
     /// Larger than [`LARGEST`](super::LARGEST), or than the file system allows for one file.
     #[error("the file is larger than this drive can hold")]

@@ -174,7 +174,7 @@ impl StagedContent {
         self.set_kept(true);
     }
 
-    /// Removes the file when this is dropped. Call it only if no plan links the file for certain.
+    /// Removes the file when this is dropped. Call it only if it is certain that no plan links it.
     pub fn release(&self) {
         self.set_kept(false);
     }

@@ -5,26 +5,26 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-use super::metrics::Metrics;
+use super::metrics::HttpMetrics;
 use super::options::Options;
 use crate::drive::Drive;
 
-/// The state of all handlers. One reference count, as each request clones it several times.
+/// The state of all handlers, behind one reference count: each request clones it several times.
 #[derive(Clone)]
-pub struct App(pub Arc<Shared>);
+pub struct App(pub Arc<SharedState>);
 
-pub struct Shared {
+pub struct SharedState {
     pub drive: Drive,
     pub options: Options,
-    pub metrics: Metrics,
+    pub metrics: HttpMetrics,
     /// All metrics of the process.
     pub registry: Registry,
 }
 
 impl Deref for App {
-    type Target = Shared;
+    type Target = SharedState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &SharedState {
         &self.0
     }
 }

@@ -1,6 +1,6 @@
-//! Media types (RFC 9110 section 8.3.1), read strictly: what a browser might read in another way is none.
+//! Media types (RFC 9110 section 8.3.1), parsed strictly: text that a browser could parse in another way is refused.
 
-/// The type and subtype of a whole media type, parameters and all; none if it is not one.
+/// The type and subtype of a media type with any parameters; none if the text is malformed.
 pub fn essence(text: &str) -> Option<&str> {
     let end = text.find([';', ' ', '\t']).unwrap_or(text.len());
     let (essence, parameters) = text.split_at_checked(end)?;
@@ -17,7 +17,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-/// RFC 9110 section 5.6.6: each has a semicolon before it, and may be empty.
+/// RFC 9110 section 5.6.6: a semicolon precedes each parameter, and a parameter may be empty.
 fn are_parameters(mut text: &str) -> bool {
     loop {
         text = text.trim_start_matches([' ', '\t']);
@@ -37,13 +37,13 @@ fn are_parameters(mut text: &str) -> bool {
     }
 }
 
-/// The text behind a token.
+/// The text after a token.
 fn after_token(text: &str) -> Option<&str> {
     let (token, after) = text.split_at_checked(text.find([';', ' ', '\t']).unwrap_or(text.len()))?;
     is_token(token).then_some(after)
 }
 
-/// The text behind the closing quote.
+/// The text after the closing quote.
 fn after_quoted(text: &str) -> Option<&str> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_read_strictly() {
+    fn types_are_parsed_strictly() {
         for (text, read) in [
             ("image/png", "image/png"),
             ("Text/Plain;charset=utf-8", "Text/Plain"),

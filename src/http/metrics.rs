@@ -1,4 +1,4 @@
-//! Metrics of requests and connections, and of damage that requests found.
+//! HttpMetrics of requests and connections, and of damage that requests found.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// Cheap to clone; all clones are one.
+/// The metrics of the HTTP server. Clones share their values.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct HttpMetrics {
     answered: Family<ResponseLabels, Counter>,
     seconds: Family<RouteLabels, Histogram, SecondsHistogram>,
     in_flight: Gauge,
@@ -62,7 +62,7 @@ impl Drop for InFlight {
     }
 }
 
-impl Metrics {
+impl HttpMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         // From 100 microseconds to 52 seconds.
         let seconds: SecondsHistogram = || Histogram::new(exponential_buckets(100e-6, 2.0, 20));

@@ -1,14 +1,15 @@
-//! The drive over HTTP/1.1: requests in, calls of [`drive`](crate::drive) out. No logic of files lives here.
+//! The drive over HTTP/1.1: translates requests into calls of [`drive`](crate::drive), and their results into responses.
+//! It has no file logic.
 //!
-//! Rooms, from the socket inwards:
+//! The modules, from the socket inwards:
 //!
-//! - [`server`]: sockets, limits and time-outs of connections, and how serving ends
-//! - [`middleware`]: what is around every request
-//! - [`mod@router`]: every route on one page; [`routes`]: one file a route, and the API's description
-//! - [`request`]: what is read from a request, parsed once into types that carry their invariants
-//! - [`response`]: what is written; there an error becomes a status, and nowhere else
+//! - [`server`]: sockets, limits and time-outs of connections, and the shutdown
+//! - [`middleware`]: checks, log lines and metrics of every request
+//! - [`mod@router`]: every route on one page; [`routes`]: one file for each route, and the API's description
+//! - [`request`]: the parts of a request, parsed once into types that carry their invariants
+//! - [`response`]: the parts of a response; the only place where an error becomes a status
 //!
-//! For all of them: [`options`] (what the operator chooses), [`app`] (what handlers share), [`metrics`], [`media_type`].
+//! All of them use [`options`] (the operator's choices), [`app`] (shared state), [`metrics`] and [`media_type`].
 
 mod app;
 mod media_type;

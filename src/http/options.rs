@@ -1,13 +1,13 @@
-//! What the operator chooses: host names, sizes, and the limits of clients.
+//! The options of the operator: host names, sizes, and the limits of clients.
 
 use std::time::Duration;
 
 /// The settings of the HTTP server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Names by which the server is called, besides the loopback ones; without a port.
+    /// Host names of the server besides the loopback names, without a port.
     pub hosts: Vec<String>,
-    /// Bytes of the largest body that is taken; without it, as much as the disk holds.
+    /// Bytes of the largest accepted body. If none, the disk space is the limit.
     pub max_body: Option<u64>,
     /// The limits of clients.
     pub limits: Limits,
@@ -24,7 +24,7 @@ pub struct Limits {
     pub head: Duration,
     /// How long a body may stall.
     pub body_idle: Duration,
-    /// After this time a client must have sent 1 KiB a second of a body on average, or read as much of a response.
+    /// After this time a client must have sent 1 KiB of a body each second on average, or read as much of a response.
     pub body_grace: Duration,
     /// How long a client may read nothing of a response.
     pub write_idle: Duration,

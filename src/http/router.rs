@@ -7,8 +7,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
 
-use super::app::{App, Shared};
-use super::metrics::Metrics;
+use super::app::{App, SharedState};
+use super::metrics::HttpMetrics;
 use super::middleware::access_log;
 use super::options::Options;
 use super::response::problem::Problem;
@@ -19,14 +19,14 @@ use super::routes::{
 use crate::api::problem::ProblemKind;
 use crate::drive::Drive;
 
-/// The routes alone, for a caller with a socket of its own. `registry` holds further metrics for `/metrics`.
+/// The routes alone, for a caller with a socket of its own. `registry` has further metrics for `/metrics`.
 pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router {
-    let metrics = Metrics::register(&mut registry);
+    let metrics = HttpMetrics::register(&mut registry);
     routes(drive, options, metrics, registry)
 }
 
-pub(super) fn routes(drive: Drive, options: Options, metrics: Metrics, registry: Registry) -> Router {
-    let app = App(Arc::new(Shared { drive, options, metrics, registry }));
+pub(super) fn routes(drive: Drive, options: Options, metrics: HttpMetrics, registry: Registry) -> Router {
+    let app = App(Arc::new(SharedState { drive, options, metrics, registry }));
     let fs = get(download::get).put(upload::put).delete(delete::delete);
     let api = Router::new()
         .route(pattern::FS, get(download::to_root))
@@ -49,7 +49,7 @@ pub(super) fn routes(drive: Drive, options: Options, metrics: Metrics, registry:
         .route(pattern::DOCS_ASSET, get(swagger_ui::asset))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
-        // One layer for all that is around a request: each of its own would cost a twentieth of the server's pace.
+        // One layer for the whole middleware: each further layer would cost a twentieth of the server's throughput.
         .layer(from_fn_with_state(app.clone(), access_log::record))
         .with_state(app)
 }

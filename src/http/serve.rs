@@ -6,13 +6,13 @@ use axum::Router;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
-use super::metrics::Metrics;
+use super::metrics::HttpMetrics;
 use super::options::Options;
 use super::{router, server};
 use crate::drive::Drive;
 
 /// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at most
-/// 30 seconds or until the future that `shutdown` returned ends too. `registry` holds further metrics for `/metrics`.
+/// 30 seconds or until the future that `shutdown` returned ends too. `registry` has further metrics for `/metrics`.
 pub async fn serve<F>(
     listener: TcpListener,
     drive: Drive,
@@ -40,7 +40,7 @@ where
     F: Future<Output = ()> + Send,
 {
     let limits = options.limits;
-    let metrics = Metrics::register(&mut registry);
+    let metrics = HttpMetrics::register(&mut registry);
     let connections = metrics.connections.clone();
     let memory = drive.memory().clone();
     let app = router::routes(drive, options, metrics, registry).merge(beside);

@@ -156,7 +156,7 @@ mod tests {
 
     /// More jobs than the runtime has blocking threads, and a disk whose calls do not return.
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_disk_that_hangs_leaves_threads_for_other_work() {
+    async fn a_disk_that_hangs_leaves_threads_for_what_does_not_need_it() {
         let hang = Arc::new((Mutex::new(true), Condvar::new()));
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let job = |hang: Arc<(Mutex<bool>, Condvar)>| async move {

@@ -1,8 +1,8 @@
-//! Which requests are accepted at all: by their framing, their host, and their origin.
+//! Checks before every request: its framing, its host and its origin.
 //!
-//! While no users exist, the only guard is that the server is reached by its own name and that a browser's
-//! write comes from the server's own pages: a page elsewhere must not reach the drive by rebinding a name,
-//! nor by posting to it.
+//! While the drive has no users, only two checks guard it. A client must call the server by one of its own names, and a
+//! browser's write must come from the server's own pages. So a foreign page can reach the drive neither by rebinding a
+//! name nor by posting to it.
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
@@ -16,7 +16,7 @@ use crate::http::server::AmbiguousFraming;
 const TARGET_BYTES: usize = 16 * 1024;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// `hosts`: the names by which the server is called, besides the loopback ones.
+/// `hosts`: the host names of the server besides the loopback names.
 pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
     check_framing(request)?;
     check_coding(request.headers())?;
@@ -25,7 +25,7 @@ pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
     check_origin(request.method(), request.headers(), &host)
 }
 
-/// Refuses a request with both `Content-Length` and `Transfer-Encoding`: a proxy may have believed the other header.
+/// Refuses a request with both `Content-Length` and `Transfer-Encoding`: a proxy may have used the other header.
 fn check_framing(request: &Request) -> Result<()> {
     match request.extensions().get::<AmbiguousFraming>() {
         None => Ok(()),
@@ -33,7 +33,7 @@ fn check_framing(request: &Request) -> Result<()> {
     }
 }
 
-/// Only `chunked` is undone here (RFC 9112 section 6.1): below another coding lies no content that could be stored.
+/// Refuses codings other than `chunked` (RFC 9112 section 6.1): the server could not decode the content.
 fn check_coding(headers: &HeaderMap) -> Result<()> {
     let mut values = headers.get_all(TRANSFER_ENCODING).iter();
     let known = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
@@ -56,8 +56,8 @@ fn check_target_length(uri: &Uri) -> Result<()> {
     Err(Problem::new(ProblemKind::TargetTooLong, format!("A request's target has at most {TARGET_BYTES} bytes.")))
 }
 
-/// The name under which the server was called: of an absolute target (RFC 9112 section 3.2.2), else of the
-/// one `Host` header. Both must be ours.
+/// The name by which the client called the server: from an absolute target (RFC 9112 section 3.2.2), else from the one
+/// `Host` header. Both must be names of this server.
 fn check_host(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<HostPort> {
     let mut values = headers.get_all(HOST).iter();
     let (Some(host), None) = (values.next(), values.next()) else {
@@ -79,7 +79,7 @@ fn check_name(text: &str, hosts: &[String]) -> Result<HostPort> {
     ))
 }
 
-/// A browser says where a write comes from (RFC 6454); other clients say nothing.
+/// A browser sends the origin of a write (RFC 6454); other clients send none.
 fn check_origin(method: &Method, headers: &HeaderMap, host: &HostPort) -> Result<()> {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_same_origin(text, host));
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_ours_with_any_port_and_case() {
+    fn own_hosts_are_accepted_with_any_port_and_case() {
         let own = ["Drive.example".to_owned()];
         for good in ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:9", "[::1]", "localhost:", "drive.example:80"]
         {

@@ -12,8 +12,8 @@ use crate::http::response::http_date::HttpDate;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::{DrivePath, Timestamp};
 
-/// The conditions of a request. A date beside the entity tag of the same sense does not count, nor does one
-/// that is not a date (sections 13.1.3 and 13.1.4).
+/// The preconditions of a request. A date is ignored if the request has the corresponding header with entity tags, or if
+/// it is malformed (sections 13.1.3 and 13.1.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub versions: Condition,
@@ -44,8 +44,8 @@ impl Preconditions {
         })
     }
 
-    /// Whether they hold for a directory. It has no versions, so only `*` can match it. Its date does not change with its
-    /// content, so no `If-Unmodified-Since` holds for a directory that exists.
+    /// Whether the preconditions hold for a directory. It has no versions, so only `*` can match it. Its date does not
+    /// change with its content, so no `If-Unmodified-Since` holds for a directory that exists.
     pub fn hold_for_directory(&self, there: bool) -> bool {
         let matches = |v: &Versions| there && *v == Versions::Any;
         self.versions.if_match.as_ref().is_none_or(matches)
@@ -54,8 +54,8 @@ impl Preconditions {
     }
 }
 
-/// The condition of a commit. `If-Unmodified-Since` names a version by its date, and dates are too coarse for a commit:
-/// the version that is there now takes the date's place, or the absence of any.
+/// The condition of a commit. `If-Unmodified-Since` names a version by its date, and dates are too coarse for a commit.
+/// So a date that holds now is replaced by the version that the file has now, or by the condition that no file exists.
 pub async fn resolve_condition(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
     let mut condition = asked.versions;
     let Some(date) = asked.unmodified_since else {
@@ -69,8 +69,8 @@ pub async fn resolve_condition(app: &App, path: &DrivePath, asked: Preconditions
             condition.if_match = Some(Versions::These(vec![entry.id]));
             Ok(condition)
         }
-        // What is not there has no date, and the condition does not count (RFC 9110 section 13.1.4): but what comes
-        // meanwhile is newer than any date that could have been meant.
+        // A missing file has no date, so the condition is ignored (RFC 9110 section 13.1.4). But a file that another
+        // request makes meanwhile would be newer than any date of the client.
         Ok(Node::Directory { .. })
         | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => {
             condition.if_none_match = Some(Versions::Any);
@@ -80,7 +80,7 @@ pub async fn resolve_condition(app: &App, path: &DrivePath, asked: Preconditions
     }
 }
 
-/// Reads `*` or a list of entity tags. A tag that is none of ours matches nothing. Weak ones match where the
+/// Parses `*` or a list of entity tags. A tag that the drive did not make matches nothing. Weak tags match if the
 /// comparison is weak (`If-None-Match`), else never.
 fn tags(headers: &HeaderMap, name: &HeaderName, weak: bool) -> Result<Option<Versions>> {
     let mut ids = Vec::new();
@@ -134,7 +134,7 @@ impl TagToken<'_> {
     }
 }
 
-/// The `*` or entity tag that starts this text (RFC 9110 section 8.8.3).
+/// The `*` or the entity tag at the start of the text (RFC 9110 section 8.8.3).
 fn tag(text: &[u8]) -> Option<TagToken<'_>> {
     if text.starts_with(b"*") {
         return Some(TagToken::Any);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_strictly() {
+    fn lists_are_parsed_strictly() {
         let a = FileId(Uuid::try_parse(A).unwrap());
         let malformed = Some(Versions::These(vec![FileId(Uuid::max())]));
         assert_eq!(parse(&[], false), None);
@@ -187,17 +187,17 @@ mod tests {
 
     #[test]
     fn a_directory_has_no_versions() {
-        let of = |m: Option<Versions>, n: Option<Versions>| Preconditions {
+        let with = |m: Option<Versions>, n: Option<Versions>| Preconditions {
             versions: Condition { if_match: m, if_none_match: n },
             ..Preconditions::default()
         };
         let some = Some(Versions::These(vec![FileId(Uuid::nil())]));
-        assert!(of(None, None).hold_for_directory(true) && of(None, None).hold_for_directory(false));
-        assert!(of(Some(Versions::Any), None).hold_for_directory(true));
-        assert!(!of(Some(Versions::Any), None).hold_for_directory(false));
-        assert!(!of(some.clone(), None).hold_for_directory(true));
-        assert!(!of(None, Some(Versions::Any)).hold_for_directory(true));
-        assert!(of(None, Some(Versions::Any)).hold_for_directory(false));
-        assert!(of(None, some).hold_for_directory(true));
+        assert!(with(None, None).hold_for_directory(true) && with(None, None).hold_for_directory(false));
+        assert!(with(Some(Versions::Any), None).hold_for_directory(true));
+        assert!(!with(Some(Versions::Any), None).hold_for_directory(false));
+        assert!(!with(some.clone(), None).hold_for_directory(true));
+        assert!(!with(None, Some(Versions::Any)).hold_for_directory(true));
+        assert!(with(None, Some(Versions::Any)).hold_for_directory(false));
+        assert!(with(None, some).hold_for_directory(true));
     }
 }

@@ -1,7 +1,8 @@
-//! `Repr-Digest` and `Content-Digest` (RFC 9530): dictionaries of structured fields (RFC 9651) whose values are byte
-//! sequences. A body is taken without a coding, so that both are of the same bytes.
+//! `Repr-Digest` and `Content-Digest` (RFC 9530): dictionaries of structured fields (RFC 9651) with byte sequences as
+//! values. Bodies have no coding, so both digests are of the same bytes.
 //!
-//! By hand and not by `sfv`: it accepts members that are no byte sequences, and an empty line, which are refused here.
+//! This parser does not use the crate `sfv`, which accepts values that are not byte sequences, and an empty line. Both are
+//! refused here.
 
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine;
@@ -16,23 +17,23 @@ use crate::schema::file::Digest;
 const REPR_DIGEST: HeaderName = HeaderName::from_static(header::REPR_DIGEST);
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static(header::CONTENT_DIGEST);
 
-/// RFC 9651 section 4.2.7: missing padding is forgiven.
+/// Missing padding is accepted (RFC 9651 section 4.2.7).
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What a body is said to be, by one header or both.
+/// The client's digests of a body, from one header or both.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digests([Option<Digest>; 2]);
 
 impl Digests {
-    /// The SHA-256 of each header. Other algorithms do not count; what is malformed is refused.
+    /// The SHA-256 of each header. Other algorithms are ignored; a malformed header is refused.
     pub fn read(headers: &HeaderMap) -> Result<Self> {
         Ok(Self([read(headers, &REPR_DIGEST)?, read(headers, &CONTENT_DIGEST)?]))
     }
 
-    /// Whether there is one to check.
+    /// Whether there is no digest to check.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
@@ -58,7 +59,7 @@ fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Digest>> {
         let members = value.to_str().ok().and_then(dictionary);
         for (key, bytes) in members.ok_or_else(malformed)? {
             if key == "sha-256" {
-                // Of a key that comes twice, the last counts.
+                // If a key is repeated, the last one counts.
                 found = Some(Digest(bytes.try_into().map_err(|_| malformed())?));
             }
         }
@@ -91,7 +92,7 @@ fn is_key(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b))
 }
 
-/// Skips parameters, none of which has a meaning here; their values may be tokens, numbers or booleans.
+/// Skips parameters, which are all ignored; their values may be tokens, numbers or booleans.
 fn parameters(mut text: &str) -> Option<&str> {
     while let Some(rest) = text.strip_prefix(';') {
         let rest = rest.trim_start_matches(' ');
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn dictionaries_are_read_strictly() {
+    fn dictionaries_are_parsed_strictly() {
         let seven = Digest([7; 32]);
         let text = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
         let good = format!("sha-256=:{text}:");

@@ -1,4 +1,4 @@
-//! The user of a request. There are no users yet: any name of a Basic header is believed, whatever its password.
+//! The user of a request. The drive has no users yet: it believes the name of a Basic header, whatever the password.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::HeaderMap;
@@ -14,11 +14,11 @@ use crate::schema::path::nfc;
 const ANONYMOUS: &str = "anonymous";
 const NAME_BYTES: usize = 255;
 
-/// The name under which files are made: NFC, at most 255 bytes, no control character.
+/// The creator of new files: a name in NFC, at most 255 bytes, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Creator(pub String);
 
-/// Reads the name of every request to the API, so that a malformed one is refused wherever it is sent.
+/// Parses the name of every request to the API, so that every route refuses a malformed one.
 pub fn identify(request: &mut Request) -> Result<()> {
     let creator = parse_basic(request.headers())?;
     request.extensions_mut().insert(creator);
@@ -33,7 +33,7 @@ impl<S: Sync> FromRequestParts<S> for Creator {
     }
 }
 
-/// The name of an HTTP Basic header (RFC 7617); without one, with another scheme or an empty name, anonymous.
+/// The name of an HTTP Basic header (RFC 7617). It is anonymous without a header, for another scheme and for an empty name.
 fn parse_basic(headers: &HeaderMap) -> Result<Creator> {
     let anonymous = Ok(Creator(ANONYMOUS.to_owned()));
     let Some(value) = single_header(headers, &AUTHORIZATION)? else {
@@ -50,7 +50,7 @@ fn parse_basic(headers: &HeaderMap) -> Result<Creator> {
     if name.is_empty() { anonymous } else { parse_user(name).map(Creator) }
 }
 
-/// A user's name, wherever it is written.
+/// Parses the name of a user, from a header or a parameter.
 pub fn parse_user(name: &str) -> Result<String> {
     let name = nfc(name);
     if name.is_empty() || name.len() > NAME_BYTES || name.contains(char::is_control) {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_and_bounded() {
+    fn names_are_parsed_and_bounded() {
         assert_eq!(basic(b"tom:secret").unwrap(), "tom");
         assert_eq!(basic(b"tom:").unwrap(), "tom");
         assert_eq!(basic("e\u{301}va:a:b".as_bytes()).unwrap(), "éva");

@@ -1,10 +1,10 @@
-//! What is read from a request: parsed once, here, into types that carry their invariants.
+//! The parts of a request, parsed once, here, into types that carry their invariants.
 //!
 //! - [`path`]: which file or directory a request names
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
-//! - [`condition`]: what must hold (RFC 9110 section 13)
-//! - [`digest`]: the digest that a client gives of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
-//! - [`identity`]: who it is
+//! - [`condition`]: its preconditions (RFC 9110 section 13)
+//! - [`digest`]: the client's digest of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
+//! - [`identity`]: its user
 //! - [`body`]: JSON bodies and uploads
 
 pub mod body;
@@ -24,7 +24,7 @@ use axum::http::{HeaderMap, HeaderName};
 
 use crate::http::response::problem::{Problem, Result};
 
-/// The value of a header that is sent at most once, in ASCII.
+/// The ASCII value of a header that may be sent once at most.
 pub fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();

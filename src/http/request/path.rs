@@ -14,7 +14,7 @@ use crate::schema::{DrivePath, Name, PathError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub path: DrivePath,
-    /// It ended with a slash: a directory is meant.
+    /// The path ended with a slash, which means a directory.
     pub directory: bool,
 }
 
@@ -29,8 +29,8 @@ impl<S: Sync> FromRequestParts<S> for Target {
 }
 
 impl Target {
-    /// From the raw path after the resource's slash: split first, then each segment decoded once, so that an
-    /// encoded slash never parts names.
+    /// Parses the raw path after the resource's slash. It is split first, then each segment is decoded once, so that an
+    /// encoded slash never separates names.
     fn parse(raw: &str) -> Result<Self> {
         if raw.is_empty() {
             return Ok(Self { path: DrivePath::root(), directory: true });
@@ -51,7 +51,7 @@ pub fn parse_text(what: &str, text: &str) -> Result<DrivePath> {
     })
 }
 
-/// A path that is too long as a whole is that first, whatever else is wrong with its names.
+/// The error of a path: too long, if the whole path is, whatever else is wrong with its names.
 fn longest(error: PathError, text: &str, slashes: usize) -> PathError {
     let bytes = nfc(text).len() + slashes;
     if bytes > PATH_BYTES { PathError::TooLong(bytes) } else { error }
@@ -74,7 +74,7 @@ mod tests {
     use crate::api;
     use crate::api::problem::ProblemKind;
 
-    fn of(raw: &str) -> std::result::Result<(String, bool), ProblemKind> {
+    fn parsed(raw: &str) -> std::result::Result<(String, bool), ProblemKind> {
         Target::parse(raw).map(|t| (t.path.to_string(), t.directory)).map_err(|p| p.kind())
     }
 
@@ -92,29 +92,29 @@ mod tests {
             ("a+b", "/a+b", false),
             ("...", "/...", false),
         ] {
-            assert_eq!(of(raw), Ok((path.to_owned(), directory)), "{raw}");
+            assert_eq!(parsed(raw), Ok((path.to_owned(), directory)), "{raw}");
         }
         for raw in [
             "/", "a//b", "/a", "a//", ".", "..", "a/../b", "%2e%2E/a", "a%2Fb", "%00", "%0a", "%", "%2", "%zz", "%+1",
             "%ff", "%C0%AF",
         ] {
-            assert_eq!(of(raw), Err(ProblemKind::Malformed), "{raw}");
+            assert_eq!(parsed(raw), Err(ProblemKind::Malformed), "{raw}");
         }
     }
 
     #[test]
     fn length_comes_first_and_counts_after_nfc() {
         let deep = |n: usize| vec!["a"; n].join("/");
-        assert!(of(&deep(128)).is_ok());
-        assert_eq!(of(&deep(129)), Err(ProblemKind::Malformed));
-        assert_eq!(of(&"x".repeat(256)), Err(ProblemKind::Malformed));
-        assert_eq!(of(&"x".repeat(5000)), Err(ProblemKind::TargetTooLong));
+        assert!(parsed(&deep(128)).is_ok());
+        assert_eq!(parsed(&deep(129)), Err(ProblemKind::Malformed));
+        assert_eq!(parsed(&"x".repeat(256)), Err(ProblemKind::Malformed));
+        assert_eq!(parsed(&"x".repeat(5000)), Err(ProblemKind::TargetTooLong));
         let full = vec!["x".repeat(255); 16].join("/");
-        assert_eq!(of(&full).map(|(p, _)| p.len()), Ok(4096));
-        assert_eq!(of(&format!("{full}/y")), Err(ProblemKind::TargetTooLong));
+        assert_eq!(parsed(&full).map(|(p, _)| p.len()), Ok(4096));
+        assert_eq!(parsed(&format!("{full}/y")), Err(ProblemKind::TargetTooLong));
         // 3 bytes each, 2 after normalisation
         let ohms = vec!["\u{2126}".repeat(127); 16].join("/");
-        assert!(ohms.len() > 4096 && of(&ohms).is_ok());
+        assert!(ohms.len() > 4096 && parsed(&ohms).is_ok());
         assert_eq!(
             parse_text("from", &format!("/{}", "x".repeat(5000))).unwrap_err().kind(),
             ProblemKind::TargetTooLong
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_lead_back() {
+    fn a_location_parses_to_its_path() {
         for text in ["/", "/a b/ü?#%.jpg", "/-._~/;x", "/😀\\\"'"] {
             let path = DrivePath::parse(text).unwrap();
             let location = api::path::below(api::path::FS, &path, false);

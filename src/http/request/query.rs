@@ -9,16 +9,17 @@ use crate::schema::path::nfc;
 use crate::schema::timestamp::InvalidTimestamp;
 use crate::schema::{DrivePath, Timestamp};
 
-/// The largest page, and the usual one.
-const MOST: usize = 10_000;
-const USUAL: usize = 1_000;
+/// The largest page, and the default.
+const MAX_LIMIT: usize = 10_000;
+const DEFAULT_LIMIT: usize = 1_000;
 
+/// The parameters of a request, decoded.
 #[derive(Debug, Default)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Reads a query as HTML forms write it (a plus sign is a space). A name that is not `known` or that
-    /// comes twice is an error.
+    /// Parses a query as HTML forms encode it (a plus sign is a space). A name that is not `known`, or that is repeated, is
+    /// an error.
     pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self> {
         let mut params: Vec<(String, String)> = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|p| !p.is_empty()) {
@@ -44,9 +45,9 @@ impl Params {
     }
 
     /// `true` or `1`, `false` or `0`.
-    pub fn flag(&self, name: &str, unsaid: bool) -> Result<bool> {
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.text(name) {
-            None => Ok(unsaid),
+            None => Ok(default),
             Some("true" | "1") => Ok(true),
             Some("false" | "0") => Ok(false),
             Some(_) => Err(Problem::malformed(format!("`{name}` is true or false."))),
@@ -63,15 +64,15 @@ impl Params {
         })
     }
 
-    /// Entries of a page; never clamped.
+    /// The number of entries of a page. A value out of range is an error, never clamped.
     pub fn limit(&self) -> Result<usize> {
         let Some(text) = self.text("limit") else {
-            return Ok(USUAL);
+            return Ok(DEFAULT_LIMIT);
         };
         let digits = text.bytes().all(|b| b.is_ascii_digit());
         match text.parse() {
-            Ok(limit) if digits && (1..=MOST).contains(&limit) => Ok(limit),
-            _ => Err(Problem::malformed(format!("`limit` is a number from 1 to {MOST}."))),
+            Ok(limit) if digits && (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
+            _ => Err(Problem::malformed(format!("`limit` is a number from 1 to {MAX_LIMIT}."))),
         }
     }
 
@@ -79,7 +80,7 @@ impl Params {
         self.text(name).map(|text| parse_text(name, text)).transpose()
     }
 
-    /// A time, read by one of the parsers of [`Timestamp`].
+    /// A time, parsed by one of the functions of [`Timestamp`].
     pub fn time(
         &self,
         name: &str,
@@ -95,7 +96,7 @@ impl Params {
     }
 }
 
-/// Checks what could start a name: no slash, no control character, not longer than a name.
+/// Checks the start of a name: no slash, no control character, not longer than a name.
 pub fn name_start(what: &str, text: &str) -> Result<String> {
     let text = nfc(text);
     if text.len() > NAME_BYTES || text.contains(|c: char| c == '/' || c.is_control()) {
@@ -110,7 +111,8 @@ fn form(raw: &str) -> Result<String> {
     Ok(decode(&raw.replace('+', " "))?.into_owned())
 }
 
-/// `+01:00` arrives as ` 01:00` from those who do not encode the sign of an offset: it can mean nothing else.
+/// Restores the plus sign of an offset: `+01:00` arrives as ` 01:00` if the client did not encode it. A space in this
+/// place can mean nothing else.
 fn restore_plus(time: &str) -> String {
     match time.rsplit_once(' ') {
         Some((local, offset)) if local.len() > 10 => format!("{local}+{offset}"),
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_and_come_once() {
+    fn names_are_known_and_not_repeated() {
         let known = ["limit", "prefix"];
         let params = Params::parse(Some("limit=5&prefix=a%2Bb+c"), &known).unwrap();
         assert_eq!((params.limit().unwrap(), params.text("prefix")), (5, Some("a+b c")));

@@ -1,4 +1,4 @@
-//! Which part of a file a request is for (RFC 9110 section 14).
+//! Range requests (RFC 9110 section 14).
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::api::etag;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::FileId;
 
-/// The one range asked for, or none for the whole file: if there is no `Range`, several, one in another unit,
-/// a malformed one, or if `If-Range` names another version.
+/// The requested range, or none for the whole file: if there is no `Range`, several ranges, another unit or a malformed
+/// range, or if `If-Range` names another version.
 pub fn requested(headers: &HeaderMap, size: u64, id: FileId) -> Result<Option<Range<u64>>> {
     let mut values = headers.get_all(RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -23,7 +23,7 @@ pub fn requested(headers: &HeaderMap, size: u64, id: FileId) -> Result<Option<Ra
     let range = match spec {
         RangeSpec::From { first, last } => first..last.map_or(size, |l| l.saturating_add(1).min(size)),
         RangeSpec::Last(0) => return Err(Problem::range(size)),
-        // The end of nothing is all of it, and a partial answer cannot say so.
+        // The last bytes of an empty file are the whole file, and `Content-Range` cannot express an empty range.
         RangeSpec::Last(_) if size == 0 => return Ok(None),
         RangeSpec::Last(bytes) => size.saturating_sub(bytes)..size,
     };
@@ -52,7 +52,7 @@ fn parse(text: &str) -> Option<RangeSpec> {
     }
 }
 
-/// Digits; a number too large to count with is as good as the largest.
+/// Parses digits. A number that is too large counts as the largest one.
 fn number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -60,8 +60,8 @@ fn number(text: &str) -> Option<u64> {
     Some(text.parse().unwrap_or(u64::MAX))
 }
 
-/// `If-Range`: the same strong entity tag. No date tells a version: clients set them, and of two versions within one
-/// second they are the same, so that they are weak ones (RFC 9110 sections 8.8.2.2 and 13.1.5).
+/// `If-Range`: the same strong entity tag. A date never matches. Clients set the dates of files, and two versions of one
+/// second have the same date, so a date is a weak validator (RFC 9110 sections 8.8.2.2 and 13.1.5).
 fn is_same_version(headers: &HeaderMap, id: FileId) -> bool {
     let mut values = headers.get_all(IF_RANGE).iter();
     let value = match (values.next(), values.next()) {
@@ -130,7 +130,7 @@ mod tests {
         for other in [&format!("W/{tag}"), "\"x\"", "Sun, 06 Nov 1994 08:49:37 GMT", "*", ""] {
             assert_eq!(read("bytes=0-0", Some(other), 10), Ok(None), "{other}");
         }
-        // An outdated range is no reason for 416.
+        // A range of another version is no reason for 416.
         assert_eq!(read("bytes=99-", Some("\"x\""), 10), Ok(None));
     }
 }

@@ -1,8 +1,8 @@
-//! Cursors: opaque, and bound to the resource and the filters that they came from.
+//! Cursors: opaque, and bound to the resource and the filters of their request.
 //!
-//! A cursor is base64url of a version byte, 16 bytes of a SHA-256 over resource, filters and position, and the
-//! position. The hash keeps a cursor from being used with other filters, where it would skip entries without a
-//! word; it is no secret, since a cursor gives no right that its request has not.
+//! A cursor is base64url of a version byte, 16 bytes of a SHA-256 over resource, filters and position, and the position.
+//! The hash keeps a cursor from being used with other filters, where it would skip entries silently. The hash is no
+//! secret: a cursor gives its client no further rights.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,7 +21,7 @@ impl CursorScope {
         Self(Sha256::new()).filter(Some(resource))
     }
 
-    /// Adds a filter, also one that is not set: their order tells them apart.
+    /// Adds a filter, also one that is not set: the order of the filters distinguishes them.
     pub fn filter(mut self, value: Option<&str>) -> Self {
         match value {
             None => self.0.update([0]),
@@ -42,7 +42,7 @@ impl CursorScope {
         URL_SAFE_NO_PAD.encode([&[VERSION], self.hash(position).as_slice(), position].concat())
     }
 
-    /// The position that a cursor holds.
+    /// The position in a cursor.
     pub fn decode(&self, cursor: &str) -> Result<Vec<u8>> {
         let other = || {
             Problem::malformed(

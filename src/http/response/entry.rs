@@ -1,4 +1,4 @@
-//! The JSON of what the drive knows of a file or directory.
+//! The JSON of a file or directory.
 
 use serde::{Serialize, Serializer};
 
@@ -6,7 +6,7 @@ use crate::api::entry::{CopiedJson, EntryJson, EntryKind};
 use crate::api::{digest, etag};
 use crate::drive::{CopyStats, Node};
 
-/// The entries of a page. Each is made when it is written, so that they are never all in memory.
+/// The entries of a page. Each one is built when it is serialized, so that they are never all in memory.
 pub struct LazyEntries<'a>(pub &'a [Node]);
 
 impl Serialize for LazyEntries<'_> {
@@ -39,7 +39,7 @@ pub fn entry_json(node: &Node) -> EntryJson<'_> {
             size: None,
             mime: None,
             creator: entry.creator.as_str().into(),
-            // A directory's time is its creation, whatever happens inside.
+            // The time of a directory is its creation; changes of its children do not change it.
             modified: entry.created.rfc3339(),
             added: entry.created.rfc3339(),
             etag: None,

@@ -14,17 +14,17 @@ use crate::schema::dir::FileEntry;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static(header::REPR_DIGEST);
 
-/// What a cache needs: of a 304 this is all.
+/// The headers for caches. A 304 has only these.
 pub fn validators(entry: &FileEntry, modified: HttpDate) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(ETAG, value(etag::format(entry.id))?);
     headers.insert(LAST_MODIFIED, value(modified.print())?);
-    // Caches may keep it and have to ask: a name can get other content at any time.
+    // Caches may store the content, but have to revalidate it: a name can get other content at any time.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     Ok(headers)
 }
 
-/// All that is said of a file's content, but for its length.
+/// All headers of a file's content except its length.
 pub fn content(entry: &FileEntry, modified: HttpDate, name: &str, download: bool) -> Result<HeaderMap> {
     let mut headers = validators(entry, modified)?;
     let mime = &entry.attributes.mime;
@@ -32,7 +32,7 @@ pub fn content(entry: &FileEntry, modified: HttpDate, name: &str, download: bool
     headers.insert(REPR_DIGEST, value(digest::format(&entry.attributes.digest))?);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || !is_inline(mime)))?);
-    // What users upload is never to run in the name of this server, in whatever way a browser opens it.
+    // Uploaded content must never run with the rights of this server's pages, however a browser opens it.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
     Ok(headers)
 }
@@ -43,7 +43,7 @@ pub fn value(text: String) -> Result<HeaderValue> {
 
 /// Types that a browser may show in place: pictures except SVG, PDF, plain text, audio and video.
 fn is_inline(mime: &str) -> bool {
-    // What older versions let pass, a browser might take for several types, of which it heeds the last.
+    // Older versions accepted types that a browser could parse as several types, and it would use the last one.
     let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
         Some(("image", subtype)) => !subtype.contains("svg") && !subtype.contains("xml"),
@@ -52,7 +52,7 @@ fn is_inline(mime: &str) -> bool {
     }
 }
 
-/// The characters that RFC 8187 section 3.2.1 lets stand in a value.
+/// The characters that need no encoding in a value (RFC 8187 section 3.2.1).
 const ATTR: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -67,8 +67,8 @@ const ATTR: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// RFC 6266: the name in ASCII for clients that know no better, and in UTF-8. What would need escaping in
-/// quotes, or is unescaped by some (`%`), becomes `_`.
+/// RFC 6266: the name in ASCII for old clients, and in UTF-8. In the ASCII name `_` replaces characters that need escaping
+/// in quotes, and `%`, which some clients decode.
 fn disposition(name: &str, attachment: bool) -> String {
     let ascii: String =
         name.chars().map(|c| if matches!(c, ' '..='~') && !matches!(c, '"' | '\\' | '%') { c } else { '_' }).collect();

@@ -1,4 +1,4 @@
-//! Dates as HTTP headers have them: whole seconds in GMT (RFC 9110 section 5.6.7).
+//! Dates of HTTP headers: whole seconds in GMT (RFC 9110 section 5.6.7).
 
 use std::time::UNIX_EPOCH;
 
@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 
 use crate::schema::Timestamp;
 
-/// Seconds since 1970, before it negative: files may be older than what other libraries can print.
+/// Seconds since 1970, negative before it: files may be older than other libraries can print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HttpDate(i64);
 
@@ -17,13 +17,13 @@ const FORMAT: &str = "%a, %d %b %Y %H:%M:%S GMT";
 const BYTES: usize = 29;
 
 impl HttpDate {
-    /// The `Last-Modified` of a file. A time to come is answered with the present (RFC 9110 section 8.8.2.1):
-    /// else a client would take later changes for older ones.
+    /// The `Last-Modified` of a file. A time in the future is replaced by the present (RFC 9110 section 8.8.2.1): otherwise
+    /// later changes would look older to a client.
     pub fn last_modified(modified: Timestamp, now: Timestamp) -> Self {
         Self(modified.min(now).ms().div_euclid(1000))
     }
 
-    /// One of the three formats that HTTP has known.
+    /// Parses one of the three formats of HTTP.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() == BYTES
             && let Ok(date) = DateTime::strptime(FORMAT, text)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_printed_and_read_back() {
+    fn dates_are_printed_and_parsed_back() {
         let later = Timestamp::from_ms(i64::MAX);
         for (ms, text) in [
             (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn old_formats_are_read_and_nonsense_is_not() {
+    fn old_formats_are_parsed_and_nonsense_is_not() {
         let date = HttpDate::parse("Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(HttpDate::parse("Sunday, 06-Nov-94 08:49:37 GMT"), date);
         assert_eq!(HttpDate::parse("Sun Nov  6 08:49:37 1994"), date);

@@ -16,13 +16,13 @@ use crate::http::app::App;
 use crate::http::response::memory;
 use crate::schema::DrivePath;
 
-/// Bytes of an entry, but for its texts: no less than it has.
+/// Bytes of an entry without its texts, at most.
 const ENTRY: usize = 350;
-/// Bytes of a page, but for its entries and its path.
+/// Bytes of a page without its entries and its path, at most.
 const FRAME: usize = 1 << 10;
-/// Bytes that a page has for each entry that was asked for: more than most take.
+/// Bytes of a page for each entry that was asked for: more than most entries need.
 const USUAL: usize = 1 << 10;
-/// Bytes of the shortest page: the longest entry fits.
+/// Bytes of the smallest page: the longest entry fits.
 const LEAST: usize = 20 << 10;
 /// Bytes of the longest page.
 const PAGE: usize = 8 << 20;
@@ -31,7 +31,7 @@ pub fn json(value: &impl Serialize) -> Result<Response> {
     json_of(value, ENTRY, None)
 }
 
-/// Bytes of memory for a page of so many entries. A page that would be longer ends early, with a `next`.
+/// Bytes of memory for a page of so many entries. A page that would need more ends early, with a `next`.
 pub fn bytes(entries: usize) -> usize {
     entries.saturating_mul(USUAL).clamp(LEAST, PAGE)
 }
@@ -43,15 +43,15 @@ pub async fn permit(app: &App, entries: usize) -> Result<Permit> {
 
 /// Bytes of a text in JSON, without its quotes.
 fn escaped(text: &str) -> usize {
-    let of = |byte| match byte {
+    let escaped_byte = |byte| match byte {
         b'"' | b'\\' => 2,
         0..b' ' => 6,
         _ => 1,
     };
-    text.bytes().map(of).sum()
+    text.bytes().map(escaped_byte).sum()
 }
 
-/// Bytes that an entry takes at most.
+/// Bytes of an entry, at most.
 fn bytes_of(node: &Node) -> usize {
     let (mime, creator) = match node {
         Node::File { entry, .. } => (entry.attributes.mime.as_str(), &entry.attributes.creator),
@@ -61,14 +61,14 @@ fn bytes_of(node: &Node) -> usize {
     ENTRY + [path.as_str(), path.last(), mime, creator].map(escaped).iter().sum::<usize>()
 }
 
-/// What is left of a page.
+/// The bytes that are left for the entries of a page.
 pub struct PageBudget {
     left: usize,
     empty: bool,
 }
 
 impl PageBudget {
-    /// For a page of so many entries; `path` is the directory's, if it lists one.
+    /// The budget of a page of so many entries; `path` is the path of the directory, if the page lists one.
     pub fn new(entries: usize, path: Option<&DrivePath>) -> Self {
         let frame = FRAME + path.map_or(0, |path| escaped(path.as_str()));
         Self { left: bytes(entries).saturating_sub(frame), empty: true }
@@ -79,7 +79,7 @@ impl PageBudget {
         (self.left / (ENTRY + path.as_str().len())).max(1)
     }
 
-    /// How many of these entries come next: of a page one at least.
+    /// Adds entries while they fit, and returns how many did: at least one on an empty page.
     pub fn fill(&mut self, nodes: &[Node]) -> usize {
         let mut fits = 0;
         for node in nodes {
@@ -95,7 +95,7 @@ impl PageBudget {
     }
 }
 
-/// Cuts a page to what fits. The rest follows behind the last entry that is kept.
+/// Cuts a page to the entries that fit. The next page starts after the last of them.
 pub fn cut<K>(mut found: FilePage<K>, entries: usize, place: impl Fn(&Node) -> Option<K>) -> FilePage<K> {
     let fits = PageBudget::new(entries, None).fill(&found.nodes);
     if fits < found.nodes.len() {
@@ -105,7 +105,8 @@ pub fn cut<K>(mut found: FilePage<K>, entries: usize, place: impl Fn(&Node) -> O
     found
 }
 
-/// A page of entries; `path` is the directory's, if it lists one. `uri` asked for it, and `permit` is for it.
+/// The response with a page of entries. `path`: the path of the directory, if the page lists one; `uri`: the target of the
+/// request; `permit`: for the memory of the page.
 pub fn page(
     path: Option<&DrivePath>,
     nodes: &[Node],
@@ -123,10 +124,10 @@ pub fn page(
     Ok(response)
 }
 
-/// What would end a target in a `Link` early, or is no part of a URI at all.
+/// Characters that would end a target in a `Link` early, or that a URI cannot have.
 const LINKED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
 
-/// Where the next page is (RFC 8288): this request, path-absolute, with another cursor.
+/// The link to the next page (RFC 8288): this request, path-absolute, with another cursor.
 fn next_link(uri: &Uri, cursor: &str) -> String {
     let is_cursor = |part: &&str| percent_decode_str(part.split('=').next().unwrap_or_default()).eq(*b"cursor");
     let kept = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty() && !is_cursor(part));
@@ -136,7 +137,7 @@ fn next_link(uri: &Uri, cursor: &str) -> String {
     format!("<{path}?{query}>; rel=\"next\"")
 }
 
-/// `bytes` is about how long it gets: a buffer that grows is copied again and again.
+/// `bytes`: the estimated length, so that the buffer need not grow, which copies it.
 fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Result<Response> {
     let mut body = Vec::with_capacity(bytes);
     serde_json::to_writer(&mut body, value).map_err(|e| Problem::internal(&e))?;
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_takes_no_more_than_was_thought() {
+    fn an_entry_needs_no_more_than_its_bound() {
         let long = "/\"".to_owned() + &vec!["\\\"".repeat(127); 15].join("/");
         let texts = ["", "a", "\u{1}\t\"\\\u{7f}é照", &"\"".repeat(255)];
         for node in texts.iter().flat_map(|text| [file("/a", text), file(&long, text)]) {
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_cut_goes_on_behind_its_last_entry() {
+    fn a_cut_page_continues_after_its_last_entry() {
         let node = |n: usize| {
             let name = format!("/{n:04}{}", "/x".repeat(100).replace("x", &"y".repeat(30)));
             let entry = dir::DirEntry { id: DirId::ROOT, creator: String::new(), created: Timestamp::from_ms(0) };

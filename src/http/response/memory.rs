@@ -1,4 +1,4 @@
-//! Memory for a request: a permit of the drive's budget for each buffer, or 503 when there is none for a while.
+//! Memory for a request: a permit of the drive's budget for each buffer, or 503 if none is free for a while.
 
 use super::problem::{Problem, Result};
 use crate::budget::{Permit, WAIT};
@@ -8,7 +8,7 @@ pub async fn take(app: &App, bytes: usize) -> Result<Permit> {
     within(app.drive.memory().take(bytes)).await
 }
 
-/// What a future gives that may wait for memory.
+/// The result of a future that may wait for memory.
 pub async fn within<T>(waits: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(WAIT, waits).await.map_err(|_| Problem::no_memory())
 }

@@ -1,4 +1,4 @@
-//! What a response is made of: JSON, headers, cursors, and problems.
+//! The parts of a response: JSON, headers, cursors, and problems.
 
 pub mod cursor;
 pub mod entry;

@@ -59,7 +59,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     json::page(None, &page.nodes, next, &uri, permit)
 }
 
-/// What a cursor is bound to: all that decides which files are passed, and in which order.
+/// The scope of a cursor: all parameters that decide which files a query returns, and in which order.
 fn scope(query: &TimeQuery) -> CursorScope {
     let number = |time: Option<Timestamp>| time.map(|t| t.ms().to_string());
     let mime = query.mime.as_ref().map(|filter| match filter {
@@ -101,7 +101,7 @@ fn decode(position: &[u8]) -> Result<(Timestamp, FileId)> {
     Ok((Timestamp::from_ms(ms), FileId(id)))
 }
 
-/// `image/*`, or a whole type; without case and parameters.
+/// Parses `image/*` or a whole type; case and parameters are ignored.
 fn mime_filter(text: &str) -> Result<MimeFilter> {
     let essence = media_type::essence(text.trim()).unwrap_or_default().to_ascii_lowercase();
     if essence.is_empty() || essence.starts_with('*') {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_come_back() {
+    fn positions_are_decoded_as_encoded() {
         let at = (Timestamp::from_ms(-5), FileId(Uuid::from_bytes([3; 16])));
         assert_eq!(decode(&encode(at.0, at.1)).unwrap(), at);
         assert!(decode(b"short").is_err() && decode(&[0; 25]).is_err());

@@ -1,4 +1,4 @@
-//! `DELETE /v1/fs/<path>`: a file; with a trailing slash a directory, with all it holds if asked.
+//! `DELETE /v1/fs/<path>`: a file; with a trailing slash a directory, and with `recursive` its whole subtree.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};

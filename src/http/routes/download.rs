@@ -1,4 +1,4 @@
-//! `GET` and `HEAD /v1/fs/<path>`: a file's content; of a directory, its [listing](super::list).
+//! `GET` and `HEAD /v1/fs/<path>`: the content of a file, or the [listing](super::list) of a directory.
 
 use std::ops::Range;
 
@@ -27,10 +27,10 @@ use crate::schema::dir::FileEntry;
 use crate::schema::file::ContentLocation;
 use crate::schema::{DrivePath, Timestamp};
 
-/// How often a file is opened anew when it is replaced while it is opened.
+/// How many times a file is opened if other requests keep replacing it.
 const TRIES: usize = 4;
 
-/// What a reader asks of a file.
+/// The parts of a request that decide the response.
 struct DownloadRequest<'a> {
     preconditions: &'a Preconditions,
     headers: &'a HeaderMap,
@@ -71,7 +71,7 @@ pub async fn get(
             Ok(Node::Directory { .. }) => return to_directory(&target.path, &uri),
             Err(error) => return Err(failed(error, &target.path)),
         };
-        // Not before: a directory has other parameters, and its own address judges them.
+        // Only now: a directory has other parameters, which its own address checks after the redirect.
         let download = Params::parse(uri.query(), &["download"])?.flag("download", false)?;
         let ask = DownloadRequest {
             preconditions: &preconditions,
@@ -91,19 +91,19 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
     to_directory(&DrivePath::root(), &uri)
 }
 
-/// 308 to the directory's own address, path-absolute, the query kept.
+/// 308 to the address of the directory: path-absolute, with the same query.
 fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
     let mut to = api::path::below(api::path::FS, path, true);
     if let Some(query) = uri.query() {
         to.push('?');
         to.extend(utf8_percent_encode(query, CONTROLS));
     }
-    // Not kept: a file may stand here tomorrow.
+    // Not cached: the path may have a file later.
     let headers = [(LOCATION, headers::value(to)?), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     Ok((StatusCode::PERMANENT_REDIRECT, headers).into_response())
 }
 
-/// The answer; none if the content is gone, since the file was replaced meanwhile.
+/// The response; none if the content was removed because the file was replaced meanwhile.
 async fn respond(
     app: &App,
     path: &DrivePath,
@@ -130,11 +130,11 @@ async fn respond(
     if ask.head || start == end {
         return Ok(Some((status, headers).into_response()));
     }
-    // What is inline is in memory as soon as it is read; a file's pieces take a permit each.
+    // Inline content is in memory as soon as it is read; the pieces of a content file take a permit each.
     let inline = entry.attributes.location == ContentLocation::Inline;
     let permit = if inline { Some(memory::take(app, size as usize).await?) } else { None };
-    // IMPORTANT: the first piece is read before the status is sent: content that is gone or damaged is an
-    // answer of its own then, and never the start of a good one.
+    // IMPORTANT: the first piece is read before the status is sent. So missing or damaged content gets an error status,
+    // and never the head of a successful response.
     let body = match app.drive.content(path, entry).await {
         Err(DriveError::Content(ContentError::Gone(_))) => return Ok(None),
         body => body.map_err(|error| failed(error, path))?,
@@ -151,8 +151,8 @@ async fn respond(
     }
 }
 
-/// Whether the content is wanted (RFC 9110 section 13.2.2): an error if a precondition fails, false if the
-/// client has this version already.
+/// Whether the content is to be sent (RFC 9110 section 13.2.2): an error if a precondition fails, false if the client has
+/// this version already.
 fn should_send(asked: &Preconditions, entry: &FileEntry, modified: HttpDate) -> Result<bool> {
     let if_match = Condition { if_match: asked.versions.if_match.clone(), if_none_match: None };
     if !if_match.holds(Some(entry.id)) || asked.unmodified_since.is_some_and(|date| modified > date) {
@@ -162,7 +162,7 @@ fn should_send(asked: &Preconditions, entry: &FileEntry, modified: HttpDate) -> 
     Ok(if_none_match.holds(Some(entry.id)) && asked.modified_since.is_none_or(|date| modified > date))
 }
 
-/// The content as a body. An error ends it early: the connection breaks, and the client sees that bytes lack.
+/// The content as a body. An error ends the connection early, so that the client detects the missing bytes.
 fn whole(
     first: Bytes,
     rest: impl Stream<Item = std::result::Result<Bytes, ContentError>> + Send + 'static,

@@ -17,7 +17,7 @@ pub async fn alive() -> &'static str {
 #[utoipa::path(get, path = "/readyz", operation_id = "ready", tag = "operating",
     responses((status = 200, description = "It can", content_type = "text/plain", body = String)))]
 pub async fn ready(State(app): State<App>) -> Result<&'static str> {
-    // What it refuses for good, or for want of room, has a kind of its own.
+    // A drive that takes no changes, or that has no disk space, has problem kinds of its own.
     app.drive.works()?;
     app.drive.ready().await.map_err(|error| {
         tracing::warn!(cause = ?error, "not ready");

@@ -1,4 +1,4 @@
-//! `GET /v1/fs/<directory>/`: its entries, as a page of JSON, or whole as lines of JSON or text.
+//! `GET /v1/fs/<directory>/`: a page of its entries as JSON, or all of them as lines of JSON or text.
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY};
@@ -38,7 +38,7 @@ impl ListFormat {
         let values = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok());
         let ranges: Vec<(&str, u32)> = values.flat_map(|v| v.split(',')).filter_map(media_range).collect();
         let rank = |&(_, kind, subtype): &(Self, &str, &str)| {
-            // The most specific range that matches says how much the format is liked.
+            // The most specific range that matches gives the quality of the format.
             let matching = ranges.iter().enumerate().filter_map(|(at, (range, quality))| {
                 let (k, s) = range.split_once('/')?;
                 let specific = match (k.eq_ignore_ascii_case(kind), s.eq_ignore_ascii_case(subtype)) {
@@ -52,7 +52,7 @@ impl ListFormat {
             matching.max().map_or((0, 0, 0), |(specific, quality, at)| (quality, specific, at))
         };
         let best = Self::ALL.into_iter().map(|format| (rank(&format), format.0));
-        // Of equals the first, so JSON.
+        // The first of equal formats, so JSON.
         best.fold(((0, 0, 0), Self::Json), |best, next| if next.0 > best.0 { next } else { best }).1
     }
 
@@ -122,7 +122,7 @@ async fn page(app: &App, path: &DrivePath, mut query: ListQuery, cursor: Option<
     json::page(Some(path), &listing.nodes, listing.next.map(|at| scope.encode(&at)), uri, permit)
 }
 
-/// As many entries as a page has room for, read in turns: what is read and does not fit is little.
+/// Reads as many entries as fit on a page, in small steps, so that few entries are read in vain.
 async fn read(drive: &Drive, path: &DrivePath, query: &ListQuery) -> std::result::Result<Listing, DriveError> {
     let mut budget = PageBudget::new(query.limit, Some(path));
     let mut listing = Listing { nodes: Vec::new(), next: query.after.clone() };
@@ -140,7 +140,7 @@ async fn read(drive: &Drive, path: &DrivePath, query: &ListQuery) -> std::result
     Ok(listing)
 }
 
-/// A position is a kind and a name.
+/// Checks a position, which is a kind and a name.
 fn position(bytes: Vec<u8>) -> Result<Bytes> {
     if bytes.len() > NAME_BYTES + 8 {
         return Err(Problem::malformed("The cursor is damaged: start without one."));
@@ -148,7 +148,7 @@ fn position(bytes: Vec<u8>) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// A listing under way: one page in memory.
+/// A streamed listing, with one page in memory.
 struct ListStream {
     drive: Drive,
     path: DrivePath,
@@ -159,21 +159,21 @@ struct ListStream {
 }
 
 enum StreamState {
-    /// Read, not yet sent.
+    /// The next page is read and not sent yet.
     Page(Listing, Permit),
-    /// To be read.
+    /// The next page is not read yet.
     Unread,
     End,
 }
 
-/// The whole directory, page by page. The first page is read before the status is sent; an error later breaks
-/// the connection, so that what was cut is seen to be.
+/// The whole directory, page by page. The first page is read before the status is sent. A later error ends the connection
+/// early, so that the client detects the missing entries.
 async fn whole(app: &App, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
     let permit = json::permit(app, query.limit).await?;
     let drive = app.drive.clone();
     let first = read(&drive, &path, &query).await.map_err(Problem::reading)?;
-    let walk = ListStream { drive, path, query, format, count: 0, state: StreamState::Page(first, permit) };
-    let body = Body::from_stream(stream::try_unfold(walk, ListStream::next));
+    let listing = ListStream { drive, path, query, format, count: 0, state: StreamState::Page(first, permit) };
+    let body = Body::from_stream(stream::try_unfold(listing, ListStream::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(format.mime())),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_best_format_is_chosen() {
-        let of = |accept: &str| {
+        let chosen = |accept: &str| {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
             ListFormat::wanted(&headers)
         };
@@ -244,7 +244,7 @@ mod tests {
             "text/plain;q=0.5, application/json",
             "application/x-ndjson;q=0, */*",
         ] {
-            assert_eq!(of(accept), ListFormat::Json, "{accept}");
+            assert_eq!(chosen(accept), ListFormat::Json, "{accept}");
         }
         for accept in [
             "application/x-ndjson",
@@ -253,10 +253,10 @@ mod tests {
             "application/x-ndjson, */*",
             "application/x-ndjson, application/json",
         ] {
-            assert_eq!(of(accept), ListFormat::Ndjson, "{accept}");
+            assert_eq!(chosen(accept), ListFormat::Ndjson, "{accept}");
         }
         for accept in ["text/plain", "text/*", "text/plain;charset=utf-8, */*;q=0.1"] {
-            assert_eq!(of(accept), ListFormat::Text, "{accept}");
+            assert_eq!(chosen(accept), ListFormat::Text, "{accept}");
         }
         assert_eq!(ListFormat::wanted(&HeaderMap::new()), ListFormat::Json);
     }

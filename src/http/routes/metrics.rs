@@ -9,7 +9,7 @@ use prometheus_client::encoding::text;
 use crate::http::app::App;
 use crate::http::response::problem::{Problem, Result};
 
-/// What `/metrics` answers with (OpenMetrics 1.0, which Prometheus reads as it reads its own text format).
+/// The format of `/metrics`: OpenMetrics 1.0, which Prometheus accepts like its own text format.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the server counts, for Prometheus
@@ -18,7 +18,7 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 pub async fn get(State(app): State<App>) -> Result<Response> {
     // Some values are read from the database and the file system, which may block.
     let encoded = tokio::task::spawn_blocking(move || {
-        // Update the metric that says whether the drive takes writes.
+        // Updates the metric that shows whether the drive takes writes.
         let _known = app.drive.works();
         let mut out = String::new();
         text::encode(&mut out, &app.registry).map(|()| out)

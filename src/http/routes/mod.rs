@@ -1,4 +1,4 @@
-//! The handlers, one file a route.
+//! The handlers, one file for each route.
 
 pub mod by_name;
 pub mod by_time;

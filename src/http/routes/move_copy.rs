@@ -71,7 +71,7 @@ async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(
 
 fn refused(error: DriveError) -> Problem {
     match error {
-        // Of the two paths as such all is well: it is what lies below that would not fit.
+        // The two paths are valid, but the path of an entry below the source would be too long.
         DriveError::Path(_) => Problem::new(
             ProblemKind::PathTooLong,
             "Something below would get a path too long or too deep: choose a shorter target.",

@@ -1,4 +1,4 @@
-//! The API's description (OpenAPI 3.1), made of the attributes of the handlers.
+//! The description of the API (OpenAPI 3.1), generated from the attributes of the handlers.
 
 use axum::response::Response;
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter};
@@ -49,7 +49,7 @@ pub async fn get() -> Result<Response> {
     json::json(&Api::openapi())
 }
 
-/// HEAD wherever there is GET of a file: the same without a body.
+/// Adds HEAD to the GET of a file: the same without a body.
 struct Heads;
 
 impl Modify for Heads {
@@ -76,10 +76,10 @@ fn is_named(parameter: &RefOr<Parameter>, names: &[&str]) -> bool {
     matches!(parameter, RefOr::T(parameter) if names.contains(&parameter.name.as_str()))
 }
 
-/// The problems that each operation may answer with.
+/// Adds the problems that each operation may answer with.
 struct Problems;
 
-/// Whatever is asked.
+/// Problems of every operation.
 const ALWAYS: [ProblemKind; 6] = [
     ProblemKind::Malformed,
     ProblemKind::SlowClient,
@@ -88,8 +88,9 @@ const ALWAYS: [ProblemKind; 6] = [
     ProblemKind::Internal,
     ProblemKind::Busy,
 ];
-/// Where something may be missing.
+/// Problems of operations that read files or directories.
 const READING: [ProblemKind; 2] = [ProblemKind::NotFound, ProblemKind::Precondition];
+/// Problems of operations that change them.
 const WRITING: [ProblemKind; 8] = [
     ProblemKind::ForeignOrigin,
     ProblemKind::NotFound,
@@ -136,7 +137,7 @@ fn add(operation: &mut Operation, kinds: &[ProblemKind]) {
     }
 }
 
-/// The root is a directory like any other, under a path without a name; it is always there.
+/// Adds the operations on the root: a directory like any other, with a path without a name, which always exists.
 struct Root;
 
 impl Modify for Root {

@@ -1,4 +1,4 @@
-//! `/docs/`: Swagger UI over `/openapi.json`, out of the program itself: it loads nothing from elsewhere.
+//! `/docs/`: Swagger UI for `/openapi.json`. It is part of the program, and loads nothing from other servers.
 
 use std::borrow::Cow;
 use std::io::{self, Cursor, Read};
@@ -20,10 +20,10 @@ const PAGE: &str = r#"<!DOCTYPE html>
 <body><div id="api"></div><script src="swagger-ui-bundle.js"></script><script src="start.js"></script></body>
 </html>
 "#;
-/// Without `validatorUrl` it would ask a server of its makers whether the description is valid.
+/// Without `validatorUrl` it would send the description to a public server for validation.
 const START: &str = r##"SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", validatorUrl: null, tryItOutEnabled: true });
 "##;
-/// It sends requests at a click, so that no page elsewhere may lay a frame of it under the pointer.
+/// The page sends requests at a click, so no foreign page may show it in a frame.
 const POLICY: &str =
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
@@ -51,18 +51,18 @@ fn served(mime: &'static str, body: Bytes) -> Response {
         (CONTENT_TYPE, HeaderValue::from_static(mime)),
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-        // For browsers that know no `frame-ancestors`.
+        // For browsers that do not support `frame-ancestors`.
         (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     ];
     (headers, body).into_response()
 }
 
-/// A file of Swagger UI; all that is wanted is unpacked once.
+/// A file of Swagger UI. Each file is unpacked once.
 fn unpacked(name: &str) -> Result<Bytes> {
     static CSS: OnceLock<io::Result<Bytes>> = OnceLock::new();
     static SCRIPT: OnceLock<io::Result<Bytes>> = OnceLock::new();
-    let kept = if name.ends_with(".css") { &CSS } else { &SCRIPT };
-    kept.get_or_init(|| unpack(name)).as_ref().cloned().map_err(|e| Problem::internal(e))
+    let cached = if name.ends_with(".css") { &CSS } else { &SCRIPT };
+    cached.get_or_init(|| unpack(name)).as_ref().cloned().map_err(|e| Problem::internal(e))
 }
 
 fn unpack(name: &str) -> io::Result<Bytes> {

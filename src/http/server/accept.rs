@@ -1,5 +1,5 @@
-//! Accepting connections. When the system has no file descriptor left, accepting pauses, longer each time, and is
-//! logged at most every 10 seconds.
+//! Accepts connections. When the system has no file descriptor left, it pauses, longer each time, and logs the error at
+//! most every 10 seconds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub async fn accept(
             Err(error) if is_client_abort(&error) => {}
             Err(error) => {
                 backoff.record(&error);
-                // Most often the process has no file descriptor left: an idle connection gives up its own.
+                // Most often the process has no file descriptor left: evicting a connection frees one.
                 slots.evict_one();
             }
         }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_ever_longer_and_speaks_seldom() {
+    fn pauses_grow_and_errors_are_logged_seldom() {
         let mut backoff = AcceptBackoff::default();
         let error = io::Error::from_raw_os_error(24);
         let mut pauses = Vec::new();
@@ -86,7 +86,7 @@ mod tests {
             pauses.push(backoff.pause);
         }
         assert_eq!((pauses[0], pauses[1], pauses[11]), (PAUSE[0], PAUSE[0] * 2, PAUSE[1]));
-        assert_eq!(backoff.failed, 11, "it was told once");
+        assert_eq!(backoff.failed, 11, "it was logged once");
         assert!(is_client_abort(&io::ErrorKind::ConnectionAborted.into()) && !is_client_abort(&error));
     }
 }

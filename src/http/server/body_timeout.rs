@@ -1,8 +1,9 @@
-//! Time-outs of clients that send a body, or read a response, too slowly: no byte for a while, or too few in all.
+//! Time-outs for clients that send a body, or read a response, too slowly: no byte for a while, or too few bytes in all.
 //!
-//! While other requests wait for memory, a stall may last 5 seconds only, and the rate that is asked of a body doubles
-//! with each second of their waiting: the slowest clients go first, and no more of them than needed. When others find no
-//! connection free, a body that has stalled may lose its connection ([`super::connection_limit`]).
+//! While other requests wait for memory, a stall may last 5 seconds only, and the required rate of a body doubles with
+//! each second of their wait. So the slowest clients are cut first, and no more of them than necessary. When a new
+//! connection finds no free place, a request whose body has stalled may lose its connection
+//! ([`super::connection_limit`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,53 +19,53 @@ use super::connection_limit::ConnectionSlot;
 use crate::budget::Budget;
 use crate::http::options::Limits;
 
-/// Bytes a second that a client must send of a body, or read of a response, on average after
+/// Bytes of a body that a client must send each second, or bytes of a response that it must read, on average after
 /// [`Limits::body_grace`](crate::http::Limits).
 pub const MIN_RATE: u64 = 1024;
 /// How long a client may stall while others wait for memory, or for a connection.
 const SHORT_STALL: Duration = Duration::from_secs(5);
-/// How many times the rate doubles at most while others wait for memory: to 64 KiB a second, which a client with a slow
-/// link may still send.
+/// How many times the required rate doubles at most while others wait for memory: to 64 KiB a second, which a client with
+/// a slow link can still send.
 const MAX_DOUBLINGS: u64 = 6;
 /// How often a stall is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a client may take of time, and the memory that others may wait for.
+/// The time-outs of a client, and the memory that other requests may wait for.
 #[derive(Clone)]
 pub struct Timeouts {
     pub limits: Limits,
     pub memory: Budget,
 }
 
-/// Runs while a client stalls.
+/// A timer that runs while a client stalls.
 pub struct StallTimer {
     since: Instant,
-    look: Pin<Box<Sleep>>,
+    next_check: Pin<Box<Sleep>>,
     idle: Duration,
 }
 
 impl StallTimer {
-    /// `idle` is how long it may last.
+    /// `idle`: how long the stall may last.
     pub fn start(idle: Duration) -> Self {
-        Self { since: Instant::now(), look: Box::pin(tokio::time::sleep(idle.min(CHECK_INTERVAL))), idle }
+        Self { since: Instant::now(), next_check: Box::pin(tokio::time::sleep(idle.min(CHECK_INTERVAL))), idle }
     }
 
     pub fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Ready when it has lasted too long.
+    /// Ready when the stall has lasted too long.
     pub fn poll_end(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<()> {
         while !ready!(self.poll_check(cx, memory)) {}
         Poll::Ready(())
     }
 
-    /// Ready every second and at the end, with whether it has lasted too long. Call it until it is pending.
+    /// Ready every second and at the end, and returns whether the stall has lasted too long. Call it until it is pending.
     pub fn poll_check(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<bool> {
-        ready!(self.look.as_mut().poll(cx));
+        ready!(self.next_check.as_mut().poll(cx));
         let idle = if memory.is_short() { self.idle.min(SHORT_STALL) } else { self.idle };
         let next = self.idle.saturating_sub(self.elapsed()).clamp(Duration::from_millis(1), CHECK_INTERVAL);
-        self.look.as_mut().reset(Instant::now() + next);
+        self.next_check.as_mut().reset(Instant::now() + next);
         Poll::Ready(self.elapsed() >= idle)
     }
 }
@@ -75,7 +76,7 @@ pub struct BodyWaiter(Arc<WaiterState>);
 
 struct WaiterState {
     slot: Arc<ConnectionSlot>,
-    /// What the slot knows.
+    /// The last value that the slot got.
     body_stalled: AtomicBool,
     detached: AtomicBool,
 }
@@ -93,14 +94,14 @@ impl BodyWaiter {
         before.swap(body_stalled, Ordering::Relaxed) == body_stalled || slot.set_body_stalled(body_stalled)
     }
 
-    /// The handler no longer waits, and may carry out the request. The rest of the body is only drained.
+    /// The handler no longer waits, and may execute the request. The rest of the body is only drained.
     pub fn detach(&self) {
         self.0.detached.store(true, Ordering::Relaxed);
         self.set_body_stalled(false);
     }
 }
 
-/// The error of a body whose client sends too slowly.
+/// The error for a body that arrives too slowly.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the client sends too slowly")]
 pub struct BodyTooSlow;
@@ -109,54 +110,54 @@ pub struct BodyTooSlow;
 pub struct TimedBody {
     body: Body,
     timeouts: Timeouts,
-    /// When it was first polled: a client is not slow while the server does not read.
-    begun: Option<Instant>,
+    /// When the body was first polled: a client is not slow while the server does not read.
+    first_polled: Option<Instant>,
     received: u64,
     stall: Option<StallTimer>,
     /// How long the server has waited for the client, before this stall.
     waited: Duration,
     waiter: BodyWaiter,
-    /// The connection was evicted during a stall: nothing more of the body is passed on.
+    /// The connection was evicted during a stall: the handler gets no more of the body.
     evicted: bool,
 }
 
 impl TimedBody {
     pub fn new(body: Body, timeouts: Timeouts, waiter: BodyWaiter) -> Self {
         let (waited, evicted) = (Duration::ZERO, false);
-        Self { body, timeouts, begun: None, received: 0, stall: None, waited, waiter, evicted }
+        Self { body, timeouts, first_polled: None, received: 0, stall: None, waited, waiter, evicted }
     }
 
     /// Whether too little has arrived since it was first polled.
-    fn is_slow(&self, begun: Instant) -> bool {
-        let took = begun.elapsed();
+    fn is_slow(&self, first_polled: Instant) -> bool {
+        let took = first_polled.elapsed();
         took >= self.timeouts.limits.body_grace && self.received < took.as_secs() * MIN_RATE
     }
 
-    /// Whether it is too slow while others wait for memory. Time in which the server does not read does not count.
+    /// Whether the body is too slow while others wait for memory. Time in which the server does not read does not count.
     fn is_slow_for_memory(&self) -> bool {
         let seconds = self.timeouts.memory.waited().as_secs().min(MAX_DOUBLINGS);
         seconds > 0 && self.is_below(MIN_RATE << seconds)
     }
 
-    /// Whether the server has waited long, and got less than so many bytes a second meanwhile.
+    /// Whether the server has waited long, and has received less than so many bytes a second meanwhile.
     fn is_below(&self, rate: u64) -> bool {
         let waited = self.waited + self.stalled_for();
         waited >= SHORT_STALL && self.received < waited.as_secs().saturating_mul(rate)
     }
 
-    /// How long this stall lasts.
+    /// How long the present stall has lasted.
     fn stalled_for(&self) -> Duration {
         self.stall.as_ref().map_or(Duration::ZERO, StallTimer::elapsed)
     }
 
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let first_polled = *self.first_polled.get_or_insert_with(Instant::now);
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, Bytes::len) as u64;
                 let stalled = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
                 self.waited += stalled;
-                if self.is_slow(begun) || self.is_slow_for_memory() {
+                if self.is_slow(first_polled) || self.is_slow_for_memory() {
                     Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
                 } else {
                     Poll::Ready(Some(Ok(frame)))
@@ -184,8 +185,9 @@ impl http_body::Body for TimedBody {
         }
         let polled = self.poll_timed(cx);
         let body_stalled = polled.is_pending() && (self.stalled_for() >= SHORT_STALL || self.is_below(MIN_RATE));
-        // IMPORTANT: a request with a whole body may be carried out, and then its connection must not be evicted. The
-        // slot decides which is first; an evicted connection is about to be dropped.
+        // IMPORTANT: a request whose body is complete may be executed, and then its connection must not be evicted. The
+        // lock of the slot decides which comes first. After an eviction the body stays pending: its connection is about
+        // to be dropped.
         self.evicted = !self.waiter.set_body_stalled(body_stalled);
         if self.evicted { Poll::Pending } else { polled }
     }
@@ -227,7 +229,7 @@ mod tests {
         body: TimedBody,
     }
 
-    /// A request is at work in the only place there is.
+    /// A request is running on the only connection that the limit allows.
     fn client() -> Client {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
@@ -241,8 +243,8 @@ mod tests {
     }
 
     impl Client {
-        /// WaiterState so long for a piece that does not come.
-        async fn in_vain(&mut self, seconds: u64) {
+        /// Waits so long for a piece, and gets none.
+        async fn wait_without_piece(&mut self, seconds: u64) {
             assert!(timeout(Duration::from_secs(seconds), self.body.frame()).await.is_err());
         }
 
@@ -255,46 +257,46 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stalls_or_drips_makes_room_and_none_that_is_whole() {
         let mut stalled = client();
-        stalled.in_vain(4).await;
+        stalled.wait_without_piece(4).await;
         assert!(stalled.slots.acquire(HERE).is_none(), "not yet");
         stalled.piece().await;
-        stalled.in_vain(4).await;
+        stalled.wait_without_piece(4).await;
         stalled.piece().await;
         // Two pauses and two bytes: it drips.
-        stalled.in_vain(2).await;
+        stalled.wait_without_piece(2).await;
         assert!(stalled.slots.acquire(HERE).is_some());
 
         let mut whole = client();
-        whole.in_vain(7).await;
+        whole.wait_without_piece(7).await;
         drop(std::mem::replace(&mut whole.send, mpsc::unbounded_channel().0));
         assert!(whole.body.frame().await.is_none());
         advance(Duration::from_secs(100)).await;
-        assert!(whole.slots.acquire(HERE).is_none(), "it may be carried out by now");
+        assert!(whole.slots.acquire(HERE).is_none(), "it may be executed by now");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_after_an_eviction_is_not_passed_on() {
+    async fn bytes_after_an_eviction_do_not_reach_the_handler() {
         let mut late = client();
-        late.in_vain(7).await;
+        late.wait_without_piece(7).await;
         let _other = late.slots.acquire(HERE).unwrap();
         assert!(late.slot.evicted().now_or_never().is_some());
         late.send.send(b"x").unwrap();
-        late.in_vain(1).await;
+        late.wait_without_piece(1).await;
         drop(std::mem::replace(&mut late.send, mpsc::unbounded_channel().0));
-        late.in_vain(1).await;
+        late.wait_without_piece(1).await;
     }
 
-    /// A delete may have a body too, which is read for the sake of its client.
+    /// A delete may have a body too, which is read only so that its client gets the response.
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_nobody_waits_for_starves_nobody() {
+    async fn a_body_without_a_waiting_handler_evicts_nothing() {
         let mut left = client();
-        left.in_vain(7).await;
+        left.wait_without_piece(7).await;
         left.waiter.detach();
         assert!(left.slots.acquire(HERE).is_none());
-        left.in_vain(7).await;
+        left.wait_without_piece(7).await;
         assert!(left.slots.acquire(HERE).is_none());
         let mut dropped = client();
-        dropped.in_vain(7).await;
+        dropped.wait_without_piece(7).await;
         drop(dropped.body);
         sleep(Duration::from_secs(1)).await;
         assert!(dropped.slots.acquire(HERE).is_none());

@@ -32,8 +32,8 @@ use crate::api::problem::ProblemKind;
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
 
-/// Serves a connection to its end. Returns why the server closed it: the label of a metric; none if the client closed
-/// it, or it ended in order.
+/// Serves a connection to its end. Returns why the server closed it, as the label of a metric; none if the client closed
+/// it, or if it ended in order.
 pub async fn serve(
     stream: TcpStream,
     app: Router,
@@ -51,7 +51,7 @@ pub async fn serve(
         async move {
             match guard {
                 Some(guard) => handle(request, framed, app, timeouts, guard).await,
-                // Evicted: the connection is about to be dropped, and its client gets a 503 of which nothing was done.
+                // Evicted: the connection is about to be dropped. Its client gets a 503, and the request is not executed.
                 None => pending().await,
             }
         }
@@ -142,7 +142,7 @@ async fn handle(
 #[derive(Clone, Copy, Debug)]
 pub struct AmbiguousFraming;
 
-/// A request is under way on the connection, until this is dropped and its response is flushed.
+/// A request is under way on the connection until this is dropped and the response is flushed.
 struct RequestGuard(Arc<ConnectionSlot>);
 
 impl RequestGuard {
@@ -158,7 +158,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The body of a response: it holds the guard until the HTTP library has taken all of it.
+/// The body of a response. It keeps the guard until the HTTP library has taken all of the body.
 struct SentBody {
     body: Body,
     _guard: RequestGuard,
@@ -196,23 +196,23 @@ mod tests {
     use crate::budget::Budget;
     use crate::http::options::Limits;
 
-    /// HTTP/1.0 knows no other end of an answer of unknown length than that of the connection.
+    /// In HTTP/1.0 a response of unknown length ends with its connection.
     #[tokio::test]
-    async fn an_answer_to_an_old_client_that_breaks_off_does_not_end_like_a_whole_one() {
+    async fn an_interrupted_response_to_an_old_client_does_not_look_complete() {
         const BYTES: usize = 3_000_000;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (_ending, ended) = watch::channel(false);
         let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
         for end in ["it is whole", "its body fails", "the server ends"] {
             let go_on = Arc::new(Notify::new());
-            let told = go_on.clone();
+            let failing = go_on.clone();
             let app = Router::new().fallback(move || async move {
                 let first = stream::once(async { Ok(Bytes::from(vec![b'x'; BYTES])) });
                 let rest = stream::once(async move {
                     match end {
                         "it is whole" => Ok(Bytes::from_static(b"end")),
                         "its body fails" => {
-                            told.notified().await;
+                            failing.notified().await;
                             Err(io::Error::other(end))
                         }
                         _ => pending().await,
@@ -231,7 +231,7 @@ mod tests {
             client.read_exact(&mut buffer).await.unwrap();
             assert!(buffer.starts_with(b"HTTP/1.0 200 ") || buffer.starts_with(b"HTTP/1.1 200 "));
             if end == "it is whole" {
-                // The server is through with it long before its client is.
+                // The server has sent it all long before the client has read it.
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             } else {
                 go_on.notify_one();
@@ -246,9 +246,9 @@ mod tests {
         }
     }
 
-    /// The request lies in the socket when the place is given away.
+    /// The request is in the socket's buffer when the connection is evicted.
     #[tokio::test]
-    async fn a_request_of_an_evicted_connection_is_not_carried_out() {
+    async fn a_request_of_an_evicted_connection_is_not_executed() {
         let called = Arc::new(AtomicUsize::new(0));
         let count = called.clone();
         let app = Router::new().fallback(move || async move {

@@ -1,9 +1,9 @@
 //! The limit of open connections, in all and of one address.
 //!
 //! At the limit a new connection evicts another one, so that slow clients, however many, do not keep others out. The
-//! connection that has been idle longest goes first. If none is idle, the one goes whose client has read nothing of its
-//! response for longest, or has stalled longest while the handler waits for its body. A request whose body is whole is
-//! never evicted before its response: it may have been carried out.
+//! connection that has been idle longest is evicted first. If none is idle, the limit evicts the connection with the
+//! longest stall: the client reads nothing of its response, or sends nothing of a body that the handler waits for. A
+//! request whose body is complete is never evicted before its response: it may have been executed.
 //!
 //! ```text
 //! Idle -> Handling -> Responding -> Idle      a request arrives, the handler returns, the last byte is flushed
@@ -22,8 +22,8 @@ const STALLED: Duration = Duration::from_secs(5);
 
 /// The open connections.
 pub struct ConnectionLimit {
-    most: usize,
-    most_of_address: usize,
+    max: usize,
+    max_of_address: usize,
     table: Mutex<SlotTable>,
 }
 
@@ -37,7 +37,7 @@ struct SlotTable {
 struct SlotState {
     address: IpAddr,
     phase: SlotPhase,
-    /// Since when its client reads nothing of what is sent.
+    /// Since when its client reads nothing of the response.
     stalled: Option<Instant>,
     /// Since when the handler waits for a body that has stalled; [`TimedBody`](super::body_timeout::TimedBody) sets it.
     body_stalled: Option<Instant>,
@@ -46,23 +46,23 @@ struct SlotState {
 
 #[derive(Clone, Copy)]
 enum SlotPhase {
-    /// No request is under way: since then all responses are in the socket.
+    /// No request is under way. Since this instant all responses are in the socket.
     Idle(Instant),
     /// The handler has a request.
     Handling,
-    /// The handler has returned. `ended`: the HTTP library has the whole response, but some of it may not be in the
+    /// The handler has returned. `ended`: the HTTP library has the whole response, but a part of it may not be in the
     /// socket yet.
     Responding { ended: bool },
 }
 
 impl SlotState {
-    /// The order of eviction: idle connections first, then stalled ones, each by age. None if it must stay.
+    /// The order of eviction: idle connections first, then stalled ones, each by age. None if it must not be evicted.
     fn rank(&self) -> Option<(bool, Instant)> {
         match self.phase {
             SlotPhase::Idle(since) => Some((false, since)),
-            // No request is carried out before its body is whole.
+            // The handler executes no request before its body is complete.
             SlotPhase::Handling => self.body_stalled.map(|since| (true, since)),
-            // The request has been carried out; only the response is lost.
+            // The request has been executed; only the response is lost.
             SlotPhase::Responding { .. } => {
                 let since = self.stalled?.checked_add(STALLED)?;
                 (since <= Instant::now()).then_some((true, since))
@@ -84,15 +84,15 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionLimit {
-    pub fn new(most: usize, most_of_address: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_of_address, table: Mutex::default() })
+    pub fn new(max: usize, max_of_address: usize) -> Arc<Self> {
+        Arc::new(Self { max, max_of_address, table: Mutex::default() })
     }
 
-    /// None if all connections, or all of this address, must stay.
+    /// A place for a new connection; none if no connection, or none of this address, can be evicted.
     pub fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut table = self.lock();
-        let crowded = table.of_address.get(&address).is_some_and(|many| *many >= self.most_of_address);
-        if crowded || table.slots.len() >= self.most {
+        let crowded = table.of_address.get(&address).is_some_and(|many| *many >= self.max_of_address);
+        if crowded || table.slots.len() >= self.max {
             // An address at its own limit evicts one of its own connections.
             table.evict(crowded.then_some(address))?;
         }
@@ -107,7 +107,7 @@ impl ConnectionLimit {
         Some(ConnectionSlot { slots: self.clone(), number, evicted, handling, ended, close_delimited })
     }
 
-    /// Evicts one connection, of any address, to free its file descriptor. False if all must stay.
+    /// Evicts one connection, of any address, to free its file descriptor. False if none can be evicted.
     pub fn evict_one(&self) -> bool {
         self.lock().evict(None).is_some()
     }
@@ -119,7 +119,7 @@ impl ConnectionLimit {
 
 impl SlotTable {
     /// Evicts the first connection in rank, of this address if one is given. Its place is free at once; its task is
-    /// notified and ends.
+    /// notified, and ends later.
     fn evict(&mut self, address: Option<IpAddr>) -> Option<()> {
         let asked = self.slots.iter().filter(|(_, slot)| address.is_none_or(|address| slot.address == address));
         let (_, first) = asked.filter_map(|(number, slot)| Some((slot.rank()?, *number))).min()?;
@@ -140,7 +140,7 @@ impl SlotTable {
 }
 
 impl ConnectionSlot {
-    /// A request has arrived. False if the connection is evicted: the request must not be carried out then.
+    /// A request has arrived. False if the connection is evicted: then the request must not be executed.
     pub fn start_request(&self) -> bool {
         let begun = self.change(|slot| (slot.phase, slot.body_stalled) = (SlotPhase::Handling, None));
         self.handling.store(begun, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl ConnectionSlot {
         self.change(|slot| slot.phase = SlotPhase::Responding { ended: false });
     }
 
-    /// The next response ends where the connection ends, as one of HTTP/1.0 without a length does.
+    /// The next response ends with the connection, as an HTTP/1.0 response without a length does.
     pub fn set_close_delimited(&self) {
         self.close_delimited.store(true, Ordering::Relaxed);
     }
@@ -186,13 +186,13 @@ impl ConnectionSlot {
         });
     }
 
-    /// Whether the client reads nothing of what is sent.
+    /// Sets whether the client reads nothing of the response.
     pub fn set_write_stalled(&self, stalled: bool) {
         self.change(|slot| slot.stalled = stalled.then(|| slot.stalled.unwrap_or_else(Instant::now)));
     }
 
-    /// Whether the handler waits for a body that has stalled. False if the connection is evicted: the request must not be
-    /// carried out then, even if its body is whole now.
+    /// Sets whether the handler waits for a body that has stalled. False if the connection is evicted: then the request
+    /// must not be executed, even if its body is complete now.
     pub fn set_body_stalled(&self, body_stalled: bool) -> bool {
         self.change(|slot| slot.body_stalled = body_stalled.then(|| slot.body_stalled.unwrap_or_else(Instant::now)))
     }
@@ -224,12 +224,12 @@ mod tests {
     const THERE: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 
     #[test]
-    fn one_address_makes_room_for_itself_alone() {
+    fn an_address_at_its_limit_evicts_only_its_own_connections() {
         let slots = ConnectionLimit::new(5, 2);
         let [a, b] = [(); 2].map(|()| slots.acquire(THERE).unwrap());
         let [c, d] = [(); 2].map(|()| slots.acquire(HERE).unwrap());
         let e = slots.acquire(HERE).unwrap();
-        assert!(c.evicted().now_or_never().is_some(), "there was room, but not for this address");
+        assert!(c.evicted().now_or_never().is_some(), "a place was free, but not for this address");
         assert!([&a, &b, &d].iter().all(|slot| slot.evicted().now_or_never().is_none()));
         assert!(d.start_request() && e.start_request());
         assert!(slots.acquire(HERE).is_none());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_waits_longest_makes_room_and_none_that_is_handling() {
+    fn the_longest_idle_connection_is_evicted_and_none_that_is_handling() {
         let slots = ConnectionLimit::new(3, 3);
         let [a, b, c] = [(); 3].map(|()| slots.acquire(HERE).unwrap());
         assert!(a.start_request());
@@ -251,7 +251,7 @@ mod tests {
         assert!(a.evicted().now_or_never().is_none() && c.evicted().now_or_never().is_none());
         assert!(c.start_request() && d.start_request());
         assert!(slots.acquire(HERE).is_none());
-        // What was evicted takes nobody's place with it when it ends.
+        // An evicted connection has no place to free when it ends.
         drop(b);
         assert!(slots.acquire(HERE).is_none());
         a.handler_done();
@@ -269,7 +269,7 @@ mod tests {
         let a = slots.acquire(HERE).unwrap();
         let is_handling = || slots.acquire(HERE).is_none();
         assert!(a.start_request() && is_handling());
-        // As `100 Continue` is.
+        // `100 Continue` is flushed like this.
         a.flushed();
         assert!(is_handling());
         a.handler_done();
@@ -282,18 +282,18 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_makes_room_only_while_its_body_is_waited_for_in_vain() {
+    fn an_upload_is_evicted_only_while_its_body_stalls() {
         let slots = ConnectionLimit::new(2, 2);
         let [a, b] = [(); 2].map(|()| slots.acquire(HERE).unwrap());
         assert!(a.start_request() && b.start_request() && a.set_body_stalled(true) && a.set_body_stalled(false));
-        assert!(slots.acquire(HERE).is_none(), "its body goes on, and may be whole");
+        assert!(slots.acquire(HERE).is_none(), "its body continues, and may be complete");
         assert!(b.set_body_stalled(true) && a.set_body_stalled(true) && b.set_body_stalled(true));
         let c = slots.acquire(HERE).unwrap();
-        assert!(b.evicted().now_or_never().is_some(), "it has been waited for longest");
-        assert!(!b.set_body_stalled(false), "the rest of its body comes too late");
+        assert!(b.evicted().now_or_never().is_some(), "its body has stalled longest");
+        assert!(!b.set_body_stalled(false), "the rest of its body is too late");
         assert!(a.set_body_stalled(false) && c.start_request());
         assert!(slots.acquire(HERE).is_none());
-        // Another request on the connection is another matter.
+        // The stall does not count for the next request of the connection.
         assert!(a.set_body_stalled(true));
         a.handler_done();
         a.body_taken();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evicted_connection_begins_nothing() {
+    fn an_evicted_connection_starts_no_request() {
         let slots = ConnectionLimit::new(1, 1);
         let a = slots.acquire(HERE).unwrap();
         let _b = slots.acquire(HERE).unwrap();
@@ -311,17 +311,17 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_nothing_of_its_answer_makes_room_after_a_while() {
+    fn a_client_that_does_not_read_its_response_is_evicted_after_a_while() {
         let slots = ConnectionLimit::new(2, 2);
         let [a, b] = [(); 2].map(|()| slots.acquire(HERE).unwrap());
         assert!(a.start_request() && b.start_request());
         let long_ago = Instant::now().checked_sub(STALLED).unwrap();
         let stall = |slot: &ConnectionSlot| assert!(slot.change(|slot| slot.stalled = Some(long_ago)));
         stall(&a);
-        assert!(slots.acquire(HERE).is_none(), "its request may not be carried out yet");
+        assert!(slots.acquire(HERE).is_none(), "its request may not be executed yet");
         a.handler_done();
         b.handler_done();
-        // It goes on taking, then stalls for a moment.
+        // It reads again, then stalls for a moment.
         a.set_write_stalled(false);
         a.set_write_stalled(true);
         assert!(slots.acquire(HERE).is_none());
@@ -329,7 +329,7 @@ mod tests {
         a.set_write_stalled(true);
         let c = slots.acquire(HERE).unwrap();
         assert!(a.evicted().now_or_never().is_some());
-        // One that waits goes before one that is stalled.
+        // An idle connection is evicted before a stalled one.
         stall(&b);
         let _d = slots.acquire(HERE).unwrap();
         assert!(c.evicted().now_or_never().is_some() && b.evicted().now_or_never().is_none());

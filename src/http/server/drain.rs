@@ -1,8 +1,8 @@
 //! Drains the unread rest of a request's body, so that an early response reaches its client.
 //!
-//! A request may be answered before its body is read. If the socket were closed while the client still sends, the
-//! client's system would discard the response (RFC 9112 section 9.6). So the rest is read and dropped for a while, unless
-//! the client waits for `100 Continue` and never got it: then it sends nothing.
+//! A request may be answered before its body is read. If the socket is closed while the client still sends, the client's
+//! system discards the response (RFC 9112 section 9.6). So the rest is read and dropped for a while. A client that waits
+//! for `100 Continue`, and has not got it, sends no body: then there is nothing to drain.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -68,7 +68,7 @@ impl http_body::Body for DrainedBody {
 
 impl Drop for DrainedBody {
     fn drop(&mut self) {
-        // IMPORTANT: from here on the request may be carried out, and its connection must not be evicted for a stalled body.
+        // IMPORTANT: from here on the handler may execute the request, so a stalled body must not evict its connection.
         if let Some(waiter) = &self.waiter {
             waiter.detach();
         }

@@ -10,10 +10,11 @@ use tokio::sync::Semaphore;
 use crate::api::problem::ProblemKind;
 use crate::http::response::problem::Problem;
 
-/// How long a client may take to read it and close.
+/// How long a client may take to read the response and close.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Last responses, so many at a time: sockets that linger are no connections any more, and use up handles all the same.
+/// Sends final responses, so many at a time: a socket that waits for its client no longer counts as a connection, but
+/// still uses a file descriptor.
 pub struct FinalResponses(Semaphore);
 
 impl FinalResponses {
@@ -26,23 +27,23 @@ impl FinalResponses {
         self.send(stream, ProblemKind::Busy, "The server has as many connections as it can serve: try again.").await;
     }
 
-    /// Sends a problem, closes, and reads for a moment: otherwise the client's system may discard the response before the
-    /// client reads it (RFC 9112 section 9.6).
+    /// Sends a problem, closes its side, and reads until the client closes: otherwise the client's system may discard the
+    /// response before the client reads it (RFC 9112 section 9.6).
     pub async fn send(&self, mut stream: TcpStream, kind: ProblemKind, detail: &'static str) {
         let response = Problem::new(kind, detail).raw();
         let Ok(_place) = self.0.try_acquire() else {
-            // It fits into the socket's buffer, and reaches clients that are not sending.
+            // The response fits into the socket's buffer. It reaches clients that are not sending.
             let _sent = stream.try_write(&response);
             return;
         };
-        let say = async {
+        let exchange = async {
             stream.write_all(&response).await?;
             stream.shutdown().await?;
             let mut rest = [0; 4096];
             while stream.read(&mut rest).await? > 0 {}
             Ok::<_, io::Error>(())
         };
-        if let Ok(Err(error)) = tokio::time::timeout(TIMEOUT, say).await {
+        if let Ok(Err(error)) = tokio::time::timeout(TIMEOUT, exchange).await {
             tracing::debug!(%error, "a client left before its final response");
         }
     }
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_more_sockets_linger_than_may() {
+    async fn the_number_of_lingering_sockets_is_bounded() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let responses = FinalResponses::new(1);
         let pair = async || {
@@ -70,9 +71,9 @@ mod tests {
         timeout(Duration::from_millis(500), responses.refuse(server)).await.expect("it does not linger");
         drop(lingering);
         for client in [&mut first, &mut second] {
-            let mut told = String::new();
-            client.read_to_string(&mut told).await.unwrap();
-            assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
+            let mut response = String::new();
+            client.read_to_string(&mut response).await.unwrap();
+            assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
         }
     }
 }

@@ -1,18 +1,18 @@
 //! Request smuggling: finds requests with both `Content-Length` and `Transfer-Encoding` (RFC 9112 section 6.3).
 //!
-//! Two programs may cut such a request in two ways, and a proxy in front may have believed the other header. hyper 1
-//! rejects differing lengths and codings that do not end with `chunked` by itself. But of this pair it removes
-//! `Content-Length` before a handler sees the request (`proto/h1/role.rs`), and it has no option to keep or reject it.
-//! So the bytes of each head are scanned here for the names of the two headers; bodies are skipped by their length.
-//! Scanning ends at the first request with `Transfer-Encoding`: its response closes the connection, so that chunks need
-//! not be parsed twice, and bytes behind them are never a request.
+//! Two programs may disagree where such a request ends: a proxy in front may use the other header. hyper 1 itself rejects
+//! differing lengths, and codings that do not end with `chunked`. But of this pair it removes `Content-Length` before a
+//! handler sees the request (`proto/h1/role.rs`), and it has no option to keep or reject it. So this module scans the
+//! bytes of each head for the names of the two headers, and skips bodies by their length. It stops at the first request
+//! with `Transfer-Encoding`: the response to it closes the connection. So chunks need not be parsed twice, and bytes
+//! after them are never a request.
 
 use std::collections::VecDeque;
 
 /// Bytes of a request's head.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// How a request says where its body ends.
+/// How a request declares where its body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFraming {
     /// By its length, or it has no body.
@@ -33,11 +33,11 @@ enum FramingState {
     Ignored,
 }
 
-/// The framing of the requests of one connection.
+/// The framing of all requests of one connection.
 #[derive(Debug)]
 pub struct ConnectionFraming {
     state: FramingState,
-    /// The requests that the handler has not seen yet, oldest first.
+    /// The requests that that no handler has yet, oldest first.
     heads: VecDeque<RequestFraming>,
 }
 
@@ -127,8 +127,8 @@ fn parse_head(head: &[u8]) -> (RequestFraming, FramingState) {
 mod tests {
     use super::*;
 
-    /// What is seen of these bytes, in pieces of any size.
-    fn seen(bytes: &str) -> Vec<RequestFraming> {
+    /// The framing of the requests in these bytes, the same for pieces of any size.
+    fn framings(bytes: &str) -> Vec<RequestFraming> {
         let whole = |piece: usize| {
             let mut framing = ConnectionFraming::default();
             bytes.as_bytes().chunks(piece).for_each(|piece| framing.observe(piece));
@@ -142,26 +142,26 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_are_separated() {
         use RequestFraming::{Ambiguous, Chunked, Plain};
         let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let put = "PUT /a HTTP/1.1\r\nContent-Length: 28\r\n\r\nPOST / HTTP/1.1\r\nA: b\r\n\r\n1234";
         let chunked = "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-        assert_eq!(seen(get), [Plain]);
-        assert_eq!(seen(&format!("{get}\r\n{put}{get}")), [Plain, Plain, Plain]);
-        assert_eq!(seen(&format!("{put}{chunked}{get}")), [Plain, Chunked]);
+        assert_eq!(framings(get), [Plain]);
+        assert_eq!(framings(&format!("{get}\r\n{put}{get}")), [Plain, Plain, Plain]);
+        assert_eq!(framings(&format!("{put}{chunked}{get}")), [Plain, Chunked]);
         for both in [
             "PUT / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             "PUT / HTTP/1.1\r\ntransfer-encoding:x\r\nA: b\r\nCONTENT-LENGTH:\t5 \r\n\r\n",
             "PUT / HTTP/1.1\nTransfer-Encoding: chunked\nContent-Length: 0\n\n",
         ] {
-            assert_eq!(seen(both), [Ambiguous], "{both:?}");
+            assert_eq!(framings(both), [Ambiguous], "{both:?}");
         }
-        assert_eq!(seen("PUT / HTTP/1.1\r\nX-Content-Length: 5\r\n\r\nGET / HTTP/1.1\r\n\r\n"), [Plain, Plain]);
+        assert_eq!(framings("PUT / HTTP/1.1\r\nX-Content-Length: 5\r\n\r\nGET / HTTP/1.1\r\n\r\n"), [Plain, Plain]);
     }
 
     #[test]
-    fn a_head_that_is_not_whole_is_known_and_bounded() {
+    fn an_incomplete_head_is_detected_and_bounded() {
         let mut framing = ConnectionFraming::default();
         assert!(!framing.is_in_head());
         framing.observe(b"\r\n");

@@ -1,11 +1,11 @@
-//! Connections: accepting, limits and time-outs, and how serving ends. Nothing here knows what a request means.
+//! Connections: accepting, limits, time-outs, and the shutdown. Nothing here knows the meaning of a request.
 //!
 //! - here: the loop over connections, and the shutdown; [`mod@accept`]: the listener
 //! - [`connection_limit`]: how many connections there may be, and which is evicted for a new one
 //! - [`connection`]: one connection, from its first byte to its last
-//! - [`write_timeout`]: its socket; [`framing`]: requests that two programs may cut in two ways
+//! - [`write_timeout`]: its socket; [`framing`]: requests whose end two programs may see differently
 //! - [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
-//! - [`final_response`]: what a client gets outside of any request
+//! - [`final_response`]: a response outside of any request
 
 mod accept;
 pub(super) mod body_timeout;
@@ -36,10 +36,10 @@ use body_timeout::Timeouts;
 use connection_limit::ConnectionLimit;
 use final_response::FinalResponses;
 
-/// How long requests in flight may take after a shutdown began.
+/// How long requests in flight may take after a shutdown has begun.
 const SHUTDOWN: Duration = Duration::from_secs(30);
-/// Sockets at a time that wait for their clients to read a final response. They come on top of
-/// [`Limits::connections`](crate::http::Limits); beyond, the response is sent and the socket closed at once.
+/// Sockets that may wait at a time for their clients to read a final response. They do not count towards
+/// [`Limits::connections`](crate::http::Limits). Beyond this number the socket is closed right after the response.
 const FINAL_RESPONSES: usize = 32;
 
 /// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at most
@@ -83,7 +83,7 @@ where
         () = tokio::time::sleep(SHUTDOWN) => {
             tracing::warn!("requests were still running after {} s and are cut", SHUTDOWN.as_secs());
         }
-        () = at_once => tracing::warn!("told again to stop: requests in flight are cut"),
+        () = at_once => tracing::warn!("a second signal to stop: requests in flight are cut"),
     }
     connections.shutdown().await;
     Ok(())

@@ -1,4 +1,4 @@
-//! A client's socket. It passes what is read to the [framing](super::framing), tells the
+//! A client's socket. It passes received bytes to the [framing](super::framing), notifies the
 //! [limit](super::connection_limit) when a whole response is flushed, and ends the connection of a client that reads
 //! nothing of its response for too long.
 
@@ -36,7 +36,7 @@ pub struct ClientSocket {
     /// There was a write since the last complete flush.
     unsent: bool,
     timeouts: Timeouts,
-    /// Runs while the client reads nothing of what is sent.
+    /// Runs while the client reads nothing of the response.
     stall: Option<StallTimer>,
     /// Since the last complete flush: bytes sent, and how long the client read nothing.
     sent: u64,
@@ -51,26 +51,26 @@ impl ClientSocket {
         Self { stream, framing, slot, unsent: false, timeouts, stall: None, sent, stalled, reset_on_close: false }
     }
 
-    /// Whether the HTTP library may have bytes that it has not written: anything written to the stream directly would
-    /// take their place.
+    /// Whether the HTTP library may have bytes that it has not written. Bytes written to the stream directly would then
+    /// be in the middle of a response.
     pub fn is_unsent(&self) -> bool {
         self.unsent
     }
 
     /// Reads a head, or the rest of a body after its response. The HTTP library's buffer grows with the size of a read and
-    /// never shrinks: it must not grow for bytes that nobody wants.
+    /// never shrinks: it must not grow for bytes that no handler reads.
     fn poll_small_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut bytes = [0; SMALL_READ];
-        let room = bytes.get_mut(..buf.remaining().min(SMALL_READ)).unwrap_or_default();
-        let mut small = ReadBuf::new(room);
+        let free = bytes.get_mut(..buf.remaining().min(SMALL_READ)).unwrap_or_default();
+        let mut small = ReadBuf::new(free);
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut small);
         buf.put_slice(small.filled());
         read
     }
 
-    /// Before the first byte of an answer that ends where the connection does, as one of HTTP/1.0 may: an orderly close
-    /// would say that it was whole. From here on the system reset_on_close the connection, whatever ends it, be it the end of
-    /// this process.
+    /// Call it before the first byte of a response that ends with the connection, as an HTTP/1.0 response may: an orderly
+    /// close would make a part look like the whole. From here on the system resets the connection whenever it ends, also
+    /// when this process ends.
     fn arm_reset(&mut self) -> io::Result<()> {
         if !self.reset_on_close && self.slot.is_close_delimited() {
             self.stream.set_zero_linger()?;
@@ -102,8 +102,8 @@ impl ClientSocket {
             StallTimer::start(timeouts.limits.write_idle)
         });
         while let Poll::Ready(ended) = stall.poll_check(cx, &timeouts.memory) {
-            // The system reports room only when a third of its buffer is free, which may have megabytes, but it accepts
-            // bytes as soon as the client has read some: so try.
+            // The system reports a socket as writable only when a third of its buffer is free, and the buffer may have
+            // megabytes. But it accepts bytes as soon as the client has read some: so try to write.
             match rustix::io::write(&*stream, buf) {
                 Ok(taken) if taken > 0 => return Poll::Ready(self.write_done(Ok(taken))),
                 Err(error) if error != Errno::AGAIN && error != Errno::INTR => {
@@ -159,8 +159,8 @@ impl AsyncWrite for ClientSocket {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        // The HTTP library flushes the socket when it has written all it had, and once more after it dropped the
-        // response: its last byte may have been written before that.
+        // The HTTP library flushes the socket after it has written all its bytes, and once more after it has dropped the
+        // response: the last byte may have been written before that.
         if matches!(flushed, Poll::Ready(Ok(()))) {
             if self.unsent {
                 (self.unsent, self.sent, self.stalled) = (false, 0, Duration::ZERO);
@@ -170,7 +170,7 @@ impl AsyncWrite for ClientSocket {
         flushed
     }
 
-    /// The HTTP library calls this when it has written all it had, and never after an error.
+    /// The HTTP library calls this after it has written all its bytes, and never after an error.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.disarm_reset()?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
