@@ -26,7 +26,7 @@ pub struct ContentFolder {
 }
 
 impl ContentFolder {
-    /// Makes what is missing of `dir` and `dir/new`. The parent of `dir` must be there.
+    /// Makes `dir` and `dir/new` if they are missing. The parent of `dir` must exist.
     pub async fn make(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
         let folder = Self { disk, dir: std::path::absolute(dir)?, stopped: OnceLock::new() };
         folder.disk.make_folder(&folder.dir).await?;
@@ -142,7 +142,7 @@ impl ContentFolder {
         if missing_is_fine(self.disk.rename(&from, &to).await)? || !self.disk.exists(&from).await? {
             return Ok(());
         }
-        self.disk.make_folder(&self.shard_dir(id)).await?; // the first file whose id starts so
+        self.disk.make_folder(&self.shard_dir(id)).await?; // the first file of its shard
         missing_is_fine(self.disk.rename(&from, &to).await).map(drop)
     }
 

@@ -147,7 +147,7 @@ impl Writer {
         Ok(WriteBuffer { len: 0, ..buffer })
     }
 
-    /// Submits the collected piece to be written and goes on with the next buffer.
+    /// Submits the collected piece to be written, and continues with the next buffer.
     ///
     /// Checksums are computed in the order of the pieces. While one piece is written, those of the next are.
     async fn submit(&mut self, next: WriteBuffer) -> Result<(), ContentError> {

@@ -12,13 +12,13 @@ pub enum DriveError {
     NotFound,
     #[error("a parent directory is missing")]
     ParentMissing,
-    #[error("a file stands where a parent directory should be")]
+    #[error("a parent in the path is a file")]
     ParentIsFile,
     #[error("there is a directory at this path")]
     IsDirectory,
     #[error("there is a file at this path")]
     IsFile,
-    #[error("something stands at the target already")]
+    #[error("the target exists already")]
     Exists,
     #[error("the directory is not empty")]
     NotEmpty,
@@ -28,7 +28,7 @@ pub enum DriveError {
     IntoItself,
     #[error("a precondition does not hold")]
     Precondition,
-    #[error("something in the directory would have too long or too deep a path there")]
+    #[error("a path below the target would be too long or too deep")]
     Outgrown,
     #[error(transparent)]
     Path(#[from] PathError),

@@ -26,8 +26,8 @@ where
     serve_beside(listener, drive, options, registry, Router::new(), shutdown).await
 }
 
-/// As [`serve`], with further routes that bypass the drive and its middleware: the load test measures on them what the
-/// connections alone cost.
+/// As [`serve`], with further routes that bypass the drive and its middleware: with them the load test measures the cost
+/// of the connections alone.
 pub async fn serve_beside<F>(
     listener: TcpListener,
     drive: Drive,

@@ -30,7 +30,7 @@ struct Paths<'a> {
     overwrite: bool,
 }
 
-/// One end of the rename, and what was read of it.
+/// One end of the rename, and its lookup.
 struct End<'a> {
     parent: &'a DrivePath,
     name: &'a Name,

@@ -89,8 +89,8 @@ impl PartialPage<'_> {
             if !self.verify_duplicates(parse).await? && !may_miss {
                 return self.page(last);
             }
-            // A version that was not found was not committed yet, or is replaced by now. The next round has the change
-            // that says which.
+            // A version that was not found was not committed yet, or is replaced by now. The next round applies its
+            // change again, or a newer one.
             self.epoch = now;
         }
         Ok(StrategyProgress::Void)
