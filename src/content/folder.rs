@@ -73,7 +73,7 @@ impl ContentFolder {
         self.dir.join("new")
     }
 
-    /// None if the file system does not say.
+    /// The free space; none if the file system does not report it.
     pub async fn space(&self) -> Option<FileSystemSpace> {
         self.disk.space(&self.dir).await.ok()
     }
@@ -111,7 +111,7 @@ impl ContentFolder {
         Ok(found)
     }
 
-    /// The first bytes of ids for which there are folders, in order.
+    /// The first bytes of ids that have folders, in order.
     pub async fn list_shards(&self) -> io::Result<Vec<u8>> {
         let listed = self.disk.list(&self.dir).await?;
         let first = |name: &str| u8::from_str_radix(name, 16).ok().filter(|first| *name == *format!("{first:02x}"));
@@ -146,7 +146,7 @@ impl ContentFolder {
         missing_is_fine(self.disk.rename(&from, &to).await).map(drop)
     }
 
-    /// Removes the files and syncs every folder where one was, or may have been.
+    /// Removes the files, and syncs every folder that has had one of them, or may have had.
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
         self.writable()?;
         let mut touched = BTreeSet::new();

@@ -26,9 +26,9 @@ const INODES: u64 = 512;
 /// Bytes and inodes of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystemSpace {
-    /// How much is free.
+    /// Free bytes.
     pub free: u64,
-    /// How much there is in all.
+    /// All bytes.
     pub total: u64,
     /// None if the file system makes inodes as it needs them.
     pub inodes: Option<Inodes>,
@@ -37,9 +37,9 @@ pub struct FileSystemSpace {
 /// Inodes of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inodes {
-    /// How much is free.
+    /// Free inodes.
     pub free: u64,
-    /// How much there is in all.
+    /// All inodes.
     pub total: u64,
 }
 
@@ -228,7 +228,7 @@ mod tests {
         };
         assert!(asked(513, 1 << 20).is_ok() && is_full(asked(512, 1 << 20)));
         assert!(asked(11, 80).is_ok() && is_full(asked(10, 80)));
-        assert!(check_inodes(space(0)).is_ok() && check_inodes(None).is_ok(), "a file system that does not say");
+        assert!(check_inodes(space(0)).is_ok() && check_inodes(None).is_ok(), "a file system that reports nothing");
     }
 
     #[test]
@@ -238,6 +238,6 @@ mod tests {
         assert!(is_full(free_space.reserve(10, space(1_009))));
         let large = |free| Some(FileSystemSpace { free, total: 1 << 40, inodes: None });
         assert!(free_space.reserve(0, large(RESERVE)).is_ok() && is_full(free_space.reserve(1, large(RESERVE))));
-        assert!(free_space.reserve(u64::MAX, None).is_ok(), "a file system that does not say");
+        assert!(free_space.reserve(u64::MAX, None).is_ok(), "a file system that reports nothing");
     }
 }

@@ -18,7 +18,7 @@ pub struct ContentFile(pub(super) Arc<OpenContentFile>);
 pub struct OpenContentFile {
     id: FileId,
     path: PathBuf,
-    /// The disk on which it lies.
+    /// The disk that has the file.
     pub disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
     size: u64,

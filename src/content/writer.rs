@@ -21,7 +21,7 @@ use crate::schema::file::Digest;
 
 /// Bytes written at once: a number of whole blocks.
 const PIECE: usize = 4 * BLOCK;
-/// What memory, offsets and lengths of direct writes are multiples of. No common disk asks for more.
+/// The alignment of memory, offsets and lengths of direct writes. No common disk needs a larger one.
 const ALIGN: usize = 4096;
 /// Pieces in flight at once: one is written, of another the checksums are computed, and a third one keeps both busy when
 /// either is late.

@@ -55,7 +55,7 @@ pub enum DriveError {
     /// The drive takes no change until a restart; nothing happened.
     #[error("a write failed earlier; restart: {0}")]
     Stopped(String),
-    /// What is stored cannot be read back.
+    /// Stored data cannot be read back.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
     /// The store cannot work, or a call broke its rules; its text.
@@ -67,7 +67,7 @@ pub enum DriveError {
     Closing,
 }
 
-/// What operations of the drive return.
+/// The result of an operation of the drive.
 pub type Result<T> = std::result::Result<T, DriveError>;
 
 impl From<StoreError> for DriveError {

@@ -1,4 +1,4 @@
-//! Opening a file for reading.
+//! Opens files for reading.
 
 use crate::content::{Body, Content, ContentError};
 use crate::drive::error::{DriveError, Result};

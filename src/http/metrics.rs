@@ -20,7 +20,7 @@ pub struct HttpMetrics {
     pub sent: Counter,
     /// Handlers that panicked: each is a fault of the program.
     pub panics: Counter,
-    /// Rows or content found damaged while a request was served.
+    /// Times that a request has read damaged rows or content.
     pub damage: Counter,
     pub connections: ConnectionMetrics,
 }

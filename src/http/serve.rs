@@ -1,4 +1,4 @@
-//! Serving the drive on a listener.
+//! Serves the drive on a listener.
 
 use std::io;
 

@@ -108,7 +108,7 @@ impl Committer {
         }
         let finish = prepared.into_iter().map(deletion).collect();
         if let Err(error) = self.namespace.tables.commit(Plan { finish, ..Plan::default() }).await {
-            tracing::warn!(%error, "rows of an operation that did not happen may be left over");
+            tracing::warn!(%error, "prepared rows of a refused plan may be left over");
         }
     }
 

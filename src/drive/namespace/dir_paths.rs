@@ -82,7 +82,7 @@ impl MoveEpoch {
         outcome
     }
 
-    /// The epoch: read before whatever must not have changed.
+    /// The present epoch. Read it before the rows that must not change.
     pub fn now(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
     }
@@ -210,7 +210,7 @@ impl DirPathCache {
     }
 }
 
-/// Follows the links from a directory to the root, or to where they end.
+/// Follows the links from a directory to the root, or to the first missing one.
 fn follow_links(dir: DirId, links: &HashMap<DirId, DirParent>) -> DirPath {
     let mut chain = Vec::new();
     let mut at = dir;

@@ -73,7 +73,7 @@ async fn locked_row(ns: &Namespace, key: &[u8], first: Row, query: &RowQuery) ->
     Ok(recheck(ns, with_lock(first), again).await?.unwrap_or_default())
 }
 
-/// A page of a directory's row as readers see it; the query holds `cf:id` and `cf:state` unchanged, in this order.
+/// A page of a directory's row as readers see it. The query requires `cf:id` and `cf:state` unchanged, in this order.
 ///
 /// Errors: [`DriveError::NotFound`] if there is no such directory.
 pub async fn page(ns: &Namespace, query: &PageQuery) -> Result<Page> {

@@ -1,4 +1,4 @@
-//! Verifies index entries against the directory rows: from what an index says to what is true.
+//! Verifies index entries against the directory rows.
 //!
 //! An index entry is put before the commit that makes it true, and deleted after the commit that makes it false; it
 //! never changes. So it can be early or late, but a live file always has one. Each row of an index is verified once,

@@ -99,7 +99,7 @@ async fn finish_rows(
 }
 
 /// Removes index rows, file rows and content of all files in a deleted directory. They are collected over many small
-/// directories until they are worth a plan.
+/// directories, so that one plan drops many files.
 ///
 /// The plan has no check, but each page has (see [`LockedDir`]), so each file in it is deleted with its directory. A row
 /// that has lost its lock was finished, with all its files, by a writer that wants the path: the children that it has

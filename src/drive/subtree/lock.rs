@@ -46,7 +46,7 @@ pub async fn lock(op: &mut SubtreeOp<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Counts the files of a directory up to the limit past which the operation is finished after its answer.
+/// Counts the files of a directory, up to the limit above which the operation is finished after its answer.
 async fn count_files(op: &mut SubtreeOp<'_>, row: &LockedDir) -> Result<()> {
     let limit = op.ns().limits.cells_before_answer;
     if op.cells > limit {

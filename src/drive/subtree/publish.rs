@@ -14,7 +14,7 @@ use crate::schema::subtree_op::{self, Phase, SubtreeOpKind};
 use crate::schema::{CF, DirId, Name};
 use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, StoreError};
 
-/// Why an operation did not commit.
+/// Why an operation is not known to have committed.
 pub enum Stopped {
     /// It has not committed and will not: abort it.
     Failed(DriveError),

@@ -1,4 +1,4 @@
-//! The parameters of a request: each known, each once.
+//! The parameters of a request: every name is known, and none is repeated.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! JSON answers.
+//! JSON responses.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LINK};
 use axum::http::{HeaderValue, Uri};
@@ -74,7 +74,7 @@ impl PageBudget {
         Self { left: bytes(entries).saturating_sub(frame), empty: true }
     }
 
-    /// The most entries of this directory that may fit.
+    /// How many entries of this directory fit, at most.
     pub fn most_below(&self, path: &DrivePath) -> usize {
         (self.left / (ENTRY + path.as_str().len())).max(1)
     }

@@ -174,13 +174,13 @@ fn whole(
             if matches!(error, ContentError::Damaged { .. }) {
                 damage.inc();
             }
-            tracing::error!(path = ?path.as_str(), cause = ?error, "a download was broken off");
+            tracing::error!(path = ?path.as_str(), cause = ?error, "a download was aborted");
         }
     });
     Body::from_stream(stream::once(async { Ok(first) }).chain(rest))
 }
 
-/// Maps an error within a span that names the file, so that its log line does too.
+/// Maps an error within a span that names the file, so that the log line of the error names it too.
 fn failed(error: DriveError, path: &DrivePath) -> Problem {
     tracing::error_span!("file", path = ?path.as_str()).in_scope(|| Problem::reading(error))
 }

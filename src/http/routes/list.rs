@@ -189,7 +189,7 @@ impl ListStream {
             StreamState::Unread => {
                 let permit = self.drive.memory().take(json::bytes(self.query.limit)).await;
                 let listing = read(&self.drive, &self.path, &self.query).await.inspect_err(|error| {
-                    tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was broken off");
+                    tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was aborted");
                 })?;
                 (listing, permit)
             }
@@ -211,7 +211,7 @@ impl ListStream {
 
     fn line(&self, lines: &mut Vec<u8>, node: &Node) {
         if self.format == ListFormat::Ndjson {
-            // Writing to memory cannot fail, nor can an entry fail to be JSON.
+            // Neither a write to memory nor the JSON of an entry can fail.
             let _ = serde_json::to_writer(&mut *lines, &entry_json(node));
         } else {
             lines.extend_from_slice(node.path().last().as_bytes());

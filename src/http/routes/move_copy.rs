@@ -53,7 +53,7 @@ async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(
     let asked: MoveRequest = json(app, headers, body).await?;
     let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
     let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
-    // A trailing slash means a directory, here as everywhere.
+    // A trailing slash means a directory, as in all routes.
     if from_slash || to_slash {
         let node = app.drive.stat(&from).await.map_err(Problem::reading)?;
         if matches!(node, Node::File { .. }) {

@@ -19,7 +19,7 @@ pub const DOCS: &str = "/docs";
 pub const DOCS_PAGE: &str = "/docs/";
 pub const DOCS_ASSET: &str = "/docs/{name}";
 
-/// The label of a route: its pattern, with directories apart from files.
+/// The label of a route: its pattern, a different one for directories than for files.
 pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
     match (pattern.unwrap_or_default(), directory) {
         (FS_PATH | FS_ROOT, true) | (FS, _) => "/v1/fs/{path}/",

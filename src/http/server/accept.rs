@@ -15,7 +15,7 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)]
 /// The shortest time between two log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When to try again, and when to log again.
+/// When to accept again, and when to log again.
 #[derive(Default)]
 pub struct AcceptBackoff {
     /// The end of the pause.

@@ -41,7 +41,7 @@ pub struct ClientSocket {
     /// Since the last complete flush: bytes sent, and how long the client read nothing.
     sent: u64,
     stalled: Duration,
-    /// However the socket is closed, the client sees a connection reset.
+    /// The client sees a connection reset, however the socket is closed.
     reset_on_close: bool,
 }
 
@@ -79,13 +79,13 @@ impl ClientSocket {
         Ok(())
     }
 
-    /// The response is complete: the system sends the rest of it, then closes in order.
+    /// Call it when the response is complete: the system sends the rest of it, then closes the connection in order.
     #[expect(deprecated, reason = "what may block is to linger for a while, and this ends lingering")]
     fn disarm_reset(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.reset_on_close) { self.stream.set_linger(None) } else { Ok(()) }
     }
 
-    /// Fails a write of these bytes that makes no progress for too long, or too little.
+    /// Fails the write of these bytes if it makes no progress, or too little progress, for too long.
     fn limit_stall(
         &mut self,
         cx: &mut Context<'_>,
