@@ -68,7 +68,7 @@ enum GcTask {
     RemoveDropped(Vec<FileId>),
     VerifyStaged(Vec<StagedFile>),
     RemoveListed,
-    /// No work before this time.
+    /// No work before this time; if none, no work until a request queues some.
     Wait(Option<Instant>),
     End,
 }

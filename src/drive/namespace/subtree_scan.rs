@@ -1,5 +1,8 @@
 //! The rows of a subtree in the order of their keys. The scan uses no listings, so it also finds rows that no name
 //! reaches: a parent may have lost the name of a locked row.
+//!
+//! The pages have no common instant. The steps of a subtree operation use only rows with its own lock, which do not
+//! change meanwhile. A query compares move epochs before and after the scan.
 
 use std::ops::Bound;
 

@@ -13,7 +13,7 @@ use crate::table::{Row, RowQuery, RowRange, ScanQuery};
 /// Cells read to verify an index row that is not outdated: the entry, its directory's id and its parent row.
 const CELLS_TO_VERIFY: usize = 3;
 
-/// An index scan under way.
+/// A running scan of an index.
 pub struct IndexStrategy<'a> {
     source: &'a QuerySource,
     page: PartialPage<'a>,
@@ -46,7 +46,9 @@ impl<'a> IndexStrategy<'a> {
         parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
     ) -> Result<StrategyProgress<IndexPage>> {
         let left = self.source.cells_per_query.saturating_sub(self.work);
-        // Not at the end of the step before: the other strategy has had its turn since, and could have finished in it.
+        // The query has read as many cells as it may: the page ends early, with a cursor after its last row. This is
+        // checked here and not at the end of the step before: the other strategy has had its turn since, and could have
+        // finished in it.
         if let Some(last) = self.passed.take_if(|_| left == 0) {
             return self.page.end(Some(last), parse).await;
         }

@@ -17,7 +17,7 @@ use crate::schema::index::by_time::{self, Clock};
 use crate::schema::{DrivePath, FileId, Timestamp};
 use crate::table::{RowQuery, RowRange};
 
-/// A scan of a folder under way.
+/// A running scan of a folder.
 pub struct ScanStrategy<'a> {
     source: &'a QuerySource,
     ask: &'a TimeQuery,
