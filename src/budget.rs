@@ -1,8 +1,8 @@
-//! One budget of bytes for the buffers of requests: bodies that come and go, answers, plans that wait to be stored.
+//! One budget of bytes for the buffers of requests: request and response bodies, and plans that wait for their commit.
 //!
-//! Whoever needs a buffer takes a permit of its size first and waits while there is none, so that memory is bounded
-//! whatever clients do. A quarter is for small buffers alone: a request for a small file does not wait behind large
-//! ones.
+//! A request takes a permit before it allocates a buffer, and waits while the budget is used up. So memory is bounded
+//! whatever clients do. A quarter of the budget is for small buffers alone, so that a request for a small file does not
+//! wait behind large ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes are counted by so many.
+/// Bytes are counted in units of this size.
 const PAGE: usize = 4096;
-/// Up to so many bytes, a buffer is small.
+/// A buffer of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
-/// The part of the budget that is for small buffers.
+/// Small buffers have the budget divided by this.
 const SMALL_PART: usize = 4;
 /// How long a request waits for memory before it is refused.
 pub const WAIT: Duration = Duration::from_secs(10);
@@ -32,13 +32,13 @@ struct Inner {
     limited: bool,
     small: Lane,
     large: Lane,
-    queue: Mutex<Queue>,
-    seen: Seen,
+    queue: Mutex<WaitQueue>,
+    metrics: BudgetMetrics,
 }
 
-/// Since when each one waits, by number: the first one has waited longest.
+/// The start of the wait of each waiting request, by number: the first one has waited longest.
 #[derive(Debug, Default)]
-struct Queue {
+struct WaitQueue {
     next: u64,
     since: BTreeMap<u64, Instant>,
 }
@@ -49,9 +49,9 @@ struct Lane {
     all: usize,
 }
 
-/// What operators see of it.
+/// The metrics of the budget.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct BudgetMetrics {
     bytes: Gauge,
     used: Gauge,
     waiting: Gauge,
@@ -66,43 +66,49 @@ pub struct Permit {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     pub fn new(bytes: usize) -> Self {
-        let seen = Seen::default();
-        seen.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let metrics = BudgetMetrics::default();
+        metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let small = Lane::new((bytes / SMALL_PART).max(SMALL));
         let large = Lane::new(bytes - bytes / SMALL_PART);
-        Self(Arc::new(Inner { limited: true, small, large, queue: Mutex::default(), seen }))
+        Self(Arc::new(Inner { limited: true, small, large, queue: Mutex::default(), metrics }))
     }
 
-    /// A budget that is never used up, nor counted.
+    /// A budget without a limit, which is not counted either.
     pub fn unlimited() -> Self {
         let [small, large] = [Lane::new(0), Lane::new(0)];
-        Self(Arc::new(Inner { limited: false, small, large, queue: Mutex::default(), seen: Seen::default() }))
+        Self(Arc::new(Inner {
+            limited: false,
+            small,
+            large,
+            queue: Mutex::default(),
+            metrics: BudgetMetrics::default(),
+        }))
     }
 
     /// Registers its metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let seen = &self.0.seen;
+        let metrics = &self.0.metrics;
         let registry = registry.sub_registry_with_prefix("rowdrive_buffers");
-        registry.register("bytes", "Bytes that the buffers of requests may have", seen.bytes.clone());
-        registry.register("used_bytes", "Bytes that they have", seen.used.clone());
-        registry.register("waiting", "Requests that wait for a buffer", seen.waiting.clone());
-        registry.register("waited", "Times that a request had to wait for a buffer", seen.waited.clone());
+        registry.register("bytes", "Bytes that the buffers of requests may have", metrics.bytes.clone());
+        registry.register("used_bytes", "Bytes that they have", metrics.used.clone());
+        registry.register("waiting", "Requests that wait for a buffer", metrics.waiting.clone());
+        registry.register("waited", "Times that a request had to wait for a buffer", metrics.waited.clone());
     }
 
-    /// Takes this many bytes, or as many as there are in all, once they are free; first come, first served.
+    /// Takes this many bytes once they are free; the whole budget if it is smaller. First come, first served.
     pub async fn take(&self, bytes: usize) -> Permit {
         if let Some(permit) = self.try_take(bytes) {
             return permit;
         }
-        let _waiting = Waiting::begin(&self.0);
+        let _waiting = WaitingRequest::begin(&self.0);
         let (lane, pages) = self.lane(bytes);
-        // It fails only if the semaphore is closed, and nobody closes it.
+        // This fails only if the semaphore is closed, and nothing closes it.
         self.permit(lane.pages.clone().acquire_many_owned(pages).await.ok())
     }
 
-    /// None if they are not free at once.
+    /// Takes this many bytes; none if they are not free at once.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
         if !self.0.limited {
             return Some(self.permit(None));
@@ -112,12 +118,12 @@ impl Budget {
         Some(self.permit(Some(pages)))
     }
 
-    /// Whether somebody waits: who holds memory without using it should let it go.
+    /// Whether a request waits: memory that is not in use should be released.
     pub fn is_short(&self) -> bool {
-        self.0.seen.waiting.get() > 0
+        self.0.metrics.waiting.get() > 0
     }
 
-    /// For how long the one has waited that has waited longest; zero if nobody waits.
+    /// The longest wait of all waiting requests; zero if none waits.
     pub fn waited(&self) -> Duration {
         if !self.is_short() {
             return Duration::ZERO;
@@ -131,7 +137,7 @@ impl Budget {
     }
 
     fn permit(&self, pages: Option<OwnedSemaphorePermit>) -> Permit {
-        let used = self.0.seen.used.clone();
+        let used = self.0.metrics.used.clone();
         let permit = Permit { pages, used };
         permit.used.inc_by(permit.bytes());
         permit
@@ -140,40 +146,40 @@ impl Budget {
 
 impl Lane {
     fn new(bytes: usize) -> Self {
-        // No permit is for more than a `u32` says.
+        // A permit has at most `u32::MAX` pages.
         let all = (bytes / PAGE).clamp(1, u32::MAX as usize);
         Self { pages: Arc::new(Semaphore::new(all)), all }
     }
 }
 
 impl Inner {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, WaitQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody waits, until this is dropped.
-struct Waiting<'a> {
-    of: &'a Inner,
+/// A request that waits, until this is dropped.
+struct WaitingRequest<'a> {
+    budget: &'a Inner,
     number: u64,
 }
 
-impl<'a> Waiting<'a> {
-    fn begin(of: &'a Inner) -> Self {
-        let mut queue = of.queue();
+impl<'a> WaitingRequest<'a> {
+    fn begin(budget: &'a Inner) -> Self {
+        let mut queue = budget.queue();
         let number = queue.next;
         queue.next += 1;
         queue.since.insert(number, Instant::now());
-        of.seen.waited.inc();
-        of.seen.waiting.inc();
-        Self { of, number }
+        budget.metrics.waited.inc();
+        budget.metrics.waiting.inc();
+        Self { budget, number }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
-        self.of.queue().since.remove(&self.number);
-        self.of.seen.waiting.dec();
+        self.budget.queue().since.remove(&self.number);
+        self.budget.metrics.waiting.dec();
     }
 }
 
@@ -193,7 +199,7 @@ impl Permit {
         self.used.dec_by(before - self.bytes());
     }
 
-    /// The same bytes; the permit is held until the last clone of them is gone.
+    /// Returns the same bytes, which keep the permit until their last clone is dropped.
     pub fn attach(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Paid { bytes, _permit: self })
     }
@@ -225,7 +231,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[tokio::test]
-    async fn what_is_taken_never_passes_the_budget() {
+    async fn permits_never_exceed_the_budget() {
         let budget = Budget::new(4 * MIB);
         let first = budget.take(2 * MIB).await;
         let second = budget.take(MIB).await;
@@ -233,18 +239,18 @@ mod tests {
         let mut third = Box::pin(budget.take(MIB));
         assert!((&mut third).now_or_never().is_none() && budget.is_short());
         assert!(budget.waited() > Duration::ZERO);
-        assert_eq!(budget.0.seen.used.get(), 3 * MIB as i64);
+        assert_eq!(budget.0.metrics.used.get(), 3 * MIB as i64);
         drop(second);
         drop(third.await);
         assert!(!budget.is_short());
-        // Who gives up waiting is not waiting.
+        // A cancelled request no longer waits.
         let mut fourth = Box::pin(budget.take(2 * MIB));
         assert!((&mut fourth).now_or_never().is_none() && budget.is_short());
         drop(fourth);
         assert!(!budget.is_short() && budget.waited() == Duration::ZERO && budget.try_take(MIB).is_some());
         drop(first);
-        assert_eq!(budget.0.seen.used.get(), 0);
-        // More than there is in all is all there is.
+        assert_eq!(budget.0.metrics.used.get(), 0);
+        // A request for more than the budget takes all of it.
         let all = budget.take(100 * MIB).await;
         assert!(budget.try_take(SMALL + 1).is_none());
         drop(all);
@@ -261,23 +267,23 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_is_held_by_its_bytes_and_can_shrink() {
+    fn bytes_keep_their_permit_and_a_permit_can_shrink() {
         let budget = Budget::new(4 * MIB);
         let mut permit = budget.try_take(MIB).unwrap();
         permit.shrink(PAGE + 1);
-        assert_eq!(budget.0.seen.used.get(), 2 * PAGE as i64);
+        assert_eq!(budget.0.metrics.used.get(), 2 * PAGE as i64);
         permit.shrink(MIB);
         let bytes = permit.attach(Bytes::from_static(b"hello"));
         let part = bytes.slice(1..3);
         drop(bytes);
-        assert_eq!((&part[..], budget.0.seen.used.get()), (&b"el"[..], 2 * PAGE as i64));
+        assert_eq!((&part[..], budget.0.metrics.used.get()), (&b"el"[..], 2 * PAGE as i64));
         drop(part);
-        assert_eq!(budget.0.seen.used.get(), 0);
+        assert_eq!(budget.0.metrics.used.get(), 0);
         assert!(budget.try_take(3 * MIB).is_some());
     }
 
     #[test]
-    fn without_a_limit_nobody_waits() {
+    fn no_request_waits_without_a_limit() {
         let budget = Budget::unlimited();
         let permits: Vec<_> = (0..100).map(|_| budget.try_take(1 << 40).unwrap()).collect();
         assert!(!budget.is_short() && permits.len() == 100);

@@ -1,10 +1,10 @@
 //! Rowdrive: a self-hosted cloud drive whose namespace is two HBase-style tables.
 //!
-//! `docs/architecture.md` has the map: rooms and their arrows, the words, three walks through the code, and where to
-//! change what. A test compares it with the imports. From top to bottom:
+//! `docs/architecture.md` has the map: the modules and which may use which, the words, three walkthroughs of the code,
+//! and where to change what. A test compares it with the imports. From top to bottom:
 //!
-//! - [`http`]: the drive over HTTP/1.1; [`api`]: what it sends and receives, for servers and clients
-//! - [`check`], [`migrate`]: what compares and upgrades the tables of a data folder
+//! - [`http`]: the drive over HTTP/1.1; [`api`]: the types of requests and answers, for servers and clients
+//! - [`check`], [`migrate`]: compare and upgrade the tables of a data folder
 //! - [`drive`]: operations on files and folders; the only place that knows the order of changes over several rows
 //! - [`content`]: the bytes of larger files; [`engines`]: the stores, RocksDB and memory
 //! - [`schema`]: the keyspace as pure functions; [`table`]: the contract of every store

@@ -7,7 +7,7 @@ mod local_fs;
 
 use std::process::ExitCode;
 
-/// RocksDB's too: with glibc's, threads that free what others have allocated wait for each other.
+/// Also the allocator of RocksDB: with that of glibc, a thread that frees memory of another thread waits for it.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -289,11 +289,11 @@ fn render(options: &Options, subjects: &[Subject]) -> String {
 
 /// The making of the tree included.
 fn hold(title: &str, commits: &CommitStats) -> String {
-    let CommitStats { groups, longest_hold, longest_sync, most_changes_of_group, .. } = commits;
+    let CommitStats { groups, longest_group, longest_sync, most_changes_of_group, .. } = commits;
     format!(
         "{title}: the commit thread was held for at most {} ms ({} ms of a sync) by one of {groups} groups; \
          the largest had {most_changes_of_group} changes",
-        milliseconds(Some(*longest_hold)),
+        milliseconds(Some(*longest_group)),
         milliseconds(Some(*longest_sync)),
     )
 }

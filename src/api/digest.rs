@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::schema::file::Digest;
 
-/// A digest as `Repr-Digest` and the JSON of an entry hold it: `sha-256=:<base64>:`.
+/// Formats a digest for `Repr-Digest` and for the JSON of an entry: `sha-256=:<base64>:`.
 pub fn format(digest: &Digest) -> String {
     const START: &str = "sha-256=:";
     // 32 bytes are 44 characters.

@@ -1,8 +1,8 @@
 //! The JSON of files and directories.
 //!
-//! One struct serves both ends: the server borrows what it writes, the client owns what it reads. Members that the
-//! client does not use have a default, so that it also reads what a server leaves out. Comments on members appear in
-//! `/openapi.json`; a member without one has none there.
+//! Server and client share each struct: the server borrows its values, the client owns them. Members that the client
+//! does not use have a default, so that it also reads an answer without them. Comments on members appear in
+//! `/openapi.json`; a member without a comment has no description there.
 
 use std::borrow::Cow;
 
@@ -75,14 +75,14 @@ impl EntryJson<'_> {
         self.size.unwrap_or(0)
     }
 
-    /// The modified time; none if it cannot be parsed, so that it equals no other.
+    /// The modified time; none if it cannot be parsed, so that no other time equals it.
     pub fn modified_time(&self) -> Option<Timestamp> {
         Timestamp::parse(&self.modified).ok()
     }
 }
 
 /// A page of entries, with the cursor of the next one.
-// The server writes each entry when its turn comes, so that a page is never in memory twice: `E` is its own type then.
+// The server encodes one entry after the other, so that a page is never in memory twice: it has its own type as `E`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page, bound = "")]
 #[allow(missing_docs)]

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::schema::FileId;
 
-/// The tag of a version, quotes included.
+/// The tag of a version, with its quotes.
 pub fn format(id: FileId) -> String {
     let mut buffer = Uuid::encode_buffer();
     let id: &str = id.0.as_hyphenated().encode_lower(&mut buffer);

@@ -18,11 +18,11 @@ pub const MOVE: &str = "/v1/move";
 /// Copies a file or directory.
 pub const COPY: &str = "/v1/copy";
 
-/// All but the unreserved characters of RFC 3986. Some of the others may stand in a path unencoded, but clients and
-/// shells treat them as special.
+/// All but the unreserved characters of RFC 3986. A path may have some of the others unencoded, but clients and shells
+/// treat them as special.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A name in a path, or the value of a query parameter.
+/// Encodes a name in a path, or the value of a query parameter.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }

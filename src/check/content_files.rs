@@ -1,4 +1,4 @@
-//! Every content file: whether a file has it.
+//! Checks every content file: that a file has it.
 
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result};
 use crate::schema::file::{self, ContentLocation};
@@ -10,7 +10,7 @@ impl Checker<'_> {
         for first in self.content.shards().await? {
             let (ids, foreign) = self.content.list_shard(first).await?;
             for path in foreign {
-                let what = "Rowdrive has not made this: it is left as it is".to_owned();
+                let what = "Rowdrive did not create this: it is left as it is".to_owned();
                 self.report(FindingKind::ForeignFile, "content", path.display().to_string(), None, what);
             }
             for ids in ids.chunks(ROWS) {
@@ -23,11 +23,11 @@ impl Checker<'_> {
 
     async fn check_content_files(&mut self, ids: &[FileId]) -> Result<()> {
         let column = || RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
-        // A file whose row is missing or damaged has been told, and its content is all that is left of it.
-        let is_told = |id: &FileId| self.pending.unlinks.contains(id) || self.reported_files.contains(id);
-        let ids: Vec<FileId> = ids.iter().filter(|id| !is_told(id)).copied().collect();
-        let asks: Vec<_> = ids.iter().map(|id| (id.key(), column())).collect();
-        let rows = self.read_rows(file::TABLE, &asks, &|_| None).await?;
+        // A file whose row is missing or damaged was reported already, and its content file is all that is left of it.
+        let is_known = |id: &FileId| self.pending.unlinks.contains(id) || self.reported_files.contains(id);
+        let ids: Vec<FileId> = ids.iter().filter(|id| !is_known(id)).copied().collect();
+        let queries: Vec<_> = ids.iter().map(|id| (id.key(), column())).collect();
+        let rows = self.read_rows(file::TABLE, &queries, &|_| None).await?;
         for (id, row) in ids.iter().zip(rows) {
             let Some(row) = row else { continue };
             if row.get(CF, file::CONTENT).is_some_and(|v| ContentLocation::decode(v) == Ok(ContentLocation::Large)) {

@@ -1,4 +1,4 @@
-//! Every link of a directory to its parent: whether the directory is there.
+//! Checks every row that links a directory to its parent: that the directory exists.
 
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result, printable};
 use crate::schema::{CF, DirId, dir_parent};
@@ -19,7 +19,7 @@ impl Checker<'_> {
                     self.delete(vec![RowChange { table: dir_parent::TABLE, row: key.clone(), changes }]).await?;
                 }
                 let row = id.map_or_else(|_| printable(key), |id| id.to_string());
-                let detail = "it links a directory that is not there".to_owned();
+                let detail = "it links a directory that does not exist".to_owned();
                 let (kind, table) = (FindingKind::StrayDirParent, dir_parent::TABLE);
                 self.record(Finding { kind, table, row, path: None, detail, repaired });
             }

@@ -1,9 +1,9 @@
-//! The names in a directory: whether what each leads to is there and as it says.
+//! Checks the entries of a directory: that each leads to an existing file or directory, and agrees with its row.
 
 use std::collections::HashSet;
 use std::ops::Bound;
 
-use super::directories::LiveDir;
+use super::directories::LiveDirRow;
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result, printable};
 use crate::content::{Body, ContentError};
 use crate::schema::dir::{self, DirEntry, FileEntry};
@@ -11,7 +11,7 @@ use crate::schema::file::{self, Attributes, ContentLocation, FilePosition};
 use crate::schema::{CF, DirId, DrivePath, Name, ValueError, index, pending_unlink};
 use crate::table::{Cell, CellCursor, Change, Column, PageQuery, Plan, Row, RowChange, RowQuery};
 
-/// A file's name and what it leads to.
+/// A file entry, with its path and name.
 struct NamedFile {
     path: DrivePath,
     name: Name,
@@ -19,7 +19,7 @@ struct NamedFile {
 }
 
 impl Checker<'_> {
-    pub(super) async fn entries(&mut self, LiveDir { path, entry }: &LiveDir) -> Result<()> {
+    pub(super) async fn entries(&mut self, LiveDirRow { path, entry }: &LiveDirRow) -> Result<()> {
         let mut directories = HashSet::new();
         let (row, from, to) = (path.key(), Bound::Unbounded, Bound::Unbounded);
         let first = PageQuery { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ROWS, unchanged: vec![] };
@@ -50,11 +50,11 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whether there are rows for the names of directories.
+    /// Checks that there is a row for each entry of a directory.
     async fn check_child_directories(&mut self, named: &[(DrivePath, DirId)]) -> Result<()> {
-        let asks: Vec<_> =
+        let queries: Vec<_> =
             named.iter().map(|(path, _)| (path.key(), RowQuery::cells(vec![dir::id_column()]))).collect();
-        let rows = self.read_rows(dir::TABLE, &asks, &|nth| named.get(nth).map(|(path, _)| path)).await?;
+        let rows = self.read_rows(dir::TABLE, &queries, &|nth| named.get(nth).map(|(path, _)| path)).await?;
         for ((path, id), row) in named.iter().zip(rows) {
             let Some(row) = row else { continue };
             let found = row.get(CF, dir::ID).map(|value| dir::decode_id(value));
@@ -71,8 +71,8 @@ impl Checker<'_> {
     }
 
     async fn check_files(&mut self, dir: DirId, files: &[NamedFile]) -> Result<()> {
-        let asks: Vec<_> = files.iter().map(|file| (file.entry.id.key(), RowQuery::families(&[CF]))).collect();
-        let rows = self.read_rows(file::TABLE, &asks, &|nth| files.get(nth).map(|file| &file.path)).await?;
+        let queries: Vec<_> = files.iter().map(|file| (file.entry.id.key(), RowQuery::families(&[CF]))).collect();
+        let rows = self.read_rows(file::TABLE, &queries, &|nth| files.get(nth).map(|file| &file.path)).await?;
         for (file, row) in files.iter().zip(rows) {
             self.summary.files += 1;
             self.summary.bytes += file.entry.attributes.size;
@@ -103,13 +103,13 @@ impl Checker<'_> {
             if cells.is_empty() {
                 return;
             }
-            (FindingKind::FileDiffers, format!("its file row says otherwise: {}", cells.join(", ")))
+            (FindingKind::FileDiffers, format!("its file row differs: {}", cells.join(", ")))
         };
         self.reported_files.insert(entry.id);
         self.report(kind, file::TABLE, entry.id.to_string(), Some(path), what);
     }
 
-    /// A file with content of its own.
+    /// Checks the content file of a file.
     async fn check_content_file(&mut self, NamedFile { path, entry, .. }: &NamedFile) -> Result<()> {
         let FileEntry { id, attributes: Attributes { size, digest, .. }, .. } = entry;
         let mut found = self.content.open_file(*id, *size).await;
@@ -135,7 +135,7 @@ impl Checker<'_> {
                 self.pending.unlinks.remove(id);
             }
             let (kind, row) = (FindingKind::ContentPendingUnlink, id.to_string());
-            let detail = "its content is marked to be removed".to_owned();
+            let detail = "its content is to be removed".to_owned();
             self.record(Finding {
                 kind,
                 table: pending_unlink::TABLE,
@@ -148,7 +148,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whether the indexes know these files.
+    /// Checks that every index has these files.
     async fn check_index_rows(&mut self, dir: DirId, files: &[NamedFile]) -> Result<()> {
         let expected = files.iter().flat_map(|file| {
             let rows_of_file = index::put_rows(dir, &file.name, &file.entry);
@@ -157,17 +157,17 @@ impl Checker<'_> {
         let expected: Vec<_> = expected.collect();
         for table in index::TABLES {
             let here: Vec<_> = expected.iter().filter(|(_, entry_row)| entry_row.table == table).collect();
-            let asks: Vec<_> = here
+            let queries: Vec<_> = here
                 .iter()
                 .map(|(_, entry_row)| (entry_row.row.clone(), RowQuery::cells(columns(entry_row))))
                 .collect();
             let at = |nth: usize| here.get(nth).map(|(file, _)| &file.path);
-            let rows = self.read_rows(table, &asks, &at).await?;
+            let rows = self.read_rows(table, &queries, &at).await?;
             let lacks = |((_, entry_row), row): &(&(&NamedFile, RowChange), Option<Row>)| {
-                row.as_ref().is_some_and(|row| !holds(row, entry_row))
+                row.as_ref().is_some_and(|row| !has_cells(row, entry_row))
             };
             let missing: Vec<_> = here.into_iter().zip(rows).filter(lacks).collect();
-            // A file whose row says that it stands elsewhere has its rows_of_file there.
+            // No repair for a file whose row gives another position: its index entries may be of that position.
             let repair = self.options.repair;
             let may_put = |file: &NamedFile| repair && !self.reported_files.contains(&file.entry.id);
             let put =
@@ -180,7 +180,7 @@ impl Checker<'_> {
             for (((file, entry_row), _), repaired) in missing.into_iter().zip(repaired) {
                 let (kind, row, path) =
                     (FindingKind::IndexEntryMissing, printable(&entry_row.row), Some(file.path.to_string()));
-                let detail = format!("the index {table} does not know it, or says something else");
+                let detail = format!("the index {table} has no entry of it, or one with another value");
                 self.record(Finding { kind, table, row, path, detail, repaired });
             }
         }
@@ -207,8 +207,8 @@ fn columns(entry_row: &RowChange) -> Vec<Column> {
     entry_row.changes.iter().filter_map(|c| Some(Column::new(c.family(), c.qualifier()?.clone()))).collect()
 }
 
-/// Whether a row holds what a change puts.
-pub(super) fn holds(row: &Row, entry_row: &RowChange) -> bool {
+/// Whether a row has the cells that a change puts.
+pub(super) fn has_cells(row: &Row, entry_row: &RowChange) -> bool {
     entry_row.changes.iter().all(|change| match change {
         Change::Put { family, qualifier, value } => row.get(family, qualifier) == Some(value),
         _ => true,

@@ -32,7 +32,7 @@ impl Checker<'_> {
                         position: FilePosition::from_row(row).ok().flatten(),
                     }),
                     Err(_) => {
-                        let what = "its key is no file id".to_owned();
+                        let what = "its key is not a file id".to_owned();
                         self.report(FindingKind::Unreadable, file::TABLE, printable(key), None, what);
                     }
                 }
@@ -44,9 +44,9 @@ impl Checker<'_> {
     }
 
     async fn check_file_rows(&mut self, files: &[StoredFile<'_>]) -> Result<()> {
-        let place = |file: &StoredFile<'_>| file.position.as_ref().map(|at| (at.dir, at.name.clone(), file.id));
-        let places: Vec<(DirId, Name, FileId)> = files.iter().filter_map(place).collect();
-        let mut entries = self.entries_at(&places).await?.into_iter();
+        let position = |file: &StoredFile<'_>| file.position.as_ref().map(|at| (at.dir, at.name.clone(), file.id));
+        let positions: Vec<(DirId, Name, FileId)> = files.iter().filter_map(position).collect();
+        let mut entries = self.entries_at(&positions).await?.into_iter();
         for file in files {
             let entry = if file.position.is_some() { entries.next().flatten() } else { None };
             match (entry, &file.position) {
@@ -84,7 +84,7 @@ impl Checker<'_> {
     async fn stray_file(&mut self, file: &StoredFile<'_>) -> Result<()> {
         let detail = match Attributes::from_row(file.row) {
             Ok(Some(attributes)) => format!("no name leads to this file of {} bytes", attributes.size),
-            Ok(None) => "no name leads to this row, which is none of a whole file".to_owned(),
+            Ok(None) => "no name leads to this row, and it lacks cells of a file row".to_owned(),
             Err(error) => format!("no name leads to it, and it cannot be read: {error}"),
         };
         let repaired = self.may_remove();
@@ -100,7 +100,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Saves the content of a file that no name leads to as `lost/<id>/<name>`, wherever it lies.
+    /// Saves the content of a file that no name leads to as `lost/<id>/<name>`, wherever it is stored.
     pub(super) async fn save_content(&mut self, id: FileId, name: &str) -> Result<()> {
         let cell = self.tables.cell(file::TABLE, id.0.as_bytes(), file::C, file::DATA).await?;
         let folder = self.lost.join(id.to_string());

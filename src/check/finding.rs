@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// A promise that is not kept, or something that nothing leads to.
+/// A broken promise, or a stray: something that no name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
@@ -12,7 +12,7 @@ pub enum FindingKind {
     Unreadable,
     /// A name leads to a directory that has no row.
     DirectoryMissing,
-    /// A directory's row is not as its name in the parent says.
+    /// A directory row differs from the entry in its parent.
     DirectoryDiffers,
     /// Two directories have one id.
     SameId,
@@ -23,47 +23,47 @@ pub enum FindingKind {
     SameName,
     /// A name leads to a file that has no row.
     FileMissing,
-    /// A file's row is not as its entry says.
+    /// A file row differs from its entry.
     FileDiffers,
-    /// An index does not know a file.
+    /// An index has no entry of a file.
     #[serde(rename = "hint-missing")]
     IndexEntryMissing,
-    /// A file row whose content file is not there.
+    /// A file row whose content file is missing.
     ContentMissing,
-    /// Content that is not what its row or its checksums say.
+    /// Content that differs from the digest in its row, or from its checksums.
     ContentDamaged,
-    /// The content of a file that is there is marked to be removed.
+    /// A pending unlink names the content file of an existing file.
     #[serde(rename = "content-condemned")]
     ContentPendingUnlink,
-    /// A row is marked by an operation that has no record.
+    /// A row is locked by an operation that has no record.
     #[serde(rename = "mark")]
     OrphanedLock,
-    /// A directory's row that no name leads to.
+    /// A directory row that no name leads to.
     StrayDirectory,
-    /// A file's row that no name leads to.
+    /// A file row that no name leads to.
     StrayFile,
-    /// A link of a directory that is not there.
+    /// A link of a directory that does not exist.
     #[serde(rename = "stray-link")]
     StrayDirParent,
-    /// An index row of a file that is not there.
+    /// An index entry of a file that does not exist.
     #[serde(rename = "stray-hint")]
     StrayIndexEntry,
     /// A content file that no file has.
     StrayContent,
-    /// Something among the content files that no Rowdrive has made.
+    /// Something among the content files that Rowdrive did not create.
     #[serde(rename = "foreign")]
     ForeignFile,
 }
 
 impl FindingKind {
-    /// Whether it is only left over: nothing that a name leads to is touched by it.
+    /// Whether it is a stray: no file or directory with a name is affected.
     pub fn is_stray(self) -> bool {
         use FindingKind::{ForeignFile, StrayContent, StrayDirParent, StrayDirectory, StrayFile, StrayIndexEntry};
         matches!(self, ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayIndexEntry | StrayDirParent)
     }
 }
 
-/// One thing that is not as it should be.
+/// One thing that is wrong.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The promise that is broken, or the kind of stray.
@@ -72,7 +72,7 @@ pub struct Finding {
     pub table: &'static str,
     /// The key of the row, in a form that can be read; of a content file its path or id.
     pub row: String,
-    /// The file or directory that it is about, if a name leads there.
+    /// The affected file or directory, if a name leads to it.
     pub path: Option<String>,
     /// What was found, in words.
     pub detail: String,
@@ -81,7 +81,7 @@ pub struct Finding {
 }
 
 impl fmt::Display for FindingKind {
-    /// As in JSON.
+    /// The name in JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -98,7 +98,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was looked at, and what came of it.
+/// What was checked, and the counts of findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CheckSummary {
     /// Directories that names lead to.
@@ -107,23 +107,23 @@ pub struct CheckSummary {
     pub files: u64,
     /// Bytes of all files' content, as their entries say.
     pub bytes: u64,
-    /// Promises that are not kept.
+    /// Broken promises.
     pub wrong: u64,
-    /// What nothing leads to.
+    /// Strays: what no name leads to.
     pub strays: u64,
-    /// How many of both were put right.
+    /// Findings of both kinds that were repaired.
     pub repaired: u64,
     /// Content of strays that was saved in the folder `lost`.
     pub saved: u64,
-    /// Operations, dropped content files and uploads that the next start will settle: they are not wrong.
+    /// Operations, pending unlinks and staged uploads that the next start completes or removes: they are not wrong.
     #[serde(rename = "unsettled")]
     pub pending: u64,
-    /// Whether what nothing leads to was looked for: not if the tree could not be read whole.
+    /// Whether the check looked for strays: not if the directories could not be read whole.
     pub looked_for_strays: bool,
 }
 
 impl CheckSummary {
-    /// Whether everything is right, by now.
+    /// Whether nothing is wrong any more.
     pub fn is_right(&self) -> bool {
         self.wrong + self.strays == self.repaired && self.looked_for_strays
     }

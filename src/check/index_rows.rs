@@ -1,28 +1,30 @@
-//! Every hint of an index: whether it is one of a file that is there.
+//! Checks every index entry: that there is such a file at the position that it gives.
 
-use super::entries::holds;
+use super::entries::has_cells;
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result, printable};
 use crate::schema::index::by_name::{self, NameIndexEntry};
 use crate::schema::index::by_owner::{self, OwnerIndexEntry};
 use crate::schema::index::by_time::{self, TimeIndexEntry};
-use crate::schema::{CF, DirId, FileId, Name, ValueError, index};
+use crate::schema::index::{self, IndexTable};
+use crate::schema::{CF, DirId, FileId, Name, ValueError};
 use crate::table::{Cell, Change, Row, RowChange, RowCursor, RowKey, RowQuery, RowRange};
 
-/// A hint as it is stored, and where it says that its file stands.
+/// A stored index entry.
 struct StoredIndexCell<'a> {
     key: &'a RowKey,
     cell: &'a Cell,
-    /// None if it cannot be read.
+    /// The position and the id of its file; none if the entry cannot be decoded.
     claim: Option<(DirId, Name, FileId)>,
 }
 
 impl Checker<'_> {
-    pub(super) async fn index_rows(&mut self, table: &'static str) -> Result<()> {
+    pub(super) async fn index_rows(&mut self, index: IndexTable) -> Result<()> {
+        let table = index.table();
         let mut all = RowCursor::new(table, RowRange::all(), RowQuery::families(&[CF]), ROWS);
         while let Some(rows) = all.next(self.tables).await? {
-            let cells: Vec<_> = rows.iter().flat_map(|(key, row)| index_cells(table, key, row)).collect();
-            let places: Vec<_> = cells.iter().filter_map(|stored| stored.claim.clone()).collect();
-            let mut entries = self.entries_at(&places).await?.into_iter();
+            let cells: Vec<_> = rows.iter().flat_map(|(key, row)| index_cells(index, key, row)).collect();
+            let claims: Vec<_> = cells.iter().filter_map(|stored| stored.claim.clone()).collect();
+            let mut entries = self.entries_at(&claims).await?.into_iter();
             for stored in &cells {
                 let entry = stored.claim.as_ref().and_then(|_| entries.next().flatten());
                 let Some((dir, name, _)) = &stored.claim else {
@@ -30,11 +32,12 @@ impl Checker<'_> {
                     continue;
                 };
                 let row = Row::new(vec![(CF, stored.cell.clone())]);
-                let is_its = |entry: &RowChange| entry.table == table && entry.row == stored.key && holds(&row, entry);
-                let right = entry.is_some_and(|entry| index::put_rows(*dir, name, &entry).iter().any(is_its));
-                let going = self.pending.deleted_dirs.contains(dir) && !self.paths.contains_key(dir);
-                if !right && !going {
-                    self.stray_index_entry(table, stored, "no file stands where it says").await?;
+                let is_stored =
+                    |entry: &RowChange| entry.table == table && entry.row == stored.key && has_cells(&row, entry);
+                let right = entry.is_some_and(|entry| index::put_rows(*dir, name, &entry).iter().any(is_stored));
+                let is_pending = self.pending.deleted_dirs.contains(dir) && !self.paths.contains_key(dir);
+                if !right && !is_pending {
+                    self.stray_index_entry(table, stored, "there is no such file at its position").await?;
                 }
             }
             (self.on_event)(CheckEvent::Rows(rows.len()));
@@ -58,21 +61,25 @@ impl Checker<'_> {
     }
 }
 
-fn index_cells<'a>(table: &'static str, key: &'a RowKey, row: &'a Row) -> Vec<StoredIndexCell<'a>> {
-    row.family(CF).map(|cell| StoredIndexCell { key, cell, claim: claim(table, key, cell).ok() }).collect()
+fn index_cells<'a>(index: IndexTable, key: &'a RowKey, row: &'a Row) -> Vec<StoredIndexCell<'a>> {
+    row.family(CF).map(|cell| StoredIndexCell { key, cell, claim: decode_claim(index, key, cell).ok() }).collect()
 }
 
-fn claim(table: &str, key: &RowKey, cell: &Cell) -> std::result::Result<(DirId, Name, FileId), ValueError> {
-    Ok(match table {
-        by_time::TABLE => {
+fn decode_claim(
+    index: IndexTable,
+    key: &RowKey,
+    cell: &Cell,
+) -> std::result::Result<(DirId, Name, FileId), ValueError> {
+    Ok(match index {
+        IndexTable::Time => {
             let TimeIndexEntry { dir, name, .. } = TimeIndexEntry::decode(&cell.value)?;
             (dir, name, by_time::decode_key(key)?.1)
         }
-        by_owner::TABLE => {
+        IndexTable::Owner => {
             let OwnerIndexEntry { dir, name, .. } = OwnerIndexEntry::decode(&cell.value)?;
             (dir, name, by_owner::decode_key(key)?.1)
         }
-        _ => {
+        IndexTable::Name => {
             let NameIndexEntry { dir, name } = NameIndexEntry::decode(&cell.value)?;
             (dir, name, by_name::decode_key(key)?.1)
         }

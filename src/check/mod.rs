@@ -3,7 +3,7 @@
 //! First from the names down: [`directories`] reads every directory row and compares it with its name and parent row,
 //! and [`entries`] compares each entry with its file row, index rows and content. Then from everything else up:
 //! [`file_rows`], [`index_rows`], [`dir_parents`] and [`content_files`] look for strays, which no name leads to.
-//! [`pending`] holds the work that the next start does anyway, which is not wrong.
+//! [`pending`] lists the work that the next start does anyway, which is not wrong.
 //!
 //! A repair writes what follows from the tree (parent rows, index entries), removes locks of operations without a
 //! record, and removes strays; it saves their content first. It removes nothing while a part of the tree cannot be
@@ -27,6 +27,7 @@ pub use finding::{CheckSummary, Finding, FindingKind};
 use crate::content::disk::{Disk, LocalDisk};
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, FileEntry};
+use crate::schema::index::IndexTable;
 use crate::schema::{DirId, DrivePath, FileId, Name};
 use crate::table::{Column, ConditionalRow, Outcome, Plan, Row, RowChange, RowKey, RowQuery, StoreError, Tables};
 use pending::PendingWork;
@@ -34,9 +35,9 @@ use pending::PendingWork;
 /// Rows read at a time.
 const ROWS: usize = 500;
 
-/// What a check does.
+/// The options of a check.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct CheckOptions {
     /// Reads every byte of every file.
     pub content: bool,
     /// Repairs what can be repaired.
@@ -66,7 +67,7 @@ pub enum CheckError {
 
 type Result<T> = std::result::Result<T, CheckError>;
 
-/// The path that the n-th of some rows is about.
+/// The path of the file or directory of the n-th queried row.
 type PathOf<'a> = &'a (dyn Fn(usize) -> Option<&'a DrivePath> + Sync);
 
 /// Checks the store in `tables` and the content files in `data/content`.
@@ -75,7 +76,7 @@ type PathOf<'a> = &'a (dyn Fn(usize) -> Option<&'a DrivePath> + Sync);
 pub async fn check(
     tables: &Tables,
     data: &Path,
-    options: &Options,
+    options: &CheckOptions,
     on_event: &mut (dyn FnMut(CheckEvent<'_>) + Send),
 ) -> Result<CheckSummary> {
     check_on(Arc::new(LocalDisk), tables, data, options, on_event).await
@@ -86,7 +87,7 @@ pub async fn check_on(
     disk: Arc<dyn Disk>,
     tables: &Tables,
     data: &Path,
-    options: &Options,
+    options: &CheckOptions,
     on_event: &mut (dyn FnMut(CheckEvent<'_>) + Send),
 ) -> Result<CheckSummary> {
     let (content, staged) = Content::open_on(disk, &data.join("content")).await?;
@@ -113,7 +114,7 @@ struct Checker<'a> {
     content: &'a Content,
     /// The folder where a repair saves the content of strays.
     lost: PathBuf,
-    options: &'a Options,
+    options: &'a CheckOptions,
     on_event: &'a mut (dyn FnMut(CheckEvent<'_>) + Send),
     pending: PendingWork,
     /// The paths of all directories that names lead to.
@@ -143,9 +144,9 @@ impl Checker<'_> {
         let done = self.file_rows().await;
         self.skip_if_damaged(crate::schema::file::TABLE, done)?;
         (self.on_event)(CheckEvent::Stage("indexes"));
-        for table in crate::schema::index::TABLES {
-            let done = self.index_rows(table).await;
-            self.skip_if_damaged(table, done)?;
+        for index in IndexTable::ALL {
+            let done = self.index_rows(index).await;
+            self.skip_if_damaged(index.table(), done)?;
         }
         (self.on_event)(CheckEvent::Stage("links"));
         let done = self.dir_parents().await;
@@ -154,7 +155,7 @@ impl Checker<'_> {
         self.content_files().await
     }
 
-    /// Reports a table with an unreadable part instead of failing, so that the check goes on with the next table.
+    /// Reports a table with an unreadable part instead of failing, so that the check continues with the next table.
     fn skip_if_damaged(&mut self, table: &'static str, done: Result<()>) -> Result<()> {
         done.or_else(|error| self.skip_damaged(table, error))
     }
@@ -169,21 +170,21 @@ impl Checker<'_> {
     async fn read_rows(
         &mut self,
         table: &'static str,
-        asks: &[(RowKey, RowQuery)],
+        queries: &[(RowKey, RowQuery)],
         at: PathOf<'_>,
     ) -> Result<Vec<Option<Row>>> {
-        match self.tables.get_many(table, asks).await {
+        match self.tables.get_many(table, queries).await {
             Ok(rows) => return Ok(rows.into_iter().map(Some).collect()),
             Err(StoreError::Damaged(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut rows = Vec::with_capacity(asks.len());
-        for (nth, ask) in asks.iter().enumerate() {
-            rows.push(match self.tables.get_many(table, std::slice::from_ref(ask)).await {
+        let mut rows = Vec::with_capacity(queries.len());
+        for (nth, query) in queries.iter().enumerate() {
+            rows.push(match self.tables.get_many(table, std::slice::from_ref(query)).await {
                 Ok(row) => row.into_iter().next(),
                 Err(StoreError::Damaged(detail)) => {
                     let detail = format!("it cannot be read: {detail}");
-                    self.report_unreadable(table, printable(&ask.0), at(nth), detail);
+                    self.report_unreadable(table, printable(&query.0), at(nth), detail);
                     None
                 }
                 Err(error) => return Err(error.into()),
@@ -217,12 +218,12 @@ impl Checker<'_> {
         (self.on_event)(CheckEvent::Finding(&finding));
     }
 
-    /// Whether what nothing leads to may be removed.
+    /// Whether a repair may remove strays.
     fn may_remove(&self) -> bool {
         self.options.repair && self.tree_complete
     }
 
-    /// Removes rows that nothing leads to.
+    /// Removes rows of strays.
     async fn delete(&self, finish: Vec<RowChange>) -> Result<()> {
         self.tables.commit(Plan { finish, ..Plan::default() }).await?;
         Ok(())
@@ -234,18 +235,19 @@ impl Checker<'_> {
         Ok(self.tables.commit(plan).await? == Outcome::Committed)
     }
 
-    /// For each file, named by the directory and name that its row or index entry gives: the entry there, if it is of
-    /// this file.
-    async fn entries_at(&mut self, places: &[(DirId, Name, FileId)]) -> Result<Vec<Option<FileEntry>>> {
-        let mut asks = Vec::with_capacity(places.len());
-        for (dir, name, _) in places {
+    /// The entry of each file at the position that its row or index entry gives; none if there is no entry of this
+    /// file.
+    async fn entries_at(&mut self, positions: &[(DirId, Name, FileId)]) -> Result<Vec<Option<FileEntry>>> {
+        let mut queries = Vec::with_capacity(positions.len());
+        for (dir, name, _) in positions {
             let Some(path) = self.paths.get(dir) else { continue };
             let cell = Column::new(dir::SUB, dir::file_qualifier(name));
-            asks.push((path.key(), RowQuery::cells(vec![cell])));
+            queries.push((path.key(), RowQuery::cells(vec![cell])));
         }
-        let mut rows = self.read_rows(dir::TABLE, &asks, &|_| None).await?.into_iter().map(Option::unwrap_or_default);
-        let mut found = Vec::with_capacity(places.len());
-        for (dir, name, id) in places {
+        let mut rows =
+            self.read_rows(dir::TABLE, &queries, &|_| None).await?.into_iter().map(Option::unwrap_or_default);
+        let mut found = Vec::with_capacity(positions.len());
+        for (dir, name, id) in positions {
             let row = if self.paths.contains_key(dir) { rows.next() } else { None };
             let value = row.as_ref().and_then(|row| row.get(dir::SUB, &dir::file_qualifier(name)));
             // An entry that cannot be decoded was reported with its directory.

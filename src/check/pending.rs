@@ -1,4 +1,4 @@
-//! What an earlier process left for the next start: it is not wrong, and what hangs on it is not stray.
+//! The work that an earlier process left for the next start. It is not wrong, and rows that belong to it are no strays.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,32 +15,33 @@ const LISTED: usize = 10_000;
 /// Unfinished operations and content files that the next start takes care of.
 pub struct PendingWork {
     operations: HashMap<OpId, Phase>,
-    /// Operations whose records cannot be read: nobody knows how their rows read.
+    /// Operations whose records cannot be read: it is unknown whether readers see the rows that they lock.
     unknown: HashSet<OpId>,
     /// Rows that cannot be read: table, key and why.
     pub unreadable: Vec<(&'static str, RowKey, ValueError)>,
     /// Content files that are to be removed.
     pub unlinks: HashSet<FileId>,
-    /// Content files that are where uploads are staged.
+    /// Content files in the folder of staged uploads.
     staged: HashSet<FileId>,
-    /// Directories of subtrees that were deleted and are still to be cleared away.
+    /// The directories of rows that readers do not see, such as those of a deleted subtree.
     pub deleted_dirs: HashSet<DirId>,
 }
 
-/// How a row of the directory table reads, by its mark.
-pub enum RowVisibility {
+/// Whether readers of a running drive see a directory row, by its lock.
+pub enum DirRowState {
+    /// Readers see it.
     Live,
-    /// It goes, or never comes.
+    /// Readers do not see it: its operation will remove it, or has not committed it.
     Absent,
-    /// Its operation has no record: the mark means nothing, and a staged row nothing either.
+    /// The operation that locks it has no record: the lock has no effect, and a copied row is not seen.
     Orphaned(RowLock),
 }
 
 impl PendingWork {
-    /// Reads it from the tables; `staged` lists the content files in `new/`.
+    /// Reads the pending work from the tables; `staged` lists the content files in `new/`.
     pub async fn read(tables: &Tables, staged: &[FileId]) -> Result<Self, StoreError> {
         let (mut operations, mut unknown, mut unreadable) = (HashMap::new(), HashSet::new(), Vec::new());
-        let all = |table, ask| RowCursor::new(table, RowRange::all(), ask, LISTED).rest(tables);
+        let all = |table, query| RowCursor::new(table, RowRange::all(), query, LISTED).rest(tables);
         for (key, row) in all(subtree_op::TABLE, RowQuery::cells(subtree_op::columns())).await? {
             let id = subtree_op::decode_key(&key);
             match id.clone().and_then(|id| Ok((id, subtree_op::decode_record(&row)?))) {
@@ -68,17 +69,17 @@ impl PendingWork {
         (self.operations.len() + self.unlinks.len() + self.staged.len()) as u64
     }
 
-    /// As readers of a running drive take it.
-    pub fn visibility(&self, mark: Option<&Bytes>) -> Result<RowVisibility, ValueError> {
-        let Some(mark) = mark else { return Ok(RowVisibility::Live) };
-        let state = RowLock::decode(mark)?;
-        if self.unknown.contains(&state.op()) {
-            return Err(ValueError::Damaged { what: "record of the operation that holds it" });
+    /// Whether readers see the row with this value of `cf:state`.
+    pub fn row_state(&self, lock: Option<&Bytes>) -> Result<DirRowState, ValueError> {
+        let Some(lock) = lock else { return Ok(DirRowState::Live) };
+        let lock = RowLock::decode(lock)?;
+        if self.unknown.contains(&lock.op()) {
+            return Err(ValueError::Damaged { what: "record of the operation that locks it" });
         }
-        Ok(match self.operations.get(&state.op()) {
-            None => RowVisibility::Orphaned(state),
-            Some(phase) if state.is_live(*phase) => RowVisibility::Live,
-            Some(_) => RowVisibility::Absent,
+        Ok(match self.operations.get(&lock.op()) {
+            None => DirRowState::Orphaned(lock),
+            Some(phase) if lock.is_live(*phase) => DirRowState::Live,
+            Some(_) => DirRowState::Absent,
         })
     }
 }

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use rowdrive::check::{CheckError, CheckEvent, CheckSummary, Finding, FindingKind, Options, check};
+use rowdrive::check::{CheckError, CheckEvent, CheckOptions, CheckSummary, Finding, FindingKind, check};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, MigrateError};
 use rowdrive::table::{StoreError, Tables};
 
-use super::{Ended, backup, signals, size_arg};
+use super::{CommandOutcome, backup, signals, size_arg};
 use crate::data_folder::{self, DataFolderError, FolderState};
 
 /// Check a data folder: whether every name leads to a whole file, and nothing is left over.
 ///
-/// The server must be stopped. Without --repair nothing in the folder changes. Exit code 1 if something is wrong and was
-/// not repaired; each such thing is named.
+/// The server must be stopped. Without --repair nothing in the folder changes. Exit code 1 if something is wrong and
+/// was not repaired; each such thing is named.
 #[derive(Args)]
-pub struct Check {
+pub struct CheckArgs {
     /// The folder to check.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
@@ -61,12 +61,12 @@ pub enum CheckFailed {
 
 type Result<T> = std::result::Result<T, CheckFailed>;
 
-impl Check {
-    pub fn run(self) -> Result<Ended> {
+impl CheckArgs {
+    pub fn run(self) -> Result<CommandOutcome> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.check())
     }
 
-    async fn check(self) -> Result<Ended> {
+    async fn check(self) -> Result<CommandOutcome> {
         signals::explain_interruption()?;
         let data = std::path::absolute(&self.data)?;
         let state = data_folder::compare(&data).map_err(|e| CheckFailed::DataFolder(self.data.clone(), e))?;
@@ -82,28 +82,28 @@ impl Check {
         let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await.map_err(|e| CheckFailed::Migrate(self.data.clone(), e))?;
-        if state == FolderState::Unmarked {
+        if state == FolderState::Unidentified {
             let checked = data_folder::check_content(&data, &tables).await;
             checked.map_err(|e| CheckFailed::DataFolder(self.data.clone(), e))?;
         }
-        let options = Options { content: self.content, repair: self.repair };
+        let options = CheckOptions { content: self.content, repair: self.repair };
         let mut printer = Printer::new(self.json);
-        let summary = check(&tables, &data, &options, &mut |told| printer.tell(&told)).await;
-        // Noted by an earlier process, or found just now.
+        let summary = check(&tables, &data, &options, &mut |event| printer.print(&event)).await;
+        // The list of an earlier process, and those that this check found.
         let tables = rocks.damaged_tables();
         rocks.close().await;
         printer.progress.finish_and_clear();
         let mut summary = summary.map_err(|e| CheckFailed::Check(self.data, e))?;
         for (file, family) in tables {
             summary.wrong += 1;
-            printer.tell(&CheckEvent::Finding(&unreadable(file, &family)));
+            printer.print(&CheckEvent::Finding(&unreadable(file, &family)));
         }
         printer.end(&summary, &data, self.content)?;
-        Ok(if summary.is_right() { Ended::Done } else { Ended::WithFailures })
+        Ok(if summary.is_right() { CommandOutcome::Done } else { CommandOutcome::WithFailures })
     }
 }
 
-/// Findings go to the standard output as they are made, progress to the standard error.
+/// Prints findings on standard output as the check makes them, and progress on standard error.
 struct Printer {
     out: BufWriter<Stdout>,
     json: bool,
@@ -130,12 +130,12 @@ impl Printer {
         Self { out, json, findings: 0, failed: None, progress, rows: 0, stage: "", printed }
     }
 
-    fn tell(&mut self, told: &CheckEvent<'_>) {
-        match told {
+    fn print(&mut self, event: &CheckEvent<'_>) {
+        match event {
             CheckEvent::Stage(stage) => (self.stage, self.rows) = (stage, 0),
             CheckEvent::Rows(rows) => self.rows += *rows as u64,
             CheckEvent::Finding(finding) => {
-                let printed = self.progress.suspend(|| print(&mut self.out, self.json, self.findings, finding));
+                let printed = self.progress.suspend(|| print_finding(&mut self.out, self.json, self.findings, finding));
                 self.findings += 1;
                 self.failed = self.failed.take().or(printed.err());
                 return;
@@ -169,7 +169,7 @@ impl Printer {
     }
 }
 
-fn print(out: &mut impl Write, json: bool, before: usize, finding: &Finding) -> io::Result<()> {
+fn print_finding(out: &mut impl Write, json: bool, before: usize, finding: &Finding) -> io::Result<()> {
     if json {
         let start = if before == 0 { "{\"findings\":[\n" } else { ",\n" };
         write!(out, "{start}{}", serde_json::to_string(finding)?)?;
@@ -199,7 +199,7 @@ fn in_words(summary: &CheckSummary, data: &Path) -> String {
         text += &format!("; content of {saved} saved in {}", data.join("lost").display());
     }
     if *pending > 0 {
-        text += &format!("; {pending} things are left for the next start to settle");
+        text += &format!("; {pending} things are left for the next start to complete or remove");
     }
     if !looked_for_strays {
         text += "; the directories could not be read whole, so nothing else was looked for";

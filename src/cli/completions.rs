@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, Ended};
+use super::{Cli, CommandOutcome};
 
 /// Print a script that completes rowdrive's subcommands and options in a shell.
 #[derive(Args)]
@@ -19,17 +19,17 @@ pub struct Completions {
 pub struct CompletionsFailed(#[from] io::Error);
 
 impl Completions {
-    pub fn run(&self) -> Result<Ended, CompletionsFailed> {
+    pub fn run(&self) -> Result<CommandOutcome, CompletionsFailed> {
         let mut command = Cli::command();
         let name = command.get_name().to_owned();
-        // Into memory first: the generator ends in a panic where it cannot write.
+        // Generate it into memory first: the generator panics if it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, name, &mut script);
         let mut out = io::stdout().lock();
         match out.write_all(&script).and_then(|()| out.flush()) {
-            // Whoever reads it has had enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Ended::Done),
-            done => Ok(done.map(|()| Ended::Done)?),
+            // The reader has closed the pipe.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(CommandOutcome::Done),
+            done => Ok(done.map(|()| CommandOutcome::Done)?),
         }
     }
 }

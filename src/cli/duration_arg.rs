@@ -1,4 +1,4 @@
-//! Lengths of time as people type them.
+//! Durations on the command line.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 
-/// How long something may take: from 1 ms to a day.
+/// A time limit: from 1 ms to a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationArg(pub Duration);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::server_arg::ServerArg;
 use super::transfer::{self, TransferArgs};
@@ -16,11 +16,12 @@ use crate::client::stats::TransferStats;
 /// Bring a folder of the drive, with all that it holds, or one file back to a local folder.
 ///
 /// A local file with the same size, time and SHA-256 is left as it is, so an export that was interrupted is run
-/// again; other files of the same name are replaced, and nothing else is removed. Where the local folder takes two names
-/// for one, as `a` and `A`, the second is a failure. Links in the local folder are not followed; the data folder of a
-/// drive, or a backup of one, is left as it is. Exit code 1 if a file failed, each is named, or if it was interrupted.
+/// again; other files of the same name are replaced, and nothing else is removed. Where the local folder takes two
+/// names for one, as `a` and `A`, the second is a failure. Links in the local folder are not followed; the data folder
+/// of a drive, or a backup of one, is left as it is. Exit code 1 if a file failed, each is named, or if it was
+/// interrupted.
 #[derive(Args)]
-pub struct Export {
+pub struct ExportArgs {
     /// The folder or file on the drive.
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     from: PathArg,
@@ -33,15 +34,15 @@ pub struct Export {
     pace: TransferArgs,
 }
 
-impl Export {
-    pub fn run(self) -> Result<Ended, ExportError> {
+impl ExportArgs {
+    pub fn run(self) -> Result<CommandOutcome, ExportError> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.export())
     }
 
-    async fn export(self) -> Result<Ended, ExportError> {
+    async fn export(self) -> Result<CommandOutcome, ExportError> {
         let client = DriveClient::new(&self.server.server)?;
         let export = export::Export::open(client, (self.from.path, self.from.text), self.to).await?;
-        let (jobs, retry) = (self.pace.jobs(), self.pace.patience());
+        let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));
         Ok(transfer::run(&stats, "fetched", export.run(jobs, retry, stats.clone())).await?)
     }

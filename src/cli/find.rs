@@ -4,7 +4,7 @@ use clap::Args;
 use reqwest::Method;
 use rowdrive::api::path;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{RequestArgs, Result};
 
@@ -24,18 +24,18 @@ pub struct Find {
 }
 
 impl Find {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         if self.name.trim_end_matches('*').contains('*') {
-            super::say("rowdrive: only a star at the end stands for anything; the others are parts of the name");
+            super::say("rowdrive: only a star at the end matches anything; the others are parts of the name");
         }
         self.request.run(async |client, out| {
-            let asked = |page: &[(&str, &str)]| {
+            let request = |page: &[(&str, &str)]| {
                 let mut query = vec![("name", self.name.as_str())];
                 query.extend(self.under.as_ref().map(|under| ("under", under.path.as_str())));
                 query.extend(page);
                 client.resource_request(Method::GET, path::FIND, &query)
             };
-            self.request.pages((client, out), self.long, asked, |entry| &entry.path).await
+            self.request.pages((client, out), self.long, request, |entry| &entry.path).await
         })
     }
 }

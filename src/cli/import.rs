@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::server_arg::ServerArg;
 use super::transfer::{self, TransferArgs};
@@ -20,7 +20,7 @@ use crate::client::stats::TransferStats;
 /// removed. Symbolic links, pipes, sockets and devices, and data folders and backups of drives, are named and not
 /// followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
 #[derive(Args)]
-pub struct Import {
+pub struct ImportArgs {
     /// The folder whose content is uploaded.
     #[arg(value_name = "LOCAL_DIR")]
     from: PathBuf,
@@ -33,15 +33,15 @@ pub struct Import {
     pace: TransferArgs,
 }
 
-impl Import {
-    pub fn run(self) -> Result<Ended, ImportError> {
+impl ImportArgs {
+    pub fn run(self) -> Result<CommandOutcome, ImportError> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.import())
     }
 
-    async fn import(self) -> Result<Ended, ImportError> {
+    async fn import(self) -> Result<CommandOutcome, ImportError> {
         let client = DriveClient::new(&self.server.server)?;
         let import = import::Import::open(client, self.from, self.to.path).await?;
-        let (jobs, retry) = (self.pace.jobs(), self.pace.patience());
+        let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));
         Ok(transfer::run(&stats, "sent", import.run(jobs, retry, stats.clone())).await?)
     }

@@ -1,4 +1,4 @@
-//! `rowdrive ls`: what a directory of a running server holds.
+//! `rowdrive ls`: lists a directory of a running server.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use rowdrive::api::entry::EntryJson;
 use rowdrive::api::path;
 use rowdrive::api::problem::ProblemKind;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, RequestError, Result, line};
 use crate::client::{ClientError, DriveClient};
@@ -26,9 +26,9 @@ pub struct Ls {
 }
 
 impl Ls {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| match self.list(client, out).await {
-            // What is no directory may be a file, which is listed alone, as `ls` does.
+            // If it is no directory it may be a file: list that alone, as `ls` does.
             Err(RequestError::Client(ClientError::Problem(problem)))
                 if problem.is(ProblemKind::NotFound) && !self.path.is_directory() =>
             {
@@ -39,8 +39,8 @@ impl Ls {
     }
 
     async fn list(&self, client: &DriveClient, out: &mut Out) -> Result<()> {
-        let asked = |page: &[(&str, &str)]| client.path_request(Method::GET, path::FS, (&self.path.path, true), page);
-        self.request.pages((client, out), self.long, asked, |entry| &entry.name).await
+        let request = |page: &[(&str, &str)]| client.path_request(Method::GET, path::FS, (&self.path.path, true), page);
+        self.request.pages((client, out), self.long, request, |entry| &entry.name).await
     }
 
     async fn file(&self, client: &DriveClient, out: &mut Out) -> Result<()> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 
-use super::{Cli, Ended};
+use super::{Cli, CommandOutcome};
 
 /// Write man pages into a folder: rowdrive.1, and one for each subcommand.
 #[derive(Args)]
@@ -21,10 +21,10 @@ pub struct Man {
 pub struct ManFailed(PathBuf, io::Error);
 
 impl Man {
-    pub fn run(self) -> Result<Ended, ManFailed> {
+    pub fn run(self) -> Result<CommandOutcome, ManFailed> {
         let written =
             create_dir_all(&self.folder).and_then(|()| clap_mangen::generate_to(Cli::command(), &self.folder));
         written.map_err(|error| ManFailed(self.folder, error))?;
-        Ok(Ended::Done)
+        Ok(CommandOutcome::Done)
     }
 }

@@ -1,4 +1,4 @@
-//! `rowdrive migrate`: how far a data folder is, with the server stopped.
+//! `rowdrive migrate`: which migrations of a data folder are applied, with the server stopped.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, MigrateError, MigrationStatus};
 use rowdrive::table::{StoreError, Tables};
 
-use super::Ended;
+use super::CommandOutcome;
 
 /// Look at the migrations of a data folder.
 ///
@@ -17,20 +17,20 @@ use super::Ended;
 #[derive(Args)]
 pub struct Migrate {
     #[command(subcommand)]
-    command: Command,
+    command: MigrateCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Status(StatusOf),
+enum MigrateCommand {
+    Status(StatusArgs),
 }
 
-/// Tell which migrations of a data folder are applied and which are pending.
+/// Show which migrations of a data folder are applied and which are pending.
 ///
 /// The server must be stopped. Nothing in the folder changes. Exit code 0 if none is pending, 1 if some are, 3 if the
 /// folder cannot be read or a newer rowdrive has written it.
 #[derive(Args)]
-struct StatusOf {
+struct StatusArgs {
     /// The folder to look at.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
@@ -39,7 +39,7 @@ struct StatusOf {
     json: bool,
 }
 
-/// Why it cannot be told, or the folder not be served.
+/// Why the status cannot be shown, or the folder cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateFailed {
     #[error("{0} is no data folder: there is no {0}/db")]
@@ -56,14 +56,14 @@ pub enum MigrateFailed {
 const MEMORY: usize = 32 << 20;
 
 impl Migrate {
-    pub fn run(self) -> Result<Ended, MigrateFailed> {
-        let Command::Status(status) = self.command;
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(status.tell())
+    pub fn run(self) -> Result<CommandOutcome, MigrateFailed> {
+        let MigrateCommand::Status(status) = self.command;
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(status.run())
     }
 }
 
-impl StatusOf {
-    async fn tell(self) -> Result<Ended, MigrateFailed> {
+impl StatusArgs {
+    async fn run(self) -> Result<CommandOutcome, MigrateFailed> {
         let db = self.data.join("db");
         if !db.join("CURRENT").is_file() {
             return Err(MigrateFailed::NoStore(self.data));
@@ -81,8 +81,8 @@ impl StatusOf {
         out.flush()?;
         let MigrationStatus { version: found, known, .. } = status;
         match found.cmp(&known) {
-            std::cmp::Ordering::Less => Ok(Ended::WithFailures),
-            std::cmp::Ordering::Equal => Ok(Ended::Done),
+            std::cmp::Ordering::Less => Ok(CommandOutcome::WithFailures),
+            std::cmp::Ordering::Equal => Ok(CommandOutcome::Done),
             std::cmp::Ordering::Greater => Err(MigrateFailed::Migrate(self.data, MigrateError::Newer { found, known })),
         }
     }

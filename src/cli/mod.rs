@@ -1,9 +1,9 @@
-//! The command line: one file a subcommand.
+//! The command line: one file for each subcommand.
 //!
 //! `serve`, `check`, `migrate`, `backup` and `restore` open a data folder; [`config`] gathers the settings of `serve`.
-//! `completions` and `man` print the command line itself. The others are [clients](crate::client) of a running server:
-//! `import` and `export` are [transfers](transfer) between it and [local](crate::local_fs) folders, the rest send one
-//! [request] or two.
+//! `completions` and `man` print scripts and manuals of the command line. The others are [clients](crate::client) of a
+//! running server: `import` and `export` are [transfers](transfer) between it and [local](crate::local_fs) folders, the
+//! rest send one [request] or two.
 //!
 //! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
@@ -37,7 +37,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use config::{ConfigError, Invocation, Settings};
+use config::{ConfigError, Invocation, ServeSettings};
 use log::LogFormat;
 use rowdrive::table::StoreError;
 
@@ -52,12 +52,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
-    Check(check::Check),
+    Check(check::CheckArgs),
     Migrate(migrate::Migrate),
     Backup(backup::Backup),
     Restore(restore::Restore),
-    Import(import::Import),
-    Export(export::Export),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Ls(ls::Ls),
     Stat(stat::Stat),
     Find(find::Find),
@@ -69,7 +69,7 @@ enum Command {
 }
 
 impl Command {
-    fn run(self, settings: &Settings) -> Result<Ended, Box<dyn Error>> {
+    fn run(self, settings: &ServeSettings) -> Result<CommandOutcome, Box<dyn Error>> {
         Ok(match self {
             Self::Serve(serve) => serve.run(settings)?,
             Self::Check(check) => check.run()?,
@@ -90,8 +90,8 @@ impl Command {
     }
 }
 
-/// How a subcommand ended that could do its work.
-enum Ended {
+/// The outcome of a subcommand that could run.
+enum CommandOutcome {
     Done,
     /// Each failure has been printed.
     WithFailures,
@@ -123,13 +123,13 @@ pub fn run() -> ExitCode {
     if let Err(error) = log::start(log_format) {
         return refused(&error, COULD_NOT_RUN);
     }
-    ended(cli.command.run(&settings))
+    exit_code(cli.command.run(&settings))
 }
 
-fn ended(how: Result<Ended, Box<dyn Error>>) -> ExitCode {
-    let (code, error) = match how {
-        Ok(Ended::Done) => (ExitCode::SUCCESS, None),
-        Ok(Ended::WithFailures) => (ExitCode::from(WITH_FAILURES), None),
+fn exit_code(outcome: Result<CommandOutcome, Box<dyn Error>>) -> ExitCode {
+    let (code, error) = match outcome {
+        Ok(CommandOutcome::Done) => (ExitCode::SUCCESS, None),
+        Ok(CommandOutcome::WithFailures) => (ExitCode::from(WITH_FAILURES), None),
         Err(error) => (ExitCode::from(COULD_NOT_RUN), Some(format!("rowdrive: {error}"))),
     };
     log::end(error);
@@ -141,7 +141,7 @@ fn refused(error: &dyn Error, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn print(settings: &Settings) -> Result<(), Box<dyn Error>> {
+fn print(settings: &ServeSettings) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     out.write_all(settings.file()?.as_bytes())?;
     Ok(out.flush()?)
@@ -152,7 +152,7 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// What the user can do about a store that does not open.
+/// What the user can do about a store that cannot be opened.
 fn recovery_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::Damaged(_) => {

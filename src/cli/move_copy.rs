@@ -1,4 +1,4 @@
-//! `rowdrive mv` and `rowdrive cp`: another place for what a running server holds, or a second one.
+//! `rowdrive mv` and `rowdrive cp`: moves or copies a file or directory of a running server.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use reqwest::Method;
 use rowdrive::api::entry::{CopiedEntryJson, CopiedJson, MoveRequest};
 use rowdrive::api::path;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{RequestArgs, Result};
 use crate::local_fs::printable;
@@ -16,7 +16,7 @@ use crate::local_fs::printable;
 #[derive(Args)]
 pub struct Mv {
     #[command(flatten)]
-    paths: Paths,
+    paths: MoveCopyArgs,
 }
 
 /// Copy a file, or a folder with all that it holds. The target is the new path in full; its folder must be there.
@@ -25,11 +25,11 @@ pub struct Mv {
 #[derive(Args)]
 pub struct Cp {
     #[command(flatten)]
-    paths: Paths,
+    paths: MoveCopyArgs,
 }
 
 #[derive(Args)]
-struct Paths {
+struct MoveCopyArgs {
     #[arg(value_name = "FROM", value_parser = PathArg::parse)]
     from: PathArg,
     #[arg(value_name = "TO", value_parser = PathArg::parse)]
@@ -42,24 +42,24 @@ struct Paths {
 }
 
 impl Mv {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         self.paths.post(path::MOVE)
     }
 }
 
 impl Cp {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         self.paths.post(path::COPY)
     }
 }
 
-impl Paths {
-    /// Without a limit of time: a folder takes as long as it is large.
-    fn post(&self, resource: &str) -> Result<Ended> {
+impl MoveCopyArgs {
+    /// Sends the request without a time limit: the time for a folder depends on its size.
+    fn post(&self, resource: &str) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
-            let asked =
+            let request =
                 MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
-            let text = client.text(client.resource_request(Method::POST, resource, &[]).json(&asked)).await?;
+            let text = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await?;
             if self.request.json {
                 return Ok(writeln!(out, "{text}")?);
             }

@@ -1,12 +1,12 @@
-//! Paths on the drive as people type them.
+//! Paths on the drive, on the command line.
 
 use rowdrive::schema::DrivePath;
 
-/// A path on the drive, as it is given on the command line.
+/// A path on the drive, with its text on the command line.
 #[derive(Clone, Debug)]
 pub struct PathArg {
     pub path: DrivePath,
-    /// As it was written: in requests a slash at the end means a directory.
+    /// The text, unchanged: in requests a slash at the end means a directory.
     pub text: String,
 }
 

@@ -21,7 +21,7 @@ pub fn register(registry: &mut Registry) {
 #[derive(Debug)]
 struct ProcessCollector;
 
-/// What /proc says of this process.
+/// Usage of this process, from /proc.
 struct Usage {
     resident_bytes: u64,
     cpu_seconds: f64,

@@ -1,4 +1,4 @@
-//! What the subcommands share that are one request, or a few: the server, `--json`, and how they end.
+//! Shared code of the subcommands that send one request, or a few: the server, `--json`, and the exit code.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -8,7 +8,7 @@ use reqwest::RequestBuilder;
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::entry::ListPage;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::server_arg::ServerArg;
 use crate::client::{ClientError, DriveClient};
 use crate::local_fs::printable;
@@ -22,7 +22,7 @@ pub struct RequestArgs {
     pub json: bool,
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     #[error(transparent)]
@@ -36,47 +36,48 @@ pub type Result<T> = std::result::Result<T, RequestError>;
 pub type Out = BufWriter<Stdout>;
 
 impl RequestArgs {
-    /// Runs the requests, and prints the answer. A problem is printed with what to do about it, and with `--json` as
-    /// JSON too.
-    pub fn run(&self, asked: impl AsyncFnOnce(&DriveClient, &mut Out) -> Result<()>) -> Result<Ended> {
+    /// Runs `work`, which sends requests and prints the answers. A problem is printed with what to do about it, and
+    /// with `--json` as JSON too.
+    pub fn run(&self, work: impl AsyncFnOnce(&DriveClient, &mut Out) -> Result<()>) -> Result<CommandOutcome> {
         let mut out = BufWriter::new(io::stdout());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let done = DriveClient::new(&self.server.server).map_err(RequestError::from);
-        let done = done.and_then(|client| runtime.block_on(asked(&client, &mut out)));
+        let done = done.and_then(|client| runtime.block_on(work(&client, &mut out)));
         match done.and_then(|()| Ok(out.flush()?)) {
-            Ok(()) => Ok(Ended::Done),
+            Ok(()) => Ok(CommandOutcome::Done),
             Err(RequestError::Client(ClientError::Problem(problem))) => {
                 super::say(&format!("rowdrive: {problem}"));
                 if self.json && problem.is_of_drive() {
                     writeln!(out, "{}", problem.body.trim_end())?;
                     out.flush()?;
                 }
-                Ok(Ended::WithFailures)
+                Ok(CommandOutcome::WithFailures)
             }
-            // Whoever reads it has had enough.
-            Err(RequestError::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Ended::Done),
+            // The reader has closed the pipe.
+            Err(RequestError::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(CommandOutcome::Done),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Entries asked for at once: the most that the server gives.
+/// Entries of a page: the most that the server allows.
 const PAGE: &str = "10000";
 
 impl RequestArgs {
-    /// Prints all pages of what `asked` asks for, given a query that says which; `text` is what is shown of an entry.
+    /// Prints all pages of a list. `request` makes the request for the page of a query; `text` is the text for an
+    /// entry.
     pub async fn pages(
         &self,
         (client, out): (&DriveClient, &mut Out),
         long: bool,
-        asked: impl Fn(&[(&str, &str)]) -> RequestBuilder,
+        request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
         text: impl for<'a> Fn(&'a EntryJson<'static>) -> &'a str,
     ) -> Result<()> {
         let mut cursor: Option<String> = None;
         loop {
             let mut query = vec![("limit", PAGE)];
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let answer = client.text(asked(&query)).await?;
+            let answer = client.text(request(&query)).await?;
             let page: ListPage<'static> = client.parse(&answer)?;
             if self.json {
                 writeln!(out, "{answer}")?;
@@ -93,7 +94,7 @@ impl RequestArgs {
     }
 }
 
-/// A file or directory in one line; a directory ends with a slash.
+/// Prints a file or directory in one line; the name of a directory ends with a slash.
 pub fn line(out: &mut Out, entry: &EntryJson<'static>, text: &str, long: bool) -> io::Result<()> {
     if long {
         let size = if entry.is_directory() { "-".to_owned() } else { HumanBytes(entry.bytes()).to_string() };

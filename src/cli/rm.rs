@@ -7,7 +7,7 @@ use reqwest::Method;
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::path;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{RequestArgs, Result};
 
@@ -26,14 +26,14 @@ pub struct Rm {
 }
 
 impl Rm {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
             let target = (&self.path.path, self.path.is_directory());
             let text = client.text(client.path_request(Method::GET, path::STAT, target, &[])).await?;
             let entry: EntryJson<'static> = client.parse(&text)?;
             let directory = entry.is_directory();
             let query: &[_] = if directory && self.recursive { &[("recursive", "true")] } else { &[] };
-            // Without a limit of time: a folder takes as long as it is large.
+            // Without a time limit: the time for a folder depends on its size.
             client.send(client.path_request(Method::DELETE, path::FS, (&self.path.path, directory), query)).await?;
             if self.request.json {
                 writeln!(out, "{text}")?;

@@ -8,9 +8,10 @@ use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail; without a handler its signal would end the process.
+/// Installs a handler of SIGXFSZ, so that a write beyond the limit of file sizes (`ulimit -f`) fails. Without a handler
+/// the signal would end the process.
 pub fn survive_file_size_limit() -> io::Result<()> {
-    // The handler stays when this is dropped.
+    // The handler remains installed when this is dropped.
     signal(SignalKind::from_raw(Number::XFSZ.as_raw())).map(drop)
 }
 
@@ -52,7 +53,7 @@ impl StopSignals {
 pub struct SignalCount(watch::Receiver<u32>);
 
 impl SignalCount {
-    /// Waits until so many signals have arrived.
+    /// Waits until this many signals have arrived.
     pub async fn reached(mut self, times: u32) {
         if self.0.wait_for(|signals| *signals >= times).await.is_err() {
             // The runtime is ending: no more signals arrive.
@@ -61,9 +62,9 @@ impl SignalCount {
     }
 }
 
-/// From now on, an interrupted command says in one line that it is safe to run it again.
+/// From now on, an interrupted command prints one line: it is safe to run the command again.
 ///
-/// For commands that may be killed at any moment, and whose work blocks this runtime's threads.
+/// For commands that may be killed at any moment, and that block the threads of this runtime.
 pub fn explain_interruption() -> io::Result<()> {
     let mut signals = StopSignals::new()?;
     tokio::spawn(async move {
@@ -76,9 +77,9 @@ pub fn explain_interruption() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the process by this signal, as if it had no handler: scripts and shells look at that.
+/// Ends the process by this signal, as if it had no handler: shells and scripts check the signal.
 fn die_of(number: Number) {
-    // `exec` resets the handlers, and ends all threads without running destructors beside a database at work.
+    // `exec` resets the handlers, and ends all threads without running destructors while the database works.
     let name = if number == Number::TERM { "TERM" } else { "INT" };
     let _failed = Command::new("/bin/sh").args(["-c", &format!("kill -s {name} $$")]).exec();
     std::process::exit(128 + number.as_raw());

@@ -1,4 +1,4 @@
-//! Sizes as people type them.
+//! Sizes on the command line.
 //!
 //! By hand and not by `bytesize`: it reads `K` as 1000 bytes and accepts fractions, which round.
 

@@ -1,4 +1,4 @@
-//! `rowdrive stat`: what a running server knows of a file or directory.
+//! `rowdrive stat`: shows the attributes of a file or directory of a running server.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use reqwest::Method;
 use rowdrive::api::path;
 use serde_json::{Map, Value};
 
-use super::Ended;
+use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{RequestArgs, Result};
 use crate::local_fs::printable;
@@ -21,11 +21,11 @@ pub struct Stat {
     request: RequestArgs,
 }
 
-/// In the order in which they are shown. The name is the end of the path.
+/// The shown members, in this order; `name` is left out, since the path ends with it.
 const MEMBERS: [&str; 9] = ["path", "kind", "size", "type", "modified", "added", "creator", "id", "digest"];
 
 impl Stat {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
             let target = (&self.path.path, self.path.is_directory());
             let text = client.text(client.path_request(Method::GET, path::STAT, target, &[])).await?;

@@ -1,8 +1,8 @@
 //! The HTTP client of a running server.
 //!
 //! - here: [`DriveClient`] sends single requests; [`problem`]: error responses; [`retry`]: when to send a request again
-//! - [`import`] and [`export`] transfer whole trees: a planner lists what is to be done, workers do it file by file;
-//!   [`stats`] counts what is done
+//! - [`import`] and [`export`] transfer whole trees: a planner queues the files, and workers transfer them; [`stats`]
+//!   counts them
 
 pub mod export;
 pub mod import;
@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 
 pub use problem::ServerProblem;
 
-/// How long a server may send nothing once it has the whole request.
+/// How long a server may send nothing after it has received the whole request.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Entries of a page.
@@ -38,18 +38,18 @@ pub enum ClientError {
     ConnectionLost(String, String),
     #[error("{0}")]
     Problem(Box<ServerProblem>),
-    #[error("what answers at {0} is no rowdrive server, or of another version: {1}")]
+    #[error("the server at {0} is no rowdrive server, or of another version: {1}")]
     UnexpectedAnswer(String, String),
 }
 
 /// Which other requests a failure concerns: a transfer gives up when too many shared failures follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureScope {
-    /// None: it concerns this file or folder alone.
+    /// None: the failure concerns this file or folder alone.
     Item,
     /// The next ones are likely to fail for the same reason.
     Shared,
-    /// As `Shared`, and it took until the retries were used up.
+    /// As `Shared`, after all retries.
     SharedAfterWait,
 }
 
@@ -86,7 +86,7 @@ impl DriveClient {
         let _ = (display_url.set_username(""), display_url.set_password(None));
         let trimmed = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         let (base, display_url) = (trimmed(server), trimmed(&display_url));
-        // Proxies of the environment are for other hosts: a drive is on this machine or in this network.
+        // Ignore proxies of the environment, which are for other hosts: a drive is on this machine or in this network.
         let http =
             reqwest::Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT).build();
         let http = http.map_err(|error| ClientError::Unreachable(display_url.clone(), root_cause(&error)))?;
@@ -149,7 +149,7 @@ impl DriveClient {
         self.optional(self.json(self.path_request(Method::GET, path::FS, (path, true), &query))).await
     }
 
-    /// An answer of which a 404 is one.
+    /// Turns an answer 404 into none.
     async fn optional<T>(&self, request: impl Future<Output = Result<T>>) -> Result<Option<T>> {
         match self.with_timeout(request).await {
             Ok(found) => Ok(Some(found)),
@@ -158,19 +158,19 @@ impl DriveClient {
         }
     }
 
-    /// Limits the wait for an answer. For requests whose work does not grow with the size of a tree.
+    /// Limits the wait for an answer. For requests that take about as long for a large tree as for a small one.
     pub async fn with_timeout<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(RESPONSE_TIMEOUT, request).await.unwrap_or_else(|_| Err(self.timeout_error()))
     }
 
     pub fn timeout_error(&self) -> ClientError {
-        let cause = format!("it has said nothing for {} s", RESPONSE_TIMEOUT.as_secs());
+        let cause = format!("it has sent nothing for {} s", RESPONSE_TIMEOUT.as_secs());
         ClientError::Unreachable(self.display_url.clone(), cause)
     }
 
     pub fn transport_error(&self, error: &reqwest::Error) -> ClientError {
         let (server, cause) = (self.display_url.clone(), root_cause(error));
-        // Before the answer or in the middle of it: there was a connection.
+        // Otherwise there was a connection: it broke before the answer or in the middle of it.
         if error.is_connect() {
             ClientError::Unreachable(server, cause)
         } else {
@@ -179,7 +179,7 @@ impl DriveClient {
     }
 }
 
-/// The last of an error's sources.
+/// The text of the deepest source of an error.
 fn root_cause(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

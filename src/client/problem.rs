@@ -11,7 +11,7 @@ use rowdrive::api::problem::{ProblemJson, ProblemKind};
 #[derive(Debug)]
 pub struct ServerProblem {
     pub status: StatusCode,
-    /// The kind of problem; none if the answer does not come from a drive.
+    /// The kind of problem; none if the answer is not from a drive.
     slug: Option<String>,
     /// What to do about it.
     detail: String,
@@ -41,7 +41,7 @@ impl ServerProblem {
         self.slug.as_deref() == Some(kind.slug())
     }
 
-    /// Whether it comes from a drive, not from a proxy in front of it.
+    /// Whether it is the answer of a drive, not of a proxy in front of it.
     pub fn is_of_drive(&self) -> bool {
         self.slug.is_some()
     }

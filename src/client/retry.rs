@@ -1,7 +1,7 @@
-//! Sending a request again while the server is away or busy: a restart of the server must not break a transfer.
+//! Repeats requests while the server is stopped or busy: a restart of the server must not break a transfer.
 //!
-//! By hand and not by `backon`: its limit counts pauses only, while the limit here counts the time of the attempts too,
-//! and `Retry-After` is a lower bound of one pause and leaves the next ones alone.
+//! Not with `backon`: its limit counts pauses only. The limit here includes the time of the attempts, and `Retry-After`
+//! is a lower bound of the next pause alone.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 pub struct RetryPolicy(pub Duration);
 
 impl RetryPolicy {
-    /// Repeats an attempt until it succeeds, fails for good, or its next pause would end after the limit.
+    /// Repeats an attempt until it succeeds, fails permanently, or its next pause would end after the limit.
     pub async fn run<T, E: Retryable>(self, mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
         let (mut pause, longest) = PAUSES;
         let mut until = None;
@@ -51,7 +51,7 @@ impl Retryable for ClientError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unreachable(..) | Self::ConnectionLost(..) => Some(Duration::ZERO),
-            // 408: the body came too slowly. The others come from the server or from a proxy in front of it.
+            // 408: the body was sent too slowly. The others are answers of the server or of a proxy in front of it.
             Self::Problem(problem) if matches!(problem.status.as_u16(), 408 | 429 | 502 | 503 | 504) => {
                 Some(problem.retry_after.unwrap_or_default())
             }

@@ -1,4 +1,4 @@
-//! Statistics of a transfer, and when to give it up.
+//! Statistics of a transfer, and the rule for giving it up.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,17 +15,17 @@ pub struct TransferTotal {
     pub bytes: u64,
 }
 
-/// What the summary says of a single file.
+/// The kind of a note about a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferNote {
-    /// Neither file nor folder.
+    /// It is neither file nor folder.
     Skipped,
     /// It has another name on the drive.
     Renamed,
     Failed,
 }
 
-/// Notes of each kind that are kept with their text. Further ones are only counted, so that memory is bounded.
+/// The most notes of each kind that are kept with their text. Further ones are only counted, so that memory is bounded.
 const MAX_NOTES: usize = 100_000;
 /// The fewest shared failures in a row after which a transfer gives up.
 const MIN_FAILURES: u64 = 16;
@@ -53,13 +53,13 @@ impl Notes {
 pub struct TransferStats {
     moved_files: AtomicU64,
     moved_bytes: AtomicU64,
-    /// Files that were there already, and their bytes.
+    /// Files that existed already with the same content, and their bytes.
     kept_files: AtomicU64,
     kept_bytes: AtomicU64,
     folders: AtomicU64,
-    /// Bytes of files that are under way.
-    under_way: AtomicU64,
-    /// The whole work, once it is counted.
+    /// Bytes of files in transfer.
+    in_flight: AtomicU64,
+    /// The files and bytes to transfer, once they are counted.
     pub total: OnceLock<TransferTotal>,
     notes: Mutex<Notes>,
     /// The weight of all shared failures since the last success.
@@ -72,8 +72,8 @@ pub struct TransferStats {
 }
 
 impl TransferStats {
-    /// For `jobs` files at a time: when each of them has used up its retries, the next will too. Of failures without a wait
-    /// at least `MIN_FAILURES` are needed, however few files are transferred at a time.
+    /// For `jobs` files at a time. When all of them have used up their retries, the next ones would too. Failures
+    /// without a wait must be at least `MIN_FAILURES`, even if only a few files are transferred at a time.
     pub fn new(jobs: usize) -> Self {
         let jobs = jobs.max(1) as u64;
         let give_up_at = jobs.max(MIN_FAILURES);
@@ -119,7 +119,7 @@ impl TransferStats {
         }
     }
 
-    /// Ends when too many shared failures have followed each other.
+    /// Returns when too many shared failures have followed each other.
     pub async fn given_up(&self) {
         self.given_up.notified().await;
     }
@@ -128,14 +128,14 @@ impl TransferStats {
         *self.notes().of_kind(TransferNote::Failed).1
     }
 
-    /// What has been dealt with.
+    /// The files and bytes that are transferred, kept or failed.
     pub fn done(&self) -> TransferTotal {
         let (moved, kept) = (self.moved_files.load(Relaxed), self.kept_files.load(Relaxed));
-        let bytes = [&self.moved_bytes, &self.kept_bytes, &self.under_way].map(|bytes| bytes.load(Relaxed));
+        let bytes = [&self.moved_bytes, &self.kept_bytes, &self.in_flight].map(|bytes| bytes.load(Relaxed));
         TransferTotal { files: moved + kept + self.failed(), bytes: bytes.iter().sum() }
     }
 
-    /// One line for each thing that is not as one would expect.
+    /// Prints one line for each file that was skipped or renamed, or failed.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let mut notes = self.notes();
         for (note, what) in
@@ -169,7 +169,7 @@ impl TransferStats {
     }
 }
 
-/// The bytes of one file under way; they no longer count when it is dropped.
+/// The bytes of one file in transfer; they no longer count when this is dropped.
 pub struct BytesInFlight {
     stats: Arc<TransferStats>,
     bytes: AtomicU64,
@@ -182,7 +182,7 @@ impl BytesInFlight {
 
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
-        self.stats.under_way.fetch_add(bytes, Relaxed);
+        self.stats.in_flight.fetch_add(bytes, Relaxed);
     }
 
     pub fn bytes(&self) -> u64 {
@@ -192,6 +192,6 @@ impl BytesInFlight {
 
 impl Drop for BytesInFlight {
     fn drop(&mut self) {
-        self.stats.under_way.fetch_sub(self.bytes(), Relaxed);
+        self.stats.in_flight.fetch_sub(self.bytes(), Relaxed);
     }
 }

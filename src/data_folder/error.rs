@@ -13,14 +13,14 @@ use super::part::DrivePart;
 pub enum DataFolderError {
     #[error("{0} lies in {1}: name a folder outside of it")]
     Within(PathBuf, DrivePart),
-    #[error("{0} is not whole: a restore into it has not come to its end; run it again")]
+    #[error("{0} is incomplete: a restore into it has not finished; run it again")]
     Restoring(PathBuf),
     #[error("{0} is not empty, and holds no drive: name a folder of its own for the drive")]
     Occupied(PathBuf),
     #[error("{0} is a part of a data folder: give the folder that holds it")]
     Part(PathBuf),
     #[error(
-        "{0} is not the content of this store: it bears no id, and {1} does. Is it not mounted, or was it lost? Mount \
+        "{0} is not the content of this store: it has no id, and {1} has one. Is it not mounted, or was it lost? Mount \
          or restore it, then start again. `rowdrive serve --degraded` serves what lies in the tables"
     )]
     ContentMissing(PathBuf, PathBuf),
@@ -47,7 +47,7 @@ pub enum DataFolderError {
     )]
     Unrelated(PathBuf, PathBuf),
     #[error(
-        "{0} and {1} are not of the same last start: one of them is an older copy, as what lies below a mount point. \
+        "{0} and {1} are not of the same last start: one of them is an older copy, such as the folder below a mount point. \
          Mount the newer one, then start again. If both are meant, remove {0}/last-start and {1}/start-*"
     )]
     Stale(PathBuf, PathBuf),

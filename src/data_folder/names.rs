@@ -1,4 +1,4 @@
-//! The names of files and folders in a data folder and in a backup that say what these are.
+//! The names of the files and folders that make a folder a data folder or a backup.
 
 /// The tables.
 pub const DB: &str = "db";
@@ -13,19 +13,19 @@ pub const STAGING: &str = "new";
 pub const STORE_ID: &str = "store-id";
 /// In `content/`: an empty folder, whose name is this prefix and the id of the store.
 pub const ID_FOLDER: &str = "store-";
-/// The same until the first start has created all tables.
+/// The prefix of that folder until the first start has created all tables.
 pub const NEW_ID_FOLDER: &str = "making-";
 /// In `db/`: the id of the drive that it was restored from.
 pub const RESTORED_FROM: &str = "restored-from";
 
-/// In `db/`: the mark of the last start.
+/// In `db/`: a file with the id of the last start.
 pub const LAST_START: &str = "last-start";
-/// In `content/`: an empty folder, whose name is this prefix and the mark of the last start.
+/// In `content/`: an empty folder, whose name is this prefix and the id of the last start.
 pub const START_FOLDER: &str = "start-";
 
-/// In a data folder that a restore fills, and in its `db/`.
+/// In a data folder that a restore fills, and in its `db/`: the marker of an incomplete restore.
 pub const RESTORING: &str = "restoring";
-/// In a backup, which it describes.
+/// In a backup: its description.
 pub const MANIFEST: &str = "backup.json";
 
 /// In `db/`: RocksDB's pointer to its current manifest.

@@ -1,10 +1,10 @@
 //! Which part of a drive a folder is: the data folder, its `db/`, its `content/`, or a backup.
 //!
-//! An import of one would put the drive into itself, more of it with each run. An export into one would replace files
-//! that a server works with by old ones: what was acknowledged since would be lost. So neither enters one.
+//! An import of a part would store the drive in itself, more of it with each run. An export into a part would replace
+//! files that a server uses by old ones, and lose what was acknowledged since. So neither reads or changes a part.
 //!
-//! A folder is recognized by what is in it, since its name may be any, and always by two things: a drive may hold a file
-//! `store-id`, or a folder `db`, like any other.
+//! A folder is recognized by its content, since it may have any name, and always by two entries: a user may store a
+//! file `store-id`, or a folder `db`, like any other.
 
 use std::fmt;
 use std::io;
@@ -16,8 +16,8 @@ use uuid::Uuid;
 use super::names;
 use crate::local_fs::{FsEntry, FsKind, OpenFolder};
 
-/// Files of `db/`, and of a copy of it. A `db/` that was never served has neither id nor lock; one whose first start was
-/// interrupted has nothing else.
+/// Files of `db/`, and of a copy of it. A `db/` that was never served has neither id nor lock; one whose first start
+/// was interrupted has nothing else.
 const DB_FILES: [&str; 4] = [names::CURRENT, names::TABLES, names::STORE_ID, names::LOCK];
 /// Prefixes of the folder in `content/` whose name is the id of the store.
 const ID_FOLDERS: [&str; 2] = [names::ID_FOLDER, names::NEW_ID_FOLDER];
@@ -42,17 +42,17 @@ impl fmt::Display for DrivePart {
     }
 }
 
-/// How sure it is that an entry named `db` or `content` is that part of a drive.
+/// How certain it is that an entry named `db` or `content` is that part of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Evidence {
     Missing,
     /// A folder, or a link to one.
     Present,
-    /// A folder that holds the files of that part.
+    /// A folder with the files of that part.
     Recognized,
 }
 
-/// Which part of a drive this folder is; none if it is no part of any. Follows no symbolic link.
+/// The part of a drive that this folder is; none if it is no part of any. Follows no symbolic link.
 pub fn identify(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
     if is_tables(folder)? {
         Ok(Some(DrivePart::Tables))
@@ -63,7 +63,7 @@ pub fn identify(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
     }
 }
 
-/// Which part of a drive this folder is, or else the nearest folder above it that is one.
+/// The part of a drive that this folder is, or else the nearest folder above it that is one.
 pub fn enclosing(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
     let (mut part, mut parent) = (identify(folder)?, folder.parent()?);
     while part.is_none()
@@ -86,8 +86,8 @@ pub fn enclosing_path(path: &Path) -> io::Result<Option<DrivePart>> {
     Ok(None)
 }
 
-/// Whether this is a data folder or a backup. Two of three signs are enough, since any part may be elsewhere (as a link),
-/// not mounted, or of a version that marked none. The signs: a mark in the folder itself, both `db` and `content`, and
+/// Recognizes a data folder or a backup. Two of three signs are enough, since any part may be elsewhere (as a link),
+/// not mounted, or of a version that wrote no ids. The signs: an id in the folder itself, both `db` and `content`, and
 /// one of the two with its own files in it.
 fn identify_data_folder(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
     // A restore fills `db` under its second name.
@@ -97,11 +97,11 @@ fn identify_data_folder(folder: &OpenFolder) -> io::Result<Option<DrivePart>> {
         return Ok(None);
     }
     let (has_both, is_recognized) = (db.min(content) > Evidence::Missing, db.max(content) == Evidence::Recognized);
-    let is_marked = has_file(folder, names::STORE_ID)? || has_file(folder, names::RESTORING)?;
+    let has_marker = has_file(folder, names::STORE_ID)? || has_file(folder, names::RESTORING)?;
     // Other programs use this name too: the file alone, or with two folders of these names, is not enough.
     let is_backup = has_file(folder, names::MANIFEST)?;
-    let is_one = (has_both && is_marked) || (is_recognized && (has_both || is_marked || is_backup));
-    Ok(is_one.then_some(if is_backup && !is_marked { DrivePart::Backup } else { DrivePart::Data }))
+    let is_one = (has_both && has_marker) || (is_recognized && (has_both || has_marker || is_backup));
+    Ok(is_one.then_some(if is_backup && !has_marker { DrivePart::Backup } else { DrivePart::Data }))
 }
 
 fn is_tables(folder: &OpenFolder) -> io::Result<bool> {
@@ -112,15 +112,15 @@ fn is_tables(folder: &OpenFolder) -> io::Result<bool> {
     Ok(found >= 2)
 }
 
-/// A server creates `new/` before it stores the first file: without it there is nothing to lose. To look for it first
-/// also avoids listing nearly every other folder here.
+/// A server creates `new/` before it stores the first file: without `new/` there is nothing to lose. The lookup of
+/// `new/` also avoids listing nearly every other folder.
 fn is_content(folder: &OpenFolder) -> io::Result<bool> {
     if !matches!(lookup(folder, names::STAGING)?, Some(FsEntry::Folder)) {
         return Ok(false);
     }
     for entry in folder.entries()? {
         let (name, kind) = match entry {
-            // An ancestor of the target that this user may search but not list.
+            // This user may search the folder but not list it, as an ancestor of the target.
             Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => return Ok(false),
             entry => entry?,
         };
@@ -149,8 +149,8 @@ fn has_file(folder: &OpenFolder, name: &str) -> io::Result<bool> {
     Ok(matches!(lookup(folder, name)?, Some(FsEntry::File(_))))
 }
 
-/// As [`OpenFolder::lookup`]. In a folder that this process may not search it can neither read nor write: there, every
-/// name counts as missing.
+/// As [`OpenFolder::lookup`]. In a folder that this process may not search, it can neither read nor write: every name
+/// there counts as missing.
 fn lookup(folder: &OpenFolder, name: &str) -> io::Result<Option<FsEntry>> {
     match folder.lookup(name.as_ref()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -169,8 +169,8 @@ mod tests {
     const STORE: &str = "content/store-8fc6d904-734a-42bd-92ad-438e0b88979e/";
     const MAKING: &str = "content/making-8fc6d904-734a-42bd-92ad-438e0b88979e/";
 
-    /// A folder with these in it: folders end with a slash, links with an at sign.
-    fn with(names: &[&str]) -> tempfile::TempDir {
+    /// A folder with these entries: names of folders end with a slash, those of links with an at sign.
+    fn folder_with(names: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for name in names {
             let path = dir.path().join(name.trim_end_matches(['/', '@']));
@@ -184,17 +184,17 @@ mod tests {
         dir
     }
 
-    fn of(path: &Path) -> Option<DrivePart> {
+    fn identify_path(path: &Path) -> Option<DrivePart> {
         identify(&OpenFolder::open(path).unwrap()).unwrap()
     }
 
     #[test]
-    fn a_data_folder_is_known_in_every_state_that_it_can_be_in() {
+    fn a_data_folder_is_recognized_in_every_state() {
         let db = ["db/CURRENT", "db/tables.json", "db/store-id", "db/in-use"];
         for (state, more, db) in [
             ("served", &["store-id", "content/new/", STORE][..], &db[..]),
             ("of a version without ids", &["content/new/"], &["db/CURRENT", "db/tables.json", "db/in-use"]),
-            ("begun and broken off", &[MAKING], &["db/store-id", "db/in-use"]),
+            ("of an interrupted first start", &[MAKING], &["db/store-id", "db/in-use"]),
             ("of which the tables were lost", &["store-id", "content/new/", STORE], &["db/store-id", "db/in-use"]),
             ("of which db is not mounted", &["store-id", "content/new/", STORE], &["db/"]),
             ("of which content is not mounted", &["store-id", "content/"], &db),
@@ -205,21 +205,21 @@ mod tests {
             ("a backup under way", &["content/new/"], &["db/CURRENT", "db/tables.json"]),
             ("being restored", &["restoring", "content/new/"], &["db.restoring/restoring"]),
         ] {
-            let dir = with(&[more, db].concat());
-            assert_eq!(of(dir.path()), Some(DrivePart::Data), "{state}");
+            let dir = folder_with(&[more, db].concat());
+            assert_eq!(identify_path(dir.path()), Some(DrivePart::Data), "{state}");
         }
-        let backup = with(&["backup.json", "content/new/", "db/CURRENT", "db/tables.json"]);
-        assert_eq!(of(backup.path()), Some(DrivePart::Backup));
-        assert_eq!(of(&backup.path().join("db")), Some(DrivePart::Tables));
+        let backup = folder_with(&["backup.json", "content/new/", "db/CURRENT", "db/tables.json"]);
+        assert_eq!(identify_path(backup.path()), Some(DrivePart::Backup));
+        assert_eq!(identify_path(&backup.path().join("db")), Some(DrivePart::Tables));
         for id in [STORE, MAKING] {
-            let dir = with(&[&["store-id", "content/new/", id][..], &db].concat());
-            assert_eq!(of(&dir.path().join("db")), Some(DrivePart::Tables));
-            assert_eq!(of(&dir.path().join("content")), Some(DrivePart::Content));
+            let dir = folder_with(&[&["store-id", "content/new/", id][..], &db].concat());
+            assert_eq!(identify_path(&dir.path().join("db")), Some(DrivePart::Tables));
+            assert_eq!(identify_path(&dir.path().join("content")), Some(DrivePart::Content));
         }
     }
 
     #[test]
-    fn what_merely_has_a_name_of_it_is_none() {
+    fn a_folder_with_only_one_sign_is_not_recognized() {
         for names in [
             &["store-id"][..],
             &["CURRENT"],
@@ -230,21 +230,21 @@ mod tests {
             &["backup.json", "db/", "content/"],
             &["backup.json", "db/data", "content/new/"],
             &["store-id", "CURRENT/", "in-use@"],
-            // What holds a side that is mounted, and other things.
+            // A folder with the files of one part, and other things.
             &["db/CURRENT", "db/tables.json", "photos/"],
             &["content/new/", STORE, "photos/"],
             &["new/", "store-front/", "making-of/"],
             &["new/", "store-8fc6d904-734a-42bd-92ad-438e0b88979e"],
             &["store-8fc6d904-734a-42bd-92ad-438e0b88979e/"],
         ] {
-            let dir = with(names);
-            assert_eq!(of(dir.path()), None, "{names:?}");
+            let dir = folder_with(names);
+            assert_eq!(identify_path(dir.path()), None, "{names:?}");
         }
     }
 
     #[test]
-    fn what_lies_in_a_data_folder_is_known_by_what_is_above_it() {
-        let dir = with(&["d/store-id", "d/db/CURRENT", "d/db/in-use", "d/content/9a/", "d/lost/x/", "beside/"]);
+    fn a_folder_in_a_data_folder_is_recognized_by_the_folders_above() {
+        let dir = folder_with(&["d/store-id", "d/db/CURRENT", "d/db/in-use", "d/content/9a/", "d/lost/x/", "beside/"]);
         let within = |path: &str| enclosing(&OpenFolder::open(&dir.path().join(path)).unwrap()).unwrap();
         assert_eq!(within("d"), Some(DrivePart::Data));
         assert_eq!(within("d/content/9a"), Some(DrivePart::Data));

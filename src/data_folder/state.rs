@@ -1,5 +1,5 @@
-//! What a data folder holds, and whether its parts belong together. `db/` and `content/` may be on disks of their own: one
-//! that is not mounted must not be taken for an empty one.
+//! The state of a data folder: what is in it, and whether its parts belong together. `db/` and `content/` may be on
+//! disks of their own: a part that is not mounted must not be treated as an empty one.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::error::{DataFolderError, Result};
 use super::names::{CONTENT, CURRENT, DB, ID_FOLDER, NEW_ID_FOLDER, RESTORING, STORE_ID, TABLES};
-use super::{last_start, marks, part, store_id};
+use super::{id_files, last_start, part, store_id};
 
 /// What may be in a data folder before its first start: parts of an interrupted one, mount points, and what a file
 /// system, a restore or a server has left.
@@ -24,15 +24,15 @@ const SAMPLED_ROWS: usize = 10_000;
 /// The state of a data folder that may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderState {
-    /// `db/` and `content/` bear the same id.
-    Marked,
-    /// It holds nothing yet, or what an interrupted first start has left.
+    /// `db/` and `content/` have the same id.
+    Identified,
+    /// It is empty, or has only what an interrupted first start has left.
     New,
-    /// The tables bear no id: they are of a version that wrote none, or were copied out of a backup by hand.
-    Unmarked,
+    /// The tables have no id: an older version wrote them, or somebody copied them out of a backup by hand.
+    Unidentified,
 }
 
-/// Compares the marks of the parts, and changes nothing.
+/// Compares the ids of the parts, and changes nothing.
 ///
 /// Errors: a part is missing, or belongs to another store, or is an older copy.
 pub fn compare(data: &Path) -> Result<FolderState> {
@@ -41,36 +41,36 @@ pub fn compare(data: &Path) -> Result<FolderState> {
         let path = path.to_owned();
         move |error| DataFolderError::Io(path, error)
     };
-    let holds_tables = |dir: &Path| dir.join(TABLES).exists() || dir.join(CURRENT).exists();
-    // Stricter than `part::identify`: one file is enough, since the caller says that this is a data folder. A data folder
-    // has a file `store-id`, a content folder a folder `store-<id>`.
-    let id = store_id::of_content(data, ID_FOLDER).map_err(io(data))?;
-    if holds_tables(data) || id.is_some_and(|id| data.join(format!("{ID_FOLDER}{id}")).is_dir()) {
+    let has_tables = |dir: &Path| dir.join(TABLES).exists() || dir.join(CURRENT).exists();
+    // Stricter than `part::identify`: one file is enough, since the caller says that this is a data folder. A data
+    // folder has a file `store-id`, a content folder a folder `store-<id>`.
+    let id = store_id::read_content(data, ID_FOLDER).map_err(io(data))?;
+    if has_tables(data) || id.is_some_and(|id| data.join(format!("{ID_FOLDER}{id}")).is_dir()) {
         return Err(DataFolderError::Part(data.to_owned()));
     }
     check_restored(data)?;
-    let tables = holds_tables(&db);
-    let of_data = store_id::of_file(data).map_err(io(data))?;
-    let of_db = store_id::of_file(&db).map_err(io(&db))?;
-    let of_content = store_id::of_content(&content, ID_FOLDER).map_err(io(&content))?;
-    let making = store_id::of_content(&content, NEW_ID_FOLDER).map_err(io(&content))?;
+    let tables = has_tables(&db);
+    let of_data = store_id::read_file(data).map_err(io(data))?;
+    let of_db = store_id::read_file(&db).map_err(io(&db))?;
+    let of_content = store_id::read_content(&content, ID_FOLDER).map_err(io(&content))?;
+    let new_id = store_id::read_content(&content, NEW_ID_FOLDER).map_err(io(&content))?;
     let has_files = || sample(&content).map(|sample| !sample.is_empty()).map_err(io(&content));
     match (of_db, of_content) {
         (Some(id), Some(other)) if id != other => Err(DataFolderError::Different(db, content, id, other)),
         (Some(id), Some(_)) if of_data.as_ref().is_some_and(|of_data| *of_data != id) => {
             Err(DataFolderError::Moved(data.to_owned(), of_data.unwrap_or_default(), id))
         }
-        // An older version marked both parts before it made tables.
+        // An older version wrote both ids before it made tables.
         (Some(_), Some(_)) if !tables && of_data.is_none() && !has_files()? => Ok(FolderState::New),
         (Some(_), Some(_)) if !tables => Err(DataFolderError::TablesMissing(content, db)),
         (Some(_), Some(_)) if !last_start::is_same(&db, &content).map_err(io(data))? => {
             Err(DataFolderError::Stale(db, content))
         }
-        (Some(_), Some(_)) => Ok(FolderState::Marked),
+        (Some(_), Some(_)) => Ok(FolderState::Identified),
         // An interrupted first start.
-        (Some(id), None) if of_data.is_none() && making == Some(id.clone()) => Ok(FolderState::New),
+        (Some(id), None) if of_data.is_none() && new_id == Some(id.clone()) => Ok(FolderState::New),
         (Some(_), None) => Err(DataFolderError::ContentMissing(content, db)),
-        (None, _) if tables => Ok(FolderState::Unmarked),
+        (None, _) if tables => Ok(FolderState::Unidentified),
         (None, Some(_)) => Err(DataFolderError::TablesMissing(content, db)),
         (None, None) if has_files()? => Err(DataFolderError::TablesMissing(content, db)),
         (None, None) => match of_data {
@@ -80,6 +80,8 @@ pub fn compare(data: &Path) -> Result<FolderState> {
     }
 }
 
+/// Checks that the folder is not incomplete.
+///
 /// Errors: a restore into the folder was interrupted, or is running.
 pub fn check_restored(data: &Path) -> Result<()> {
     if data.join(RESTORING).exists() { Err(DataFolderError::Restoring(data.to_owned())) } else { Ok(()) }
@@ -87,7 +89,7 @@ pub fn check_restored(data: &Path) -> Result<()> {
 
 /// Checks that a new drive may be created in this folder.
 ///
-/// Errors: it holds other things, or is inside another drive or a backup. The user probably meant another folder.
+/// Errors: other things are in it, or it is inside another drive or a backup. The user probably meant another folder.
 pub fn check_vacant(data: &Path) -> Result<()> {
     if let Some(parent) = data.parent() {
         let part = part::enclosing_path(parent).map_err(|error| DataFolderError::Io(parent.to_owned(), error))?;
@@ -95,23 +97,23 @@ pub fn check_vacant(data: &Path) -> Result<()> {
             return Err(DataFolderError::Within(data.to_owned(), part));
         }
     }
-    let names = marks::names(data).map_err(|error| DataFolderError::Io(data.to_owned(), error))?;
+    let names = id_files::names(data).map_err(|error| DataFolderError::Io(data.to_owned(), error))?;
     let is_foreign = |name: &String| !name.starts_with('.') && !EXPECTED.contains(&name.as_str());
     if names.iter().any(is_foreign) { Err(DataFolderError::Occupied(data.to_owned())) } else { Ok(()) }
 }
 
-/// Checks by a sample that an [unmarked](FolderState::Unmarked) folder's tables and content belong together: some of the
-/// content files must be in the tables.
+/// Checks by a sample that the tables and the content of a folder [without ids](FolderState::Unidentified) belong
+/// together: some of the content files must be in the tables.
 ///
-/// Only the first rows of the tables are read. A store whose large files all come later counts as one without large
-/// files, and passes whatever its content is, unless that content bears the id of a store.
+/// Only the first rows of the tables are read. A store whose large files are all in later rows counts as one without
+/// large files: it passes with any content, unless that content has the id of a store.
 pub async fn check_content(data: &Path, tables: &Tables) -> Result<()> {
     let (db, content) = (data.join(DB), data.join(CONTENT));
     let mismatch = || DataFolderError::Unrelated(content.clone(), db.clone());
     let io = |error| DataFolderError::Io(content.clone(), error);
     let files = sample(&content).map_err(io)?;
-    let is_marked = store_id::of_content(&content, ID_FOLDER).map_err(io)?.is_some();
-    if files.is_empty() && !is_marked {
+    let has_id = store_id::read_content(&content, ID_FOLDER).map_err(io)?.is_some();
+    if files.is_empty() && !has_id {
         return if names_large_file(tables).await? { Err(mismatch()) } else { Ok(()) };
     }
     let cell = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
@@ -119,7 +121,7 @@ pub async fn check_content(data: &Path, tables: &Tables) -> Result<()> {
     let rows = tables.get_many(file::TABLE, &queries).await?;
     let known = rows.iter().any(|row| row.get(CF, file::CONTENT).is_some());
     // Without any known file the content may consist of uploads that were not committed.
-    if known || (!is_marked && !names_large_file(tables).await?) { Ok(()) } else { Err(mismatch()) }
+    if known || (!has_id && !names_large_file(tables).await?) { Ok(()) } else { Err(mismatch()) }
 }
 
 /// Whether one of the first rows names a content file.
@@ -140,12 +142,12 @@ async fn names_large_file(tables: &Tables) -> Result<bool> {
 /// Ids of some content files.
 fn sample(content: &Path) -> io::Result<Vec<FileId>> {
     let mut found = Vec::new();
-    for folder in marks::names(content)? {
-        // Content files are in folders of two digits; `new` holds the staged ones.
+    for folder in id_files::names(content)? {
+        // Content files are in folders of two digits; `new` has the staged ones.
         if folder.len() > 3 {
             continue;
         }
-        let names = marks::names(&content.join(folder))?;
+        let names = id_files::names(&content.join(folder))?;
         let ids = names.into_iter().filter_map(|name| Uuid::parse_str(&name).ok().map(FileId));
         found.extend(ids.take(SAMPLE));
         if found.len() >= SAMPLE {

@@ -1,6 +1,7 @@
 //! The oracle of the tests: the simplest implementation of the store contract. Nothing survives the process.
 //!
-//! It shares only the types of `table` with the other engines, so that no misunderstanding of the contract is shared.
+//! It shares only the types of `table` with the other engines, so that it does not repeat their misunderstandings of
+//! the contract.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -24,14 +25,14 @@ struct MemoryState {
     rows: HashMap<String, BTreeMap<RowKey, Cells>>,
 }
 
-/// A store in memory. Every call is one critical section, so it is easy to see that every promise of the contract
-/// holds.
+/// A store in memory. Every call is one critical section, so it is easy to see that it keeps every promise of the
+/// contract.
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<MemoryState>,
 }
 
-/// A copy of the store: later changes of one do not show in the other.
+/// A copy of the store: later changes of one do not affect the other.
 impl Clone for Memory {
     fn clone(&self) -> Self {
         Self { state: Mutex::new(self.lock().clone()) }

@@ -24,7 +24,7 @@ impl Hasher {
         self.0.update(bytes);
     }
 
-    /// As in the field `Repr-Digest` (RFC 9530).
+    /// The digest in the form of `Repr-Digest` (RFC 9530).
     pub fn digest(self) -> String {
         rowdrive::api::digest::format(&file::Digest(self.0.finalize().into()))
     }
@@ -57,7 +57,9 @@ fn hash_range(file: &File, mut hasher: Hasher, mut at: u64, end: u64) -> io::Res
     Ok(hasher)
 }
 
-/// Reads one or more bytes from `at` on, none from `end` on. Errors: the file ends at `at`.
+/// Reads at least one byte from `at` on, and none from `end` on.
+///
+/// Errors: the file ends at `at`.
 pub fn read_chunk(file: &File, at: u64, end: u64) -> io::Result<Bytes> {
     let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK)];
     match file.read_at(&mut buffer, at)? {

@@ -1,5 +1,5 @@
-//! Folders and files of this machine. Each is opened with `openat`, relative to the folder that holds
-//! it: neither a name nor a symbolic link leads out of a tree, even while others move things in it.
+//! Folders and files of this machine. Each is opened with `openat`, relative to its parent folder: neither a name nor a
+//! symbolic link leads out of a tree, even while other processes move entries in it.
 
 mod digest;
 mod temporary;
@@ -58,7 +58,7 @@ impl FsEntry {
     }
 }
 
-/// Size and modification time: tell one version of a file from another without reading it.
+/// Size and modification time: they distinguish two versions of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     pub size: u64,
@@ -90,11 +90,11 @@ impl OpenFolder {
         Ok(Self(openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// The folder that holds this one; none if this is the root.
+    /// The parent folder; none if this is the root.
     pub fn parent(&self) -> io::Result<Option<Self>> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = match openat(&self.0, "..", flags | OFlags::RDONLY, Mode::empty()) {
-            // A folder that this user may search but not list: single names in it can still be looked up.
+            // This user may search the folder but not list it: lookups of single names still work.
             Err(Errno::ACCESS) => openat(&self.0, "..", flags | OFlags::PATH, Mode::empty()),
             opened => opened,
         };
@@ -119,8 +119,8 @@ impl OpenFolder {
         }
     }
 
-    /// The type of an entry. `listed` is the type that [`entries`](Self::entries) gave: only if that is unknown, the file
-    /// system is asked.
+    /// The type of an entry. `listed` is the type from [`entries`](Self::entries): if that is unknown, this reads it
+    /// from the file system.
     pub fn kind(&self, name: &OsStr, listed: FileType) -> io::Result<Option<FsKind>> {
         match listed {
             FileType::RegularFile => Ok(Some(FsKind::File)),
@@ -130,7 +130,7 @@ impl OpenFolder {
         }
     }
 
-    /// All names, in no order, each with its type as far as the file system lists types (else `Unknown`).
+    /// All names, unordered, each with its type; `Unknown` if the file system does not list types.
     pub fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>> + use<>> {
         let entries = Dir::read_from(&self.0)?;
         Ok(entries.filter_map(|entry| match entry {

@@ -19,8 +19,8 @@ const PREFIX: &str = ".rowdrive-export-";
 
 static RENAMING: Mutex<()> = Mutex::new(());
 
-/// Removed on drop, unless it got its final name. Locked while it is open: a file without a lock was left by a killed
-/// process.
+/// A file under a temporary name; removed on drop, unless it was renamed. Locked while it is open: a file without a
+/// lock was left by a killed process.
 #[derive(Debug)]
 pub struct TemporaryFile {
     folder: Arc<OpenFolder>,
@@ -52,8 +52,8 @@ impl TemporaryFile {
         self.file.write_all(bytes)
     }
 
-    /// Sets its modification time and renames it. `replace`: whether a file of that name is replaced or is an error.
-    /// Anything else of that name is an error.
+    /// Sets its modification time and renames it. `replace`: whether a file of that name is replaced; otherwise it is
+    /// an error. A folder, or anything else of that name, is always an error.
     pub fn place(mut self, name: &OsStr, modified: Timestamp, replace: bool) -> io::Result<()> {
         let ms = modified.ms();
         let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -70,7 +70,8 @@ impl TemporaryFile {
 
     fn rename_to_new(&self, name: &OsStr) -> io::Result<()> {
         match renameat_with(&self.folder.0, &self.name, &self.folder.0, name, RenameFlags::NOREPLACE) {
-            // The file system does not support NOREPLACE. A lock at least keeps this process's own files apart.
+            // The file system does not support NOREPLACE. With a lock, at least two threads of this process do not
+            // replace each other's file.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 let _one_at_a_time = RENAMING.lock().unwrap_or_else(PoisonError::into_inner);
                 if self.folder.lookup(name)?.is_some() {
@@ -98,7 +99,7 @@ pub fn is_temporary_name(name: &OsStr) -> bool {
     id.is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Removes a temporary file that no process is writing any more. If that fails, the next export tries again.
+/// Removes a temporary file that no process writes any more. If that fails, the next export tries again.
 pub fn remove_stale_temporary(folder: &OpenFolder, name: &OsStr) {
     if let Ok(file) = folder.open_file(name)
         && super::file_stamp(&file).is_ok()
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_only_where_that_is_meant() {
+    fn a_file_is_replaced_only_on_request() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(OpenFolder::open(dir.path()).unwrap());
         let place = |content: &[u8], replace| {

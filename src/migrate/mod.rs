@@ -1,7 +1,7 @@
 //! Applies `migrations/` to a store: numbered, immutable, in order, recorded in the `meta` table.
 //!
-//! Each declares tables, and may name a step that changes data. Start-up applies what is missing; a step
-//! that was interrupted is run again from its start, and may, since every step is harmless to repeat.
+//! Each declares tables, and may name a step that changes data. A start applies those that are missing. An interrupted
+//! step is run again from its beginning: every step can be repeated without harm.
 
 mod reindex;
 
@@ -19,7 +19,7 @@ const MIGRATIONS: [(&str, &str); 3] = [
     ("0003_owner", include_str!("../../migrations/0003_owner.toml")),
 ];
 
-/// The number of the newest migration that this program knows.
+/// The number of the newest migration of this program.
 pub const LATEST: u32 = MIGRATIONS.len() as u32;
 
 /// Why a store could not be brought to the newest schema.
@@ -55,21 +55,22 @@ struct Data {
     step: Step,
 }
 
-/// A change of data, by the name that a migration gives it.
+/// A change of data, by its name in a migration.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Step {
+    /// Creates the root directory.
     Root,
     /// Fills the tables of this migration with the index entries of all files.
     IndexFiles,
 }
 
-/// Brings the store to the newest schema and makes its tables known to `tables`.
+/// Migrates the store to the newest schema, and adds its tables to the handle `tables`.
 pub async fn up(tables: &Tables) -> Result<()> {
     up_to(tables, LATEST).await
 }
 
-/// Makes the tables of a store of the newest schema known to `tables`, and changes nothing.
+/// Adds the tables of a store of the newest schema to the handle `tables`, and changes nothing.
 pub async fn open(tables: &Tables) -> Result<()> {
     let migrations = declared()?;
     match version(tables, &migrations).await? {
@@ -83,7 +84,7 @@ pub async fn open(tables: &Tables) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tables of a damaged store known to `tables`, as far as they are there, and changes nothing.
+/// Adds the tables of a damaged store to the handle `tables`, as far as they exist, and changes nothing.
 pub async fn open_degraded(tables: &Tables) -> Result<()> {
     let migrations = declared()?;
     match version(tables, &migrations).await {
@@ -99,33 +100,33 @@ pub async fn open_degraded(tables: &Tables) -> Result<()> {
     Ok(())
 }
 
-/// How far a store is.
+/// Which migrations of a store are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MigrationStatus {
     /// The number of the last migration applied; 0 for a new store. Above `known` if a newer program has written it.
     pub version: u32,
     /// [`LATEST`].
     pub known: u32,
-    /// All that this program knows, in order.
+    /// All migrations of this program, in order.
     pub migrations: Vec<KnownMigration>,
 }
 
-/// A migration, and whether it is done.
+/// A migration, and whether it is applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KnownMigration {
     /// The number, from 1.
     pub number: u32,
     /// The name, without the number.
     pub name: &'static str,
-    /// Whether the store has it.
+    /// Whether the store has this migration.
     pub applied: bool,
 }
 
-/// Tells how far the store is. One that is open for reading only stays as it is; another is given the `meta` table if
-/// it lacks it.
+/// Which migrations are applied. A store that is open read-only is not changed; any other gets the table `meta` if it
+/// lacks it.
 pub async fn status(tables: &Tables) -> Result<MigrationStatus> {
     let version = match version(tables, &declared()?).await {
-        // Its first start did not come to make the table.
+        // Its first start was interrupted before it created the table.
         Err(MigrateError::Store(StoreError::ReadOnly)) => 0,
         found => found?,
     };
@@ -145,7 +146,7 @@ fn declared() -> Result<Vec<Migration>> {
     Ok(migrations)
 }
 
-/// Brings the store to the schema that had `last` migrations, for tests of the later ones.
+/// Applies the migrations up to number `last`, for tests of the later ones.
 pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
     let migrations = declared()?;
     let version = version(tables, &migrations).await?;
@@ -164,8 +165,8 @@ pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
             match data.step {
                 Step::Root => make_root(tables).await?,
                 Step::IndexFiles => {
-                    let made = migration.tables.iter().map(|spec| spec.name.as_str());
-                    reindex::fill(tables, &made.collect::<Vec<_>>()).await?;
+                    let names = migration.tables.iter().map(|spec| spec.name.as_str());
+                    reindex::fill(tables, &names.collect::<Vec<_>>()).await?;
                 }
             }
         }
@@ -198,7 +199,7 @@ async fn record(tables: &Tables, number: u32) -> Result<()> {
     }
 }
 
-/// The root directory; refused if it is there.
+/// Creates the root directory. The plan is refused if there is one.
 async fn make_root(tables: &Tables) -> Result<()> {
     let root = DirEntry { id: DirId::ROOT, creator: "rowdrive".to_owned(), created: Timestamp::now() };
     let checks = vec![Check::Absent(dir::id_column())];

@@ -14,7 +14,7 @@ const ENTRIES: usize = 500;
 /// Index entries after which a plan is committed.
 const BATCH: usize = 1_000;
 
-/// The index rows of the file of this entry: `cell` is of family `sub` of the directory `dir`.
+/// The index rows of the file of an entry: `cell` is of family `sub` of the directory `dir`.
 fn index_rows_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
     let (_, name) = dir::child(&cell.qualifier)?;
     Ok(index::put_rows(dir, &name, &FileEntry::decode(&cell.value)?))
@@ -22,48 +22,47 @@ fn index_rows_of(dir: DirId, cell: &Cell) -> Result<Vec<RowChange>> {
 
 /// Puts the index entries of all files into these tables. Safe to repeat.
 pub async fn fill(tables: &Tables, indexes: &[&str]) -> Result<()> {
-    let mut waiting = Vec::new();
-    let ask = RowQuery::cells(vec![dir::id_column()]);
-    let mut directories = RowCursor::new(dir::TABLE, RowRange::all(), ask, DIRECTORIES);
+    let mut pending = Vec::new();
+    let query = RowQuery::cells(vec![dir::id_column()]);
+    let mut directories = RowCursor::new(dir::TABLE, RowRange::all(), query, DIRECTORIES);
     while let Some(rows) = directories.next(tables).await? {
         for (key, row) in &rows {
             if let Some(id) = row.get(CF, dir::ID) {
-                fill_directory(tables, key, dir::decode_id(id)?, indexes, &mut waiting).await?;
+                fill_directory(tables, key, dir::decode_id(id)?, indexes, &mut pending).await?;
             }
         }
     }
-    put(tables, &mut waiting).await
+    put(tables, &mut pending).await
 }
 
-/// Collects index entries over many small directories until they are worth a plan.
+/// Collects the index entries of a directory, and commits them once there are enough for a plan.
 async fn fill_directory(
     tables: &Tables,
     row: &Bytes,
     dir: DirId,
     indexes: &[&str],
-    waiting: &mut Vec<RowChange>,
+    pending: &mut Vec<RowChange>,
 ) -> Result<()> {
     let (row, (from, to)) = (row.clone(), dir::range(dir::FILE, ""));
     let first = PageQuery { table: dir::TABLE, row, family: dir::SUB, from, to, limit: ENTRIES, unchanged: vec![] };
     let mut files = CellCursor::new(first);
     while let Some(cells) = files.next(tables).await? {
         for cell in &cells {
-            waiting.extend(index_rows_of(dir, cell)?.into_iter().filter(|hint| indexes.contains(&hint.table)));
-            if waiting.len() >= BATCH {
-                put(tables, waiting).await?;
+            pending.extend(index_rows_of(dir, cell)?.into_iter().filter(|row| indexes.contains(&row.table)));
+            if pending.len() >= BATCH {
+                put(tables, pending).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn put(tables: &Tables, waiting: &mut Vec<RowChange>) -> Result<()> {
-    let mut prepare = std::mem::take(waiting);
-    // A directory that an operation moves has two rows, and both name its files. A plan puts a cell once.
-    let cell =
-        |hint: &RowChange| (hint.table, hint.row.clone(), hint.changes.first().and_then(Change::qualifier).cloned());
+async fn put(tables: &Tables, pending: &mut Vec<RowChange>) -> Result<()> {
+    let mut prepare = std::mem::take(pending);
+    // A directory that is being moved has two rows with entries of its files, and a plan must put a cell only once.
+    let cell = |row: &RowChange| (row.table, row.row.clone(), row.changes.first().and_then(Change::qualifier).cloned());
     prepare.sort_by_key(cell);
-    prepare.dedup_by_key(|hint| cell(hint));
+    prepare.dedup_by_key(|row| cell(row));
     if !prepare.is_empty() {
         tables.commit(Plan { prepare, ..Plan::default() }).await?;
     }

@@ -1,9 +1,8 @@
-//! The directory table: one row a directory, keyed by its full path, one cell a child.
+//! The directory table: one row for each directory, keyed by its full path, with one cell for each child.
 //!
-//! Family `sub` holds `d_<name>` for a directory and `f_<name>` for a file, so that a listing is one range
-//! of one row: directories first, then files, each in byte order. The worked example keeps only the UUID in
-//! a file's cell; here it is a [`FileEntry`] with the attributes that a listing shows, so that neither a
-//! listing nor a stat reads a second row.
+//! Family `sub` has `d_<name>` for a directory and `f_<name>` for a file, so that a listing is one range
+//! of one row: directories first, then files, each in byte order. The cell of a file is a [`FileEntry`], which has the
+//! attributes that a listing shows besides the id, so that neither a listing nor a stat reads a second row.
 
 use std::ops::Bound;
 
@@ -16,7 +15,7 @@ use super::ids::{DirId, FileId, OpId, StayId};
 use super::path::{DrivePath, Name};
 use super::subtree_op::Phase;
 use super::timestamp::Timestamp;
-use super::value::{self, Reader, StoredValue, ValueError, Writer};
+use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::row::prefix_end;
 use crate::table::{Change, Check, Column, ConditionalRow};
 
@@ -24,18 +23,18 @@ use crate::table::{Change, Check, Column, ConditionalRow};
 pub const TABLE: &str = "dir";
 /// The family of children.
 pub const SUB: &str = "sub";
-/// A directory's id: every directory row has it, so its absence is the row's.
+/// The qualifier of the id. Every directory row has this cell: without it there is no row.
 pub const ID: &[u8] = b"id";
 /// The qualifier of the creator.
 pub const CREATOR: &[u8] = b"creator";
 /// The qualifier of the time of creation.
 pub const CREATED: &[u8] = b"created";
-/// There only while an operation on a subtree holds the row.
+/// The qualifier of the lock: the cell exists only while a subtree operation locks the row.
 pub const LOCK: &[u8] = b"state";
 
-/// What the qualifiers of directories start with.
+/// The prefix of the qualifiers of directories.
 pub const DIRECTORY: &[u8] = b"d_";
-/// What the qualifiers of files start with.
+/// The prefix of the qualifiers of files.
 pub const FILE: &[u8] = b"f_";
 
 /// The cell that every directory row has.
@@ -58,7 +57,7 @@ pub fn directory_qualifier(name: &Name) -> Bytes {
     [DIRECTORY, name.as_str().as_bytes()].concat().into()
 }
 
-/// The qualifiers of all children of this kind ([`DIRECTORY`] or [`FILE`]) whose names start so.
+/// The qualifiers of all children of this kind ([`DIRECTORY`] or [`FILE`]) whose names start with `prefix`.
 pub fn range(kind: &[u8], prefix: &str) -> (Bound<Bytes>, Bound<Bytes>) {
     let prefix = [kind, prefix.as_bytes()].concat();
     let end = prefix_end(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
@@ -72,7 +71,7 @@ pub fn child(qualifier: &[u8]) -> Result<(&'static [u8], Name), ValueError> {
     named.ok_or(ValueError::Damaged { what: "directory's list of names" })
 }
 
-/// The value of `sub:f_<name>`: which file stands there, and what a listing shows of it.
+/// The value of `sub:f_<name>`: the file of that name, and its attributes that a listing shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     /// The file.
@@ -86,7 +85,7 @@ pub struct FileEntry {
 impl FileEntry {
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        self.attributes.write(Writer::new(Self::VERSION).uuid(self.id.0).stay_id(&self.stay)).done()
+        self.attributes.write(ValueWriter::new(Self::VERSION).uuid(self.id.0).stay_id(&self.stay)).done()
     }
 
     /// Decodes a stored value of any known version.
@@ -98,17 +97,17 @@ impl FileEntry {
 impl StoredValue for FileEntry {
     const NAME: &'static str = "file entry";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         Ok(Self { id: FileId(r.uuid()?), stay: r.stay_id()?, attributes: Attributes::read(r)? })
     }
 }
 
-/// The value of `sub:d_<name>`: which directory stands there.
+/// The value of `sub:d_<name>`: the directory of that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     /// The directory.
     pub id: DirId,
-    /// The name of the user who created it.
+    /// The user name of the creator.
     pub creator: String,
     /// The time of creation.
     pub created: Timestamp,
@@ -117,7 +116,7 @@ pub struct DirEntry {
 impl DirEntry {
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(Self::VERSION).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
+        ValueWriter::new(Self::VERSION).uuid(self.id.0).time(self.created).bytes(self.creator.as_bytes()).done()
     }
 
     /// Decodes a stored value of any known version.
@@ -129,8 +128,8 @@ impl DirEntry {
     pub fn put_cells(&self) -> Vec<Change> {
         vec![
             Change::put(CF, ID, encode_id(self.id)),
-            Change::put(CF, CREATOR, Writer::new(1).bytes(self.creator.as_bytes()).done()),
-            Change::put(CF, CREATED, Writer::new(1).time(self.created).done()),
+            Change::put(CF, CREATOR, ValueWriter::new(1).bytes(self.creator.as_bytes()).done()),
+            Change::put(CF, CREATED, ValueWriter::new(1).time(self.created).done()),
         ]
     }
 }
@@ -138,12 +137,12 @@ impl DirEntry {
 impl StoredValue for DirEntry {
     const NAME: &'static str = "directory entry";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         Ok(Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() })
     }
 }
 
-/// The value of `cf:state`: which operation holds the row, and how.
+/// The value of `cf:state`: the operation that locks the row, and as what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLock {
     /// A row of the subtree that the operation moves or deletes.
@@ -153,14 +152,15 @@ pub enum RowLock {
 }
 
 impl RowLock {
-    /// The operation that holds the lock.
+    /// The operation that locks the row.
     pub fn op(self) -> OpId {
         match self {
             Self::Source(op) | Self::Copy(op) => op,
         }
     }
 
-    /// Whether a row with this mark reads as live while its operation is so far. Without a record it has aborted.
+    /// Whether readers see a row with this lock while its operation is in this phase. An operation without a record has
+    /// aborted.
     pub fn is_live(self, phase: Phase) -> bool {
         match self {
             Self::Source(_) => phase != Phase::Committed,
@@ -168,17 +168,17 @@ impl RowLock {
         }
     }
 
-    /// The row at this path without its mark, if it still has this one.
+    /// Removes the lock of the row at this path, if the row still has this one.
     pub fn unlock(self, path: &DrivePath) -> ConditionalRow {
         self.change(path, vec![Change::delete(CF, LOCK)])
     }
 
-    /// No row at this path, if it still has this mark.
+    /// Deletes the row at this path, if it still has this lock.
     pub fn remove_row(self, path: &DrivePath) -> ConditionalRow {
         self.change(path, delete_row())
     }
 
-    /// The row as it was before an operation that did not happen.
+    /// Restores the row as it was before the operation.
     pub fn roll_back(self, path: &DrivePath) -> ConditionalRow {
         match self {
             Self::Source(_) => self.unlock(path),
@@ -197,7 +197,7 @@ impl RowLock {
             Self::Source(_) => 0,
             Self::Copy(_) => 1,
         };
-        Writer::new(Self::VERSION).number(kind).uuid(self.op().0).done()
+        ValueWriter::new(Self::VERSION).number(kind).uuid(self.op().0).done()
     }
 
     /// Decodes a stored value of any known version.
@@ -209,7 +209,7 @@ impl RowLock {
 impl StoredValue for RowLock {
     const NAME: &'static str = "directory's state";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let state = match (r.number()?, OpId(r.uuid()?)) {
             (0, op) => Self::Source(op),
             (1, op) => Self::Copy(op),
@@ -219,12 +219,12 @@ impl StoredValue for RowLock {
     }
 }
 
-/// The removal of a directory row that has no children.
+/// Deletes a directory row that has no children.
 pub fn delete_cells() -> Vec<Change> {
     [ID, CREATOR, CREATED].into_iter().map(|q| Change::delete(CF, q)).collect()
 }
 
-/// The removal of a directory row that an operation holds, with all its children.
+/// Deletes a directory row that an operation locks, with all its children.
 pub fn delete_row() -> Vec<Change> {
     let mut changes = delete_cells();
     changes.push(Change::delete(CF, LOCK));
@@ -234,12 +234,12 @@ pub fn delete_row() -> Vec<Change> {
 
 /// The value of `cf:id`.
 pub fn encode_id(id: DirId) -> Bytes {
-    Writer::new(1).uuid(id.0).done()
+    ValueWriter::new(1).uuid(id.0).done()
 }
 
 /// Decodes the value of `cf:id`.
 pub fn decode_id(value: &[u8]) -> Result<DirId, ValueError> {
-    let mut r = Reader::version_1("directory id", value)?;
+    let mut r = ValueReader::version_1("directory id", value)?;
     let id = DirId(r.uuid()?);
     r.end()?;
     Ok(id)
@@ -247,7 +247,7 @@ pub fn decode_id(value: &[u8]) -> Result<DirId, ValueError> {
 
 /// The value of `cf:creator`.
 pub fn decode_creator(value: &[u8]) -> Result<String, ValueError> {
-    let mut r = Reader::version_1("directory's creator", value)?;
+    let mut r = ValueReader::version_1("directory's creator", value)?;
     let creator = r.text()?.to_owned();
     r.end()?;
     Ok(creator)
@@ -255,13 +255,13 @@ pub fn decode_creator(value: &[u8]) -> Result<String, ValueError> {
 
 /// The value of `cf:created`.
 pub fn decode_created(value: &[u8]) -> Result<Timestamp, ValueError> {
-    let mut r = Reader::version_1("directory's time", value)?;
+    let mut r = ValueReader::version_1("directory's time", value)?;
     let created = r.time()?;
     r.end()?;
     Ok(created)
 }
 
-/// The operation id that no operation has: what mkdir writes where a move writes its own.
+/// The id that no operation has: mkdir writes it where a move writes its own.
 pub const NO_OPERATION: Uuid = Uuid::nil();
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The `dirid` table: the parent of each directory and its name there, keyed by the directory's id.
 //!
-//! An index entry names a directory by id; its path is found by following these rows up to the root. So a
-//! directory's move changes one row here, and no index entry.
+//! An index entry names a directory by id; a path lookup follows these rows up to the root. So a directory's move
+//! changes one row here, and no index entry.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::CF;
 use super::ids::DirId;
 use super::path::Name;
-use super::value::{self, Reader, StoredValue, ValueError, Writer};
+use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::{Change, Column};
 
 /// The name of the table.
@@ -18,7 +18,7 @@ pub const TABLE: &str = "dirid";
 pub const PARENT: &[u8] = b"e";
 
 /// The value of `cf:e`: the parent's id, the name in it, and the operation that put the directory there
-/// (nil when mkdir made it): two equal walks prove a path only if the operations are equal too.
+/// (nil when mkdir made it). Two path lookups with the same rows prove a path only if the operations are equal too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DirParent {
     /// The parent directory.
@@ -32,7 +32,11 @@ pub struct DirParent {
 impl DirParent {
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(Self::VERSION).uuid(self.parent.0).uuid(self.operation).bytes(self.name.as_str().as_bytes()).done()
+        ValueWriter::new(Self::VERSION)
+            .uuid(self.parent.0)
+            .uuid(self.operation)
+            .bytes(self.name.as_str().as_bytes())
+            .done()
     }
 
     /// Decodes a stored value of any known version.
@@ -49,7 +53,7 @@ impl DirParent {
 impl StoredValue for DirParent {
     const NAME: &'static str = "directory link";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (parent, operation, name) = (DirId(r.uuid()?), r.uuid()?, r.text()?);
         let name = Name::parse(name).map_err(|_| r.damaged())?;
         Ok(Self { parent, name, operation })

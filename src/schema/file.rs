@@ -1,7 +1,7 @@
-//! The file table: one row a version of a file, keyed by its random id.
+//! The file table: one row for each version of a file, keyed by its random id.
 //!
-//! Rows are immutable but for the file's position (`cf:dir`, `cf:name`, `cf:place`), which a move changes.
-//! An overwrite makes a new row, so the copy of the attributes in the directory table can never be stale.
+//! Rows are immutable except for the file's position (`cf:dir`, `cf:name`, `cf:place`), which a move changes.
+//! An overwrite makes a new row, so the copy of the attributes in the directory table is never stale.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use super::CF;
 use super::ids::{DirId, StayId};
 use super::path::Name;
 use super::timestamp::Timestamp;
-use super::value::{self, Reader, StoredValue, ValueError, Writer};
+use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::{Change, Column, Row};
 
 /// The name of the table.
@@ -28,7 +28,7 @@ pub const MODIFIED: &[u8] = b"modified";
 pub const ADDED: &[u8] = b"added";
 /// The qualifier of the digest.
 pub const DIGEST: &[u8] = b"digest";
-/// Where the content lies.
+/// The qualifier of the location of the content.
 pub const CONTENT: &[u8] = b"content";
 /// The qualifier of the directory's id.
 pub const DIR: &[u8] = b"dir";
@@ -49,7 +49,7 @@ pub const DATA_VERSION: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
-/// Where a file's content lies. It is stored, never computed from the size.
+/// Where a file's content is stored. This is a stored value, never computed from the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContentLocation {
     /// `c:data` of the file row.
@@ -65,7 +65,7 @@ pub struct Attributes {
     pub size: u64,
     /// Media type, as the uploader gave it or as guessed from the name.
     pub mime: String,
-    /// The name of the user who created it.
+    /// The user name of the creator.
     pub creator: String,
     /// The client's time.
     pub modified: Timestamp,
@@ -73,19 +73,19 @@ pub struct Attributes {
     pub added: Timestamp,
     /// The SHA-256 of the content.
     pub digest: Digest,
-    /// Where the content lies.
+    /// Where the content is stored.
     pub location: ContentLocation,
 }
 
 impl ContentLocation {
-    fn write(self, to: Writer) -> Writer {
+    fn write(self, to: ValueWriter) -> ValueWriter {
         to.number(match self {
             Self::Inline => 0,
             Self::Large => 1,
         })
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         match r.number()? {
             0 => Ok(Self::Inline),
             1 => Ok(Self::Large),
@@ -102,18 +102,18 @@ impl ContentLocation {
 impl StoredValue for ContentLocation {
     const NAME: &'static str = "file's place of content";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         Self::read(r)
     }
 }
 
 impl Attributes {
-    pub(super) fn write(&self, to: Writer) -> Writer {
+    pub(super) fn write(&self, to: ValueWriter) -> ValueWriter {
         let to = to.number(self.size).time(self.modified).time(self.added);
         self.location.write(to).bytes(self.mime.as_bytes()).bytes(self.creator.as_bytes()).raw(&self.digest.0)
     }
 
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    pub(super) fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (size, modified, added) = (r.number()?, r.time()?, r.time()?);
         let location = ContentLocation::read(r)?;
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
@@ -129,7 +129,7 @@ impl Attributes {
             let part = cells.iter().any(Option::is_some);
             return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
         };
-        let whole = |value| Reader::version_1("file's attribute", value);
+        let whole = |value| ValueReader::version_1("file's attribute", value);
         let mut digest = whole(digest)?;
         Ok(Some(Self {
             size: whole(size)?.number()?,
@@ -142,9 +142,9 @@ impl Attributes {
         }))
     }
 
-    /// The cells of the file row that hold them, a cell each.
+    /// Puts the attributes into the file row, a cell each.
     pub fn put_cells(&self) -> Vec<Change> {
-        let value = || Writer::new(1);
+        let value = || ValueWriter::new(1);
         vec![
             Change::put(CF, CREATOR, value().bytes(self.creator.as_bytes()).done()),
             Change::put(CF, SIZE, value().number(self.size).done()),
@@ -169,30 +169,30 @@ pub struct FilePosition {
 }
 
 impl FilePosition {
-    /// The cells of the file row that say so.
+    /// Puts the position into the file row, three cells.
     pub fn put_cells(&self) -> Vec<Change> {
         vec![
-            Change::put(CF, DIR, Writer::new(1).uuid(self.dir.0).done()),
-            Change::put(CF, NAME, Writer::new(1).bytes(self.name.as_str().as_bytes()).done()),
+            Change::put(CF, DIR, ValueWriter::new(1).uuid(self.dir.0).done()),
+            Change::put(CF, NAME, ValueWriter::new(1).bytes(self.name.as_str().as_bytes()).done()),
             Change::put(CF, STAY, encode_stay(&self.stay)),
         ]
     }
 
-    /// The three cells.
+    /// The three cells of the position.
     pub fn columns() -> Vec<Column> {
         [DIR, NAME, STAY].into_iter().map(|q| Column::new(CF, q)).collect()
     }
 
-    /// Reads them back; `None` if the row is gone.
+    /// Reads the position from a file row; `None` if the row does not exist.
     pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
         let cells = [DIR, NAME, STAY].map(|q| row.get(CF, q));
         let [Some(dir), Some(name), Some(place)] = cells else {
             let part = cells.iter().any(Option::is_some);
             return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
         };
-        let mut d = Reader::version_1("file's directory", dir)?;
-        let mut n = Reader::version_1("file's name", name)?;
-        let mut p = Reader::version_1("file's place", place)?;
+        let mut d = ValueReader::version_1("file's directory", dir)?;
+        let mut n = ValueReader::version_1("file's name", name)?;
+        let mut p = ValueReader::version_1("file's place", place)?;
         let name = n.text()?;
         let name = Name::parse(name).map_err(|_| n.damaged())?;
         Ok(Some(Self { dir: DirId(d.uuid()?), name, stay: p.stay_id()? }))
@@ -201,17 +201,17 @@ impl FilePosition {
 
 /// The value of `cf:place`.
 pub fn encode_stay(stay: &StayId) -> Bytes {
-    Writer::new(1).stay_id(stay).done()
+    ValueWriter::new(1).stay_id(stay).done()
 }
 
-/// All cells of a new file row, but for inline content.
+/// All cells of a new file row, except inline content.
 pub fn put_cells(attributes: &Attributes, position: &FilePosition) -> Vec<Change> {
     let mut cells = attributes.put_cells();
     cells.extend(position.put_cells());
     cells
 }
 
-/// The removal of a file row, cell by cell, so that no engine has to look which cells there are.
+/// Deletes a file row cell by cell, so that no engine has to read which cells exist.
 pub fn delete_cells(location: ContentLocation) -> Vec<Change> {
     let mut cells: Vec<_> = CELLS.into_iter().map(|q| Change::delete(CF, q)).collect();
     if location == ContentLocation::Inline {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn standing_is_three_cells() {
+    fn a_position_is_three_cells() {
         let position = FilePosition {
             dir: DirId(Uuid::from_bytes([4; 16])),
             name: Name::parse("b.jpg").unwrap(),

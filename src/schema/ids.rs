@@ -16,7 +16,7 @@ pub struct FileId(pub Uuid);
 pub struct DirId(pub Uuid);
 
 impl FileId {
-    /// Draws a new one.
+    /// Generates a new id.
     pub fn random() -> Self {
         Self(random())
     }
@@ -31,7 +31,7 @@ impl DirId {
     /// The id of the root.
     pub const ROOT: Self = Self(Uuid::nil());
 
-    /// Draws a new one.
+    /// Generates a new id.
     pub fn random() -> Self {
         Self(random())
     }
@@ -82,7 +82,7 @@ impl fmt::Display for DirId {
     }
 }
 
-/// One stay of a file in one position: one zero byte where it was created, 8 random bytes drawn by every attempt of a
+/// One stay of a file in one position: one zero byte where the file was created, 8 random bytes for every attempt of a
 /// move.
 ///
 /// It is the qualifier of the file's index entries, so that each of them is put once and deleted once: a late clean-up
@@ -97,7 +97,7 @@ impl StayId {
     /// The stay of a file where it was created.
     pub const CREATED: Self = Self { bytes: [0; 8], len: 1 };
 
-    /// Draws a new one.
+    /// Generates a new id.
     pub fn random() -> Self {
         // Bytes 0 to 5 and 10 to 15 of a version 4 UUID are all random.
         let [a, b, c, d, e, f, .., g, h] = *random().as_bytes();
@@ -127,18 +127,18 @@ impl StayId {
     }
 }
 
-/// Ids that follow from a seed.
+/// Ids that are generated from a seed.
 mod seeded {
     use std::cell::Cell;
 
     thread_local! {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
-        /// Milliseconds: how many times were asked for.
+        /// Milliseconds: the number of times that were generated.
         static TIMES: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// From now on all ids that are made on this thread follow from `seed`, so that a simulated run can be replayed;
-    /// `None` makes them random again.
+    /// Generates all further ids of this thread from `seed`, so that a simulated run can be replayed; `None` makes them
+    /// random again.
     pub fn seed(seed: Option<u64>) {
         STATE.set(seed);
         TIMES.set(0);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn places_differ_and_keep_their_bytes() {
+    fn stay_ids_differ_and_keep_their_bytes() {
         assert_eq!(StayId::CREATED.as_bytes(), [0]);
         let (a, b) = (StayId::random(), StayId::random());
         assert_eq!(a.as_bytes().len(), 8);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::CF;
-use super::value::{Reader, ValueError, Writer};
+use super::value::{ValueError, ValueReader, ValueWriter};
 use crate::table::Column;
 
 /// The name of the table.
@@ -18,14 +18,14 @@ pub fn column() -> Column {
     Column::new(CF, VALUE)
 }
 
-/// How far the schema is: the number of the last migration that is done.
+/// The value of the row [`SCHEMA`]: the number of the last migration that was applied.
 pub fn encode_version(version: u32) -> Bytes {
-    Writer::new(1).number(version.into()).done()
+    ValueWriter::new(1).number(version.into()).done()
 }
 
-/// Decodes the number of the last migration that is done.
+/// Decodes the number of the last migration that was applied.
 pub fn decode_version(value: &[u8]) -> Result<u32, ValueError> {
-    let mut r = Reader::version_1("schema version", value)?;
+    let mut r = ValueReader::version_1("schema version", value)?;
     let version = u32::try_from(r.number()?).map_err(|_| r.damaged())?;
     r.end()?;
     Ok(version)

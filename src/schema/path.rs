@@ -1,4 +1,4 @@
-//! Names and paths: parsed once at the edge, true ever after.
+//! Names and paths: parsed and checked once at the edge, valid from then on.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,13 +37,13 @@ pub enum PathError {
     TooLong(usize),
 }
 
-/// The canonical composition of a text (Unicode NFC), so that twins cannot exist.
+/// The canonical composition of a text (Unicode NFC), so that two spellings of one name are the same name.
 pub fn nfc(text: &str) -> Cow<'_, str> {
-    // ASCII is composed as it is, and most names are.
+    // ASCII text is already composed, and most names are ASCII.
     if text.is_ascii() { Cow::Borrowed(text) } else { ComposingNormalizer::new_nfc().normalize(text) }
 }
 
-/// The form under which names are found: the NFC of the full case folding, without a locale.
+/// The form of a name in the name index: the NFC of the full case folding, without a locale.
 /// At most twice as long as the name.
 pub fn fold(text: &str) -> String {
     nfc(&CaseMapper::new().fold_string(text)).into_owned()
@@ -95,7 +95,7 @@ impl DrivePath {
         Self("/".to_owned())
     }
 
-    /// A path as texts carry it (JSON, query parameters): it starts with a slash; one slash may end it.
+    /// Parses a path of JSON or a query parameter: it starts with a slash, and may end with one.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let rest = text.strip_prefix('/').ok_or(PathError::NotAbsolute)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -103,7 +103,7 @@ impl DrivePath {
             return if text == "/" { Ok(Self::root()) } else { Err(PathError::EmptyName) };
         }
         if text.len() > 4 * PATH_BYTES {
-            return Err(PathError::TooLong(text.len())); // before the names are looked at one by one
+            return Err(PathError::TooLong(text.len())); // before the names are parsed one by one
         }
         let names: Vec<Name> = rest.split('/').map(Name::parse).collect::<Result<_, _>>()?;
         Self::from_names(&names)
@@ -185,7 +185,7 @@ impl DrivePath {
         path.ok_or(ValueError::Damaged { what: "directory's path" })
     }
 
-    /// The row keys of all directories below this one, its own not among them: `[p + "/", p + "0")`, since
+    /// The row keys of all directories below this one, without its own: `[p + "/", p + "0")`, since
     /// `0` follows `/`; below the root all but the root itself.
     pub fn below(&self) -> RowRange {
         use std::ops::Bound::{Excluded, Included};
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn below_holds_the_tree_and_nothing_else() {
+    fn below_contains_the_subtree_and_nothing_else() {
         let below = path("/a").below();
         assert!(below.contains(b"/a/b") && below.contains(b"/a/b/c"));
         assert!(

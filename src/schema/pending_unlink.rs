@@ -1,6 +1,6 @@
-//! The `unlink` table: large content files that no name reaches any more and that are to be removed.
+//! The `unlink` table: content files that no row names any more and that are to be removed.
 //!
-//! The row is put in the `finish` of the very plan that drops the file, and removed when the content is gone.
+//! The plan that drops a file puts the row in its `finish`. The row is deleted once the content file is removed.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -12,17 +12,17 @@ use crate::table::{Change, RowChange};
 
 /// The name of the table.
 pub const TABLE: &str = "unlink";
-const MARK: &[u8] = b"u";
+const QUALIFIER: &[u8] = b"u";
 const VALUE: &[u8] = &[1];
 
 /// Puts the row of a content file that is to be removed.
 pub fn put(id: FileId) -> RowChange {
-    RowChange { table: TABLE, row: id.key(), changes: vec![Change::put(CF, MARK, VALUE)] }
+    RowChange { table: TABLE, row: id.key(), changes: vec![Change::put(CF, QUALIFIER, VALUE)] }
 }
 
-/// Deletes the row of a content file that is gone.
+/// Deletes the row of a content file that was removed.
 pub fn delete(id: FileId) -> RowChange {
-    RowChange { table: TABLE, row: id.key(), changes: vec![Change::delete(CF, MARK)] }
+    RowChange { table: TABLE, row: id.key(), changes: vec![Change::delete(CF, QUALIFIER)] }
 }
 
 /// The file of a row key.

@@ -1,7 +1,7 @@
 //! The `op` table: records of running operations on whole subtrees, keyed by operation id.
 //!
-//! A record's phase is what all rows that the operation holds are read by: its change to *committed* is the
-//! instant at which the subtree is gone from one path and, if it moves, there at the other.
+//! A record's phase decides how all rows that the operation locks are read: when it changes to *committed*, the
+//! subtree disappears from its old path and, if it is moved, appears at the new one.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::CF;
 use super::ids::{DirId, OpId};
 use super::path::DrivePath;
-use super::value::{self, Reader, StoredValue, ValueError, Writer};
+use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::{Change, Check, Column, ConditionalRow, Row};
 
 /// The name of the table.
@@ -19,14 +19,15 @@ pub const PHASE: &[u8] = b"phase";
 /// The qualifier of the record.
 pub const WHAT: &[u8] = b"what";
 
-/// How far an operation is. A row that is missing is an aborted one: a committed one goes only after all its marks.
+/// The phase of an operation. An operation without a record has aborted: the record of a committed one is deleted only
+/// after all its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Rows may be locked and copied; nothing has happened yet.
+    /// Rows may be locked and copied; readers see no change yet.
     Prepared,
-    /// It has happened; only clean-up is left.
+    /// Committed: only clean-up is left.
     Committed,
-    /// It will not happen; only clean-up is left.
+    /// It will not be committed: only clean-up is left.
     Aborted,
 }
 
@@ -61,7 +62,7 @@ impl Phase {
             Self::Committed => 1,
             Self::Aborted => 2,
         };
-        Writer::new(Self::VERSION).number(phase).done()
+        ValueWriter::new(Self::VERSION).number(phase).done()
     }
 
     /// Decodes a stored value of any known version.
@@ -73,7 +74,7 @@ impl Phase {
 impl StoredValue for Phase {
     const NAME: &'static str = "operation's phase";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let phase = match r.number()? {
             0 => Self::Prepared,
             1 => Self::Committed,
@@ -85,7 +86,7 @@ impl StoredValue for Phase {
 }
 
 impl OpRecord {
-    /// Whether it frees room, so that it may go on when there is little left.
+    /// Whether it frees disk space, so that it may use the reserve.
     pub fn frees_space(&self) -> bool {
         self.kind == SubtreeOpKind::Delete
     }
@@ -96,7 +97,7 @@ impl OpRecord {
             SubtreeOpKind::Move { to } => (0, to.as_str()),
             SubtreeOpKind::Delete => (1, ""),
         };
-        let what = Writer::new(Self::VERSION).number(kind).uuid(self.root.0);
+        let what = ValueWriter::new(Self::VERSION).number(kind).uuid(self.root.0);
         let what = what.bytes(self.from.as_str().as_bytes()).bytes(to.as_bytes()).done();
         vec![Change::put(CF, PHASE, Phase::Prepared.encode()), Change::put(CF, WHAT, what)]
     }
@@ -110,7 +111,7 @@ impl OpRecord {
 impl StoredValue for OpRecord {
     const NAME: &'static str = "operation's record";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (kind, root, from, to) = (r.number()?, DirId(r.uuid()?), r.text()?, r.text()?);
         let path = |text: &str| DrivePath::parse(text).map_err(|_| ValueError::Damaged { what: "operation's path" });
         let kind = match kind {
@@ -123,7 +124,7 @@ impl StoredValue for OpRecord {
     }
 }
 
-/// From prepared to another phase.
+/// Changes the phase from prepared to another one.
 pub fn decide(id: OpId, phase: Phase) -> ConditionalRow {
     ConditionalRow {
         table: TABLE,

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::DateTimePrinter;
 
-/// Milliseconds since 1970-01-01T00:00:00Z, before it negative. Finer times are floored.
+/// Milliseconds since 1970-01-01T00:00:00Z, negative before it. Finer times are rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -20,7 +20,7 @@ const FIRST: i64 = -2_177_452_800_000;
 const LAST: i64 = 253_402_300_799_999;
 
 impl Timestamp {
-    /// The time so many milliseconds after 1970.
+    /// The time this many milliseconds after 1970.
     pub const fn from_ms(ms: i64) -> Self {
         Self(ms)
     }
@@ -30,25 +30,25 @@ impl Timestamp {
         self.0
     }
 
-    /// What the system's clock says.
+    /// The time of the system's clock.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// RFC 3339 with any offset; finer than a millisecond is cut.
+    /// Parses RFC 3339 with any offset, and rounds down to milliseconds.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
         Self::in_range(parse_ns(text)?.div_euclid(1_000_000))
     }
 
-    /// As [`parse`](Self::parse), but finer than a millisecond is rounded up: so [from, to) is exact for
-    /// times that were cut.
+    /// As [`parse`](Self::parse), but rounds up to milliseconds: so [from, to) is exact for times that were rounded
+    /// down.
     pub fn parse_bound(text: &str) -> Result<Self, InvalidTimestamp> {
         let ns = parse_ns(text)?;
         Self::in_range(-(-ns).div_euclid(1_000_000))
     }
 
-    /// Unix seconds, an integer or a decimal fraction without exponent; finer than a millisecond is cut.
+    /// Parses unix seconds, an integer or a decimal fraction without exponent, and rounds down to milliseconds.
     pub fn parse_unix(text: &str) -> Result<Self, InvalidTimestamp> {
         let (negative, digits) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -62,7 +62,7 @@ impl Timestamp {
         let seconds: i128 = whole.parse().map_err(|_| InvalidTimestamp)?;
         let nine: String = fraction.chars().chain("000000000".chars()).take(9).collect();
         let ns = seconds * 1_000_000_000 + nine.parse::<i128>().map_err(|_| InvalidTimestamp)?;
-        // Digits past the ninth matter only in that they make a negative time a little earlier.
+        // Digits after the ninth only make a negative time a little earlier.
         let beyond = fraction.bytes().skip(9).any(|b| b != b'0');
         let ns = if negative { -ns - i128::from(beyond) } else { ns };
         Self::in_range(ns.div_euclid(1_000_000))
@@ -78,7 +78,7 @@ impl Timestamp {
     pub fn rfc3339(self) -> String {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         let time = EPOCH.saturating_add(SignedDuration::from_millis(self.0));
-        // A page of a list has hundreds of them: each is allocated once.
+        // A page of a list has hundreds of times: allocate each once.
         let mut text = String::with_capacity("2026-01-02T03:04:05.678Z".len());
         // Writing to memory cannot fail.
         let _ = PRINTER.print_datetime(&time, &mut text);
@@ -87,10 +87,10 @@ impl Timestamp {
     }
 }
 
-/// The calendar is jiff's civil one: its `Timestamp` ends 26 hours before the year 9999 does.
+/// Times are computed with jiff's civil calendar, since its `Timestamp` ends 26 hours before the end of the year 9999.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// Nanoseconds since 1970. RFC 3339 section 5.6: a date, `T`, a time, and a zone that is not left out.
+/// Nanoseconds since 1970. RFC 3339 section 5.6: a date, `T`, a time, and a zone, which is required.
 fn parse_ns(text: &str) -> Result<i128, InvalidTimestamp> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);

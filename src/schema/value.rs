@@ -1,11 +1,11 @@
 //! The bytes of stored values: a version byte, then fields in order.
 //!
-//! Numbers are LEB128, signed ones zigzag first (as Protocol Buffers encode them); byte strings carry their
-//! length before them. A value of a newer version than the code knows is an error that says so.
+//! Numbers are LEB128, signed ones zigzag first (as Protocol Buffers encode them); byte strings have their
+//! length before them. A value of a version that this program does not know is the error [`ValueError::Newer`].
 //!
 //! To change the form of a value: keep the old type with its own [`StoredValue`], give the new one the next `VERSION`,
-//! and let its `upgrade` convert the old type. Each version knows only the one before, so a value of any age is read
-//! by going up the chain, and the callers of [`decode`] do not change.
+//! and let its `upgrade` convert the old type. Each version knows only the one before, so a value of any age is
+//! upgraded step by step, and the callers of [`decode`] do not change.
 
 use uuid::Uuid;
 
@@ -30,33 +30,33 @@ pub trait StoredValue: Sized {
     const VERSION: u8 = 1;
 
     /// Reads the fields of this version.
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError>;
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError>;
 
     /// Reads an older version and converts it. With `Old` as the type of the version before, this is
     /// `Old::read_version(version, r).map(Self::from)`. Version 1 has no version before it.
-    fn upgrade(_version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn upgrade(_version: u8, r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         Err(r.damaged())
     }
 
     /// Reads the fields of this version or an older one.
-    fn read_version(version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_version(version: u8, r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         if version == Self::VERSION { Self::read_fields(r) } else { Self::upgrade(version, r) }
     }
 }
 
 /// Decodes a stored value of any known version.
 pub fn decode<T: StoredValue>(value: &[u8]) -> Result<T, ValueError> {
-    let (version, mut r) = Reader::new(T::NAME, T::VERSION, value)?;
+    let (version, mut r) = ValueReader::new(T::NAME, T::VERSION, value)?;
     let decoded = T::read_version(version, &mut r)?;
     r.end()?;
     Ok(decoded)
 }
 
 /// Writes a value field by field.
-pub struct Writer(Vec<u8>);
+pub struct ValueWriter(Vec<u8>);
 
-impl Writer {
-    /// A value that starts with this version byte.
+impl ValueWriter {
+    /// Starts a value with this version byte.
     pub fn new(version: u8) -> Self {
         Self(vec![version])
     }
@@ -106,12 +106,12 @@ impl Writer {
 }
 
 /// Reads a value field by field, in the order in which it was written.
-pub struct Reader<'a> {
+pub struct ValueReader<'a> {
     what: &'static str,
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ValueReader<'a> {
     /// Reads the version byte. `what` names the value in errors.
     pub fn new(what: &'static str, known: u8, value: &'a [u8]) -> Result<(u8, Self), ValueError> {
         match value.split_first() {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         ValueError::Damaged { what: self.what }
     }
 
-    /// Reads so many bytes.
+    /// Reads this many bytes.
     pub fn raw(&mut self, len: usize) -> Result<&'a [u8], ValueError> {
         let (head, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.damaged())?;
         self.rest = rest;
@@ -170,14 +170,14 @@ impl<'a> Reader<'a> {
         Ok(Timestamp::from_ms(ms))
     }
 
-    /// Reads a length and so many bytes.
+    /// Reads a length and as many bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], ValueError> {
         let len = self.number()?;
         let len = usize::try_from(len).map_err(|_| self.damaged())?;
         self.raw(len)
     }
 
-    /// Reads a length and so many bytes of UTF-8.
+    /// Reads a length and as many bytes of UTF-8.
     pub fn text(&mut self) -> Result<&'a str, ValueError> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.damaged())
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let value = Writer::new(1).number(0).number(300).time(Timestamp::from_ms(-1)).bytes(b"ab").done();
+        let value = ValueWriter::new(1).number(0).number(300).time(Timestamp::from_ms(-1)).bytes(b"ab").done();
         assert_eq!(value.as_ref(), [1, 0, 0xac, 2, 1, 2, b'a', b'b']);
-        let (version, mut r) = Reader::new("test", 1, &value).unwrap();
+        let (version, mut r) = ValueReader::new("test", 1, &value).unwrap();
         assert_eq!((version, r.number(), r.number()), (1, Ok(0), Ok(300)));
         assert_eq!((r.time(), r.text()), (Ok(Timestamp::from_ms(-1)), Ok("ab")));
         assert_eq!(r.end(), Ok(()));
@@ -212,22 +212,22 @@ mod tests {
     #[test]
     fn extremes_and_damage() {
         for ms in [i64::MIN, i64::MAX, 0, -1] {
-            let value = Writer::new(1).time(Timestamp::from_ms(ms)).done();
-            let (_, mut r) = Reader::new("test", 1, &value).unwrap();
+            let value = ValueWriter::new(1).time(Timestamp::from_ms(ms)).done();
+            let (_, mut r) = ValueReader::new("test", 1, &value).unwrap();
             assert_eq!(r.time().unwrap().ms(), ms);
         }
-        assert!(matches!(Reader::new("test", 1, &[2]), Err(ValueError::Newer { found: 2, known: 1, .. })));
-        assert!(matches!(Reader::new("test", 1, &[]), Err(ValueError::Damaged { .. })));
-        assert!(matches!(Reader::new("test", 1, &[0]), Err(ValueError::Damaged { .. })));
-        let (_, mut r) = Reader::new("test", 1, &[1, 5, 0]).unwrap();
+        assert!(matches!(ValueReader::new("test", 1, &[2]), Err(ValueError::Newer { found: 2, known: 1, .. })));
+        assert!(matches!(ValueReader::new("test", 1, &[]), Err(ValueError::Damaged { .. })));
+        assert!(matches!(ValueReader::new("test", 1, &[0]), Err(ValueError::Damaged { .. })));
+        let (_, mut r) = ValueReader::new("test", 1, &[1, 5, 0]).unwrap();
         assert!(r.bytes().is_err());
-        let (_, mut r) = Reader::new("test", 1, &[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]).unwrap();
+        let (_, mut r) = ValueReader::new("test", 1, &[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]).unwrap();
         assert!(r.number().is_err());
-        let (_, r) = Reader::new("test", 1, &[1, 5]).unwrap();
+        let (_, r) = ValueReader::new("test", 1, &[1, 5]).unwrap();
         assert!(r.end().is_err());
     }
 
-    /// A value whose second version has got a text, and its third has the number doubled.
+    /// A value of which the second version adds a text, and the third doubles the number.
     #[test]
     fn older_versions_are_upgraded_step_by_step() {
         #[derive(Debug, PartialEq)]
@@ -238,27 +238,27 @@ mod tests {
         struct Third(u64, String);
         impl StoredValue for First {
             const NAME: &'static str = "test";
-            fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+            fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
                 Ok(Self(r.number()?))
             }
         }
         impl StoredValue for Second {
             const NAME: &'static str = "test";
             const VERSION: u8 = 2;
-            fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+            fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
                 Ok(Self(r.number()?, r.text()?.to_owned()))
             }
-            fn upgrade(version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+            fn upgrade(version: u8, r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
                 First::read_version(version, r).map(|old| Self(old.0, "none".to_owned()))
             }
         }
         impl StoredValue for Third {
             const NAME: &'static str = "test";
             const VERSION: u8 = 3;
-            fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+            fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
                 Ok(Self(r.number()?, r.text()?.to_owned()))
             }
-            fn upgrade(version: u8, r: &mut Reader<'_>) -> Result<Self, ValueError> {
+            fn upgrade(version: u8, r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
                 Second::read_version(version, r).map(|old| Self(2 * old.0, old.1))
             }
         }

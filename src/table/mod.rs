@@ -8,7 +8,7 @@
 //! - [`plan`]: writes: rows to prepare, conditional rows, rows to finish
 //! - [`limits`], [`validate`]: which queries and plans are allowed, by size and by the key lifecycle of the table
 //! - [`spec`]: the properties of a table, as `migrations/` declares them
-//! - [`store`]: the trait that engines implement, and the handle that callers hold
+//! - [`store`]: the trait that engines implement, and the handle that callers use
 
 pub mod cursor;
 pub mod limits;

@@ -150,14 +150,14 @@ impl Plan {
     }
 
     /// Whether a full disk must refuse it: it stores something new, and may not use the reserve for that. Puts in
-    /// `finish` do not count: they record clean-up, and clean-up is how space is freed.
-    pub fn needs_room(&self) -> bool {
+    /// `finish` do not count: they record clean-up, which frees space.
+    pub fn needs_space(&self) -> bool {
         let prepared = self.prepare.iter().flat_map(|r| &r.changes);
         !self.reserve && prepared.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)
     }
 }
 
-/// The outcome of a plan. One that is not known is [`StoreError::Unknown`](super::StoreError::Unknown).
+/// The outcome of a plan. An unknown outcome is [`StoreError::Unknown`](super::StoreError::Unknown).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every change happened and is durable.

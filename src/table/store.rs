@@ -1,4 +1,4 @@
-//! The trait that engines implement, and the handle that callers hold.
+//! The trait that engines implement, and the handle that callers use.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub enum StoreError {
     #[error("not allowed: {0}")]
     RuleViolation(#[from] RuleViolation),
     /// The table (first) exists with other properties (second).
-    #[error("table {0} is there with other properties than asked for: {1}")]
+    #[error("table {0} exists with other properties than requested: {1}")]
     OtherSpec(String, String),
     /// A family read whole holds more cells than a page.
     #[error("{table} row {row:?}: family {family} holds more than a page")]
@@ -35,13 +35,13 @@ pub enum StoreError {
     /// Not enough disk space; nothing was written.
     #[error("the disk is full: {0}")]
     Full(String),
-    /// The plan may have been committed, or may be yet.
+    /// The plan may have been committed, or may be committed later.
     #[error("the outcome of a write is not known: {cause}")]
     Unknown {
         /// The error message of the engine.
         cause: String,
-        /// Whether the disk was full. Once the store is [ready](Store::ready) again, a read decides whether the plan
-        /// was committed: it will not be committed any more.
+        /// Whether the disk was full. Once the store is [ready](Store::ready) again, a read shows whether the plan
+        /// was committed: it will not be committed later.
         full: bool,
     },
     /// The store was opened read-only, and this would have changed it; nothing was written.
@@ -62,7 +62,7 @@ pub enum StoreError {
 /// The result of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// What an engine promises. One contract suite (`tests/all/contract`) runs against every engine.
+/// The promises of an engine. One contract suite (`tests/all/contract`) runs against every engine.
 ///
 /// Engines are called through [`Tables`], which has validated limits, table and family names, and key lifecycles; an
 /// engine need not check them again.
@@ -89,19 +89,19 @@ pub trait Store: Send + Sync + 'static {
     /// rows may be read at different instants. A caller resumes by key.
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
 
-    /// Whether it accepts plans at all: [`StoreError::ReadOnly`] or [`StoreError::Stopped`] are permanent.
+    /// Whether the store accepts plans at all: [`StoreError::ReadOnly`] or [`StoreError::Stopped`] are permanent.
     fn writable(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether it would write a plan at this moment, as far as it knows: as [`writable`](Self::writable), and
+    /// Whether the store would write a plan now, as far as it knows: as [`writable`](Self::writable), and
     /// [`StoreError::Full`] or [`StoreError::Failed`] during a transient error. For health checks; the caller of a plan
     /// gets the error from [`commit`](Self::commit).
     fn ready(&self) -> Result<()> {
         self.writable()
     }
 
-    /// Whether there is disk space for a plan that [needs it](Plan::needs_room); frees space as
+    /// Whether there is disk space for a plan that [needs it](Plan::needs_space); frees space as
     /// [`commit`](Self::commit) does.
     ///
     /// Errors: [`StoreError::Full`] if such a plan would be refused now, and those of [`writable`](Self::writable).

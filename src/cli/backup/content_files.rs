@@ -1,4 +1,4 @@
-//! Copies the content files that rows of the copied store name.
+//! Copies the content files that are named by rows of the copied store.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -11,26 +11,26 @@ use rowdrive::table::{Column, RowQuery, StoreError, Tables};
 use uuid::Uuid;
 
 use super::content_path::{CONTENT, folder_of, id_in_name, path_of};
-use super::copier::{Copier, Suspicion, create_folder};
+use super::copier::{FileCopier, Suspicion, create_folder};
 use super::sample::Sample;
-use super::{BackupFailed, Progress, Result, of};
+use super::{BackupFailed, Progress, Result, with_path};
 
 /// Copies content files from a data folder into an unfinished backup.
 pub struct ContentCopy<'a> {
     pub data: &'a Path,
     /// The last complete backup.
     pub last: Option<&'a Path>,
-    pub copier: &'a mut Copier,
+    pub copier: &'a mut FileCopier,
     pub progress: &'a mut Progress,
 }
 
 /// Rows of one query.
 const ROWS: usize = 500;
-/// Where uploads are staged.
+/// The folder of staged uploads.
 const NEW: &str = "new";
 
 impl ContentCopy<'_> {
-    /// Copies all content files that are not staged, before the source takes part.
+    /// Copies all content files that are not staged, before the source makes its checkpoint.
     pub fn copy_all(&mut self) -> Result<()> {
         create_folder(&self.copier.to.join(CONTENT).join(NEW))?;
         for folder in content_folders(&self.data.join(CONTENT))? {
@@ -43,10 +43,11 @@ impl ContentCopy<'_> {
     }
 
     /// Copies the missing content files that rows name, and removes copies that no row names. Meanwhile the source
-    /// removes no content file. Returns a sample of them.
+    /// removes no content file. Returns a sample of the files.
     pub async fn copy_named(&mut self, tables: &Tables) -> Result<Sample> {
         let mut sample = Sample::default();
-        // IMPORTANT: staged files first. A file that is promoted meanwhile is then in one list or the other, or in both.
+        // IMPORTANT: list staged files first. A file that is promoted meanwhile is then in at least one of the two
+        // lists.
         let mut staged: BTreeMap<String, Vec<FileId>> = BTreeMap::new();
         for id in self.list(NEW) {
             staged.entry(folder_of(id)).or_default().push(id);
@@ -76,17 +77,17 @@ impl ContentCopy<'_> {
         }
         // Files in `content/` itself are small.
         let content = self.data.join(CONTENT);
-        for entry in of(&content, fs::read_dir(&content))? {
-            let entry = of(&content, entry)?;
-            if of(&content, entry.file_type())?.is_file() {
+        for entry in with_path(&content, fs::read_dir(&content))? {
+            let entry = with_path(&content, entry)?;
+            if with_path(&content, entry.file_type())?.is_file() {
                 self.copier.copy_mutable(&entry.path(), &Path::new(CONTENT).join(entry.file_name()))?;
             }
         }
         Ok(sample)
     }
 
-    /// The ids in a folder of the drive's content. A folder that cannot be listed is noted, and the backup goes on: the
-    /// files that rows name there are looked up by name later.
+    /// The ids in a folder of the drive's content. A folder that cannot be listed is recorded, and the backup
+    /// continues: `copy_named` looks up its files by name.
     fn list(&mut self, folder: &str) -> Vec<FileId> {
         let name = Path::new(CONTENT).join(folder);
         ids(&self.data.join(&name)).unwrap_or_else(|error| {
@@ -102,7 +103,7 @@ impl ContentCopy<'_> {
         let from = [self.data.join(&name), staged, self.data.join(&name)];
         let size = match first_size(&from) {
             Ok(Some(size)) => size,
-            // Either no row names it any more, or the check will report it as missing.
+            // No row names it any more, or the check will report it as missing.
             Ok(None) => return Ok(()),
             Err(error) => {
                 self.copier.suspicions.insert(name, Suspicion::Unreadable(error));
@@ -127,11 +128,12 @@ fn first_size(paths: &[PathBuf]) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Those ids whose rows name a content file, or cannot be read.
+/// The ids of which the row names a content file or cannot be read.
 async fn large_files(tables: &Tables, ids: &[FileId]) -> Result<Vec<FileId>> {
-    let asks: Vec<_> = ids.iter().map(|id| (id.key(), RowQuery::cells(vec![Column::new(CF, file::CONTENT)]))).collect();
-    let rows = match tables.get_many(file::TABLE, &asks).await {
-        // Rows that cannot be read may name each of them.
+    let queries: Vec<_> =
+        ids.iter().map(|id| (id.key(), RowQuery::cells(vec![Column::new(CF, file::CONTENT)]))).collect();
+    let rows = match tables.get_many(file::TABLE, &queries).await {
+        // Rows that cannot be read may name any of the files.
         Err(StoreError::Damaged(_)) => return Ok(ids.to_vec()),
         rows => rows.map_err(BackupFailed::Copy)?,
     };
@@ -140,12 +142,12 @@ async fn large_files(tables: &Tables, ids: &[FileId]) -> Result<Vec<FileId>> {
     Ok(named.map(|(id, _)| *id).collect())
 }
 
-/// Removes all other files: content that was deleted before the instant or stored after it, and partial copies.
+/// Removes all other files: content that was deleted before the checkpoint or stored after it, and partial copies.
 fn remove_others(folder: &Path, wanted: &HashSet<Uuid>) -> Result<()> {
-    for entry in of(folder, fs::read_dir(folder))? {
-        let path = of(folder, entry)?.path();
+    for entry in with_path(folder, fs::read_dir(folder))? {
+        let path = with_path(folder, entry)?.path();
         if !path.file_name().and_then(id_in_name).is_some_and(|id| wanted.contains(&id.0)) {
-            of(&path, fs::remove_file(&path))?;
+            with_path(&path, fs::remove_file(&path))?;
         }
     }
     Ok(())
@@ -153,8 +155,8 @@ fn remove_others(folder: &Path, wanted: &HashSet<Uuid>) -> Result<()> {
 
 /// The folders of content files that are not staged.
 fn content_folders(content: &Path) -> Result<Vec<String>> {
-    let is_one = |name: &str| name.len() == 2 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    Ok(names(content)?.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_one(name)).collect())
+    let is_shard = |name: &str| name.len() == 2 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    Ok(names(content)?.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_shard(name)).collect())
 }
 
 fn ids(folder: &Path) -> Result<Vec<FileId>> {
@@ -164,8 +166,8 @@ fn ids(folder: &Path) -> Result<Vec<FileId>> {
 /// All names in a folder; none if there is no such folder.
 fn names(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     match fs::read_dir(folder) {
-        Ok(entries) => of(folder, entries.map(|entry| Ok(entry?.file_name())).collect()),
+        Ok(entries) => with_path(folder, entries.map(|entry| Ok(entry?.file_name())).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => of(folder, Err(error)),
+        Err(error) => with_path(folder, Err(error)),
     }
 }

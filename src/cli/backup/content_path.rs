@@ -1,4 +1,4 @@
-//! The names of content files: each is called by its id.
+//! The paths of content files: each is named after its id.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 pub use crate::data_folder::names::CONTENT;
 
-/// Where a content file is, in a data folder or a backup.
+/// The path of a content file in a data folder or a backup.
 pub fn path_of(id: FileId) -> PathBuf {
     Path::new(CONTENT).join(folder_of(id)).join(id.to_string())
 }
@@ -19,7 +19,7 @@ pub fn folder_of(id: FileId) -> String {
     format!("{first:02x}")
 }
 
-/// The id of which this is the name of a content file.
+/// The id of the content file of this name; none if it is no name of a content file.
 pub fn id_in_name(name: &OsStr) -> Option<FileId> {
     let id = Uuid::parse_str(name.to_str()?).ok().map(FileId)?;
     // Other spellings of an id are not the names of content files.

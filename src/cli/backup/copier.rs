@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::{BackupFailed, Result, of};
+use super::{BackupFailed, Result, with_path};
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
@@ -20,14 +20,14 @@ const BYTES: u64 = 256 << 20;
 
 /// Copies files into the folder of an unfinished backup.
 #[derive(Default)]
-pub struct Copier {
+pub struct FileCopier {
     pub to: PathBuf,
     /// Temporary names of copies that are not synced yet.
     copied: HashSet<PathBuf>,
     copied_bytes: u64,
-    /// Files and bytes that no earlier backup had.
+    /// The number of files, and their bytes, that are not in an earlier backup.
     new: (u64, u64),
-    /// Whether some are hard links to the drive's own files.
+    /// Whether some copies are hard links to files of the drive.
     pub linked: bool,
     /// Tables of an earlier backup that differ from the drive's.
     pub differing: Vec<PathBuf>,
@@ -41,23 +41,24 @@ pub struct Copier {
 pub enum Suspicion {
     /// The file of an earlier backup, at this path, has other bytes.
     Differs(PathBuf),
-    /// The drive's own cannot be read.
+    /// The file on the drive cannot be read.
     Unreadable(io::Error),
 }
 
 /// The ending of a temporary name.
 const TEMPORARY: &str = "new";
 
-impl Copier {
+impl FileCopier {
     pub fn new(to: &Path) -> Self {
         Self { to: to.to_owned(), ..Self::default() }
     }
 
-    /// Copies one file that never changes to the path `name` in the backup: from `earlier` if that is the same file, else
-    /// from the first of `from` that exists; from none if none does. A file that cannot be read is noted and left out.
+    /// Copies one file that never changes to the path `name` in the backup: from `earlier` if that is the same file,
+    /// else from the first of `from` that exists; from none if none does. A file that cannot be read is noted and left
+    /// out.
     pub fn copy_immutable(&mut self, earlier: Option<&Path>, from: &[PathBuf], name: &Path, size: u64) -> Result<()> {
         let to = self.to.join(name);
-        // A file has its final name only once it is complete and durable: one of an earlier run is used as it is.
+        // A file has its final name only once it is complete and durable: the copy of an earlier run is reused.
         if self.copied.contains(&temporary(&to)) || is_as(&to, from, size) {
             return Ok(());
         }
@@ -79,7 +80,7 @@ impl Copier {
                     return Ok(());
                 }
                 brought => {
-                    of(&to, brought)?;
+                    with_path(&to, brought)?;
                     self.new = (self.new.0 + 1, self.new.1 + size);
                     if self.copied.len() >= FILES || self.copied_bytes >= BYTES {
                         self.finish()?;
@@ -111,7 +112,7 @@ impl Copier {
         }
         let temporary = temporary(to);
         self.copied_bytes += fs::copy(from, &temporary)?;
-        // The next backup compares times. On a file system that keeps none it compares the bytes.
+        // The next backup compares times. If the file system does not store them, it compares the bytes.
         let _ = keep_time(from, &temporary);
         self.copied.insert(temporary);
         Ok(())
@@ -120,7 +121,7 @@ impl Copier {
     /// Copies one file that may change later: never a link.
     pub fn copy_mutable(&mut self, from: &Path, name: &Path) -> Result<()> {
         let to = self.to.join(name);
-        of(from, fs::copy(from, &to)).map(drop)
+        with_path(from, fs::copy(from, &to)).map(drop)
     }
 
     /// Syncs the copies, then renames them to their final names.
@@ -131,12 +132,13 @@ impl Copier {
         sync_file_system(&self.to)?;
         for temporary in self.copied.drain() {
             let name = temporary.with_extension("");
-            of(&name, fs::rename(&temporary, &name))?;
+            with_path(&name, fs::rename(&temporary, &name))?;
         }
         self.copied_bytes = 0;
         Ok(())
     }
 
+    /// The summary for the user.
     pub fn in_words(&self) -> String {
         let (files, bytes) = self.new;
         format!("{files} files ({bytes} bytes) were new")
@@ -150,18 +152,18 @@ fn temporary(to: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether `path` is the same file as the first of `from`. Compares bytes if the times differ: a mistaken change may have
-/// kept the size.
+/// Whether `path` is the same file as the first of `from`. Compares bytes if the times differ: a mistaken change may
+/// have kept the size.
 fn is_as(path: &Path, from: &[PathBuf], size: u64) -> bool {
     if !is_there(path, size) {
         return false;
     }
     let Some(from) = from.iter().find(|from| from.is_file()) else { return true };
-    match has_time(path, from) {
+    match has_same_time(path, from) {
         Ok(true) => return true,
-        // It was just removed from the drive: no row will name it.
+        // The file was just removed from the drive: no row will name it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-        // Without the times, compare the bytes.
+        // The times differ or are not known: compare the bytes.
         Ok(false) | Err(_) => {}
     }
     // A file that cannot be read counts as different.
@@ -178,8 +180,8 @@ pub fn is_readable(path: &Path) -> bool {
     read.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| true)
 }
 
-/// Whether the times are equal, as exactly as file systems keep them: some to 2 s.
-fn has_time(path: &Path, from: &Path) -> io::Result<bool> {
+/// Whether the times are equal, with the precision of the file system: 2 s on some.
+fn has_same_time(path: &Path, from: &Path) -> io::Result<bool> {
     let (one, other) = (fs::metadata(path)?.modified()?, fs::metadata(from)?.modified()?);
     let apart = one.duration_since(other).unwrap_or_else(|error| error.duration());
     let nanos = one.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
@@ -199,12 +201,12 @@ fn is_there(path: &Path, size: u64) -> bool {
 
 /// Creates a folder that only this user can read, unless it exists.
 pub fn create_folder(path: &Path) -> Result<()> {
-    of(path, DirBuilder::new().recursive(true).mode(0o700).create(path))
+    with_path(path, DirBuilder::new().recursive(true).mode(0o700).create(path))
 }
 
 /// Syncs the whole file system that this folder is on.
 pub fn sync_file_system(path: &Path) -> Result<()> {
-    of(path, File::open(path).and_then(|folder| Ok(rustix::fs::syncfs(folder)?)))
+    with_path(path, File::open(path).and_then(|folder| Ok(rustix::fs::syncfs(folder)?)))
 }
 
 /// SHA-256 in hexadecimal digits.
@@ -219,5 +221,5 @@ pub fn digest(path: &Path) -> Result<String> {
         }
         Ok(sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     };
-    of(path, read())
+    with_path(path, read())
 }

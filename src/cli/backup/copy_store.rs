@@ -5,33 +5,33 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::copier::{Copier, create_folder, digest};
+use super::copier::{FileCopier, create_folder, digest};
 use super::generations::{Generation, ManifestFile};
 use super::repair_tables::{link_or_copy, sound_ones};
-use super::{Progress, Result, of};
+use super::{Progress, Result, with_path};
 
-/// Copies the files of a checkpoint; returns their sizes and digests for the manifest, and how many tables could only be
-/// read in an earlier backup. `last` is the one of `complete` whose files are linked.
+/// Copies the files of a checkpoint; returns their sizes and digests for the manifest, and how many tables could only
+/// be read in an earlier backup. `last` is the one of `complete` whose files are linked.
 pub fn copy(
     from: &Path,
     (complete, last): (&[Generation], Option<&Generation>),
-    copier: &mut Copier,
+    copier: &mut FileCopier,
     progress: &mut Progress,
 ) -> Result<(BTreeMap<String, ManifestFile>, usize)> {
     let db = copier.to.join("db");
-    // An interrupted run may have left files of an older instant.
+    // An interrupted run may have left files of an older checkpoint.
     if db.exists() {
-        of(&db, fs::remove_dir_all(&db))?;
+        with_path(&db, fs::remove_dir_all(&db))?;
     }
     create_folder(&db)?;
     let (mut entries, mut damaged) = (BTreeMap::new(), 0);
-    for file in of(from, fs::read_dir(from))? {
-        let file = of(from, file)?;
+    for file in with_path(from, fs::read_dir(from))? {
+        let file = with_path(from, file)?;
         let (path, name) = (file.path(), file.file_name().to_string_lossy().into_owned());
-        let size = of(&path, file.metadata())?.len();
+        let size = with_path(&path, file.metadata())?.len();
         let earlier = last.and_then(|last| Some((last.path.join("db").join(&name), last.manifest.db.get(&name)?)));
-        // The same inode has the same bytes. After a restore RocksDB may give a file number twice: digests tell such files
-        // apart.
+        // The same inode has the same bytes. After a restore RocksDB may use a file number again: digests distinguish
+        // such files.
         let same = earlier.as_ref().filter(|(earlier, _)| is_same_file(earlier, &path));
         let digested = match same {
             Some((_, entry)) => Ok(entry.sha256.clone()),
@@ -44,7 +44,7 @@ pub fn copy(
             Err(error) => {
                 let sound = if table { sound_ones(complete, &name).next() } else { None };
                 let Some((path, entry)) = sound else { return Err(error) };
-                progress.print(&format!("{error}: {} is sound and was taken", path.display()));
+                progress.print(&format!("{error}: {} is sound and was used", path.display()));
                 link_or_copy(&path, &copier.to.join(&below))?;
                 entries.insert(name, entry);
                 damaged += 1;

@@ -1,7 +1,7 @@
-//! The backups in a folder: each a data folder, numbered, with a manifest that is written last.
+//! The backups in a folder. Each is a numbered data folder with a manifest, which is written last.
 //!
-//! A backup is made in `partial` and renamed once it is complete and durable. An old one is renamed before it is removed.
-//! So each folder with a number is complete.
+//! A backup is made in `partial` and renamed once it is complete and durable. An old one is renamed before it is
+//! removed. So each folder with a number is complete.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -11,31 +11,32 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::copier::{create_folder, sync_file_system};
-use super::{BackupFailed, Result, of};
+use super::{BackupFailed, Result, with_path};
 use crate::data_folder::names::{LOCK, MANIFEST};
 
 const PARTIAL: &str = "partial";
-const GOING: &str = "going";
+/// The name of a backup while it is removed.
+const REMOVED: &str = "going";
 
-/// Whether a folder is a backup. Nothing may change in one: its manifest has the digest of each file of `db`.
+/// Whether a folder is a backup. Nothing may change a backup: its manifest has the digest of each file of `db`.
 pub fn is_backup(dir: &Path) -> bool {
     dir.join(MANIFEST).exists()
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Of this file and of the backup's layout.
+    /// The version of this format and of the layout of the backup.
     pub format: u32,
     /// The version of the program that made it.
     pub program: String,
     /// The version of the store's schema.
     pub schema: u32,
-    /// When it was complete.
+    /// The time when the backup was complete.
     pub made: String,
-    /// The id of the drive. Earlier versions have written none.
+    /// The id of the drive. Earlier versions wrote none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
-    /// Files of the drive.
+    /// The number of files of the drive.
     pub files: u64,
     /// Whether the drive was damaged.
     pub damaged: bool,
@@ -56,18 +57,18 @@ pub struct Generation {
     pub manifest: Manifest,
 }
 
-/// The backups of a folder, in the order they were made in.
+/// The backups of a folder, oldest first.
 pub struct BackupList {
     pub readable: Vec<Generation>,
-    /// Numbers of those whose manifest cannot be read, and why.
+    /// The numbers of backups with a manifest that cannot be read, and the errors.
     pub unreadable: Vec<(u64, BackupFailed)>,
 }
 
 impl BackupList {
-    /// The newest backup of a drive with an id, if that is another one.
+    /// The newest backup of a drive with an id, if that is another drive.
     pub fn of_another(&self, drive: Option<&str>) -> Option<&Generation> {
         let newest = self.readable.iter().rev().find(|one| one.manifest.drive.is_some())?;
-        // A folder that has no id yet was never served by this version: no empty one is made without.
+        // Without an id, this version has never served the data folder. It creates no data folder without one.
         (drive.is_some() && newest.manifest.drive.as_deref() != drive).then_some(newest)
     }
 
@@ -83,26 +84,26 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Takes the folder for this process alone, made if it is missing.
+    /// Locks the folder of backups; creates it if it is missing.
     pub fn open(dir: &Path, data: &Path) -> Result<Self> {
         create_folder(dir)?;
-        let dir = of(dir, fs::canonicalize(dir))?;
+        let dir = with_path(dir, fs::canonicalize(dir))?;
         if dir.starts_with(data) || data.starts_with(&dir) {
             return Err(BackupFailed::Inside);
         }
         let lock = dir.join(LOCK);
-        let file = of(&lock, File::options().create(true).truncate(false).write(true).open(&lock))?;
+        let file = with_path(&lock, File::options().create(true).truncate(false).write(true).open(&lock))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(BackupFailed::Busy(dir)),
-            Err(TryLockError::Error(error)) => return of(&lock, Err(error)),
+            Err(TryLockError::Error(error)) => return with_path(&lock, Err(error)),
         }
         let generations = Self { dir, _lock: file };
-        generations.remove_going()?;
+        generations.finish_removal()?;
         Ok(generations)
     }
 
-    /// Where the next one is made. It may hold what an interrupted run has copied.
+    /// The folder where the next backup is made. It may have files that an interrupted run has copied.
     pub fn partial(&self) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
         create_folder(&partial)?;
@@ -113,49 +114,49 @@ impl Generations {
         complete(&self.dir)
     }
 
-    /// Writes the manifest of the backup in `partial` and renames it to its place.
+    /// Writes the manifest of the backup in `partial`, and renames the backup to its number.
     pub fn add(&self, manifest: &Manifest) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
         let path = partial.join(MANIFEST);
         let text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
-        of(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
+        with_path(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
         // IMPORTANT: sync before the rename: a folder with a number is complete.
         sync_file_system(&partial)?;
         let number = self.complete()?.last_number() + 1;
         let time: String = manifest.made.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
         let to = self.dir.join(format!("{number:04}_{time}"));
-        of(&to, fs::rename(&partial, &to))?;
+        with_path(&to, fs::rename(&partial, &to))?;
         sync_file_system(&self.dir)?;
         Ok(to)
     }
 
     /// Removes backups older than the last `many` undamaged ones of this drive.
     ///
-    /// Backups of other drives, and those whose manifest cannot be read, are neither counted nor removed. A backup
-    /// without a drive id counts as one of this drive. A backup of a damaged drive may lack files: it is not counted, and
-    /// removed once it is older than those that are kept.
+    /// Backups of other drives, and those with an unreadable manifest, are neither counted nor removed. A backup
+    /// without a drive id counts as one of this drive. A backup of a damaged drive may lack files: it is not counted,
+    /// and is removed once it is older than those that are kept.
     pub fn remove_old(&self, many: usize, drive: Option<&str>) -> Result<()> {
         let mut complete = self.complete()?.readable;
         complete.retain(|one| one.manifest.drive.is_none() || one.manifest.drive.as_deref() == drive);
         let mut undamaged = complete.iter().rev().filter(|one| !one.manifest.damaged);
         let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
         for old in complete.iter().filter(|one| one.number < oldest) {
-            of(&old.path, fs::rename(&old.path, self.dir.join(GOING)))?;
-            self.remove_going()?;
+            with_path(&old.path, fs::rename(&old.path, self.dir.join(REMOVED)))?;
+            self.finish_removal()?;
         }
         Ok(())
     }
 
-    fn remove_going(&self) -> Result<()> {
-        let going = self.dir.join(GOING);
-        if going.exists() { of(&going, fs::remove_dir_all(&going)) } else { Ok(()) }
+    fn finish_removal(&self) -> Result<()> {
+        let removed = self.dir.join(REMOVED);
+        if removed.exists() { with_path(&removed, fs::remove_dir_all(&removed)) } else { Ok(()) }
     }
 }
 
 fn complete(dir: &Path) -> Result<BackupList> {
     let mut found = BackupList { readable: Vec::new(), unreadable: Vec::new() };
-    for entry in of(dir, fs::read_dir(dir))? {
-        let entry = of(dir, entry)?;
+    for entry in with_path(dir, fs::read_dir(dir))? {
+        let entry = with_path(dir, entry)?;
         let number = entry.file_name().to_str().and_then(|name| name.split_once('_')?.0.parse().ok());
         let Some(number) = number else { continue };
         match read(&entry.path()) {
@@ -169,9 +170,9 @@ fn complete(dir: &Path) -> Result<BackupList> {
     Ok(found)
 }
 
-/// The backup at this path, or else the newest readable one in this folder; and why newer ones are passed over.
+/// The backup at this path, or else the newest readable one in this folder, and the errors of newer ones.
 pub fn find(path: &Path) -> Result<(PathBuf, Manifest, Vec<BackupFailed>)> {
-    let path = of(path, fs::canonicalize(path))?;
+    let path = with_path(path, fs::canonicalize(path))?;
     if let Some(manifest) = read(&path)? {
         return Ok((path, manifest, Vec::new()));
     }
@@ -181,7 +182,7 @@ pub fn find(path: &Path) -> Result<(PathBuf, Manifest, Vec<BackupFailed>)> {
     Ok((last.path, last.manifest, newer.collect()))
 }
 
-/// None if there is no manifest.
+/// Reads the manifest of a backup; none if there is none.
 fn read(backup: &Path) -> Result<Option<Manifest>> {
     let path = backup.join(MANIFEST);
     match fs::read(&path) {
@@ -190,6 +191,6 @@ fn read(backup: &Path) -> Result<Option<Manifest>> {
             _ => Err(BackupFailed::NoBackup(backup.to_owned())),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => of(&path, Err(error)),
+        Err(error) => with_path(&path, Err(error)),
     }
 }

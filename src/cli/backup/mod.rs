@@ -1,12 +1,11 @@
 //! `rowdrive backup`: a copy of a drive at one instant, made while the drive is served or stopped.
 //!
-//! 1. Copy the content files. They never change, so the server need not take part yet.
-//! 2. The [source] makes a checkpoint of its store, of one instant, and from then on removes no content file.
+//! 1. Copy the content files. They never change, so this needs no server.
+//! 2. The [source] makes a checkpoint of its store at one instant, and from then on removes no content file.
 //! 3. Copy the checkpoint, then the content files that it names and that are still missing. Release the source.
-//! 4. Check the copy as any data folder, write its manifest, and rename it to its place among the [generations].
+//! 4. Check the copy as `rowdrive check` does, write its manifest, and rename it to its number among the [generations].
 //!
-//! Files that an earlier backup has are hard links to it. An interrupted run loses nothing: the next one uses what was
-//! copied.
+//! Files that an earlier backup has are hard links to it. The next run uses what an interrupted one has copied.
 
 mod content_files;
 mod content_path;
@@ -34,11 +33,11 @@ use rowdrive::migrate::{LATEST, MigrateError};
 use rowdrive::schema::{FileId, Timestamp};
 use rowdrive::table::StoreError;
 
-use super::{Ended, signals, size_arg};
+use super::{CommandOutcome, signals, size_arg};
 use crate::data_folder::part::{self, DrivePart};
 use crate::data_folder::{self, DataFolderError, FolderState};
 use content_files::ContentCopy;
-use copier::{Copier, Suspicion};
+use copier::{FileCopier, Suspicion};
 pub use copier::{create_folder, digest, is_readable, keep_time, sync_file_system};
 use generations::{BackupList, Generations};
 pub use generations::{Manifest, find, is_backup};
@@ -47,7 +46,7 @@ use repair_content::{ContentRepair, ContentState};
 use repair_tables::CopiedStore;
 use sample::Sample;
 pub use server::{Backups, remove, remove_checkpoints};
-use source::Source;
+use source::BackupSource;
 use verify::inspect;
 pub use verify::{OpenCopy, verify};
 
@@ -113,7 +112,7 @@ pub enum BackupFailed {
     DataFolder(PathBuf, DataFolderError),
     #[error("the server cannot give a copy of its store: {0}")]
     Refused(String),
-    #[error("the server has ended, and with it the copy of its store: run the backup again to go on")]
+    #[error("the server has ended, and its checkpoint with it: run the backup again to continue")]
     Gone,
     #[error("the copy cannot be opened: {0}")]
     Copy(StoreError),
@@ -145,25 +144,25 @@ pub enum BackupFailed {
 
 pub type Result<T> = std::result::Result<T, BackupFailed>;
 
-/// Errors: the path is inside a part of a drive, or a backup: what is created there would be lost with it.
+/// Errors: the path is inside a part of a drive, or inside a backup. What is created there would be lost with it.
 pub fn check_outside_drives(path: &Path) -> Result<()> {
-    match of(path, part::enclosing_path(path))? {
+    match with_path(path, part::enclosing_path(path))? {
         Some(part) => Err(BackupFailed::Within(path.to_owned(), part)),
         None => Ok(()),
     }
 }
 
 /// Adds the path to an IO error.
-pub fn of<T>(path: &Path, done: io::Result<T>) -> Result<T> {
+pub fn with_path<T>(path: &Path, done: io::Result<T>) -> Result<T> {
     done.map_err(|error| BackupFailed::File(path.to_owned(), error))
 }
 
 impl Backup {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.backup())
     }
 
-    async fn backup(self) -> Result<Ended> {
+    async fn backup(self) -> Result<CommandOutcome> {
         signals::explain_interruption()?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let state = data_folder::compare(&self.data).map_err(|e| BackupFailed::DataFolder(self.data.clone(), e))?;
@@ -173,39 +172,39 @@ impl Backup {
         if is_backup(&self.data) {
             return Err(BackupFailed::OfBackup(self.data));
         }
-        let data = of(&self.data, std::fs::canonicalize(&self.data))?;
+        let data = with_path(&self.data, std::fs::canonicalize(&self.data))?;
         check_outside_drives(&self.to)?;
         let generations = Generations::open(&self.to, &data)?;
         let found = generations.complete()?;
         let mut progress = Progress::new();
-        let drive = of(&data, data_folder::drive_id(&data))?;
+        let drive = with_path(&data, data_folder::drive_id(&data))?;
         self.check_existing(&found, &data, drive.as_deref(), &progress)?;
         let BackupList { readable: complete, unreadable: passed_over } = found;
         let partial = generations.partial()?;
-        // A damaged backup may hold damaged files: none of it is linked.
+        // A damaged backup may have damaged files: link none of them.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
-        let mut copier = Copier::new(&partial);
+        let mut copier = FileCopier::new(&partial);
         let earlier = last.map(|last| last.path.as_path());
 
         source::idle(&data).await?;
         progress.stage("content files");
         ContentCopy { data: &data, last: earlier, copier: &mut copier, progress: &mut progress }.copy_all()?;
-        let source = Source::open(&data, memory).await?;
+        let source = BackupSource::open(&data, memory).await?;
         progress.stage("the store");
         let (db, unread) = copy_store::copy(source.store(), (&complete, last), &mut copier, &mut progress)?;
         let mut store = CopiedStore::new(source.store(), &partial, &complete, db);
-        let (copy, rotten) = store.open(memory, &mut progress).await?;
+        let (copy, damaged_tables) = store.open(memory, &mut progress).await?;
         let db = store.entries;
         progress.stage("the last content files");
         let mut contents = ContentCopy { data: &data, last: earlier, copier: &mut copier, progress: &mut progress };
         let sample = contents.copy_named(&copy.tables).await?;
         copier.finish()?;
-        // From here on the drive may remove content files again, and a stopped one may be started.
+        // From now on the drive may remove content files again, and a stopped drive may be started.
         source.end().await?;
 
         for path in &copier.differing {
             progress.print(&format!(
-                "{}, of an earlier backup, differs from what the drive has: it was brought anew",
+                "{}, of an earlier backup, differs from what the drive has: it was copied again",
                 path.display()
             ));
         }
@@ -220,7 +219,7 @@ impl Backup {
                 self.to.display()
             ));
         }
-        let damaged = damaged || unread + rotten + copier.unlisted.len() > 0;
+        let damaged = damaged || unread + damaged_tables + copier.unlisted.len() > 0;
         copy.close().await;
         let made = Timestamp::now().rfc3339();
         let program = env!("CARGO_PKG_VERSION").to_owned();
@@ -233,7 +232,7 @@ impl Backup {
         let unread = if self.verify { "" } else { "; content was read in part: --verify reads all of it" };
         progress.print(&format!("{}: {files} files, {bytes} bytes; {}{unread}", path.display(), copier.in_words()));
         progress.finish()?;
-        Ok(if damaged || !passed_over.is_empty() { Ended::WithFailures } else { Ended::Done })
+        Ok(if damaged || !passed_over.is_empty() { CommandOutcome::WithFailures } else { CommandOutcome::Done })
     }
 
     /// Prints what is unexpected in the folder of backups.
@@ -256,8 +255,8 @@ impl Backup {
         }
     }
 
-    /// Checks the copy, repairs content files that another source has sound, and returns whether damage remains. Reads a
-    /// sample of the content also without `--verify`.
+    /// Checks the copy, replaces damaged content files by sound ones of the drive or of another backup, and returns
+    /// whether damage remains. Reads a sample of the content also without `--verify`.
     async fn check(
         &self,
         copy: &OpenCopy,
@@ -266,8 +265,8 @@ impl Backup {
         progress: &mut Progress,
     ) -> Result<(CheckSummary, bool)> {
         let mut damaged = repair.check_suspicions(suspicions, progress).await?;
-        let (mut summary, rotten) = inspect(copy, repair.partial, self.verify, progress).await?;
-        for finding in rotten {
+        let (mut summary, damaged_content) = inspect(copy, repair.partial, self.verify, progress).await?;
+        for finding in damaged_content {
             let missing = finding.kind == FindingKind::ContentMissing;
             let id = uuid::Uuid::parse_str(&finding.row).ok().map(FileId);
             let state = match id {
@@ -276,9 +275,9 @@ impl Backup {
                 None => ContentState::Damaged,
             };
             damaged += usize::from(state.is_damage());
-            let healed = matches!(state, ContentState::Repaired | ContentState::Salvaged);
-            summary.repaired += u64::from(healed);
-            if !healed {
+            let is_repaired = matches!(state, ContentState::Repaired | ContentState::Salvaged);
+            summary.repaired += u64::from(is_repaired);
+            if !is_repaired {
                 progress.print(&finding.to_string());
             }
         }

@@ -14,7 +14,7 @@ pub struct Progress {
     stage: &'static str,
     files: u64,
     bytes: u64,
-    said: Instant,
+    printed: Instant,
     /// The first line that could not be printed, and why.
     failed: RefCell<Option<io::Error>>,
 }
@@ -25,14 +25,14 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        Self { bar, stage: "", files: 0, bytes: 0, said: Instant::now(), failed: RefCell::default() }
+        Self { bar, stage: "", files: 0, bytes: 0, printed: Instant::now(), failed: RefCell::default() }
     }
 
     pub fn stage(&mut self, stage: &'static str) {
         (self.stage, self.files, self.bytes) = (stage, 0, 0);
     }
 
-    /// Counts a file that is done.
+    /// Counts a file that was copied.
     pub fn add(&mut self, bytes: u64) {
         self.rows(1);
         self.bytes += bytes;
@@ -44,13 +44,14 @@ impl Progress {
         if !self.bar.is_hidden() {
             self.bar.set_message(message);
             self.bar.tick();
-        } else if self.said.elapsed() >= PAUSE {
-            self.said = Instant::now();
+        } else if self.printed.elapsed() >= PAUSE {
+            self.printed = Instant::now();
             crate::cli::say(&message);
         }
     }
 
-    /// Prints a line on standard output. If that fails the work goes on, and [`finish`](Self::finish) returns the error.
+    /// Prints a line on standard output. If that fails the work continues, and [`finish`](Self::finish) returns the
+    /// error.
     pub fn print(&self, line: &str) {
         let printed = self.bar.suspend(|| writeln!(io::stdout(), "{line}"));
         if let Err(error) = printed {

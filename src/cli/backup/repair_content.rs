@@ -1,7 +1,7 @@
 //! Compares content files of a backup with the digests in their rows, and replaces damaged and missing ones.
 //!
-//! A file that was damaged in an earlier backup was linked into this one. It is copied again: from the drive if the
-//! drive's own is sound, else from any earlier backup with a sound one.
+//! A damaged file of an earlier backup may have been linked into this one. It is copied again: from the drive if the
+//! file is sound there, else from any earlier backup where it is.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use super::content_path::{id_in_name, path_of};
 use super::copier::Suspicion;
 use super::generations::Generation;
 use super::sample::Sample;
-use super::{BackupFailed, Progress, Result, create_folder, keep_time, of};
+use super::{BackupFailed, Progress, Result, create_folder, keep_time, with_path};
 
 /// Bytes of a sample that are read.
 const BYTES: u64 = 256 << 20;
@@ -26,16 +26,16 @@ const BYTES: u64 = 256 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentState {
     Sound,
-    /// The drive's own is sound.
+    /// Replaced by the sound file of the drive.
     Repaired,
-    /// Only an earlier backup has a sound one.
+    /// Replaced by the sound file of an earlier backup; the drive has none.
     Salvaged,
-    /// There is no sound one.
+    /// Damaged, and there is no sound file.
     Damaged,
 }
 
 impl ContentState {
-    /// Whether something is wrong with the drive.
+    /// Whether the file on the drive is damaged.
     pub fn is_damage(self) -> bool {
         matches!(self, Self::Salvaged | Self::Damaged)
     }
@@ -49,13 +49,13 @@ pub struct ContentRepair<'a> {
 }
 
 impl ContentRepair<'_> {
-    /// Reads a sample of the files; returns how many are damaged on the drive too.
+    /// Reads a sample of the files, and returns the number of those that are damaged on the drive too.
     pub async fn check_sample(&self, sample: &Sample, progress: &mut Progress) -> Result<usize> {
         progress.stage("a sample of the content files");
         let (mut damaged, mut read) = (0, 0);
         for id in sample.ids() {
             let size = fs::metadata(self.partial.join(path_of(*id))).map_or(0, |found| found.len());
-            // Larger files are left to `--verify`.
+            // Only `--verify` reads larger files.
             if read + size > BYTES {
                 continue;
             }
@@ -66,8 +66,8 @@ impl ContentRepair<'_> {
         Ok(damaged)
     }
 
-    /// Checks the files that differ between the drive and an earlier backup, or cannot be read on the drive; returns how
-    /// many are damaged on the drive.
+    /// Checks the files that differ between the drive and an earlier backup, or cannot be read on the drive. Returns
+    /// the number of those that are damaged on the drive.
     pub async fn check_suspicions(
         &self,
         suspicions: &BTreeMap<PathBuf, Suspicion>,
@@ -84,7 +84,7 @@ impl ContentRepair<'_> {
                     damaged += usize::from(state.is_damage());
                     if !state.is_damage() {
                         progress.print(&format!(
-                            "{}, of an earlier backup, differs from what the drive has: it was brought anew",
+                            "{}, of an earlier backup, differs from what the drive has: it was copied again",
                             earlier.display()
                         ));
                     }
@@ -99,7 +99,7 @@ impl ContentRepair<'_> {
         Ok(damaged)
     }
 
-    /// The row's attributes; none if there is no such row, or it cannot be read.
+    /// The attributes in the file row; none if there is no such row, or it cannot be read.
     async fn attributes(&self, id: FileId) -> Result<Option<Attributes>> {
         let row = self.tables.get_many(file::TABLE, &[(id.key(), RowQuery::families(&[CF]))]).await;
         let row = match row {
@@ -109,7 +109,7 @@ impl ContentRepair<'_> {
         Ok(row.and_then(|row| Attributes::from_row(&row).ok().flatten()))
     }
 
-    /// Reads one file of the backup, and replaces it if its digest is not that of its row.
+    /// Reads one file of the backup, and replaces it if its digest differs from that in its row.
     pub async fn check_file(&self, id: FileId, progress: &Progress) -> Result<ContentState> {
         // The check reports a row that cannot be read.
         let Some(attributes) = self.attributes(id).await? else { return Ok(ContentState::Sound) };
@@ -135,7 +135,7 @@ impl ContentRepair<'_> {
             if self.copy_from(&one.path, id, &attributes).await? {
                 progress.print(&format!(
                     "{}: its content file, {}, is missing on the drive, or cannot be read there: {} has a sound one, \
-                     which was taken",
+                     which was used",
                     path.unwrap_or_default().escape_debug(),
                     path_of(id).display(),
                     one.path.display()
@@ -146,7 +146,7 @@ impl ContentRepair<'_> {
         Ok(ContentState::Damaged)
     }
 
-    /// Replaces a file whose digest is not that of its row.
+    /// Replaces a file of which the digest differs from that in its row.
     async fn replace(&self, id: FileId, attributes: &Attributes, progress: &Progress) -> Result<ContentState> {
         let here = self.partial.join(path_of(id));
         let earlier = self.sharing(&here);
@@ -154,7 +154,7 @@ impl ContentRepair<'_> {
         let name = path_of(id);
         if self.copy_from(self.data, id, attributes).await? {
             progress.print(&format!(
-                "the earlier backup is damaged: {}{earlier} is not as it was stored; it was brought anew from the drive",
+                "the earlier backup is damaged: {}{earlier} is not as it was stored; it was copied again from the drive",
                 name.display()
             ));
             return Ok(ContentState::Repaired);
@@ -163,7 +163,7 @@ impl ContentRepair<'_> {
             if self.copy_from(&one.path, id, attributes).await? {
                 progress.print(&format!(
                     "{}{earlier} is damaged, and the drive has no sound one, or it was just deleted: {} has a sound one, \
-                     which was taken",
+                     which was used",
                     name.display(),
                     one.path.display()
                 ));
@@ -186,7 +186,7 @@ impl ContentRepair<'_> {
 
     /// `data`: a data folder, or a backup.
     async fn is_sound(&self, data: &Path, id: FileId, of: &Attributes) -> Result<bool> {
-        // Opened for reading: as a server opens it, each call would sync its folders.
+        // Open it read-only: an open for writing syncs its folders each time.
         let content = Content::open_read_only(&data.join("content"))?;
         let large = match content.open_file(id, of.size).await {
             Ok(large) => large,
@@ -201,7 +201,7 @@ impl ContentRepair<'_> {
         }
     }
 
-    /// Replaces the backup's file by the one of this data folder or backup; false if that is not sound.
+    /// Replaces the file of the backup by that of this data folder or backup; false if that is not sound.
     async fn copy_from(&self, data: &Path, id: FileId, of_row: &Attributes) -> Result<bool> {
         let (from, here) = (data.join(path_of(id)), self.partial.join(path_of(id)));
         // The same inode is the same damaged file.
@@ -214,12 +214,12 @@ impl ContentRepair<'_> {
         match fs::copy(&from, &new) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return of(&from, Err(error)),
+            Err(error) => return with_path(&from, Err(error)),
         }
         let _ = keep_time(&from, &new);
-        of(&new, File::open(&new).and_then(|file| file.sync_all()))?;
+        with_path(&new, File::open(&new).and_then(|file| file.sync_all()))?;
         // Renamed over the old name: earlier backups keep their inode.
-        of(&new, fs::rename(&new, &here))?;
+        with_path(&new, fs::rename(&new, &here))?;
         self.is_sound(self.partial, id, of_row).await
     }
 }

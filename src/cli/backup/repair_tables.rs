@@ -1,7 +1,8 @@
-//! Replaces damaged tables of the copied store by tables of the same name in an earlier backup, if the store can be read
-//! with them.
+//! Replaces damaged SST files of the copied store by files of the same name in an earlier backup, if the store can be
+//! read with them. To users they are called tables.
 //!
-//! RocksDB's `MANIFEST` has the unique id of each table: it opens no table of the same name from another history.
+//! RocksDB's `MANIFEST` has the unique id of each SST file, so RocksDB opens no file of the same name from another
+//! store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::generations::{Generation, ManifestFile};
-use super::{OpenCopy, Progress, Result, digest, of, remove};
+use super::{OpenCopy, Progress, Result, digest, remove, with_path};
 
-/// The store of an unfinished backup, which is read once as a whole.
+/// The store of an unfinished backup, of which every row is read once.
 pub struct CopiedStore<'a> {
     /// The checkpoint.
     from: &'a Path,
@@ -19,9 +20,9 @@ pub struct CopiedStore<'a> {
     to: &'a Path,
     complete: &'a [Generation],
     pub entries: BTreeMap<String, ManifestFile>,
-    /// For each damaged table, those of earlier backups that were not tried yet.
-    others: BTreeMap<String, Vec<(PathBuf, ManifestFile)>>,
-    /// For each replaced table, the path of its replacement, and the drive's own entry.
+    /// For each damaged table, the tables of earlier backups that were not tried yet.
+    candidates: BTreeMap<String, Vec<(PathBuf, ManifestFile)>>,
+    /// For each replaced table, the path of its replacement, and the entry of the drive's table.
     taken: BTreeMap<String, (PathBuf, ManifestFile)>,
 }
 
@@ -32,12 +33,13 @@ impl<'a> CopiedStore<'a> {
         complete: &'a [Generation],
         entries: BTreeMap<String, ManifestFile>,
     ) -> Self {
-        Self { from, to, complete, entries, others: BTreeMap::new(), taken: BTreeMap::new() }
+        Self { from, to, complete, entries, candidates: BTreeMap::new(), taken: BTreeMap::new() }
     }
 
-    /// Opens the store and reads all of its tables. Prints what is damaged on the drive, and returns how much.
+    /// Opens the store and reads all of its tables. Prints the damage of the drive, and returns the number of damaged
+    /// tables.
     ///
-    /// Errors: it cannot be opened, with no table of an earlier backup either.
+    /// Errors: the store cannot be opened, not even with tables of earlier backups.
     pub async fn open(&mut self, memory: usize, progress: &mut Progress) -> Result<(OpenCopy, usize)> {
         progress.stage("the tables");
         loop {
@@ -46,7 +48,7 @@ impl<'a> CopiedStore<'a> {
                 Ok(copy) => copy.damage().await?,
                 Err(error) => vec![error.to_string()],
             };
-            let changed = self.take_others(&damage)? || (opened.is_err() && self.put_back()?);
+            let changed = self.try_candidates(&damage)? || (opened.is_err() && self.restore_own()?);
             match opened {
                 Ok(copy) if changed => copy.close().await,
                 Err(_) if changed => {}
@@ -65,14 +67,14 @@ impl<'a> CopiedStore<'a> {
         self.entries.keys().filter(|name| is_named(name)).cloned().collect()
     }
 
-    /// Replaces each damaged table by the next candidate, or, after the last, by the drive's own again. False if no
+    /// Replaces each damaged table by the next candidate, or after the last one by the drive's table again. False if no
     /// candidate is left.
-    fn take_others(&mut self, damage: &[String]) -> Result<bool> {
+    fn try_candidates(&mut self, damage: &[String]) -> Result<bool> {
         let mut changed = false;
         for name in self.named(damage) {
-            let mut others = self.others.remove(&name).unwrap_or_else(|| self.sound_others(&name));
-            let next = others.pop();
-            self.others.insert(name.clone(), others);
+            let mut candidates = self.candidates.remove(&name).unwrap_or_else(|| self.sound_candidates(&name));
+            let next = candidates.pop();
+            self.candidates.insert(name.clone(), candidates);
             if let Some((path, entry)) = next {
                 self.put(&name, &path)?;
                 let replaced = self.entries.insert(name.clone(), entry);
@@ -88,8 +90,8 @@ impl<'a> CopiedStore<'a> {
         Ok(changed)
     }
 
-    /// Puts all of the drive's own tables back, since it is unknown which of the others does not belong.
-    fn put_back(&mut self) -> Result<bool> {
+    /// Puts all tables of the drive back, since it is unknown which replacement RocksDB refuses.
+    fn restore_own(&mut self) -> Result<bool> {
         let taken = std::mem::take(&mut self.taken);
         let changed = !taken.is_empty();
         for (name, (_, own)) in taken {
@@ -105,8 +107,8 @@ impl<'a> CopiedStore<'a> {
         link_or_copy(from, &to)
     }
 
-    /// Sound tables of earlier backups that differ from the drive's own, the newest last.
-    fn sound_others(&self, name: &str) -> Vec<(PathBuf, ManifestFile)> {
+    /// Sound tables of earlier backups that differ from that of the drive, the newest last.
+    fn sound_candidates(&self, name: &str) -> Vec<(PathBuf, ManifestFile)> {
         let mut known: BTreeSet<_> = self.entries.get(name).map(|entry| entry.sha256.clone()).into_iter().collect();
         let mut found: Vec<_> =
             sound_ones(self.complete, name).filter(|(_, entry)| known.insert(entry.sha256.clone())).collect();
@@ -114,10 +116,10 @@ impl<'a> CopiedStore<'a> {
         found
     }
 
-    /// Prints what is damaged. A damaged table that stays gets the digest of its present bytes, for the manifest.
+    /// Prints the damage. A damaged table that remains gets the digest of its present bytes in the manifest.
     fn report(&mut self, damage: &[String], progress: &Progress) {
         for (name, (path, _)) in &self.taken {
-            progress.print(&format!("db/{name} is damaged on the drive: {} is sound and was taken", path.display()));
+            progress.print(&format!("db/{name} is damaged on the drive: {} is sound and was used", path.display()));
         }
         for text in damage {
             progress.print(&format!("damaged on the drive, and no earlier backup has a sound one: {text}"));
@@ -141,7 +143,7 @@ pub fn sound_ones(complete: &[Generation], name: &str) -> impl Iterator<Item = (
 /// Links or copies a file to a path that does not exist.
 pub fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     match fs::hard_link(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => of(from, fs::copy(from, to).map(drop)),
-        linked => of(from, linked),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => with_path(from, fs::copy(from, to).map(drop)),
+        linked => with_path(from, linked),
     }
 }

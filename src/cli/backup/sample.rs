@@ -1,4 +1,4 @@
-//! Which content files a backup reads again each time, so that damage is found without reading all of them.
+//! The sample of content files that each backup reads again, so that damage is found without reading all of them.
 
 use rowdrive::schema::FileId;
 

@@ -1,16 +1,16 @@
-//! A copy held to what `rowdrive check` holds a data folder to.
+//! Checks a copy as `rowdrive check` checks a data folder.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use rowdrive::check::{CheckEvent, CheckSummary, Finding, FindingKind, Options, check};
+use rowdrive::check::{CheckEvent, CheckOptions, CheckSummary, Finding, FindingKind, check};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
 use super::{BackupFailed, Progress, Result};
 
-/// A data folder that is read and not changed.
+/// A data folder that is open read-only.
 pub struct OpenCopy {
     rocks: Arc<Rocks>,
     pub tables: Tables,
@@ -25,7 +25,7 @@ impl OpenCopy {
         Ok(Self { rocks, tables })
     }
 
-    /// What cannot be read of its tables, each of which is read once.
+    /// Reads all tables once, and returns the errors.
     pub async fn damage(&self) -> Result<Vec<String>> {
         self.rocks.scrub().await.map_err(BackupFailed::Copy)
     }
@@ -35,35 +35,35 @@ impl OpenCopy {
     }
 }
 
-/// Names what is wrong, and counts all. `content`: every byte of every file too.
+/// Prints what is wrong, and returns the counts. `content`: reads every byte of every file too.
 pub async fn verify(copy: &OpenCopy, data: &Path, content: bool, progress: &mut Progress) -> Result<CheckSummary> {
-    let (summary, rotten) = inspect(copy, data, content, progress).await?;
-    for finding in rotten {
+    let (summary, damaged_content) = inspect(copy, data, content, progress).await?;
+    for finding in damaged_content {
         progress.print(&finding.to_string());
     }
     Ok(summary)
 }
 
-/// As [`verify`], but content files that are damaged or missing are given, not named.
+/// As [`verify`], but returns findings of damaged or missing content files instead of printing them.
 pub async fn inspect(
     copy: &OpenCopy,
     data: &Path,
     content: bool,
     progress: &mut Progress,
 ) -> Result<(CheckSummary, Vec<Finding>)> {
-    let mut rotten = Vec::new();
-    let options = Options { content, repair: false };
-    let mut tell = |told: CheckEvent<'_>| match told {
+    let mut damaged_content = Vec::new();
+    let options = CheckOptions { content, repair: false };
+    let mut on_event = |event: CheckEvent<'_>| match event {
         CheckEvent::Stage(stage) => progress.stage(stage),
         CheckEvent::Rows(rows) => progress.rows(rows as u64),
         CheckEvent::Finding(finding)
             if matches!(finding.kind, FindingKind::ContentDamaged | FindingKind::ContentMissing)
                 && finding.table == "content" =>
         {
-            rotten.push(finding.clone());
+            damaged_content.push(finding.clone());
         }
         CheckEvent::Finding(finding) => progress.print(&finding.to_string()),
     };
-    let summary = check(&copy.tables, data, &options, &mut tell).await?;
-    Ok((summary, rotten))
+    let summary = check(&copy.tables, data, &options, &mut on_event).await?;
+    Ok((summary, damaged_content))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// A backup that makes progress uses this much processor time within `TIMEOUT`, also on a slow disk.
+/// A backup that makes progress uses at least this much processor time within `TIMEOUT`, also on a slow disk.
 const LEAST_USED: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_mins(30);
 
@@ -49,11 +49,11 @@ mod tests {
     static USED: AtomicU64 = AtomicU64::new(0);
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_stands_still_for_half_an_hour_hangs() {
+    async fn work_without_progress_for_half_an_hour_counts_as_hanging() {
         let mut watchdog = Watchdog::measured(|| Duration::from_millis(USED.load(Ordering::Relaxed)));
         for minute in 0..120 {
             assert!(watchdog.is_progressing(), "minute {minute}");
-            // Of two hours, a little in each half hour.
+            // For two hours, some work in each half hour.
             if minute % 20 == 0 {
                 USED.fetch_add(60, Ordering::Relaxed);
             }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_the_processor_grows_with_work() {
+    fn processor_time_grows_with_work() {
         let (before, mut sum) = (processor_time(), 0u64);
         while processor_time() < before + Duration::from_millis(20) {
             sum = sum.wrapping_add(1);

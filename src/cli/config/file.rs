@@ -10,7 +10,7 @@ use toml::{Spanned, Value};
 
 use super::{ConfigError, is_list, name};
 
-/// The values in a configuration file, each as the text that its flag takes.
+/// The values in a configuration file, each as the text that its flag accepts.
 pub struct ConfigFile {
     pub path: PathBuf,
     /// By the names of the flags.
@@ -18,8 +18,8 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads a file that can hold these options. Checks every value, also one that a flag overrides: whether a file is
-    /// valid does not depend on the command line.
+    /// Reads a file with some of these options. Checks every value, also one that a flag overrides, so that a file is
+    /// valid or not whatever the command line is.
     pub fn read(path: PathBuf, options: &[Arg]) -> Result<Self, ConfigError> {
         let bytes = fs::read(&path).map_err(|error| ConfigError::Unreadable(path.clone(), error))?;
         let wrong = |at: Option<usize>, cause: String| {
@@ -62,11 +62,11 @@ fn with_default(arg: Arg, values: &[String]) -> Arg {
     arg.required(false).default_values(values.to_vec())
 }
 
-/// The values of an option, as the texts that its flag takes; or what is wrong with them.
+/// The values of an option, as the texts that its flag accepts; or the reason why they are not valid.
 fn parse_values(key: &str, value: &Value, options: &[Arg]) -> Result<Vec<String>, String> {
     let Some(option) = options.iter().find(|option| name(option) == key) else {
         let known: Vec<_> = options.iter().map(name).collect();
-        return Err(format!("there is no option {key:?} that may stand in a file; there are {}", known.join(", ")));
+        return Err(format!("a file cannot have an option {key:?}; it can have {}", known.join(", ")));
     };
     let words = match value {
         Value::Array(items) if is_list(option) => items.iter().map(word).collect(),
@@ -80,7 +80,7 @@ fn parse_values(key: &str, value: &Value, options: &[Arg]) -> Result<Vec<String>
     Ok(words)
 }
 
-/// The value as text; or, as an error, a value that no flag takes.
+/// The value as text. Errors: a value that no flag accepts.
 fn word(value: &Value) -> Result<String, &Value> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -90,7 +90,7 @@ fn word(value: &Value) -> Result<String, &Value> {
     }
 }
 
-/// Has clap parse the values of this option alone, so that its message is about the value and not a command line.
+/// Parses the values of this option alone with clap, so that its message is about the value and not a command line.
 fn check(option: &Arg, words: &[String]) -> Result<(), String> {
     let alone = with_default(option.clone().env(None::<&'static str>), words);
     let parsed = Command::new("file").no_binary_name(true).arg(alone).try_get_matches_from([""; 0]);

@@ -1,8 +1,8 @@
 //! The options of `serve`: from flags, else the environment, else a configuration file, else their defaults.
 //!
-//! The options are defined once, for clap. The values of a [file] become their default values, so that clap itself applies
-//! precedence and checks values. An option that has an environment variable can be in the file, under the name of its
-//! flag. [settings] are the effective values and where each comes from.
+//! The options are defined once, for clap. The values of a [file] become their default values, so that clap itself
+//! applies precedence and checks values. An option that has an environment variable can be in the file, under the name
+//! of its flag. [settings] has the effective values and the source of each.
 
 mod file;
 mod settings;
@@ -13,15 +13,15 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use file::ConfigFile;
-pub use settings::Settings;
+pub use settings::ServeSettings;
 
 /// The subcommand that is configured.
 const SERVE: &str = "serve";
 
-/// The option that names the file; so it cannot be in the file.
+/// The option that names the file: it cannot be in the file itself.
 const CONFIG: &str = "config";
 
-// How the other options are given. No doc comment: clap would take it for what the subcommand is about.
+// No doc comment here: clap would use it as the description of the subcommand.
 #[derive(Args)]
 pub struct Configuration {
     /// A TOML file with these options: each is a key, named as its flag. Flags and variables win over it.
@@ -32,7 +32,7 @@ pub struct Configuration {
     print_config: bool,
 }
 
-/// What is wrong with the configuration.
+/// Why the configuration is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("the configuration file {0} cannot be read: {1}")]
@@ -41,10 +41,10 @@ pub enum ConfigError {
     Wrong { path: PathBuf, line: Option<usize>, cause: String },
 }
 
-/// What the command line asks for.
+/// What to do, by the command line.
 pub enum Invocation {
-    Run(ArgMatches, Settings),
-    Print(Settings),
+    Run(ArgMatches, ServeSettings),
+    Print(ServeSettings),
 }
 
 /// Reads the command line, the environment and the configuration file. Ends the process where clap does: for a wrong
@@ -54,7 +54,7 @@ pub fn read(command: Command) -> Result<Invocation, ConfigError> {
     let lenient = command.clone().mut_subcommand(SERVE, |serve| serve.mut_args(|arg| arg.required(false)));
     let first = lenient.clone().try_get_matches();
     let Some(serve) = first.as_ref().ok().and_then(|matches| matches.subcommand_matches(SERVE)) else {
-        return Ok(Invocation::Run(command.get_matches(), Settings::default()));
+        return Ok(Invocation::Run(command.get_matches(), ServeSettings::default()));
     };
     let Configuration { config, print_config } =
         Configuration::from_arg_matches(serve).unwrap_or_else(|error| error.exit());
@@ -67,8 +67,8 @@ pub fn read(command: Command) -> Result<Invocation, ConfigError> {
     }
     let matches = command.get_matches();
     let settings = match matches.subcommand_matches(SERVE) {
-        Some(serve) => Settings::new(&options, serve, file.as_ref()),
-        None => Settings::default(),
+        Some(serve) => ServeSettings::new(&options, serve, file.as_ref()),
+        None => ServeSettings::default(),
     };
     Ok(if print_config { Invocation::Print(settings) } else { Invocation::Run(matches, settings) })
 }
@@ -94,9 +94,9 @@ mod tests {
 
     use super::*;
 
-    /// One that had no variable could not stand in a file either.
+    /// An option without a variable could not be in a file either.
     #[test]
-    fn every_option_of_serve_has_its_variable() {
+    fn every_option_of_serve_has_a_variable() {
         let command = crate::cli::Cli::command();
         let serve = command.find_subcommand(SERVE).unwrap();
         let mut named = 0;

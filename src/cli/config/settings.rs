@@ -1,4 +1,4 @@
-//! The effective values, and where each comes from.
+//! The effective values of the options of `serve`, and the source of each.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Display, Formatter};
@@ -11,38 +11,38 @@ use super::file::ConfigFile;
 use super::{is_list, name};
 
 #[derive(Default)]
-pub struct Settings(Vec<Setting>);
+pub struct ServeSettings(Vec<Setting>);
 
 struct Setting {
     name: String,
-    /// Without a full stop at its end.
+    /// The help text, without a full stop at its end.
     help: String,
     /// The placeholder of a value in the help, as `DIR`.
     placeholder: String,
     list: bool,
     values: Vec<OsString>,
-    source: Source,
+    source: SettingSource,
     /// The value if no source gives one.
     default: Vec<OsString>,
 }
 
-enum Source {
+enum SettingSource {
     Flag,
     Environment(String),
     File(String),
     Default,
 }
 
-/// A value that TOML has no way to write.
+/// A value that cannot be written as TOML.
 #[derive(Debug, thiserror::Error)]
-#[error("the value of {name} is not UTF-8, so that it cannot stand in a file: {value:?}")]
+#[error("the value of {name} is not UTF-8, so a file cannot have it: {value:?}")]
 pub struct NotText {
     name: String,
     value: OsString,
 }
 
-impl Settings {
-    /// From the `options` as defined, and the `matches` that clap has made with the values of `file` as defaults.
+impl ServeSettings {
+    /// Collects the values of `options` from the `matches` of clap, for which the values of `file` were defaults.
     pub fn new(options: &[Arg], matches: &ArgMatches, file: Option<&ConfigFile>) -> Self {
         Self(options.iter().map(|option| Setting::new(option, matches, file)).collect())
     }
@@ -68,12 +68,12 @@ impl Setting {
         let name = name(option).to_owned();
         let id = option.get_id().as_str();
         let source = match (matches.value_source(id), file) {
-            (Some(ValueSource::CommandLine), _) => Source::Flag,
+            (Some(ValueSource::CommandLine), _) => SettingSource::Flag,
             (Some(ValueSource::EnvVariable), _) => {
-                Source::Environment(option.get_env().unwrap_or_default().to_string_lossy().into_owned())
+                SettingSource::Environment(option.get_env().unwrap_or_default().to_string_lossy().into_owned())
             }
-            (_, Some(file)) if file.names(&name) => Source::File(file.path().display().to_string()),
-            _ => Source::Default,
+            (_, Some(file)) if file.names(&name) => SettingSource::File(file.path().display().to_string()),
+            _ => SettingSource::Default,
         };
         Self {
             help: option.get_help().map(ToString::to_string).unwrap_or_default(),
@@ -86,7 +86,7 @@ impl Setting {
         }
     }
 
-    /// Its lines in a configuration file.
+    /// The lines of this setting in a configuration file.
     fn to_toml(&self) -> Result<String, NotText> {
         let Self { name, help, placeholder, .. } = self;
         let not_text = |value: &OsString| NotText { name: name.clone(), value: value.clone() };
@@ -96,7 +96,7 @@ impl Setting {
             return Ok(format!("# {help}.\n# Not set.\n#{name} = {}\n", Value::String(placeholder.clone())));
         };
         let from = match (&self.source, self.toml(lossy(&self.default))) {
-            (Source::Default, _) => "The default".to_owned(),
+            (SettingSource::Default, _) => "The default".to_owned(),
             (source, Some(default)) => format!("From {source}; the default is {default}"),
             (source, None) => format!("From {source}; there is no default"),
         };
@@ -124,7 +124,7 @@ fn lossy(values: &[OsString]) -> Vec<String> {
     values.iter().map(|value| value.to_string_lossy().into_owned()).collect()
 }
 
-impl Display for Source {
+impl Display for SettingSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => f.write_str("the command line"),
@@ -135,15 +135,15 @@ impl Display for Source {
     }
 }
 
-/// All in one line, for the log.
-impl Display for Settings {
+/// All settings in one line, for the log.
+impl Display for ServeSettings {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (at, setting) in self.0.iter().enumerate() {
             let between = if at == 0 { "" } else { "; " };
             write!(f, "{between}{}", setting.name)?;
             match (setting.toml(lossy(&setting.values)), &setting.source) {
                 (None, _) => f.write_str(" not set")?,
-                (Some(value), Source::Default) => write!(f, " = {value} (default)")?,
+                (Some(value), SettingSource::Default) => write!(f, " = {value} (default)")?,
                 (Some(value), source) => write!(f, " = {value} (from {source})")?,
             }
         }

@@ -1,4 +1,4 @@
-//! The bounded buffer between the program and a standard error that may be slow or stalled.
+//! The bounded buffer of log lines: the reader of standard error may be slow, or may not read at all.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,29 +10,29 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// How long to pause where standard error does not block and takes nothing now.
+/// The pause before another write, if standard error is non-blocking and not writable now.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The target of the line about dropped lines.
 const TARGET: &str = "rowdrive::cli::log";
 
-/// Lines on their way to standard error.
+/// Lines that wait to be written to standard error.
 pub struct LogBuffer {
     limit: usize,
-    waiting: Mutex<Waiting>,
-    /// There are lines to write, or all are written.
+    waiting: Mutex<PendingLines>,
+    /// Signals that there are lines to write, or that all are written.
     changed: Condvar,
-    /// Since the start.
+    /// The number of dropped lines since the start.
     dropped: AtomicU64,
-    /// How the line about dropped ones is written.
+    /// Formats the line about dropped lines.
     gap: OnceLock<fn(u64) -> String>,
 }
 
-struct Waiting {
+struct PendingLines {
     /// Whole lines.
     lines: Vec<u8>,
     /// Lines that were dropped after those in `lines`.
     dropped: u64,
-    /// The writer has taken lines, and not yet written them all.
+    /// Whether the writer has taken lines and not yet written all of them.
     writing: bool,
 }
 
@@ -40,14 +40,14 @@ impl LogBuffer {
     pub const fn new(limit: usize) -> Self {
         Self {
             limit,
-            waiting: Mutex::new(Waiting { lines: Vec::new(), dropped: 0, writing: false }),
+            waiting: Mutex::new(PendingLines { lines: Vec::new(), dropped: 0, writing: false }),
             changed: Condvar::new(),
             dropped: AtomicU64::new(0),
             gap: OnceLock::new(),
         }
     }
 
-    /// Has dropped lines reported as text, not as JSON. To be called before lines are added.
+    /// Reports dropped lines as text, not as JSON. Call it before lines are added.
     pub fn report_gaps_as_text(&self) {
         let _ = self.gap.set(text_gap);
     }
@@ -57,15 +57,15 @@ impl LogBuffer {
         self.dropped.load(Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a whole line. Never waits for the reader of standard error.
     pub fn add(&self, line: &[u8]) {
         let mut waiting = self.lock();
-        // After one dropped line all are dropped until the writer takes the rest: so the count is written where they are
-        // missing.
+        // After a dropped line, drop all further ones until the writer takes the buffered lines: so the count is
+        // written where the lines are missing.
         if waiting.dropped > 0 || waiting.lines.len() + line.len() > self.limit {
             waiting.dropped += 1;
             self.dropped.fetch_add(1, Relaxed);
@@ -75,7 +75,7 @@ impl LogBuffer {
         self.changed.notify_all();
     }
 
-    /// Writes lines out. Never returns.
+    /// Writes lines to `out`. Never returns.
     pub fn write_to(&self, mut out: impl Write) {
         let mut batch = Vec::new();
         loop {
@@ -85,7 +85,7 @@ impl LogBuffer {
                 batch.extend_from_slice(gap(dropped).as_bytes());
             }
             if let Err(lost) = write_all(&mut out, &batch) {
-                // The count is in the metrics: no log line can say so now.
+                // Only the metrics have this count: a log line cannot be written now.
                 let lines = lost.iter().filter(|byte| **byte == b'\n').count();
                 self.dropped.fetch_add(lines as u64, Relaxed);
             }
@@ -117,7 +117,7 @@ impl LogBuffer {
     }
 }
 
-/// Errors: what of the lines could not be written.
+/// Errors: the lines that could not be written.
 fn write_all<'a>(out: &mut impl Write, mut lines: &'a [u8]) -> Result<(), &'a [u8]> {
     while !lines.is_empty() {
         match out.write(lines) {
@@ -178,21 +178,21 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing until it is told to, then fails or gives it on.
-    struct Gate(Receiver<bool>, Sender<Vec<u8>>);
+    /// Each write waits for a signal, then fails or forwards the bytes.
+    struct GatedWriter(Receiver<bool>, Sender<Vec<u8>>);
 
-    impl Write for Gate {
+    impl Write for GatedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // A reader that is gone for good holds the thread, as a stalled one does.
-            let Ok(opens) = self.0.recv() else {
+            // Once the sender is dropped, block for ever, as a stalled reader does.
+            let Ok(is_open) = self.0.recv() else {
                 loop {
                     std::thread::park()
                 }
             };
-            if !opens {
+            if !is_open {
                 return Err(ErrorKind::StorageFull.into());
             }
-            // Piece by piece.
+            // Partial writes.
             let some = &bytes[..bytes.len().min(7)];
             self.1.send(some.to_owned()).unwrap();
             Ok(some.len())
@@ -206,12 +206,12 @@ mod tests {
     fn log(limit: usize) -> (&'static LogBuffer, Sender<bool>, Receiver<Vec<u8>>) {
         let log: &'static LogBuffer = Box::leak(Box::new(LogBuffer::new(limit)));
         let ((open, gate), (to, written)) = (channel(), channel());
-        std::thread::spawn(move || log.write_to(Gate(gate, to)));
+        std::thread::spawn(move || log.write_to(GatedWriter(gate, to)));
         (log, open, written)
     }
 
     #[test]
-    fn lines_beyond_the_limit_are_dropped_counted_and_named_where_they_are_missing() {
+    fn lines_beyond_the_limit_are_dropped_and_counted_where_they_are_missing() {
         let (log, open, written) = log(40);
         log.add(b"first\n");
         while !log.lock().writing {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stalls_is_waited_for_no_longer_than_is_said() {
+    fn flush_waits_for_a_stalled_reader_until_its_limit() {
         let (log, _open, written) = log(40);
         log.add(b"never\n");
         log.flush(Duration::from_millis(50));

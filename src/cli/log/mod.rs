@@ -1,9 +1,10 @@
 //! The log on standard error: text for a person at a terminal, JSON for programs.
 //!
-//! A request never waits for the reader of standard error. Lines go into a bounded [buffer]; one thread writes them out.
-//! When the buffer is full, lines are dropped and counted, and the log says how many as soon as it goes on.
+//! A request never waits for the reader of standard error. Lines go into a bounded [buffer]; one thread writes them
+//! out. When the buffer is full, lines are dropped and counted, and the log reports the count once it can be written
+//! again.
 //!
-//! In both formats each event is one line: what a client names cannot look like a line of its own.
+//! In both formats each event is one line: no text of a client can look like another line.
 
 mod buffer;
 mod text;
@@ -20,9 +21,9 @@ use tracing_subscriber::EnvFilter;
 use buffer::LogBuffer;
 use text::TextFormat;
 
-/// Bytes of lines that wait to be written: some thousand lines of requests.
+/// The most bytes of lines in the buffer: some thousand lines of requests.
 const BUFFER: usize = 1 << 20;
-/// How long the last lines may take at the end.
+/// How long the process waits at its end until the last lines are written.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 static LOG: LogBuffer = LogBuffer::new(BUFFER);
@@ -51,7 +52,7 @@ pub fn start(format: LogFormat) -> io::Result<()> {
     } else {
         log.json().init();
     }
-    // The standard library's own hook writes to standard error and would wait for its reader.
+    // The hook of the standard library writes to standard error, and would wait for its reader.
     std::panic::set_hook(Box::new(|panic| {
         let backtrace = std::backtrace::Backtrace::capture();
         tracing::error!(%backtrace, "{panic}");

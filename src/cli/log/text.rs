@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// The target of the event that `rowdrive::http` logs for each request.
 const ACCESS: &str = "access";
 
-/// As the times in the API: UTC, to the millisecond or finer.
+/// Times in UTC, to the millisecond or finer, as in the API.
 struct Utc;
 
 impl FormatTime for Utc {
@@ -67,7 +67,7 @@ pub fn fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
     fields.delimited(" ")
 }
 
-/// What is logged of a request.
+/// The logged fields of a request.
 #[derive(Debug, Default)]
 struct AccessLine {
     method: String,

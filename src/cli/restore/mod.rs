@@ -1,7 +1,7 @@
 //! `rowdrive restore`: a data folder out of a backup.
 //!
-//! Files are copied, never linked: the drive and the backup share no inode. `db/` gets its final name last. Until then the
-//! folder is no drive, and the file `restoring` in it keeps a server from creating an empty one.
+//! Files are copied, never linked: the drive and the backup share no inode. `db/` gets its final name last. Until then
+//! the folder is no drive, and the file `restoring` in it prevents a server from creating an empty drive there.
 
 mod target;
 
@@ -14,9 +14,9 @@ use rowdrive::check::CheckSummary;
 
 use super::backup::{
     BackupFailed, Manifest, OpenCopy, Progress, Result, check_outside_drives, create_folder, digest, find, is_readable,
-    keep_time, of, remove, verify,
+    keep_time, remove, verify, with_path,
 };
-use super::{Ended, signals, size_arg};
+use super::{CommandOutcome, signals, size_arg};
 use crate::data_folder;
 use target::RestoreTarget;
 
@@ -42,16 +42,16 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn run(self) -> Result<Ended> {
+    pub fn run(self) -> Result<CommandOutcome> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(self.restore())
     }
 
-    async fn restore(self) -> Result<Ended> {
+    async fn restore(self) -> Result<CommandOutcome> {
         signals::explain_interruption()?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let (from, manifest, newer) = find(&self.from)?;
         check_names(&from, &manifest)?;
-        if let Some(above) = of(&self.data, std::path::absolute(&self.data))?.parent() {
+        if let Some(above) = with_path(&self.data, std::path::absolute(&self.data))?.parent() {
             check_outside_drives(above)?;
         }
         let folder = RestoreTarget::take(&self.data, &from)?;
@@ -65,7 +65,7 @@ impl Restore {
         copied.progress.stage("the store");
         copied.store(&from.join("db"), &folder.store(), &manifest)?;
         if let Some(drive) = &manifest.drive {
-            of(&folder.store(), data_folder::write_drive_id(&folder.store(), drive))?;
+            with_path(&folder.store(), data_folder::write_drive_id(&folder.store(), drive))?;
         }
         folder.name_store()?;
 
@@ -76,7 +76,7 @@ impl Restore {
                 progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
                 complete(folder)?;
                 progress.finish()?;
-                return Ok(Ended::WithFailures);
+                return Ok(CommandOutcome::WithFailures);
             }
             summary => summary?,
         };
@@ -88,18 +88,19 @@ impl Restore {
         let (files, bytes) = (summary.files, summary.bytes);
         progress.print(&format!("{}: {files} files, {bytes} bytes, from {}", data.display(), from.display()));
         progress.finish()?;
-        Ok(if is_right && newer.is_empty() { Ended::Done } else { Ended::WithFailures })
+        Ok(if is_right && newer.is_empty() { CommandOutcome::Done } else { CommandOutcome::WithFailures })
     }
 }
 
-/// Gives the folder a store id of its own: both parts come from one backup, so no start has to compare a sample of them.
+/// Gives the folder a store id of its own: both parts are of one backup, so no start has to compare a sample of
+/// them.
 fn complete(folder: RestoreTarget) -> Result<()> {
     let data = folder.path.clone();
     let folder_error = |error| BackupFailed::DataFolder(data.clone(), error);
-    data_folder::mark_parts(&data).map_err(folder_error)?;
+    data_folder::write_ids(&data).map_err(folder_error)?;
     folder.complete()?;
-    // Last. Until then a start completes the marks.
-    data_folder::mark_complete(&data).map_err(folder_error)
+    // This is the last step. Before it, a start completes the ids.
+    data_folder::complete_ids(&data).map_err(folder_error)
 }
 
 /// Checks the restored folder and prints what is wrong.
@@ -110,7 +111,9 @@ async fn check_restored(data: &Path, memory: usize, progress: &mut Progress) -> 
     summary
 }
 
-/// Errors: a name in the manifest is a path, which could lead out of `db`. No backup writes one.
+/// Checks the names of files in the manifest.
+///
+/// Errors: a name is a path, which could lead out of `db`. No backup writes such a name.
 fn check_names(from: &Path, manifest: &Manifest) -> Result<()> {
     match manifest.db.keys().find(|name| Path::new(name).file_name() != Some(OsStr::new(name.as_str()))) {
         Some(name) => Err(BackupFailed::Name(from.to_owned(), name.clone())),
@@ -118,11 +121,11 @@ fn check_names(from: &Path, manifest: &Manifest) -> Result<()> {
     }
 }
 
-/// The copying of a backup's files.
+/// Copies the files of a backup.
 struct Copying {
-    /// Whether damaged files are named and passed over, not refused.
+    /// Whether to skip damaged files and name them, instead of refusing the backup.
     damaged: bool,
-    /// Files that were passed over.
+    /// The number of skipped files.
     wrong: u64,
     progress: Progress,
 }
@@ -130,10 +133,10 @@ struct Copying {
 impl Copying {
     fn content(&mut self, from: &Path, to: &Path) -> Result<()> {
         create_folder(to)?;
-        for entry in of(from, fs::read_dir(from))? {
-            let entry = of(from, entry)?;
+        for entry in with_path(from, fs::read_dir(from))? {
+            let entry = with_path(from, entry)?;
             let (path, to) = (entry.path(), to.join(entry.file_name()));
-            if of(&path, entry.file_type())?.is_dir() {
+            if with_path(&path, entry.file_type())?.is_dir() {
                 self.content(&path, &to)?;
             } else if let Some(size) = self.copy(&path, &to)? {
                 self.progress.add(size);
@@ -150,26 +153,26 @@ impl Copying {
             let (path, to) = (from.join(name), to.join(name));
             let Some(size) = self.copy(&path, &to)? else { continue };
             if size != entry.size || digest(&to)? != entry.sha256 {
-                self.pass_over(BackupFailed::Damaged(path))?;
+                self.skip(BackupFailed::Damaged(path))?;
             }
             self.progress.add(size);
         }
         Ok(())
     }
 
-    /// Copies a file and returns its size; none if it cannot be read and was passed over.
+    /// Copies a file and returns its size; none if it cannot be read and was skipped.
     fn copy(&mut self, from: &Path, to: &Path) -> Result<Option<u64>> {
         match fs::copy(from, to) {
             Err(error) if !from.is_file() || !is_readable(from) => {
                 remove(to)?;
-                self.pass_over(BackupFailed::Unreadable(from.to_owned(), error))?;
+                self.skip(BackupFailed::Unreadable(from.to_owned(), error))?;
                 Ok(None)
             }
-            copied => of(to, copied).map(Some),
+            copied => with_path(to, copied).map(Some),
         }
     }
 
-    fn pass_over(&mut self, error: BackupFailed) -> Result<()> {
+    fn skip(&mut self, error: BackupFailed) -> Result<()> {
         if !self.damaged {
             return Err(error);
         }

@@ -1,8 +1,9 @@
-//! The folder that a restore fills: its mark, its lock, and what an interrupted restore has left in it.
+//! The folder that a restore fills: its marker, its lock, and the files of an interrupted restore.
 //!
-//! 1. The mark is the file `restoring`. Only its first line makes it one: other programs may use that name too.
-//! 2. The restore locks the mark; a server on the folder locks `db/in-use`.
-//! 3. Only what a restore has created is removed. Anything else is named and refused; `db/` has a mark of its own.
+//! 1. The marker is the file `restoring`. It is recognized by its first line: other programs may use that name too.
+//! 2. The restore locks the marker; a server on the folder locks `db/in-use`.
+//! 3. A restore removes only what a restore has created, and refuses the folder if there is anything else. `db/` has a
+//!    marker of its own.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -10,13 +11,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::cli::backup::{BackupFailed, Result, create_folder, of, remove, sync_file_system};
+use crate::cli::backup::{BackupFailed, Result, create_folder, remove, sync_file_system, with_path};
 use crate::data_folder::names::{CONTENT, DB, LOCK, RESTORED_DB, RESTORING};
 
-/// The first line of a mark.
+/// The first line of a marker.
 const MAGIC: &str = "rowdrive restore, format 1\n";
-/// Bytes of a mark that are read.
-const LONG: u64 = 64 << 10;
+/// The most bytes of a marker that are read.
+const MARKER_BYTES: u64 = 64 << 10;
 
 /// A data folder that this process alone fills.
 pub struct RestoreTarget {
@@ -28,32 +29,33 @@ impl RestoreTarget {
     /// Creates the folder if it is missing, locks it, and removes what an interrupted restore has left.
     pub fn take(path: &Path, from: &Path) -> Result<Self> {
         create_folder(path)?;
-        let path = of(path, fs::canonicalize(path))?;
-        let mark = path.join(RESTORING);
-        let is_marked = of(&mark, mark.try_exists())?;
-        if !is_marked && !entries(&path)?.is_empty() {
+        let path = with_path(path, fs::canonicalize(path))?;
+        let marker = path.join(RESTORING);
+        let has_marker = with_path(&marker, marker.try_exists())?;
+        if !has_marker && !entries(&path)?.is_empty() {
             return Err(BackupFailed::NotEmpty(path));
         }
-        let mut lock = of(&mark, File::options().create(true).truncate(false).read(true).write(true).open(&mark))?;
+        let mut lock =
+            with_path(&marker, File::options().create(true).truncate(false).read(true).write(true).open(&marker))?;
         take(&lock, &path)?;
-        // The restore that had the lock may have completed meanwhile and removed its mark.
-        if !is_same(&lock, &mark) {
+        // The restore that had the lock may have completed meanwhile and removed its marker.
+        if !is_same(&lock, &marker) {
             return Err(BackupFailed::Restoring(path));
         }
         let mut text = Vec::new();
-        of(&mark, (&lock).take(LONG).read_to_end(&mut text))?;
+        with_path(&marker, (&lock).take(MARKER_BYTES).read_to_end(&mut text))?;
         if text.starts_with(MAGIC.as_bytes()) {
             clear(&path)?;
         } else if !text.is_empty() || !entries(&path)?.is_empty() {
             return Err(BackupFailed::NotEmpty(path));
         }
         if text.is_empty() {
-            of(&mark, lock.write_all(format!("{MAGIC}{}\n", from.display()).as_bytes()))?;
+            with_path(&marker, lock.write_all(format!("{MAGIC}{}\n", from.display()).as_bytes()))?;
         }
-        // `db` gets its mark before anything else.
+        // `db` gets its marker before any other file.
         create_folder(&path.join(RESTORED_DB))?;
         let inner = path.join(RESTORED_DB).join(RESTORING);
-        of(&inner, fs::write(&inner, MAGIC))?;
+        with_path(&inner, fs::write(&inner, MAGIC))?;
         sync_file_system(&path)?;
         Ok(Self { path, _lock: lock })
     }
@@ -69,27 +71,27 @@ impl RestoreTarget {
         let to = self.path.join(DB);
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         let named = rustix::fs::renameat_with(rustix::fs::CWD, self.store(), rustix::fs::CWD, &to, flags);
-        of(&to, named.map_err(io::Error::from))
+        with_path(&to, named.map_err(io::Error::from))
     }
 
-    /// Removes the marks: from now on a server opens the folder.
+    /// Removes the markers: from now on a server opens the folder.
     pub fn complete(self) -> Result<()> {
         sync_file_system(&self.path)?;
-        // IMPORTANT: the folder's mark first. After an interruption in between, a server opens the folder and a restore
-        // refuses it; in the other order both would refuse it.
-        for mark in [self.path.join(RESTORING), self.path.join(DB).join(RESTORING)] {
-            of(&mark, fs::remove_file(&mark))?;
+        // IMPORTANT: the folder's marker first. After an interruption in between, a server opens the folder and a
+        // restore refuses it; in the other order both would refuse it.
+        for marker in [self.path.join(RESTORING), self.path.join(DB).join(RESTORING)] {
+            with_path(&marker, fs::remove_file(&marker))?;
             sync_file_system(&self.path)?;
         }
         Ok(())
     }
 }
 
-/// The entries of the folder, without its mark and what an ext4 file system has at its top.
+/// The entries of the folder, without its marker and `lost+found` of an ext4 file system.
 fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in of(path, fs::read_dir(path))? {
-        let entry = of(path, entry)?;
+    for entry in with_path(path, fs::read_dir(path))? {
+        let entry = with_path(path, entry)?;
         if entry.file_name() != RESTORING && entry.file_name() != "lost+found" {
             found.push(entry.path());
         }
@@ -97,7 +99,9 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes what an interrupted restore has left; nothing if there is anything else.
+/// Removes the files of an interrupted restore.
+///
+/// Errors: there is anything else. Then it removes nothing.
 fn clear(path: &Path) -> Result<()> {
     let entries = entries(path)?;
     let mut locked = None;
@@ -129,7 +133,7 @@ fn lock_store(db: &Path, folder: &Path) -> Result<Option<File>> {
             Ok(Some(file))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => of(&path, Err(error)),
+        Err(error) => with_path(&path, Err(error)),
     }
 }
 
@@ -137,7 +141,7 @@ fn take(lock: &File, folder: &Path) -> Result<()> {
     match lock.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(BackupFailed::Restoring(folder.to_owned())),
-        Err(TryLockError::Error(error)) => of(folder, Err(error)),
+        Err(TryLockError::Error(error)) => with_path(folder, Err(error)),
     }
 }
 

@@ -3,7 +3,7 @@
 use rowdrive::http::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for what is neither a connection nor a table: logs, folders, the runtime.
+/// Descriptors that are neither for connections nor for tables: logs, folders, the runtime.
 const OTHERS: usize = 64;
 
 /// Raises the limit of this process as far as the system allows, and returns it.
@@ -17,12 +17,13 @@ pub fn raise() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Connections for which there are descriptors: each may have a file open too. A third of all is for the store.
+/// The number of connections that the limit allows: each needs a socket and may open a file. A third of all descriptors
+/// is for the store.
 pub fn connections(limit: usize) -> usize {
     (limit.saturating_sub(limit / 3 + OTHERS) / 2).max(1)
 }
 
-/// The limits of connections, lowered to the descriptors that there are.
+/// Lowers the limits of connections to what the limit of descriptors allows.
 pub fn bound(limits: Limits, limit: usize) -> Limits {
     let most = connections(limit);
     if limits.connections > most {
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_handles_for_the_store() {
+    fn connections_leave_descriptors_for_the_store() {
         for limit in [0, 20, 64, 256, 300, 1_024, 65_536, 1 << 20, usize::MAX] {
             let connections = connections(limit);
             assert!(connections >= 1);

@@ -21,11 +21,11 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use self::open::Opened;
 use super::backup::{self, Backups};
-use super::config::{Configuration, Settings};
+use super::config::{Configuration, ServeSettings};
 use super::duration_arg::DurationArg;
 use super::log::LogFormat;
 use super::signals::{StopSignals, survive_file_size_limit};
-use super::{Ended, log, process_metrics, size_arg};
+use super::{CommandOutcome, log, process_metrics, size_arg};
 use crate::data_folder::{self, DataFolderError};
 
 mod fd_limit;
@@ -40,7 +40,7 @@ pub struct Serve {
     /// The data folder; created if it is missing.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
-    /// The address to listen on: a loopback one, since everyone who reaches it can read and change every file.
+    /// The address to listen on: a loopback one, since everyone with access to it can read and change every file.
     #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB.
@@ -75,7 +75,7 @@ pub struct Serve {
     _configuration: Configuration,
 }
 
-// How long a client may take. No doc comment: clap would take it for what the subcommand is about.
+// How long a client may take. No doc comment here: clap would use it as the description of the subcommand.
 #[derive(Args)]
 struct Times {
     /// How long the head of a request may take, and a connection be idle before it, as in 500ms, 30s or 2m.
@@ -105,8 +105,8 @@ fn host(text: &str) -> Result<String, &'static str> {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
-        "it listens on loopback addresses only, as 127.0.0.1, since it knows no users yet: on {0} everyone who \
-         reaches this machine could read and change every file"
+        "it listens on loopback addresses only, as 127.0.0.1, since it knows no users yet: on {0} everyone with \
+         access to this machine could read and change every file"
     )]
     Foreign(SocketAddr),
     #[error("the data folder {0} cannot be made or used: {1}")]
@@ -135,7 +135,7 @@ pub enum ServeError {
 type Result<T, E = ServeError> = std::result::Result<T, E>;
 
 impl Serve {
-    pub fn run(self, settings: &Settings) -> Result<Ended> {
+    pub fn run(self, settings: &ServeSettings) -> Result<CommandOutcome> {
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
@@ -146,7 +146,7 @@ impl Serve {
         ended
     }
 
-    async fn serve(self, settings: &Settings) -> Result<Ended> {
+    async fn serve(self, settings: &ServeSettings) -> Result<CommandOutcome> {
         let files = fd_limit::raise();
         survive_file_size_limit()?;
         let data = folder(&self.data)?;
@@ -160,7 +160,7 @@ impl Serve {
         tracing::info!(configuration = %settings, "starting");
         let Opened { rocks, drive } =
             if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
-        // Before the address is printed: its reader may send a signal at once.
+        // Handle signals before the address is printed: its reader may send one at once.
         let signals = StopSignals::new()?.count();
         // A degraded server changes nothing in the folder, so it makes no checkpoint.
         let running = Gauge::<i64>::default();
@@ -195,17 +195,18 @@ impl Serve {
             backups.abort();
             let _ = backups.await;
         }
-        // A task of its own: dropping the future half-way would block this thread until the database is closed.
+        // Close in a task of its own: dropping a half-finished future would block this thread until the database is
+        // closed.
         let closed = tokio::spawn(close(drive, rocks));
         tokio::select! {
             _ = closed => tracing::info!("stopped"),
-            // Exiting while the database works may crash; it mostly closes within this time.
-            () = async { again.await; tokio::time::sleep(AGAIN).await } => tracing::warn!("told again to stop: the store is left as it is; nothing acknowledged is lost"),
+            // An exit while the database works may crash; it usually closes within this time.
+            () = async { again.await; tokio::time::sleep(AGAIN).await } => tracing::warn!("a second signal arrived: the store is not closed in order; nothing acknowledged is lost"),
             () = tokio::time::sleep(CLOSE) => tracing::warn!(
-                "the store is not closed after {} s and is left as it is; nothing acknowledged is lost", CLOSE.as_secs()
+                "the store is still not closed after {} s: the process ends; nothing acknowledged is lost", CLOSE.as_secs()
             ),
         }
-        Ok(Ended::Done)
+        Ok(CommandOutcome::Done)
     }
 }
 
@@ -227,18 +228,18 @@ impl Serve {
     }
 }
 
-/// How long closing may take. Acknowledged writes are synced: exiting with an open store costs what a crash costs, the
-/// replay of the log and of unfinished clean-up at the next start.
+/// How long closing may take. Acknowledged writes are synced: after an exit with an open store, as after a crash, the
+/// next start replays the log and completes unfinished clean-up.
 const CLOSE: Duration = Duration::from_secs(20);
 /// How long closing may still take after a second signal.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Waits for changes that are under way, then closes the store.
+/// Waits for the changes in progress, then closes the store.
 async fn close(drive: Drive, rocks: Arc<Rocks>) {
     drive.close().await;
     rocks.close().await;
     drop(drive);
-    // Dropping the last handle closes the database, which blocks.
+    // Dropping the last reference closes the database, which blocks.
     if let Err(error) = tokio::task::spawn_blocking(move || drop(rocks)).await {
         tracing::error!(%error, "the store was not closed");
     }

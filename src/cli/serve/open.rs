@@ -13,11 +13,11 @@ use super::{Result, ServeError};
 use crate::cli::backup;
 use crate::data_folder::{self, FolderState};
 
-/// The copy that a degraded start makes if it must; in `db/` if that is on another file system.
+/// The folder of the copy that a degraded start may make; inside `db/` if that is a file system of its own.
 const COPY: &str = "degraded";
 
-/// How long to wait for another process that has the folder: a check, or a backup of a stopped drive, ends. SIGTERM ends
-/// the wait, since no handler is installed yet.
+/// How long to wait for another process that has locked the folder, such as a check or a backup of a stopped drive.
+/// SIGTERM ends the wait, since no handler is installed yet.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Opened {
@@ -25,8 +25,7 @@ pub struct Opened {
     pub drive: Drive,
 }
 
-/// The shares of the memory: a quarter for the buffers of requests, a little for what queries keep, and the rest for
-/// the engine.
+/// Divides the memory: a quarter for the buffers of requests, a little for the path cache, and the rest for the engine.
 fn shares(memory: usize) -> (Settings, RocksOptions) {
     let settings = Settings { memory: memory / 4, path_cache: memory / 32, ..Settings::default() };
     let options = RocksOptions { memory: memory - settings.memory - settings.path_cache };
@@ -38,24 +37,24 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
     let (settings, options) = shares(memory);
     let folder_error = |error| ServeError::DataFolder(data.to_owned(), error);
     let folder = take(data)?;
-    // IMPORTANT: compare only after the lock is taken: another process that starts would give the folder another id.
+    // IMPORTANT: lock the folder, then compare: otherwise another start at the same time could write another id.
     let state = data_folder::compare(data).map_err(folder_error)?;
     if state == FolderState::New {
         // The user may have mistyped the folder, or forgotten to mount it.
         tracing::warn!(folder = %data.display(), "there is no drive here: a new, empty one is made");
-        data_folder::mark_parts(data).map_err(folder_error)?;
+        data_folder::write_ids(data).map_err(folder_error)?;
     }
     remove_copies(data);
     let rocks = Rocks::open_locked(folder, options);
     let rocks = Arc::new(rocks.map_err(|e| ServeError::Store(data.to_owned(), e))?);
     let tables = Tables::new(rocks.clone());
     migrate::up(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
-    // Before anything in `content/` is touched.
-    if state == FolderState::Unmarked {
+    // Check before anything in `content/` changes.
+    if state == FolderState::Unidentified {
         data_folder::check_content(data, &tables).await.map_err(folder_error)?;
-        data_folder::mark_parts(data).map_err(folder_error)?;
+        data_folder::write_ids(data).map_err(folder_error)?;
     }
-    data_folder::mark_complete(data).map_err(folder_error)?;
+    data_folder::complete_ids(data).map_err(folder_error)?;
     let drive = Drive::open_with(tables, &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     Ok(Opened { rocks, drive })
@@ -75,7 +74,7 @@ fn take(data: &Path) -> Result<FolderLock> {
 }
 
 /// Removes copies of the store that a killed backup or degraded start has left. Their links to tables use space that a
-/// start on a full disk lacks. The caller has the lock.
+/// start on a full disk needs. The caller has the lock.
 fn remove_copies(data: &Path) {
     if let Err(error) = backup::remove_checkpoints(data) {
         tracing::warn!(%error, "the checkpoint of a backup could not be removed");
@@ -87,7 +86,7 @@ fn remove_copies(data: &Path) {
     }
 }
 
-/// Opens what is left, for reading only. Changes no file in `db/` or `content/`.
+/// Opens what can be read, for reading only. Changes no file in `db/` or `content/`.
 pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let (settings, options) = shares(memory);
     let db = data.join("db");

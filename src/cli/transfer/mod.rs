@@ -1,11 +1,11 @@
-//! What `import` and `export` share: options, progress, interruption, and the summary.
+//! Shared code of `import` and `export`: options, progress, interruption, and the summary.
 
 mod progress;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::Ended;
+use super::CommandOutcome;
 use super::signals::StopSignals;
 use crate::client::retry::RetryPolicy;
 use crate::client::stats::TransferStats;
@@ -27,7 +27,7 @@ impl TransferArgs {
         self.jobs.into()
     }
 
-    pub fn patience(&self) -> RetryPolicy {
+    pub fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy(Duration::from_secs(self.patience.into()))
     }
 }
@@ -42,10 +42,10 @@ enum TransferEnd {
 /// The exit code after a second interruption.
 const KILLED: i32 = 130;
 
-/// Runs a transfer until it is done, interrupted or given up, then prints the summary.
+/// Runs a transfer until it is complete, interrupted or given up, then prints the summary.
 ///
 /// `done` is the verb of the summary, such as `sent`. An interrupted transfer has the exit code of one with failures.
-pub async fn run(stats: &TransferStats, done: &str, work: impl Future<Output = ()>) -> io::Result<Ended> {
+pub async fn run(stats: &TransferStats, done: &str, work: impl Future<Output = ()>) -> io::Result<CommandOutcome> {
     let mut stop = StopSignals::new()?;
     let mut progress = TransferProgress::new(done);
     let end = tokio::select! {
@@ -69,5 +69,9 @@ pub async fn run(stats: &TransferStats, done: &str, work: impl Future<Output = (
     };
     writeln!(out, "{}{left}", stats.summary(done))?;
     out.flush()?;
-    Ok(if matches!(end, TransferEnd::All) && stats.failed() == 0 { Ended::Done } else { Ended::WithFailures })
+    Ok(if matches!(end, TransferEnd::All) && stats.failed() == 0 {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::WithFailures
+    })
 }

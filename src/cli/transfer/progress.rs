@@ -1,4 +1,4 @@
-//! TransferProgress of a transfer on standard error: a bar on a terminal, else a line every 10 seconds.
+//! The progress of a transfer on standard error: a bar on a terminal, else a line every 10 seconds.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,9 +12,9 @@ use crate::client::stats::{TransferStats, TransferTotal};
 /// How often the bar is drawn, and how often a line is printed without a terminal.
 const TICK: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(10);
-/// The ticks over which the rate is taken.
+/// The number of ticks over which the rate is computed.
 const WINDOW: usize = 80;
-/// What a file costs beside its bytes, in bytes: small files are not free.
+/// The cost of a file besides its bytes, in bytes: small files take time too.
 const FILE: u64 = 32 << 10;
 
 pub struct TransferProgress {
@@ -22,7 +22,7 @@ pub struct TransferProgress {
     done: String,
     /// One for each tick.
     samples: VecDeque<(Instant, TransferTotal)>,
-    said: Instant,
+    printed: Instant,
 }
 
 impl TransferProgress {
@@ -31,7 +31,7 @@ impl TransferProgress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
-        Self { bar, done: done.to_owned(), samples: VecDeque::new(), said: Instant::now() }
+        Self { bar, done: done.to_owned(), samples: VecDeque::new(), printed: Instant::now() }
     }
 
     /// Never ends.
@@ -47,8 +47,8 @@ impl TransferProgress {
             if !self.bar.is_hidden() {
                 self.bar.set_message(self.line(now, done, stats));
                 self.bar.tick();
-            } else if self.said.elapsed() >= PAUSE {
-                self.said = now;
+            } else if self.printed.elapsed() >= PAUSE {
+                self.printed = now;
                 crate::cli::say(&self.line(now, done, stats));
             }
         }

@@ -21,9 +21,10 @@ use crate::local_fs::{self, FileStamp, FsEntry, Hasher, TemporaryFile, run_block
 
 /// Bytes written at a time.
 const PIECE: usize = 512 << 10;
-/// How often a file is tried that is replaced meanwhile, or does not match its digest.
+/// Attempts for a file that is replaced meanwhile, or does not match its digest.
 const TRIES: usize = 3;
-/// How often a connection may break in the middle of one file: a server whose content is damaged breaks it each time.
+/// How often the connection may break in the middle of one file: if its content is damaged, the server breaks it each
+/// time.
 const CUTS: usize = 3;
 
 pub struct Downloader {
@@ -39,16 +40,16 @@ enum FetchError {
     Client(ClientError),
     #[error(
         "the connection breaks in the middle of it, again and again. If it does so for this file alone, the file is \
-         damaged on the drive: the server's log and `rowdrive check --content` tell. {0}"
+         damaged on the drive: see the server's log, or run `rowdrive check --content`. {0}"
     )]
     Broken(ClientError),
     #[error("it is gone from the drive")]
     Gone,
     #[error("it is replaced on the drive all the time")]
     Replaced,
-    #[error("what came does not match its digest")]
+    #[error("the received content does not match its digest")]
     Mismatch,
-    #[error("the server gives it another digest than its directory says")]
+    #[error("its digest differs from that in the list of its directory")]
     Differs,
     #[error("{0} is in the way of the file")]
     InTheWay(&'static str),
@@ -69,7 +70,7 @@ impl From<ClientError> for FetchError {
 }
 
 impl FetchError {
-    /// Whether the next files are likely to fail too.
+    /// Whether other files are likely to fail too.
     fn scope(&self) -> FailureScope {
         match self {
             Self::Client(error) => error.scope(),
@@ -120,7 +121,7 @@ impl Downloader {
     }
 
     async fn once(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
-        if self.is_here(job, entry).await? {
+        if self.is_unchanged(job, entry).await? {
             self.stats.kept(entry.bytes());
             return Ok(());
         }
@@ -138,8 +139,8 @@ impl Downloader {
         Ok(())
     }
 
-    /// Whether the same file is already there. It is read for its digest only if size and time are equal.
-    async fn is_here(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<bool, FetchError> {
+    /// Whether the same file exists already. Reads it for its digest only if size and time are equal.
+    async fn is_unchanged(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<bool, FetchError> {
         let (folder, name) = (job.target.folder.clone(), job.local.clone());
         let same =
             |version: &FileStamp| version.size == entry.bytes() && Some(version.modified()) == entry.modified_time();
@@ -147,14 +148,14 @@ impl Downloader {
             None => Ok(false),
             Some(FsEntry::Folder) => Err(FetchError::InTheWay("a folder")),
             Some(FsEntry::Other(what)) => Err(FetchError::InTheWay(what)),
-            // Even with equal content: it is there under another name of the drive, and must stay.
+            // Even with equal content: this run has written it under another name of the drive.
             Some(FsEntry::File(_)) if job.claim == Claim::New => Err(FetchError::Taken),
             Some(FsEntry::File(version)) if same(&version) => {
                 let (folder, name) = (job.target.folder.clone(), job.local.clone());
                 let file = Arc::new(run_blocking(move || folder.open_file(&name)).await?);
                 match local_fs::file_digest(file, entry.bytes()).await {
                     Ok(digest) => Ok(Some(digest) == entry.digest),
-                    // It was truncated meanwhile, so it is not the same.
+                    // The file was truncated meanwhile: it is not the same.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
                     Err(error) => Err(error.into()),
                 }
@@ -165,10 +166,10 @@ impl Downloader {
 
     async fn fetch(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
         let modified = entry.modified_time().ok_or_else(|| self.foreign("a time cannot be read"))?;
-        let asked = self.client.path_request(Method::GET, path::FS, (&job.path, false), &[]);
+        let request = self.client.path_request(Method::GET, path::FS, (&job.path, false), &[]);
         let response = self
             .client
-            .with_timeout(self.client.send(asked.header(IF_MATCH, entry.etag.as_deref().unwrap_or_default())))
+            .with_timeout(self.client.send(request.header(IF_MATCH, entry.etag.as_deref().unwrap_or_default())))
             .await?;
         let digest = response.headers().get(REPR_DIGEST).and_then(|value| value.to_str().ok());
         match digest {
@@ -178,7 +179,7 @@ impl Downloader {
         }
     }
 
-    /// Writes the content to a temporary file, and gives it its name once its digest is verified.
+    /// Writes the content to a temporary file, and renames it once its digest is verified.
     async fn receive(
         &self,
         job: &FileDownload,
@@ -186,7 +187,7 @@ impl Downloader {
         modified: Timestamp,
         mut response: Response,
     ) -> Result<(), FetchError> {
-        let coming = BytesInFlight::new(self.stats.clone());
+        let in_flight = BytesInFlight::new(self.stats.clone());
         let mut file: Option<PartialFile> = None;
         let mut buffer = Vec::new();
         loop {
@@ -194,9 +195,9 @@ impl Downloader {
             let piece = self.client.with_timeout(piece).await?;
             if let Some(piece) = &piece {
                 buffer.extend_from_slice(piece);
-                coming.add(piece.len() as u64);
+                in_flight.add(piece.len() as u64);
             }
-            if coming.bytes() > entry.bytes() {
+            if in_flight.bytes() > entry.bytes() {
                 return Err(FetchError::Mismatch);
             }
             if piece.is_some() && buffer.len() < PIECE {

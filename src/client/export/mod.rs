@@ -1,8 +1,8 @@
 //! Downloads a tree of a running server.
 //!
 //! The planner lists one directory after the other ([`plan`]); workers download files in parallel ([`download`]), each
-//! under a temporary name until it is complete and its digest is verified. No state is kept between runs: a file that is
-//! already there is recognized by size, time and digest, so a second run completes an interrupted one.
+//! under a temporary name until it is complete and its digest is verified. No state is kept between runs: an
+//! unchanged file is recognized by size, time and digest, so a second run completes an interrupted one.
 
 mod download;
 mod plan;
@@ -30,7 +30,7 @@ use target::TargetFolder;
 /// Why an export could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    #[error("nothing stands at {0} on the drive")]
+    #[error("there is nothing at {0} on the drive")]
     Missing(String),
     #[error("the folder {0} cannot be made or used: {1}")]
     Local(PathBuf, io::Error),
@@ -42,7 +42,7 @@ pub enum ExportError {
     System(#[from] io::Error),
 }
 
-/// An export whose source is known to be there and whose local folder is open.
+/// An export with an existing source and an open local folder.
 pub struct Export {
     client: DriveClient,
     entry: EntryJson<'static>,
@@ -52,8 +52,8 @@ pub struct Export {
 }
 
 impl Export {
-    /// Looks up the source, and makes the local folder if it is missing. `text` is the source as it was written: with
-    /// a slash at its end it is a directory.
+    /// Looks up the source, and creates the local folder if it is missing. `text` is the source on the command line:
+    /// with a slash at its end it must be a directory.
     pub async fn open(
         client: DriveClient,
         (from, text): (DrivePath, String),
@@ -67,27 +67,27 @@ impl Export {
         Ok(Self { client, entry, from, top, to })
     }
 
-    /// Downloads all of it, `jobs` files at a time. What failed is in `stats`.
+    /// Downloads all of it, `jobs` files at a time. Failures are in `stats`.
     pub async fn run(self, jobs: usize, retry: RetryPolicy, stats: Arc<TransferStats>) {
         let Self { client, entry, from, top, to } = self;
         let (sender, receiver) = mpsc::channel(4 * jobs);
         let fetcher = Downloader { client: client.clone(), retry, stats: stats.clone() };
-        let coming = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
+        let queue = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
         let planner = ExportPlanner { client, retry, stats: stats.clone(), jobs: sender };
         let target = top.clone();
         let planned = async {
             if entry.is_directory() {
-                planner.walk(target, to, from).await;
+                planner.run(target, to, from).await;
             } else {
                 let (local, shown) = (OsString::from(&*entry.name), printable(&to.join(&*entry.name)));
                 let claim = target.claim(&local);
                 target.remove_left_overs();
-                planner.give(FileDownload { target, local, claim, shown, path: from, entry }).await;
+                planner.send(FileDownload { target, local, claim, shown, path: from, entry }).await;
             }
         };
-        tokio::join!(planned, coming.for_each_concurrent(jobs, |job| fetcher.job(job)));
-        // One sync for all files, as one for each would take several times as long. A file that a power failure left
-        // incomplete is found by the next run, which compares digests.
+        tokio::join!(planned, queue.for_each_concurrent(jobs, |job| fetcher.job(job)));
+        // One sync for all files: one for each file would take several times as long. If a power failure leaves a file
+        // incomplete, the next run finds it, since it compares digests.
         if let Err(error) = run_blocking(move || top.folder.sync_file_system()).await {
             stats.fail(format!("what was written may not be durable: {error}"), FailureScope::Item);
         }

@@ -32,9 +32,9 @@ pub struct ExportPlanner {
     pub jobs: mpsc::Sender<FileDownload>,
 }
 
-/// A directory in the queue. Its local folder is opened when its turn comes, so that at most one folder for each level
-/// of the tree is open.
-struct PendingFolder {
+/// A directory in the queue. Its local folder is opened only when the planner lists it, so that at most one folder for
+/// each level of the tree is open.
+struct QueuedDirectory {
     parent: Arc<TargetFolder>,
     /// None for the top, which is `parent` itself.
     local: Option<(OsString, Claim)>,
@@ -43,18 +43,19 @@ struct PendingFolder {
 }
 
 /// Why a name that is unique on the drive cannot be used in the local folder.
-pub const TAKEN: &str = "another name stands there already that this folder takes for the same";
+pub const TAKEN: &str = "this folder has another name already that its file system treats as the same";
 
 impl ExportPlanner {
-    pub async fn walk(self, top: Arc<TargetFolder>, shown: PathBuf, path: DrivePath) {
-        let mut ahead = vec![PendingFolder { parent: top, local: None, shown, path }];
-        while let Some(next) = ahead.pop() {
-            self.directory(next, &mut ahead).await;
+    /// Lists the directory at `path` and all below it.
+    pub async fn run(self, top: Arc<TargetFolder>, shown: PathBuf, path: DrivePath) {
+        let mut queue = vec![QueuedDirectory { parent: top, local: None, shown, path }];
+        while let Some(next) = queue.pop() {
+            self.directory(next, &mut queue).await;
         }
     }
 
-    async fn directory(&self, this: PendingFolder, ahead: &mut Vec<PendingFolder>) {
-        let PendingFolder { parent, local, shown: place, path } = this;
+    async fn directory(&self, this: QueuedDirectory, queue: &mut Vec<QueuedDirectory>) {
+        let QueuedDirectory { parent, local, shown: place, path } = this;
         let target = match run_blocking(move || enter(parent, local)).await {
             Ok((target, made)) => {
                 if made {
@@ -74,12 +75,12 @@ impl ExportPlanner {
             };
             let claims: Vec<_> = page.entries.iter().map(|entry| target.claim(OsStr::new(&*entry.name))).collect();
             if page.next.is_none() {
-                // Before the last downloads: stale files may take the room that they need.
+                // Before the last downloads: stale files may take the disk space that these need.
                 let target = target.clone();
                 let _ = tokio::task::spawn_blocking(move || target.remove_left_overs()).await;
             }
             for (entry, claim) in page.entries.into_iter().zip(claims) {
-                self.entry((&target, claim), &place, &path, entry, ahead).await;
+                self.entry((&target, claim), &place, &path, entry, queue).await;
             }
             match page.next {
                 Some(next) => cursor = Some(next),
@@ -94,23 +95,23 @@ impl ExportPlanner {
         place: &Path,
         directory: &DrivePath,
         entry: EntryJson<'static>,
-        ahead: &mut Vec<PendingFolder>,
+        queue: &mut Vec<QueuedDirectory>,
     ) {
-        // IMPORTANT: use only valid names: one with a slash, or `..`, would leave the folder.
+        // IMPORTANT: use only valid names: a name with a slash, or `..`, would lead out of the folder.
         let name = Name::parse(&entry.name).ok().filter(|name| name.as_str() == entry.name);
         let Some(path) = name.and_then(|name| directory.join(&name).ok()) else {
             return self.fail(place, &format!("the server gives {:?} for a name in it", entry.name));
         };
         let (local, shown) = (OsString::from(&*entry.name), place.join(&*entry.name));
         if entry.is_directory() {
-            ahead.push(PendingFolder { parent: target.clone(), local: Some((local, claim)), shown, path });
+            queue.push(QueuedDirectory { parent: target.clone(), local: Some((local, claim)), shown, path });
         } else {
             let shown = crate::local_fs::printable(&shown);
-            self.give(FileDownload { target: target.clone(), local, claim, shown, path, entry }).await;
+            self.send(FileDownload { target: target.clone(), local, claim, shown, path, entry }).await;
         }
     }
 
-    pub async fn give(&self, job: FileDownload) {
+    pub async fn send(&self, job: FileDownload) {
         // The workers receive until the planner is dropped, so sending cannot fail.
         let _ = self.jobs.send(job).await;
     }
@@ -120,7 +121,7 @@ impl ExportPlanner {
     }
 }
 
-/// Opens a folder, and creates it if it is missing; whether it did.
+/// Opens a folder, and creates it if it is missing; also returns whether it was created.
 fn enter(parent: Arc<TargetFolder>, local: Option<(OsString, Claim)>) -> io::Result<(Arc<TargetFolder>, bool)> {
     let Some((local, claim)) = local else {
         return Ok((parent, false));

@@ -1,8 +1,8 @@
 //! A local folder that receives a directory of the drive, and which of its names this run may replace.
 //!
-//! A file system may treat two names as one: `a` and `A`, or two spellings of one accent. So a file may replace only a
-//! file that had the same name before this run. Any other name must be new, or a download could replace another one
-//! of the same run.
+//! A file system may treat two names as one: `a` and `A`, or two spellings of one accent. So a download may replace
+//! only a file that had the same name before this run. Any other name must be new: otherwise a download could replace
+//! another file of the same run.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -16,12 +16,12 @@ use super::ExportError;
 use crate::data_folder::part;
 use crate::local_fs::{OpenFolder, is_temporary_name, remove_stale_temporary};
 
-/// What an entry of the drive may do under its name.
+/// Whether an entry of the drive may replace a local file of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The name existed before this run.
     Replace,
-    /// It did not: a file that is there now has a name that the file system treats as the same, or another process made it.
+    /// The name is new. If a file exists now, the file system treats its name as the same, or another process made it.
     New,
 }
 
@@ -37,9 +37,9 @@ impl TargetFolder {
         Self::open(made(path, path)?).map_err(|error| ExportError::Local(path.to_owned(), error))
     }
 
-    /// Blocks: all names are listed.
+    /// Lists all names, which blocks.
     ///
-    /// Fails for a part of a drive. IMPORTANT: files are created, replaced and removed through a target only, so always
+    /// Errors: the folder is a part of a drive. IMPORTANT: an export changes files only through a target, so always
     /// after this check.
     pub fn open(folder: OpenFolder) -> io::Result<Self> {
         if let Some(part) = part::identify(&folder)? {
@@ -58,8 +58,8 @@ impl TargetFolder {
         if existed { Claim::Replace } else { Claim::New }
     }
 
-    /// Removes temporary files of interrupted exports. Claim all names of the drive first: a file of the drive may have the
-    /// name of a temporary file. Blocks.
+    /// Removes temporary files of interrupted exports. Claim all names of the drive first: a file of the drive may have
+    /// the name of a temporary file. Blocks.
     pub fn remove_left_overs(&self) {
         let left = std::mem::take(&mut *self.before.lock().unwrap_or_else(PoisonError::into_inner));
         for name in left.iter().filter(|name| is_temporary_name(name)) {
@@ -68,8 +68,8 @@ impl TargetFolder {
     }
 }
 
-/// Opens the folder at `path`, which is `top` or one of its parents, and creates it if it is missing. Parents come first,
-/// each checked, so that nothing is created in a folder of a drive, whatever links and `..` the path has.
+/// Opens the folder at `path`, which is `top` or one of its parents, and creates it if it is missing. Parents come
+/// first, each checked, so that nothing is created in a folder of a drive, whatever links and `..` the path has.
 fn made(path: &Path, top: &Path) -> Result<OpenFolder, ExportError> {
     let failed = |error| ExportError::Local(top.to_owned(), error);
     let opened = match OpenFolder::open(path) {

@@ -11,7 +11,7 @@ use crate::client::stats::{TransferStats, TransferTotal};
 use crate::data_folder::part;
 use crate::local_fs::{FsEntry, OpenFolder};
 
-/// Stops the count when it is dropped.
+/// Stops the count when dropped.
 pub struct CountGuard(Arc<AtomicBool>);
 
 impl Drop for CountGuard {
@@ -25,15 +25,15 @@ pub fn start(top: Arc<OpenFolder>, stats: Arc<TransferStats>) -> CountGuard {
     let counting = CountGuard(stop.clone());
     tokio::task::spawn_blocking(move || {
         let mut total = TransferTotal::default();
-        let mut ahead: Vec<(Arc<OpenFolder>, OsString)> = Vec::new();
+        let mut queue: Vec<(Arc<OpenFolder>, OsString)> = Vec::new();
         // The planner reports what cannot be read.
-        let _ = count(&top, &mut total, &mut ahead, &stop);
-        while let Some((parent, name)) = ahead.pop() {
+        let _ = count(&top, &mut total, &mut queue, &stop);
+        while let Some((parent, name)) = queue.pop() {
             if stop.load(Relaxed) {
                 return;
             }
             let _ =
-                parent.open_folder(&name).and_then(|folder| count(&Arc::new(folder), &mut total, &mut ahead, &stop));
+                parent.open_folder(&name).and_then(|folder| count(&Arc::new(folder), &mut total, &mut queue, &stop));
         }
         let _ = stats.total.set(total);
     });
@@ -43,7 +43,7 @@ pub fn start(top: Arc<OpenFolder>, stats: Arc<TransferStats>) -> CountGuard {
 fn count(
     folder: &Arc<OpenFolder>,
     total: &mut TransferTotal,
-    ahead: &mut Vec<(Arc<OpenFolder>, OsString)>,
+    queue: &mut Vec<(Arc<OpenFolder>, OsString)>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     if part::identify(folder)?.is_some() {
@@ -58,7 +58,7 @@ fn count(
             continue;
         }
         match folder.lookup(&name)? {
-            Some(FsEntry::Folder) => ahead.push((folder.clone(), name)),
+            Some(FsEntry::Folder) => queue.push((folder.clone(), name)),
             Some(FsEntry::File(version)) => {
                 total.files += 1;
                 total.bytes += version.size;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_not_uploaded_is_not_counted() {
+    async fn only_uploaded_files_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         for path in ["a", "below/b", "data/store-id", "data/db/CURRENT", "data/db/in-use", "data/content/new/c"] {
             let path = dir.path().join(path);

@@ -1,8 +1,8 @@
 //! Uploads a local tree to a running server.
 //!
 //! The planner compares one folder after the other with the drive ([`plan`]); workers upload files in parallel
-//! ([`upload`]). Memory is bounded by the largest folder, not by the tree. No state is kept between runs: a file that is
-//! already on the drive is recognized by size, time and digest, so a second run completes an interrupted one.
+//! ([`upload`]). Memory is bounded by the largest folder, not by the tree. No state is kept between runs: a file that
+//! is already on the drive is recognized by size, time and digest, so a second run completes an interrupted one.
 
 mod count;
 mod names;
@@ -33,7 +33,7 @@ pub enum ImportError {
     #[error("the folder {0} cannot be read: {1}")]
     Local(PathBuf, io::Error),
     #[error(
-        "{0} is {1}, or lies in it: a drive is not put into a drive. `rowdrive backup` copies one whole; for its files, \
+        "{0} is {1}, or lies in it: a drive is not imported into a drive. `rowdrive backup` copies one whole; for its files, \
          serve it (a backup is restored first), `rowdrive export` them, and import those"
     )]
     OfDrive(PathBuf, DrivePart),
@@ -45,7 +45,7 @@ pub enum ImportError {
     System(#[from] io::Error),
 }
 
-/// An import whose local folder is open and whose directory on the drive is there.
+/// An import with an open local folder and an existing directory on the drive.
 pub struct Import {
     client: DriveClient,
     top: Arc<OpenFolder>,
@@ -54,7 +54,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// Opens the local folder, and makes the directory on the drive if it is missing.
+    /// Opens the local folder, and creates the directory on the drive if it is missing.
     pub async fn open(client: DriveClient, from: PathBuf, to: DrivePath) -> Result<Self, ImportError> {
         let failed = |error| ImportError::Local(from.clone(), error);
         let top = Arc::new(OpenFolder::open(&from).map_err(failed)?);
@@ -70,20 +70,21 @@ impl Import {
         Ok(Self { client, top, from, to })
     }
 
-    /// Uploads all of it, `jobs` files at a time. What failed is in `stats`.
+    /// Uploads all of it, `jobs` files at a time. Failures are in `stats`.
     pub async fn run(self, jobs: usize, retry: RetryPolicy, stats: Arc<TransferStats>) {
         let Self { client, top, from, to } = self;
         let _counting = count::start(top.clone(), stats.clone());
         let (sender, receiver) = mpsc::channel(4 * jobs);
         let planner = ImportPlanner { client: client.clone(), retry, stats: stats.clone(), jobs: sender };
         let sending = Uploader { client, retry, stats };
-        let coming = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
-        let sent = coming.for_each_concurrent(jobs, |job| sending.job(job));
-        tokio::join!(planner.walk(top, from, to), sent);
+        let queue = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
+        let sent = queue.for_each_concurrent(jobs, |job| sending.job(job));
+        tokio::join!(planner.run(top, from, to), sent);
     }
 }
 
-/// The part of a drive that the top folder is, or is in. Other folders in a data folder, such as `lost/`, may be imported.
+/// The part of a drive that the top folder is, or is inside of. Other folders in a data folder, such as `lost/`, may be
+/// imported.
 fn of_drive(top: &OpenFolder) -> io::Result<Option<DrivePart>> {
     let around = part::enclosing(top)?.filter(|part| matches!(part, DrivePart::Tables | DrivePart::Content));
     Ok(part::identify(top)?.or(around))

@@ -33,7 +33,8 @@ pub fn map_names<T>(local: Vec<(OsString, T)>) -> Vec<(OsString, T, NameMapping)
             if let NameMapping::Same(name) | NameMapping::Composed(name) = verdict
                 && !taken.insert(name.clone())
             {
-                let why = format!("another name beside it is {name} too once it is composed (NFC): rename one of them");
+                let why =
+                    format!("another name in this folder is {name} too after composition (NFC): rename one of them");
                 *verdict = NameMapping::Refused(why);
             }
         }
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_judged_alike_in_whatever_order_they_come() {
+    fn names_are_mapped_alike_in_any_order() {
         let names = ["b", "e\u{301}", "\u{e9}", "o\u{302}\u{323}", "o\u{323}\u{302}", "a\nb", " ", "\u{212b}"];
         let mut local: Vec<_> = names.iter().map(|name| (OsString::from(name), ())).collect();
         local.push((OsString::from_vec(vec![b'x', 0xff]), ()));
@@ -69,16 +70,16 @@ mod tests {
             assert_eq!(map_names(local.clone()), first);
         }
         let name = |text: &str| Name::parse(text).unwrap();
-        let of = |text: &str| first.iter().find(|(local, ..)| local == text).unwrap().2.clone();
-        assert_eq!(of("b"), NameMapping::Same(name("b")));
-        assert_eq!(of("\u{e9}"), NameMapping::Same(name("\u{e9}")));
-        assert!(matches!(of("e\u{301}"), NameMapping::Refused(why) if why.contains("\u{e9} too")));
-        assert_eq!(of("\u{212b}"), NameMapping::Composed(name("\u{c5}")));
-        // Both become the same; the first in byte order has it.
-        assert_eq!(of("o\u{302}\u{323}"), NameMapping::Composed(name("\u{1ed9}")));
-        assert!(matches!(of("o\u{323}\u{302}"), NameMapping::Refused(_)));
-        assert!(matches!(of("a\nb"), NameMapping::Refused(why) if why.contains("control")));
-        assert!(matches!(of(&"x".repeat(256)), NameMapping::Refused(why) if why.contains("255")));
+        let mapping = |text: &str| first.iter().find(|(local, ..)| local == text).unwrap().2.clone();
+        assert_eq!(mapping("b"), NameMapping::Same(name("b")));
+        assert_eq!(mapping("\u{e9}"), NameMapping::Same(name("\u{e9}")));
+        assert!(matches!(mapping("e\u{301}"), NameMapping::Refused(why) if why.contains("\u{e9} too")));
+        assert_eq!(mapping("\u{212b}"), NameMapping::Composed(name("\u{c5}")));
+        // Both map to one name; the first in byte order gets it.
+        assert_eq!(mapping("o\u{302}\u{323}"), NameMapping::Composed(name("\u{1ed9}")));
+        assert!(matches!(mapping("o\u{323}\u{302}"), NameMapping::Refused(_)));
+        assert!(matches!(mapping("a\nb"), NameMapping::Refused(why) if why.contains("control")));
+        assert!(matches!(mapping(&"x".repeat(256)), NameMapping::Refused(why) if why.contains("255")));
         assert_eq!(first.iter().filter(|(.., verdict)| matches!(verdict, NameMapping::Refused(_))).count(), 5);
     }
 }

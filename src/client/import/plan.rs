@@ -1,4 +1,4 @@
-//! Compares one folder after the other, depth first, with its directory on the drive, and queues what is to be done.
+//! Compares one folder after the other, depth first, with its directory on the drive, and queues the tasks.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -30,11 +30,11 @@ pub struct FileUpload {
     /// The local path, for messages.
     pub shown: String,
     pub path: DrivePath,
-    /// The file at this path of the drive.
+    /// The file at this path of the drive, if there is one.
     pub there: Option<RemoteFile>,
 }
 
-/// An entry of the drive, as far as it is compared.
+/// The compared attributes of an entry of the drive.
 pub struct RemoteFile {
     directory: bool,
     pub size: u64,
@@ -56,9 +56,9 @@ pub struct ImportPlanner {
     pub jobs: mpsc::Sender<ImportTask>,
 }
 
-/// A folder in the queue. It is opened when its turn comes, so that at most one folder for each level of the tree is
-/// open.
-struct PendingFolder {
+/// A folder in the queue. It is opened only when the planner reads it, so that at most one folder for each level of the
+/// tree is open.
+struct QueuedFolder {
     parent: Arc<OpenFolder>,
     /// None for the top, which is `parent` itself.
     local: Option<OsString>,
@@ -69,15 +69,16 @@ struct PendingFolder {
 }
 
 impl ImportPlanner {
-    pub async fn walk(self, top: Arc<OpenFolder>, shown: PathBuf, path: DrivePath) {
-        let mut ahead = vec![PendingFolder { parent: top, local: None, shown, path, there: true }];
-        while let Some(next) = ahead.pop() {
-            self.folder(next, &mut ahead).await;
+    /// Compares the folder `top` and all below it.
+    pub async fn run(self, top: Arc<OpenFolder>, shown: PathBuf, path: DrivePath) {
+        let mut queue = vec![QueuedFolder { parent: top, local: None, shown, path, there: true }];
+        while let Some(next) = queue.pop() {
+            self.folder(next, &mut queue).await;
         }
     }
 
-    async fn folder(&self, this: PendingFolder, ahead: &mut Vec<PendingFolder>) {
-        let PendingFolder { parent, local, shown: place, path, there } = this;
+    async fn folder(&self, this: QueuedFolder, queue: &mut Vec<QueuedFolder>) {
+        let QueuedFolder { parent, local, shown: place, path, there } = this;
         let (folder, names) = match run_blocking(move || read(parent, local)).await {
             Ok(Read::Folder(folder, names)) => (folder, names),
             Ok(Read::OfDrive(part)) => return self.skip(&place, &part.to_string()),
@@ -85,7 +86,7 @@ impl ImportPlanner {
         };
         let mut on_drive = HashMap::new();
         if !there {
-            self.give(ImportTask::Make(path.clone())).await;
+            self.send(ImportTask::Make(path.clone())).await;
         } else if let Err(error) = self.list(&path, &mut on_drive).await {
             return self.stats.fail(format!("{}: {error}", printable(&place)), error.scope());
         }
@@ -109,17 +110,17 @@ impl ImportPlanner {
                 }
                 there if is_folder => {
                     let (parent, local, there) = (folder.clone(), Some(local), there.is_some());
-                    ahead.push(PendingFolder { parent, local, shown: below, path, there });
+                    queue.push(QueuedFolder { parent, local, shown: below, path, there });
                 }
                 there => {
                     let (folder, shown) = (folder.clone(), printable(&below));
-                    self.give(ImportTask::File(FileUpload { folder, local, shown, path, there })).await;
+                    self.send(ImportTask::File(FileUpload { folder, local, shown, path, there })).await;
                 }
             }
         }
     }
 
-    /// The files and folders with their names on the drive. Notes those that have none.
+    /// The files and folders with their names on the drive. Reports those without a valid name.
     fn named(&self, place: &Path, names: Vec<(OsString, FsKind)>) -> Vec<(OsString, FsKind, Name)> {
         let mut wanted = Vec::new();
         for (local, found) in names {
@@ -160,7 +161,7 @@ impl ImportPlanner {
         }
     }
 
-    async fn give(&self, job: ImportTask) {
+    async fn send(&self, job: ImportTask) {
         // The workers receive until the planner is dropped, so sending cannot fail.
         let _ = self.jobs.send(job).await;
     }
@@ -174,14 +175,14 @@ impl ImportPlanner {
     }
 }
 
-/// A local folder that was read.
+/// The result of reading a local folder.
 enum Read {
     /// A folder and its entries.
     Folder(Arc<OpenFolder>, Vec<(OsString, FsKind)>),
     OfDrive(DrivePart),
 }
 
-/// Reads a folder. Entries that are removed meanwhile are left out.
+/// Reads a folder, without entries that are removed meanwhile.
 fn read(parent: Arc<OpenFolder>, local: Option<OsString>) -> io::Result<Read> {
     let folder = match local {
         Some(local) => Arc::new(parent.open_folder(&local)?),

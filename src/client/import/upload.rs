@@ -1,8 +1,8 @@
 //! Uploads one file.
 //!
-//! A file is read twice, or once if it is small: first for its SHA-256, then to send it with that digest. So the server
-//! refuses a file that changed in between before it is visible, and the old version stays. Comparing the digest of the
-//! response alone would find the wrong version already in place.
+//! A file is read twice, or once if it is small: first for its SHA-256, then to send it with that digest. If the file
+//! has changed in between, the server refuses it, and the old version remains. A comparison with the digest of the
+//! response alone would find the wrong version already stored.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,9 +25,9 @@ use crate::client::stats::{BytesInFlight, TransferStats};
 use crate::client::{ClientError, DriveClient, FailureScope, RESPONSE_TIMEOUT};
 use crate::local_fs::{self, FileStamp, Hasher, OpenFolder, run_blocking};
 
-/// Bytes of the largest file that is sent from memory.
+/// The largest file that is sent from memory, in bytes.
 const SMALL: u64 = 256 << 10;
-/// How often a file is read that changes meanwhile.
+/// Attempts to read a file that changes meanwhile.
 const READINGS: usize = 2;
 
 pub struct Uploader {
@@ -67,12 +67,12 @@ impl Retryable for SendError {
 
 /// A local file with its digest.
 struct ReadFile {
-    content: Content,
+    content: UploadContent,
     version: FileStamp,
     digest: String,
 }
 
-enum Content {
+enum UploadContent {
     Small(Bytes),
     Large(Arc<File>),
 }
@@ -82,8 +82,8 @@ impl Uploader {
         match job {
             ImportTask::Make(path) => {
                 let made = self.retry.run(async || {
-                    let asked = self.client.path_request(Method::PUT, path::FS, (&path, true), &[]);
-                    self.client.with_timeout(self.client.send(asked)).await
+                    let request = self.client.path_request(Method::PUT, path::FS, (&path, true), &[]);
+                    self.client.with_timeout(self.client.send(request)).await
                 });
                 match made.await {
                     Ok(_) => self.stats.made_folder(),
@@ -136,28 +136,30 @@ impl Uploader {
         let (folder, name) = (job.folder.clone(), job.local.clone());
         let (file, version, small) = run_blocking(move || open(&folder, &name)).await?;
         if let Some((bytes, digest)) = small {
-            return Ok(ReadFile { content: Content::Small(bytes), version, digest });
+            return Ok(ReadFile { content: UploadContent::Small(bytes), version, digest });
         }
         let digest = local_fs::file_digest(file.clone(), version.size).await?;
         if local_fs::file_stamp(&file)? != version {
             return Err(SendError::Changed);
         }
-        Ok(ReadFile { content: Content::Large(file), version, digest })
+        Ok(ReadFile { content: UploadContent::Large(file), version, digest })
     }
 
     async fn put(&self, job: &FileUpload, reading: &ReadFile) -> Result<EntryJson<'static>, SendError> {
         let ReadFile { content, version, digest } = reading;
         let modified = version.modified().rfc3339();
-        let asked = self.client.path_request(Method::PUT, path::FS, (&job.path, false), &[("modified", &modified)]);
-        let asked = asked.header(REPR_DIGEST, digest);
+        let request = self.client.path_request(Method::PUT, path::FS, (&job.path, false), &[("modified", &modified)]);
+        let request = request.header(REPR_DIGEST, digest);
         let stored = match content {
-            Content::Small(bytes) => self.client.with_timeout(self.client.json(asked.body(bytes.clone()))).await,
-            Content::Large(file) => {
-                let under_way = BytesInFlight::new(self.stats.clone());
-                let sending = Arc::new(BodyProgress { under_way, failed: OnceLock::new() });
+            UploadContent::Small(bytes) => {
+                self.client.with_timeout(self.client.json(request.body(bytes.clone()))).await
+            }
+            UploadContent::Large(file) => {
+                let in_flight = BytesInFlight::new(self.stats.clone());
+                let sending = Arc::new(BodyProgress { in_flight, failed: OnceLock::new() });
                 let body = Body::wrap_stream(pieces(file.clone(), version.size, sending.clone()));
-                let asked = asked.header(CONTENT_LENGTH, version.size).body(body);
-                let stored = self.while_sending(&sending, self.client.json(asked)).await;
+                let request = request.header(CONTENT_LENGTH, version.size).body(body);
+                let stored = self.while_sending(&sending, self.client.json(request)).await;
                 if let Some(error) = sending.failed.get() {
                     return Err(io::Error::new(error.kind(), error.to_string()).into());
                 }
@@ -178,10 +180,10 @@ impl Uploader {
     ) -> Result<T, ClientError> {
         let mut answer = std::pin::pin!(answer);
         loop {
-            let before = sending.under_way.bytes();
+            let before = sending.in_flight.bytes();
             match tokio::time::timeout(RESPONSE_TIMEOUT, &mut answer).await {
                 Ok(answer) => return answer,
-                Err(_) if sending.under_way.bytes() == before => return Err(self.client.timeout_error()),
+                Err(_) if sending.in_flight.bytes() == before => return Err(self.client.timeout_error()),
                 Err(_) => {}
             }
         }
@@ -208,7 +210,7 @@ fn open(folder: &OpenFolder, name: &OsStr) -> Result<(Arc<File>, FileStamp, Smal
 
 /// The state of an upload, shared with its body, which the HTTP library polls.
 struct BodyProgress {
-    under_way: BytesInFlight,
+    in_flight: BytesInFlight,
     /// Why the body could not be read to its end.
     failed: OnceLock<io::Error>,
 }
@@ -230,7 +232,7 @@ fn pieces(
                     let _ = sending.failed.set(error);
                     same
                 })?;
-            sending.under_way.add(bytes.len() as u64);
+            sending.in_flight.add(bytes.len() as u64);
             let next = at + bytes.len() as u64;
             Ok(Some((bytes, next)))
         }

@@ -1,4 +1,4 @@
-//! Runs reads that may wait for the disk on threads that may block.
+//! Runs reads that may wait for the disk, on threads that may block.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::table::store::Result;
 
 /// Enough to keep a disk busy; more would only cost memory and processor time.
 const THREADS: usize = 16;
-/// Threads of them for long jobs at a time, so that reads of single rows do not queue behind scans.
+/// The most threads for long jobs, so that reads of single rows do not queue behind scans.
 const LONG: usize = THREADS / 2;
 
 pub(super) struct BlockingPool {
     db: Arc<Db>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     long: Semaphore,
 }
 
 impl BlockingPool {
     pub fn new(db: Arc<Db>) -> Self {
-        Self { db, room: Arc::new(Semaphore::new(THREADS)), long: Semaphore::new(LONG) }
+        Self { db, permits: Arc::new(Semaphore::new(THREADS)), long: Semaphore::new(LONG) }
     }
 
-    /// As [`run`](Self::run), for a long job: long jobs have half of the threads together.
+    /// As [`run`](Self::run), for a long job: all long jobs share half of the threads.
     pub async fn run_long<T: Send + 'static>(&self, job: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
         let turn = self.long.acquire().await;
         let _turn = turn.map_err(|e| StoreError::Failed(format!("a read did not end: {e}")))?;
@@ -34,12 +34,12 @@ impl BlockingPool {
     /// Runs the job on a thread that may block. Cancelling the caller does not stop the job.
     pub async fn run<T: Send + 'static>(&self, job: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
         let gone = |e: &dyn std::fmt::Display| StoreError::Failed(format!("a read did not end: {e}"));
-        let permit = self.room.clone().acquire_owned().await.map_err(|e| gone(&e))?;
+        let permit = self.permits.clone().acquire_owned().await.map_err(|e| gone(&e))?;
         let db = self.db.clone();
         let job = move || {
             let answer = job(&db);
-            // The thread holds the permit, not the caller: otherwise cancelled callers would let more threads run than
-            // there are permits.
+            // The thread has the permit, not the caller: otherwise more threads than permits could run after callers
+            // were cancelled.
             drop(permit);
             answer
         };
@@ -56,7 +56,7 @@ mod tests {
     use crate::engines::rocks::tests::open;
 
     #[tokio::test]
-    async fn long_jobs_leave_room_for_others() {
+    async fn long_jobs_leave_threads_for_others() {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
         let (begun, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Barrier::new(LONG + 1)));
@@ -76,10 +76,10 @@ mod tests {
             for _ in 0..2 * THREADS {
                 rocks.pool.run(|_| Ok(())).await.unwrap();
             }
-            // No other long one came in meanwhile.
+            // No other long job has started meanwhile.
             assert_eq!(begun.load(Ordering::SeqCst), LONG);
             let go = go.clone();
-            // Once for each half.
+            // Once for each half of the long jobs.
             tokio::task::spawn_blocking(move || [go.wait(), go.wait()].len()).await.unwrap()
         };
         let (long, _) = tokio::join!(long, others);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_threads_than_there_is_room_for_even_if_callers_go_away() {
+    async fn no_more_threads_than_permits_run_even_if_callers_are_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

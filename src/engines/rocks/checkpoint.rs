@@ -17,18 +17,19 @@ impl Rocks {
     /// were committed before the call, and of each concurrent plan either all or nothing. SST files are immutable, so
     /// they are hard links if `to` is on the same file system. Nothing is synced: the checkpoint is to be copied.
     ///
-    /// Commits go on meanwhile; they may stall while write buffers are full.
+    /// Commits continue meanwhile; they may stall while write buffers are full.
     ///
     /// Errors: `Full`, before anything is written, if there is not enough disk space to flush what is in memory.
     pub async fn checkpoint(&self, to: &Path) -> Result<()> {
         // RocksDB flushes first: a checkpoint has no WAL.
-        self.check_room_to_flush()?;
+        self.check_space_to_flush()?;
         let (tables, to) = (self.tables.clone(), to.to_owned());
         let make = move |db: &Db| {
             if db.is_moved() {
                 return Err(StoreError::Failed(FOLDER_MOVED.to_owned()));
             }
-            // Locked over both steps: the copy does not open with a column family that its `tables.json` does not name.
+            // Keep the lock over both steps: the copy does not open with a column family that its `tables.json` does
+            // not name.
             let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
             Checkpoint::new(&db.raw).and_then(|store| store.create_checkpoint(&to)).map_err(ReadError::from)?;
             tables.save_to(&to)

@@ -4,8 +4,8 @@
 //! file that is shorter, or missing, is damaged. A start removes the marker once RocksDB has opened the folder. The
 //! marker is valid only with the `CURRENT` it was written for: every start writes a new one.
 //!
-//! A WAL file that a crash or a full disk has torn may outlive the next start, if there is no space to flush what it
-//! holds. So the marker also lists the torn files.
+//! A WAL file that a crash or a full disk has torn may outlive the next start, if there is no space to flush its
+//! data. So the marker also lists the torn files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ const NAME: &str = "closed";
 
 #[derive(Serialize, Deserialize)]
 struct Marker {
-    /// The content of `CURRENT`: every start changes it, even one of a version that does not know the marker.
+    /// The content of `CURRENT`. Every start changes it, even one of a version that does not write the marker.
     current: String,
     /// Bytes of the WAL files, by name.
     logs: BTreeMap<String, u64>,
@@ -113,7 +113,7 @@ impl Drop for MarkerOnDrop {
         if self.is_clean
             && let Err(error) = self.write()
         {
-            tracing::warn!(%error, "it is not noted that the store was closed");
+            tracing::warn!(%error, "the marker of the clean shutdown cannot be written");
         }
     }
 }

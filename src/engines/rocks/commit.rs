@@ -16,9 +16,9 @@ use super::group::{Group, PlanVerdict};
 use crate::table::store::Result;
 use crate::table::{Outcome, Plan, Refusal, StoreError};
 
-/// Plans that the queue holds.
+/// Length of the queue, in plans.
 const QUEUE: usize = 1_024;
-/// How long a caller waits for a place in the queue.
+/// How long a caller waits while the queue is full.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A group is complete at this many plans, or bytes of them.
 const GROUP_PLANS: usize = 1_024;
@@ -69,7 +69,7 @@ impl CommitQueue {
         &self.counters
     }
 
-    /// Errors: `Busy` when no place in the queue became free in time, `Failed` when the thread has ended.
+    /// Errors: `Busy` if the queue stayed full until the timeout, `Failed` if the thread has ended.
     pub async fn send(&self, request: CommitRequest) -> Result<()> {
         let ended = || StoreError::Failed("the store was closed".into());
         let message = match self.queue.try_send(QueueMessage::Plan(request)) {
@@ -105,7 +105,7 @@ struct CommitThread {
     db: Arc<Db>,
     skip: u64,
     queue: mpsc::Receiver<QueueMessage>,
-    /// The plan that the next group starts with.
+    /// The first plan of the next group.
     next_group: Option<CommitRequest>,
     stopping: Option<oneshot::Sender<()>>,
     counters: Arc<CommitCounters>,
@@ -117,7 +117,7 @@ impl CommitThread {
             let start = Instant::now();
             let (mut group, mut tally) = (GroupReplies::default(), GroupStats::default());
             let written = self.gather(first, &mut group, &mut tally);
-            // Before the answers, so that a caller with an answer finds its plan counted.
+            // Count before the answers, so that the counters include a plan once its caller has the answer.
             self.counters.add(&tally, start.elapsed());
             group.send(written);
         }
@@ -139,8 +139,8 @@ impl CommitThread {
         }
     }
 
-    /// A queued plan; none if there is none right now.
-    fn waiting(&mut self) -> Option<CommitRequest> {
+    /// A queued plan; none if the queue is empty now.
+    fn next_queued(&mut self) -> Option<CommitRequest> {
         loop {
             match self.queue.try_recv().ok()? {
                 QueueMessage::Plan(request) => return Some(request),
@@ -180,7 +180,7 @@ impl CommitThread {
                 break;
             }
             tally.add(changes, bytes);
-            next = if tally.plans < GROUP_PLANS && tally.bytes < GROUP_BYTES { self.waiting() } else { None };
+            next = if tally.plans < GROUP_PLANS && tally.bytes < GROUP_BYTES { self.next_queued() } else { None };
         }
         if group.is_empty() {
             return Ok(());
@@ -215,7 +215,7 @@ impl GroupReplies {
         true
     }
 
-    /// IMPORTANT: call it after the write, for refused plans too: a plan of this group may be the reason of the
+    /// IMPORTANT: call it after the write, for refused plans too: another plan of this group may be the reason for the
     /// refusal.
     fn send(self, written: std::result::Result<(), WriteError>) {
         for request in self.accepted {
@@ -228,7 +228,8 @@ impl GroupReplies {
         for (request, refusal) in self.refused {
             let outcome = match &written {
                 Ok(()) => Ok(Outcome::Refused(refusal)),
-                // Nothing of the plan was written, but the reason of its refusal may not have happened.
+                // Nothing of the plan was written. But the plan that is the reason for its refusal may not be
+                // committed.
                 Err(WriteError { cause, full: true }) => Err(StoreError::Full(cause.clone())),
                 Err(WriteError { cause, full: false }) => Err(StoreError::Failed(cause.clone())),
             };
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_failed_leaves_its_plans_in_doubt_and_the_refused_ones_unwritten() {
+    fn after_a_failed_write_accepted_plans_are_unknown_and_refused_plans_unwritten() {
         let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full }));
         assert!(matches!(outcomes(Ok(())), [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]));
         assert!(matches!(failed(false), [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]));
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_is_waited_for_and_then_said() {
+    async fn a_full_queue_is_busy_after_a_timeout() {
         let (queue, mut waiting) = mpsc::channel(1);
         let committer = CommitQueue { queue, counters: Arc::default() };
         committer.send(request().0).await.unwrap();

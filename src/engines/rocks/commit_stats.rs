@@ -18,17 +18,17 @@ pub struct CommitStats {
     pub groups: u64,
     /// Groups that had something to write: each is one write and one sync.
     pub syncs: u64,
-    /// Plans evaluated. One that was sent back for a compaction counts again when it returns.
+    /// Plans evaluated. A plan that was sent back for a compaction counts again when it is evaluated again.
     pub plans: u64,
-    /// Changes of all these plans, those of refused ones too.
+    /// Changes of all these plans, including refused ones.
     pub changes: u64,
     /// Bytes of keys, qualifiers and values in them, checks included.
     pub bytes: u64,
-    /// Time that groups occupied the thread, each from its first plan to its answers.
-    pub held: Duration,
-    /// The longest time of one group: how long a plan waits that has just missed it.
-    pub longest_hold: Duration,
-    /// The part of `held` for writing and syncing the WAL.
+    /// The time that groups occupied the thread, each from its first plan to its answers.
+    pub busy: Duration,
+    /// The longest time of one group. A plan that has just missed a group waits that long.
+    pub longest_group: Duration,
+    /// The part of `busy` for writing and syncing the WAL.
     pub synced: Duration,
     /// The longest time to write and sync one group.
     pub longest_sync: Duration,
@@ -107,12 +107,12 @@ pub(super) struct CommitCounters {
     plan_changes: AtomicU64,
     plan_bytes: AtomicU64,
     /// Nanoseconds.
-    held: SumAndMax,
+    busy: SumAndMax,
     synced: SumAndMax,
-    // Each has a lock, taken for an observation and for the encoding.
+    // Each histogram has a lock, which an observation and the encoding take.
     plans_of_sync: Histogram,
     seconds_of_sync: Histogram,
-    seconds_of_hold: Histogram,
+    seconds_of_group: Histogram,
     refused: Family<RefusalLabels, Counter>,
     /// Plans sent back for a compaction.
     sent_back: Counter,
@@ -130,11 +130,11 @@ impl Default for CommitCounters {
             bytes: SumAndMax::default(),
             plan_changes: AtomicU64::default(),
             plan_bytes: AtomicU64::default(),
-            held: SumAndMax::default(),
+            busy: SumAndMax::default(),
             synced: SumAndMax::default(),
             plans_of_sync: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             seconds_of_sync: seconds(),
-            seconds_of_hold: seconds(),
+            seconds_of_group: seconds(),
             refused: Family::default(),
             sent_back: Counter::default(),
         }
@@ -146,7 +146,7 @@ impl CommitCounters {
         registry.register("commit_plans", "Plans that shared a sync", self.plans_of_sync.clone());
         let seconds = self.seconds_of_sync.clone();
         registry.register_with_unit("commit_sync", "Time to write and sync the log", Unit::Seconds, seconds);
-        let seconds = self.seconds_of_hold.clone();
+        let seconds = self.seconds_of_group.clone();
         registry.register_with_unit("commit_hold", "Time a group held the commit thread", Unit::Seconds, seconds);
         registry.register("commit_refused", "Plans refused, by the check that failed", self.refused.clone());
         registry.register("commit_sent_back", "Plans sent back for a compaction", self.sent_back.clone());
@@ -165,15 +165,15 @@ impl CommitCounters {
         self.sent_back.inc();
     }
 
-    pub fn add(&self, group: &GroupStats, held: Duration) {
+    pub fn add(&self, group: &GroupStats, busy: Duration) {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.plans.add(group.plans as u64);
         self.changes.add(group.changes as u64);
         self.bytes.add(group.bytes as u64);
         self.plan_changes.fetch_max(group.most_changes as u64, Ordering::Relaxed);
         self.plan_bytes.fetch_max(group.most_bytes as u64, Ordering::Relaxed);
-        self.held.add(nanoseconds(held));
-        self.seconds_of_hold.observe(held.as_secs_f64());
+        self.busy.add(nanoseconds(busy));
+        self.seconds_of_group.observe(busy.as_secs_f64());
         if let Some(synced) = group.synced {
             self.plans_of_sync.observe(group.plans as f64);
             self.seconds_of_sync.observe(synced.as_secs_f64());
@@ -189,8 +189,8 @@ impl CommitCounters {
             plans: self.plans.sum(),
             changes: self.changes.sum(),
             bytes: self.bytes.sum(),
-            held: Duration::from_nanos(self.held.sum()),
-            longest_hold: Duration::from_nanos(self.held.most()),
+            busy: Duration::from_nanos(self.busy.sum()),
+            longest_group: Duration::from_nanos(self.busy.most()),
             synced: Duration::from_nanos(self.synced.sum()),
             longest_sync: Duration::from_nanos(self.synced.most()),
             most_changes_of_plan: self.plan_changes.load(Ordering::Relaxed),

@@ -1,9 +1,9 @@
 //! `spoilt`: the SST files that are known to be damaged, and their column families.
 //!
-//! RocksDB refuses all writes once a compaction has met damage, and after the next start it compacts the same files
-//! again. So a column family with a damaged file is not compacted any more: it is read and written as before, and takes
-//! more space and time as it grows. The file `spoilt` keeps the list across restarts. An entry is removed with its SST
-//! file, or when a later start can read all of it: a disk may fail to read once what it reads well ever after.
+//! RocksDB refuses all writes once a compaction has read a damaged block, and after the next start it compacts the same
+//! files again. So a column family with a damaged file is not compacted any more: it is read and written as before, and
+//! takes more space and time as it grows. The file `spoilt` keeps the list across restarts. An entry is removed with
+//! its SST file, or when a later start can read all of the file: a read error of a disk may be temporary.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -38,12 +38,12 @@ pub(super) struct DamagedFiles {
 impl DamagedFiles {
     /// Reads `spoilt` of this folder. `read_only`: later changes are not written there.
     ///
-    /// Errors: `Failed` if the file cannot be read. One that cannot be parsed counts as empty: RocksDB meets the damage
-    /// again.
+    /// Errors: `Failed` if the file cannot be read. A file that cannot be parsed counts as empty: RocksDB will find the
+    /// damage again.
     pub fn load(dir: &Path, read_only: bool) -> Result<Self> {
         let known = match fs::read(dir.join(NAME)) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the note of damaged tables cannot be read");
+                tracing::warn!(%error, "the list of damaged tables cannot be read");
                 FamilyByFile::new()
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => FamilyByFile::new(),
@@ -57,7 +57,8 @@ impl DamagedFiles {
         Self { dir: None, known: Mutex::default() }
     }
 
-    /// The descriptors to open the column families of these tables with; those with a damaged file are not compacted.
+    /// The descriptors of the column families of these tables, for opening; those with a damaged file are not
+    /// compacted.
     pub fn families<'a>(
         &self,
         tuning: &Tuning,
@@ -88,14 +89,14 @@ impl DamagedFiles {
         self.known().len()
     }
 
-    /// Removes the files that RocksDB no longer uses, and logs the others.
+    /// Removes the files from the list that RocksDB no longer uses, and logs the others.
     pub fn compare(&self, raw: &RocksDb) {
         if self.known().is_empty() {
             return;
         }
         let live = match raw.live_files() {
             Ok(live) => live,
-            Err(error) => return tracing::warn!(%error, "it is not known which tables are in use"),
+            Err(error) => return tracing::warn!(%error, "RocksDB does not list the tables in use"),
         };
         let live: HashSet<_> = live.iter().map(|table| table.name.trim_start_matches('/').to_owned()).collect();
         let mut known = self.known();
@@ -113,7 +114,8 @@ impl DamagedFiles {
         }
     }
 
-    /// Reads the files once more, and removes those that can be read whole. `go_on`: see [`is_readable`].
+    /// Reads the listed files again, and removes those from the list that can be read whole. `go_on`: see
+    /// [`is_readable`].
     pub fn reread(&self, raw: &RocksDb, go_on: &dyn Fn() -> bool) {
         let known = self.known().clone();
         let live = if known.is_empty() { Vec::new() } else { raw.live_files().unwrap_or_default() };
@@ -163,7 +165,7 @@ impl DamagedFiles {
         let Some(dir) = &self.dir else { return };
         let saved = serde_json::to_vec(known).map_err(io::Error::from);
         if let Err(error) = saved.and_then(|bytes| files::replace(dir, NAME, &bytes)) {
-            tracing::warn!(%error, "it is not noted which tables are damaged");
+            tracing::warn!(%error, "the list of damaged tables cannot be written");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The open database: how it is opened, its column families, its writes, and when it stops writing.
+//! The open database: opening it, its column families, its writes, and the conditions that stop them.
 
 use std::collections::HashMap;
 use std::io;
@@ -52,8 +52,8 @@ pub(super) struct Db {
     pub damaged_files: DamagedFiles,
     /// Why writes are stopped; unset while they are not.
     stopped: OnceLock<String>,
-    /// Whether a write has failed on a full disk since [`check_disk_was_full`](Self::check_disk_was_full) last asked
-    /// RocksDB.
+    /// Whether a write has failed on a full disk since [`check_disk_was_full`](Self::check_disk_was_full) last found
+    /// RocksDB ready.
     pub disk_was_full: AtomicBool,
     /// None if the database is open read-only.
     shutdown_marker: Option<clean_shutdown::MarkerOnDrop>,
@@ -62,7 +62,7 @@ pub(super) struct Db {
     _open: Sender<()>,
 }
 
-/// Waits, when dropped, until the database is closed and its folder released.
+/// When dropped, waits until the database is closed and its folder released.
 pub(super) struct CloseWaiter(Mutex<Receiver<()>>);
 
 impl Drop for CloseWaiter {
@@ -77,7 +77,7 @@ impl Drop for Db {
     fn drop(&mut self) {
         let is_moved = self.is_moved();
         if is_moved {
-            // IMPORTANT: leak the database rather than close it: closing removes files that RocksDB does not know, and
+            // IMPORTANT: leak the database instead of closing it: closing removes files that RocksDB does not use, and
             // may write a new `MANIFEST`, in the folder that is at the path now.
             std::mem::forget(self.raw.clone());
         }
@@ -88,12 +88,13 @@ impl Drop for Db {
 }
 
 impl Db {
-    /// Opens the database of a folder that holds these tables.
+    /// Opens the database of a folder with these tables.
     ///
-    /// On a disk without space to flush what the WAL holds, that stays in memory; also returns whether it does.
+    /// On a disk without space to flush the data of the WAL, the data stays in memory; also returns whether it does.
     pub fn open(folder: FolderLock, tuning: &Tuning, tables: &TablesFile) -> Result<((Self, CloseWaiter), bool)> {
         let dir = &folder.dir().to_owned();
-        // Once `tables.json` names tables, the folder must hold a database: creating an empty one would hide the loss.
+        // Once `tables.json` names tables, there must be a database in the folder: creating an empty one would hide the
+        // loss.
         let mut options = tuning.database(tables.specs().is_empty());
         if files::lacks_current(dir).map_err(|e| failed(dir, e))? {
             return Err(StoreError::Damaged(format!("{}: there are tables or logs, and no CURRENT", dir.display())));
@@ -105,8 +106,8 @@ impl Db {
             let families = damaged_files.families(tuning, tables.specs().iter());
             RocksDb::open_cf_descriptors(options, dir, families)
         })?;
-        // IMPORTANT: after the opening: a start that is refused leaves the marker for the next one. A start that fails
-        // later has written another `CURRENT`, which the marker does not fit.
+        // IMPORTANT: remove the marker only after the opening: a refused start must leave it for the next one. A start
+        // that fails later has written another `CURRENT`, for which the marker is not valid.
         clean_shutdown::remove_marker(dir).map_err(|e| failed(dir, e))?;
         damaged_files.compare(&raw);
         let (mut db, closing) = Self::new(raw, Some(folder), false, damaged_files);
@@ -197,7 +198,7 @@ impl Db {
             // even if the disk was full.
             let full = is_full(&cause) && !is_failed_sync(&cause);
             // A failed sync is final: the kernel may have dropped the dirty pages, and a second sync would succeed
-            // without them. From a disk too full for a WAL record RocksDB recovers by itself, with exceptions.
+            // without them. If a full disk has no space for a WAL record, RocksDB recovers by itself, with exceptions.
             if !full || is_full_for_good(&cause) {
                 self.stop_writes(&cause);
             }
@@ -209,7 +210,7 @@ impl Db {
     /// Refuses all writes from now on.
     pub fn stop_writes(&self, cause: &str) {
         if self.stopped.set(cause.to_owned()).is_ok() {
-            tracing::error!(cause, "a write failed: no more are taken until a restart");
+            tracing::error!(cause, "a write failed: the store accepts no more writes until a restart");
             self.damaged_files.add_from_error(&self.raw, cause);
         }
     }
@@ -219,7 +220,7 @@ impl Db {
     pub fn is_moved(&self) -> bool {
         let is_moved = self.lock.as_ref().is_some_and(|folder| !folder.is_at_path());
         if is_moved && let Err(error) = self.raw.disable_file_deletions() {
-            tracing::error!(%error, "files of what has taken the folder's place may be removed");
+            tracing::error!(%error, "RocksDB may remove files of the folder that is at the path now");
         }
         is_moved
     }
@@ -237,7 +238,7 @@ impl Db {
         }
     }
 
-    /// Compacts the SST files that hold the row's family, which drops its tombstones. Takes up to seconds.
+    /// Compacts the SST files of the row's family, which drops its tombstones. Takes up to seconds.
     pub fn compact(&self, place: &RowFamily) -> Result<()> {
         let family = self.family(place.table, place.family)?;
         if self.is_moved() || self.damaged_files.has_family(&family_name(place.table, place.family)) {
@@ -278,8 +279,8 @@ fn failed(dir: &Path, error: io::Error) -> StoreError {
     StoreError::Failed(format!("{}: {error}", dir.display()))
 }
 
-/// Opens a database. On a disk without space to flush what the WAL holds, opens it again with write buffers large
-/// enough to keep that in memory; also returns whether it did.
+/// Opens a database. On a disk without space to flush the data of the WAL, opens it again with write buffers that are
+/// large enough for all of it; also returns whether it did.
 fn open_with_space_or_without(
     dir: &Path,
     options: rocksdb::Options,
@@ -293,12 +294,12 @@ fn open_with_space_or_without(
     if !is_disk_full(&opened) {
         return Ok((opened.map_err(|e| open_error(dir, e))?, false));
     }
-    // The ballast is for the small files of a start, not for a flush: if it is too small for the flush, the start has
-    // used it up for nothing.
+    // The ballast is for the small files of a start, not for a flush: if it is too small for the flush, the first
+    // opening has used it up in vain.
     if disk_space::remove_ballast(dir) {
-        tracing::warn!("the disk is full: room that was kept for this is given up");
+        tracing::warn!("the disk is full: the ballast file was removed for this start");
     }
-    tracing::warn!("the disk is full: what the log holds stays in memory until there is room");
+    tracing::warn!("the disk is full: the data of the log stays in memory until there is disk space");
     let log = files::bytes(dir, "log").map_err(|e| failed(dir, e))?;
     let options = tuning.without_flush(options, log).map_err(|e| open_error(dir, e))?;
     for buffer in Tuning::enough_for(log) {
@@ -339,8 +340,8 @@ fn check_families(dir: &Path, options: &rocksdb::Options, tables: &TablesFile) -
 }
 
 fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
-    // The arguments are constant, so an invalid one is about what the folder holds: no `CURRENT` although there are SST
-    // files, or column families that `tables.json` does not name.
+    // The arguments are constant, so an invalid argument means damage of the folder: no `CURRENT` although there are
+    // SST files, or column families that `tables.json` does not name.
     let damaged = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::InvalidArgument)
         || error.as_ref().contains("No such file");
     let full = is_full(error.as_ref());
@@ -354,7 +355,7 @@ fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
 
 #[cfg(test)]
 impl Db {
-    /// As if a write had failed.
+    /// Stops writes, as after a failed write.
     pub fn stop(&self, cause: String) {
         self.stopped.set(cause).unwrap();
     }

@@ -34,7 +34,7 @@ const OPEN_SSTS: i32 = 256;
 /// A damaged database, open read-only.
 pub(super) struct DegradedDb {
     pub raw: RocksDb,
-    /// How it is read: for the log and the operator.
+    /// How it is read, in words for the log and the operator.
     pub how: &'static str,
 }
 
@@ -43,26 +43,29 @@ pub(super) struct DegradedDb {
 ///
 /// Errors: `Damaged` if nothing can be read, `Failed` if there is no space for the copy.
 pub(super) fn open(dir: &Path, copy: &Path, tuning: &Tuning, tables: Option<&TablesFile>) -> Result<DegradedDb> {
-    let moved = |e: io::Error| StoreError::Failed(format!("{}: the copy cannot be made: {e}", copy.display()));
-    // RocksDB reads a `MANIFEST` that lost its end as if it were whole, and skips the SST files that the end names.
+    let copy_failed = |e: io::Error| StoreError::Failed(format!("{}: the copy cannot be made: {e}", copy.display()));
+    // RocksDB reads a `MANIFEST` that lost its end as if it were whole, and skips the SST files that only the lost end
+    // names.
     let is_listed = !clean_shutdown::is_manifest_changed(dir) && wal_check::manifest(dir, true, None).is_ok();
     if is_listed && let Some(left) = in_place(dir, tuning, tables) {
         return Ok(left);
     }
-    let copy = &place(dir, copy).map_err(moved)?;
+    let copy = &choose_folder(dir, copy).map_err(copy_failed)?;
     let attempt = copy.join("as-it-is");
     if is_listed {
-        fresh(&attempt).and_then(|()| duplicate(dir, &attempt)).map_err(moved)?;
+        fresh(&attempt).and_then(|()| duplicate(dir, &attempt)).map_err(copy_failed)?;
         match open_copy(&attempt, tuning, tables) {
             Ok(raw) => return Ok(DegradedDb { raw, how: "from a copy, passing over what cannot be read" }),
-            Err(cause) => tracing::warn!(%cause, "its MANIFEST is of no use: tables and logs are gathered without it"),
+            Err(cause) => {
+                tracing::warn!(%cause, "its MANIFEST cannot be used: tables and logs are collected without it")
+            }
         }
-        fs::remove_dir_all(&attempt).map_err(moved)?;
+        fs::remove_dir_all(&attempt).map_err(copy_failed)?;
     }
     let gathered = copy.join("gathered");
-    fresh(&gathered).map_err(moved)?;
+    fresh(&gathered).map_err(copy_failed)?;
     replay(dir, copy, &gathered, tuning, tables).map_err(|e| broken(dir, &e))?;
-    link_tables(dir, &gathered, 0).map_err(moved)?;
+    link_tables(dir, &gathered, 0).map_err(copy_failed)?;
     let raw = merge(&gathered, tuning, tables).map_err(|e| broken(dir, &e))?;
     Ok(DegradedDb {
         raw,
@@ -75,15 +78,15 @@ fn in_place(dir: &Path, tuning: &Tuning, tables: Option<&TablesFile>) -> Option<
     let mut options = lenient(tuning);
     match open_here(dir, &options, tuning, tables) {
         Ok(raw) => return Some(DegradedDb { raw, how: "passing over what cannot be read" }),
-        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies, passing over damage"),
+        Err(cause) => tracing::warn!(%cause, "it cannot be read in place, not even without the damaged parts"),
     }
-    // RocksDB joins the rest of a long record behind the damage with the next record, and then refuses both.
+    // RocksDB joins the rest of a long record after the damage with the next record, and then refuses both.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     // Without paranoid checks RocksDB skips damage in any mode.
     options.set_paranoid_checks(true);
     match open_here(dir, &options, tuning, tables) {
         Ok(raw) => return Some(DegradedDb { raw, how: "up to the damage in the log, without what follows it" }),
-        Err(cause) => tracing::warn!(%cause, "it cannot be read where it lies: it is read from a copy"),
+        Err(cause) => tracing::warn!(%cause, "it cannot be read in place: it is read from a copy"),
     }
     None
 }
@@ -198,14 +201,14 @@ fn merge(
         raw.compact_range_cf_opt(&family, None::<&[u8]>, None::<&[u8]>, &whole);
         let left = raw.property_int_value_cf(&family, "rocksdb.num-files-at-level0")?;
         if left.is_none_or(|left| left > 0) {
-            return Err(format!("the tables of {name} could not be merged: there may be no room for it").into());
+            return Err(format!("the tables of {name} could not be merged: there may be no disk space for it").into());
         }
     }
     Ok(raw)
 }
 
-/// Creates the folder of the copy where SST files can be linked, or else at `copy`. Replaces an older one.
-fn place(dir: &Path, copy: &Path) -> io::Result<PathBuf> {
+/// Creates the folder of the copy where SST files can be linked, or else at `copy`. Replaces an older folder.
+fn choose_folder(dir: &Path, copy: &Path) -> io::Result<PathBuf> {
     let is_linked = |at: &Path| -> io::Result<bool> {
         fresh(at)?;
         let Some((_, table)) = numbered(dir, "sst")?.into_iter().next() else { return Ok(true) };

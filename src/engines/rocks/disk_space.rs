@@ -1,7 +1,7 @@
 //! Free disk space, checked before each write so that a plan is refused before the disk is full.
 //!
 //! A write that fails half-way leaves the outcome of its plan unknown ([`StoreError::Unknown`]); a plan that is refused
-//! beforehand does not. Deletes go on below the reserve, since they free space, and compaction needs some too.
+//! before the write does not. Deletes may use the reserve, since they free space, and compaction needs some too.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,7 +23,7 @@ const BALLAST: u64 = 16 << 20;
 /// The name of that file.
 const NAME: &str = "ballast";
 
-/// InodeCount kept free: RocksDB creates files at its start and later. Of a small file system a sixteenth.
+/// Inodes kept free: RocksDB creates files at its start and later. Of a small file system a sixteenth.
 const INODES: u64 = 256;
 
 /// The most files that a flush creates: an SST file per family, a WAL file and a `MANIFEST`.
@@ -31,7 +31,7 @@ const FLUSHED: u64 = 24;
 
 /// Bytes and inodes of a file system.
 #[derive(Clone, Copy)]
-pub(super) struct FreeSpace {
+pub(super) struct FileSystemSpace {
     pub free: u64,
     pub total: u64,
     /// None if the file system allocates inodes dynamically.
@@ -44,19 +44,19 @@ pub(super) struct InodeCount {
     pub total: u64,
 }
 
-type Probe = Box<dyn Fn() -> io::Result<FreeSpace> + Send + Sync>;
+type Probe = Box<dyn Fn() -> io::Result<FileSystemSpace> + Send + Sync>;
 
 pub(super) struct DiskSpace {
     dir: PathBuf,
     probe: Probe,
-    last: Mutex<Option<(Instant, FreeSpace)>>,
+    last: Mutex<Option<(Instant, FileSystemSpace)>>,
 }
 
 impl DiskSpace {
     /// The space of the file system that holds `dir`.
     pub fn new(dir: &Path) -> Self {
-        let asked = dir.to_owned();
-        Self::probed(dir, Box::new(move || room(&asked)))
+        let folder = dir.to_owned();
+        Self::probed(dir, Box::new(move || file_system_space(&folder)))
     }
 
     pub fn probed(dir: &Path, probe: Probe) -> Self {
@@ -68,21 +68,21 @@ impl DiskSpace {
     /// `unflushed`: bytes in write buffers. They must be flushed before their WAL file can be deleted, after a crash by
     /// the next start.
     pub fn check(&self, unflushed: u64) -> Result<()> {
-        let Some(room) = self.room() else { return Ok(()) };
-        if let Some(InodeCount { free, total }) = room.inodes
+        let Some(space) = self.free_space() else { return Ok(()) };
+        if let Some(InodeCount { free, total }) = space.inodes
             && free < INODES.min(total / 16)
         {
             let (dir, reserve) = (self.dir.display(), INODES.min(total / 16));
             return Err(StoreError::Full(format!("{dir}: {free} inodes left, {reserve} are kept in reserve")));
         }
-        self.has(room, reserve(room) + unflushed, "are kept in reserve")
+        self.has(space, reserve(space) + unflushed, "are kept in reserve")
     }
 
-    fn has(&self, room: FreeSpace, bytes: u64, why: &str) -> Result<()> {
-        if room.free >= bytes {
+    fn has(&self, space: FileSystemSpace, bytes: u64, why: &str) -> Result<()> {
+        if space.free >= bytes {
             return Ok(());
         }
-        let (dir, free) = (self.dir.display(), room.free >> 20);
+        let (dir, free) = (self.dir.display(), space.free >> 20);
         Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB {why}", bytes >> 20)))
     }
 
@@ -92,66 +92,67 @@ impl DiskSpace {
         self.check(unflushed)
     }
 
-    /// Whether so many bytes can be flushed, and whether that is worth it: it frees as much of the WAL.
-    pub fn has_room_to_flush(&self, unflushed: u64) -> bool {
-        let part = |room| reserve(room) / 8;
-        let has_room = |room: FreeSpace| unflushed >= part(room) && room.free >= unflushed + part(room);
-        self.room().is_some_and(|room| has_room(room) && has_inodes_to_flush(room))
+    /// Whether this many bytes can be flushed, and whether a flush is worth it: it frees as much of the WAL.
+    pub fn can_flush(&self, unflushed: u64) -> bool {
+        let part = |space| reserve(space) / 8;
+        let is_enough = |space: FileSystemSpace| unflushed >= part(space) && space.free >= unflushed + part(space);
+        self.free_space().is_some_and(|space| is_enough(space) && has_inodes_to_flush(space))
     }
 
-    /// Errors: `Full` if so many bytes cannot be flushed right now.
+    /// Errors: `Full` if this many bytes cannot be flushed now.
     pub fn check_flush(&self, unflushed: u64) -> Result<()> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let Some(room) = self.room() else { return Ok(()) };
-        if !has_inodes_to_flush(room) {
+        let Some(space) = self.free_space() else { return Ok(()) };
+        if !has_inodes_to_flush(space) {
             let dir = self.dir.display();
             return Err(StoreError::Full(format!(
                 "{dir}: too few inodes are left to write what is in memory to tables"
             )));
         }
-        self.has(room, unflushed + reserve(room) / 8, "are needed to write what is in memory to tables")
+        self.has(space, unflushed + reserve(space) / 8, "are needed to write what is in memory to tables")
     }
 
     /// Whether there is enough space to create the ballast file.
     pub fn has_plenty(&self) -> bool {
-        self.room().is_some_and(is_plenty)
+        self.free_space().is_some_and(is_plenty)
     }
 
-    /// None if `statvfs` fails.
-    pub fn room(&self) -> Option<FreeSpace> {
+    /// The space of the file system; none if `statvfs` fails. The result may be up to `MAX_AGE` old.
+    pub fn free_space(&self) -> Option<FileSystemSpace> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match *last {
-            Some((at, room)) if at.elapsed() < MAX_AGE => Some(room),
+            Some((at, space)) if at.elapsed() < MAX_AGE => Some(space),
             _ => {
-                let room = (self.probe)().ok()?;
-                *last = Some((Instant::now(), room));
-                Some(room)
+                let space = (self.probe)().ok()?;
+                *last = Some((Instant::now(), space));
+                Some(space)
             }
         }
     }
 }
 
-/// Free bytes with which no plan is refused while so many are unflushed: the reserve, and what is not worth a flush.
+/// Free bytes with which no plan is refused while `unflushed` bytes are in write buffers: the reserve, and the bytes
+/// that are not worth a flush.
 pub(super) fn enough(unflushed: u64) -> u64 {
     RESERVE + RESERVE / 8 + unflushed
 }
 
-fn reserve(room: FreeSpace) -> u64 {
-    RESERVE.min(room.total / 8)
+fn reserve(space: FileSystemSpace) -> u64 {
+    RESERVE.min(space.total / 8)
 }
 
 /// The reserve of the file system that holds this folder; None if `statvfs` fails.
 pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
-    room(dir).ok().filter(|room| room.total > 0).map(reserve)
+    file_system_space(dir).ok().filter(|space| space.total > 0).map(reserve)
 }
 
 /// Whether a flush can create its files: if RocksDB cannot create a WAL file, it refuses writes until a restart.
-fn has_inodes_to_flush(room: FreeSpace) -> bool {
-    room.inodes.is_none_or(|inodes| inodes.free >= FLUSHED)
+fn has_inodes_to_flush(space: FileSystemSpace) -> bool {
+    space.inodes.is_none_or(|inodes| inodes.free >= FLUSHED)
 }
 
-fn is_plenty(room: FreeSpace) -> bool {
-    room.free >= 2 * reserve(room)
+fn is_plenty(space: FileSystemSpace) -> bool {
+    space.free >= 2 * reserve(space)
 }
 
 /// Creates the ballast file, if there is plenty of space: a start on a full disk removes it.
@@ -159,18 +160,18 @@ fn is_plenty(room: FreeSpace) -> bool {
 /// Returns false if it must be tried again once there is plenty.
 pub(super) fn keep_ballast(dir: &Path) -> bool {
     let path = dir.join(NAME);
-    let Ok(room) = room(dir) else { return true };
-    let size = BALLAST.min(reserve(room) / 8);
+    let Ok(space) = file_system_space(dir) else { return true };
+    let size = BALLAST.min(reserve(space) / 8);
     // A process that was killed may have left a ballast file without its bytes.
     if path.metadata().is_ok_and(|ballast| ballast.len() >= size) {
         return true;
     }
-    if !is_plenty(room) {
+    if !is_plenty(space) {
         return false;
     }
     let kept = File::create(&path).and_then(|file| Ok(fallocate(file, FallocateFlags::empty(), 0, size)?));
     if let Err(error) = kept {
-        tracing::info!(%error, "no room is kept for a start on a full disk");
+        tracing::info!(%error, "the ballast file for a start on a full disk cannot be created");
         remove_ballast(dir);
     }
     true
@@ -181,11 +182,11 @@ pub(super) fn remove_ballast(dir: &Path) -> bool {
     fs::remove_file(dir.join(NAME)).is_ok()
 }
 
-fn room(dir: &Path) -> io::Result<FreeSpace> {
+fn file_system_space(dir: &Path) -> io::Result<FileSystemSpace> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
     let inodes = (stat.f_files > 0).then_some(InodeCount { free: stat.f_favail, total: stat.f_files });
-    Ok(FreeSpace { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
+    Ok(FileSystemSpace { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
 }
 
 #[cfg(test)]
@@ -193,25 +194,25 @@ mod tests {
     use super::*;
 
     fn space(free: u64, total: u64) -> DiskSpace {
-        DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(FreeSpace { free, total, inodes: None })))
+        DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(FileSystemSpace { free, total, inodes: None })))
     }
 
     #[test]
     fn inodes_are_kept_in_reserve_where_they_are_counted() {
         let space = |free, total| {
-            let room = FreeSpace { free: 1 << 40, total: 1 << 40, inodes: Some(InodeCount { free, total }) };
-            DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(room)))
+            let space = FileSystemSpace { free: 1 << 40, total: 1 << 40, inodes: Some(InodeCount { free, total }) };
+            DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(space)))
         };
         assert!(space(256, 1 << 20).check(0).is_ok() && space(10, 160).check(0).is_ok());
         assert!(matches!(space(255, 1 << 20).check(0), Err(StoreError::Full(_))));
         assert!(matches!(space(9, 160).check(0), Err(StoreError::Full(_))));
-        assert!(space(FLUSHED, 1 << 20).has_room_to_flush(1 << 30) && space(FLUSHED, 1 << 20).check_flush(0).is_ok());
+        assert!(space(FLUSHED, 1 << 20).can_flush(1 << 30) && space(FLUSHED, 1 << 20).check_flush(0).is_ok());
         let few = space(FLUSHED - 1, 1 << 20);
-        assert!(!few.has_room_to_flush(1 << 30) && few.check_flush(0).is_err());
+        assert!(!few.can_flush(1 << 30) && few.check_flush(0).is_err());
     }
 
     #[test]
-    fn tables_of_what_is_in_memory_need_room_below_the_reserve_too() {
+    fn a_flush_may_use_all_but_an_eighth_of_the_reserve() {
         assert!(space(9 << 20, 1 << 40).check_flush(1 << 20).is_ok());
         assert!(matches!(space((9 << 20) - 1, 1 << 40).check_flush(1 << 20), Err(StoreError::Full(_))));
     }
@@ -225,29 +226,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_has_its_room_beside_the_reserve() {
+    fn unflushed_bytes_are_kept_free_besides_the_reserve() {
         assert!(space(65 << 20, 1 << 40).check(1 << 20).is_ok());
         assert!(matches!(space(65 << 20, 1 << 40).check((1 << 20) + 1), Err(StoreError::Full(_))));
     }
 
     #[test]
-    fn a_flush_is_for_much_and_needs_room_for_it() {
-        // Of a reserve of 64 MiB, 8 MiB are much.
+    fn a_flush_needs_enough_to_flush_and_space_for_it() {
+        // With a reserve of 64 MiB, 8 MiB are worth a flush.
         let large = |free| space(free, 1 << 40);
-        assert!(large(16 << 20).has_room_to_flush(8 << 20));
-        assert!(!large(16 << 20).has_room_to_flush((8 << 20) - 1) && !large((16 << 20) - 1).has_room_to_flush(8 << 20));
-        assert!(space(256 << 10, 8 << 20).has_room_to_flush(128 << 10));
+        assert!(large(16 << 20).can_flush(8 << 20));
+        assert!(!large(16 << 20).can_flush((8 << 20) - 1) && !large((16 << 20) - 1).can_flush(8 << 20));
+        assert!(space(256 << 10, 8 << 20).can_flush(128 << 10));
         assert!(large(0).check_anew(0).is_err());
     }
 
     #[test]
-    fn a_ballast_is_kept_where_there_is_room_and_given_up_once() {
+    fn a_ballast_file_is_created_once_and_removed_once() {
         let dir = tempfile::tempdir().unwrap();
         assert!(keep_ballast(dir.path()));
         assert!(keep_ballast(dir.path()));
         let size = dir.path().join(NAME).metadata().unwrap().len();
         assert!(size > 0 && size <= BALLAST);
-        // As one that was killed has left it.
+        // As a killed process has left it.
         File::create(dir.path().join(NAME)).unwrap();
         assert!(keep_ballast(dir.path()));
         assert_eq!(dir.path().join(NAME).metadata().unwrap().len(), size);
@@ -256,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_asked_and_may_keep_silent() {
+    fn a_missing_file_system_counts_as_one_with_space() {
         let dir = tempfile::tempdir().unwrap();
-        let room = room(dir.path()).unwrap();
-        assert!(room.total >= room.free && room.free > 0);
+        let space = file_system_space(dir.path()).unwrap();
+        assert!(space.total >= space.free && space.free > 0);
         assert!(DiskSpace::new(&dir.path().join("gone")).check(1 << 40).is_ok());
     }
 }

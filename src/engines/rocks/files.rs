@@ -1,4 +1,5 @@
-//! The files of the folder: those that RocksDB names by a number, and our own small ones, replaced atomically.
+//! The files of the folder: those that RocksDB names by a number, and small files of this engine, which are replaced
+//! atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,9 +1,9 @@
 //! Flushes that free disk space.
 //!
-//! A write is in a write buffer and in the WAL until it is flushed to an SST file. The WAL keeps its disk space that
-//! long, even for rows that were deleted since, so a flush frees space.
+//! A write is in a write buffer and in the WAL until it is flushed to an SST file. Until then the WAL takes disk space,
+//! even for rows that were deleted since, so a flush frees space.
 //!
-//! After a start on a disk without space for a flush, all that the WAL holds stays in memory, with no bound on write
+//! After a start on a disk without space for a flush, all data of the WAL stays in memory, with no bound on write
 //! buffers (`wal_in_memory`). Such a store reads and deletes. The first write that finds space for a flush ends that
 //! state.
 //!
@@ -35,7 +35,7 @@ pub(super) struct FlushState {
     /// When the last flush ended; locked while one runs.
     last: Arc<Mutex<Option<Instant>>>,
     wal_in_memory: Arc<AtomicBool>,
-    /// Whether there was too little space so far for the ballast file of the next start.
+    /// Whether the ballast file of the next start is still missing for lack of space.
     no_ballast: Arc<AtomicBool>,
 }
 
@@ -48,7 +48,7 @@ impl FlushState {
 
 impl Db {
     /// Errors: as [`writable`](Self::writable); `Full` or `Failed` during a transient error of RocksDB. Damage that a
-    /// background compaction has met is permanent: the first call stops all writes.
+    /// background compaction has found is permanent: the first call stops all writes.
     pub fn ready(&self) -> Result<()> {
         self.writable()?;
         // No property shows a background error. A wait with the least timeout returns it at once.
@@ -65,7 +65,7 @@ impl Db {
         }
     }
 
-    /// Errors: `Full` while RocksDB refuses writes after one on a full disk, even if there is space by now: RocksDB
+    /// Errors: `Full` while RocksDB refuses writes after one on a full disk, even if there is space now: RocksDB
     /// checks every 5 seconds. The outcome of a write that RocksDB refuses is unknown, so do not try one.
     fn check_disk_was_full(&self) -> Result<()> {
         if !self.disk_was_full.swap(false, Ordering::Relaxed) {
@@ -82,9 +82,9 @@ impl Db {
 }
 
 impl Rocks {
-    /// Errors: `Full` if there is no space to flush the write buffers. To try would stop all writes for a while,
+    /// Errors: `Full` if there is no space to flush the write buffers. An attempt would stop all writes for a while,
     /// deletes too.
-    pub(super) fn check_room_to_flush(&self) -> Result<()> {
+    pub(super) fn check_space_to_flush(&self) -> Result<()> {
         self.space.check_flush(self.tuning.buffered() as u64)
     }
 
@@ -105,15 +105,15 @@ impl Rocks {
         let unflushed = || self.tuning.buffered() as u64;
         match self.space.check(unflushed()) {
             Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
-            Err(full) if !self.space.has_room_to_flush(unflushed()) => {
+            Err(full) if !self.space.can_flush(unflushed()) => {
                 return if needed { Err(full) } else { Ok(()) };
             }
             _ => {}
         }
         match timeout(FLUSH_TIMEOUT, self.flush_once()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "a flush to make room failed"),
-            Err(_) => tracing::warn!("a flush to make room has not ended after {FLUSH_TIMEOUT:?}"),
+            Ok(Err(error)) => tracing::warn!(%error, "a flush to free disk space failed"),
+            Err(_) => tracing::warn!("a flush to free disk space has not ended after {FLUSH_TIMEOUT:?}"),
         }
         if needed { self.space.check_anew(unflushed()) } else { Ok(()) }
     }
@@ -132,7 +132,7 @@ impl Rocks {
         self.pool.run(keep).await
     }
 
-    /// Flushes all families, unless that was done just now. Concurrent callers wait for the flush that is running.
+    /// Flushes all families, unless the last flush has just ended. Concurrent callers wait for the running flush.
     async fn flush_once(&self) -> Result<()> {
         let last = self.flushes.last.clone().lock_owned().await;
         if last.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
@@ -143,7 +143,7 @@ impl Rocks {
             tables.families().map(|(table, family)| (table.name.clone(), family.clone())).collect()
         };
         let (tuning, wal_in_memory) = (self.tuning.clone(), self.flushes.wal_in_memory.clone());
-        // If the caller is cancelled the job goes on: it owns the lock.
+        // If the caller is cancelled the job continues: it owns the lock.
         let flush = move |db: &Db| {
             let mut last: OwnedMutexGuard<_> = last;
             let mut families = Vec::new();
@@ -160,7 +160,7 @@ impl Rocks {
                 }
                 tuning.bound();
                 wal_in_memory.store(false, Ordering::Relaxed);
-                tracing::info!("there is room again: what the log held is written to tables");
+                tracing::info!("there is disk space again: the data of the log is written to tables");
             }
             Ok(())
         };

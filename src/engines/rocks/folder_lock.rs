@@ -1,4 +1,4 @@
-//! The lock of a folder: one process holds it at a time.
+//! The lock of a folder: only one process has it at a time.
 //!
 //! RocksDB has a lock of its own, but takes it only after `tables.json` was read: another process could change that
 //! file in between.
@@ -14,7 +14,7 @@ use crate::table::store::Result;
 
 /// The file that is locked with `flock`. It stays when the lock is released.
 const IN_USE: &str = "in-use";
-/// How long to wait for the lock in any case: a process that is about to exit may still hold it, or a forked child that
+/// How long to wait for the lock in any case: a process that is about to exit may still have it, or a forked child that
 /// has not called `exec` yet.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 /// Interval between attempts to lock.
@@ -34,7 +34,7 @@ pub struct FolderLock {
 impl FolderLock {
     /// Creates the folder if it does not exist, and locks it. Waits up to `timeout`; logs a warning after a second.
     ///
-    /// Errors: `Failed` if another process still holds the lock then, or the folder cannot be created.
+    /// Errors: `Failed` if another process still has the lock then, or the folder cannot be created.
     pub fn lock(dir: &Path, timeout: Duration) -> Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, &e))?;
         let file = File::options().create(true).truncate(false).write(true).open(dir.join(IN_USE));
@@ -84,7 +84,7 @@ impl FolderLock {
                 is_logged = true;
                 let by = holder(&file).unwrap_or_else(|| "another process".to_owned());
                 let (folder, seconds) = (dir.display(), timeout.as_secs());
-                tracing::warn!(%folder, by, "the folder is in use: it is waited for, {seconds} s at most");
+                tracing::warn!(%folder, by, "the folder is in use: waiting up to {seconds} s for it");
             }
             std::thread::sleep(RETRY_INTERVAL.min(timeout));
         }
@@ -100,7 +100,7 @@ fn failed(dir: &Path, error: &io::Error) -> StoreError {
     StoreError::Failed(format!("{}: {error}", dir.display()))
 }
 
-/// The process that holds the lock of the file; none if the system does not show it, as from another container.
+/// The process that has locked the file; none if the system does not show it, as from another container.
 fn holder(file: &File) -> Option<String> {
     let file = file.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_in_use_is_waited_for_and_then_refused_with_who_has_it() {
+    fn a_folder_in_use_is_refused_after_the_timeout_and_the_error_names_the_process() {
         let dir = tempfile::tempdir().unwrap();
         let first = FolderLock::lock(dir.path(), Duration::ZERO).unwrap();
         for timeout in [Duration::ZERO, Duration::from_millis(50)] {
@@ -141,20 +141,20 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        let (tell, told) = channel();
+        let (started, is_started) = channel();
         let path = dir.path().to_owned();
         let second = std::thread::spawn(move || {
-            tell.send(()).unwrap();
+            started.send(()).unwrap();
             FolderLock::lock(&path, Duration::from_secs(600)).unwrap()
         });
-        told.recv().unwrap();
+        is_started.recv().unwrap();
         drop(first);
         drop(second.join().unwrap());
         assert!(FolderLock::lock_existing(dir.path(), Duration::ZERO).unwrap().is_some());
     }
 
     #[test]
-    fn a_folder_that_was_moved_away_is_not_in_its_place() {
+    fn a_folder_that_was_moved_away_is_not_at_its_path() {
         let scratch = tempfile::tempdir().unwrap();
         let (dir, aside) = (scratch.path().join("dir"), scratch.path().join("aside"));
         let folder = FolderLock::lock(&dir, Duration::ZERO).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_nobody_has_had_is_not_made() {
+    fn a_folder_that_was_never_locked_is_not_created() {
         let dir = tempfile::tempdir().unwrap();
         let none = dir.path().join("none");
         assert!(FolderLock::lock_existing(&none, Duration::ZERO).unwrap().is_none());

@@ -11,8 +11,8 @@ use super::read_tier::ReadTier;
 use crate::table::store::Result;
 use crate::table::{Change, Check, Column, ConditionalRow, Plan, Refusal, RowKey, StoreError};
 
-/// Cells of a row's family that are deleted one by one; more are deleted as a range. A range tombstone costs every
-/// later read of its column family a little, a point tombstone only the reads that skip it.
+/// The most cells of a row's family that are deleted one by one; more are deleted as a range. A range tombstone costs
+/// every later read of its column family a little, a point tombstone only the reads that skip it.
 const SINGLE_DELETES: usize = 100;
 
 pub(super) struct Group<'a> {
@@ -27,11 +27,12 @@ pub(super) struct Group<'a> {
 pub(super) enum PlanVerdict {
     Accepted,
     Refused(Refusal),
-    /// It checks whether a family is empty that this group has changed: it must wait until the group is written.
+    /// It checks whether a family is empty, and this group has changed that family: it must wait until the group is
+    /// written.
     AfterThisGroup,
     /// It checks whether this family is empty, which has too many tombstones: compact it first.
     Compact(RowFamily),
-    /// A check could not be read; nothing of the plan is in the group.
+    /// The cell of a check could not be read; nothing of the plan is in the group.
     Failed(StoreError),
 }
 
@@ -57,12 +58,12 @@ impl<'a> Group<'a> {
     /// Evaluates the checks against the database and the plans accepted before, and adds the plan if they hold.
     /// `any_tombstones`: skip any number of tombstones.
     pub fn add(&mut self, plan: &Plan, any_tombstones: bool) -> PlanVerdict {
-        let judged = self.judge(plan, any_tombstones).and_then(|verdict| match verdict {
+        let evaluated = self.evaluate(plan, any_tombstones).and_then(|verdict| match verdict {
             // IMPORTANT: do all that may fail before the first change of the batch.
             PlanVerdict::Accepted => Ok((verdict, self.stored(plan)?)),
             other => Ok((other, Vec::new())),
         });
-        match judged {
+        match evaluated {
             Err(error) => PlanVerdict::Failed(error),
             Ok((PlanVerdict::Accepted, stored)) => match self.apply(plan, stored) {
                 Ok(()) => PlanVerdict::Accepted,
@@ -82,7 +83,8 @@ impl<'a> Group<'a> {
         if self.is_empty() { Ok(()) } else { self.db.write(self.batch) }
     }
 
-    fn judge(&mut self, plan: &Plan, any_tombstones: bool) -> Result<PlanVerdict> {
+    /// Evaluates the checks of a plan.
+    fn evaluate(&mut self, plan: &Plan, any_tombstones: bool) -> Result<PlanVerdict> {
         for guarded in &plan.guarded {
             for check in &guarded.checks {
                 match self.check(guarded, check, any_tombstones)? {
@@ -176,7 +178,7 @@ impl<'a> Group<'a> {
         let ended: ReadResult<()> = cells.status().map_err(ReadError::from);
         match ended {
             Ok(()) => Ok(StoredCells::Keys(keys)),
-            // Too many tombstones to reach the end: a range deletion covers whatever is there.
+            // Too many tombstones to reach the end: a range deletion covers all cells.
             Err(ReadError::Incomplete) => Ok(StoredCells::Many),
             Err(ReadError::Store(error)) => Err(error),
         }

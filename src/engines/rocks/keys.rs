@@ -1,9 +1,9 @@
 //! The bytes of a RocksDB key: `escape(row) 00 qualifier`.
 //!
-//! `escape` maps `00` to `01 01`, `01` to `01 02` and leaves every other byte as it is, so it never makes a
-//! `00`: the first `00` of a key ends its row. A row that is a prefix of another ends in `00`, below anything
-//! the longer one goes on with, so the order of keys is (row, qualifier), each in byte order.
-//! The family is not part of the key: it is the column family that the key lives in.
+//! `escape` maps `00` to `01 01` and `01` to `01 02`, and copies every other byte, so its result has no `00`:
+//! the first `00` of a key ends its row. If one row is a prefix of another, it ends with `00`, which is less than any
+//! next byte of the longer row. So the order of keys is (row, qualifier), each in byte order.
+//! The family is not part of the key: each family is a column family of its own.
 
 use std::ops::Bound;
 
@@ -24,7 +24,7 @@ pub(super) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Whether it contains no key, as with the ends in the wrong order.
+    /// Whether it contains no key, as if its ends are in the wrong order.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
@@ -78,9 +78,9 @@ fn next_key(row: &[u8], qualifier: &[u8]) -> Vec<u8> {
     next
 }
 
-/// What every key of the row starts with, and no other.
+/// The prefix of all keys of the row, and of no other key.
 pub(super) fn row_start(row: &[u8]) -> Vec<u8> {
-    // Room for a qualifier of common length, so that `key` need not grow the vector.
+    // Capacity for a qualifier of common length, so that `key` need not grow the vector.
     let mut start = Vec::with_capacity(row.len() + 48);
     escape(row, &mut start);
     start.push(END);
@@ -114,7 +114,7 @@ fn escape(row: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// Splits a key after the end mark of its row: (`row_start`, qualifier). None if there is no end mark.
+/// Splits a key after the end byte of its row: (`row_start`, qualifier). None if there is no end byte.
 pub(super) fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = key.iter().position(|byte| *byte == END)?;
     key.split_at_checked(end + 1)
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_decoded() {
+    fn invalid_keys_are_not_decoded() {
         assert_eq!(split(b"abc"), None);
         assert_eq!(row_of(b"a"), None);
         assert_eq!(row_of(b""), None);
@@ -180,7 +180,7 @@ mod tests {
         assert!(!KeyRange::rows(&Bound::Unbounded, &Bound::Unbounded).is_empty());
     }
 
-    /// Few different bytes, so that prefixes and escapes meet often.
+    /// Few different bytes, so that prefixes and escaped bytes are frequent.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0u8), Just(1), Just(2), Just(b'a'), Just(0xfe), Just(0xff), any::<u8>()];
         proptest::collection::vec(byte, 0..8)
@@ -215,7 +215,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_hold_what_their_bounds_hold(
+        fn ranges_contain_the_keys_within_their_bounds(
             from in bound(), to in bound(), row in bytes(), other in bytes(), qualifier in bytes(),
         ) {
             let range = crate::table::RowRange { from: from.clone(), to: to.clone() };

@@ -7,7 +7,7 @@ pub(super) const FIRST: u8 = 2;
 pub(super) const MIDDLE: u8 = 3;
 pub(super) const LAST: u8 = 4;
 
-/// What is found where a fragment may begin.
+/// The result of parsing a fragment.
 pub(super) enum Fragment<'a> {
     Sound(u8, &'a [u8]),
     /// Too few bytes for a header.
@@ -33,8 +33,8 @@ pub(super) fn fragment(rest: &[u8]) -> Fragment<'_> {
     if sound { Fragment::Sound(*kind, bytes) } else { Fragment::Broken }
 }
 
-/// Stored checksums are masked (rotated, plus a constant), so that the checksum of bytes with embedded checksums is
-/// sound.
+/// Stored checksums are masked (rotated, plus a constant), since a checksum of bytes that include their own checksum
+/// would be weak.
 fn unmask(sum: u32) -> u32 {
     sum.wrapping_sub(0xa282_ead8).rotate_left(15)
 }

@@ -33,8 +33,8 @@ pub(super) struct ReadCounters {
 impl Default for ReadCounters {
     fn default() -> Self {
         let all = Family::<ReadSource, Counter>::default();
-        let of = |from| all.get_or_create_owned(&ReadSource { from });
-        Self { memory: of("memory"), pool: of("pool"), all }
+        let counter = |from| all.get_or_create_owned(&ReadSource { from });
+        Self { memory: counter("memory"), pool: counter("pool"), all }
     }
 }
 
@@ -105,9 +105,9 @@ impl Collector for StoreCollector {
         out.gauge("cache_bytes", "Bytes in the cache of blocks, write buffers included", cached as u64)?;
         out.gauge("cache_capacity_bytes", "Bytes the cache of blocks may hold", most as u64)?;
         out.gauge("write_buffer_bytes", "Bytes in write buffers", self.tuning.buffered() as u64)?;
-        if let Some(room) = self.space.room() {
-            out.gauge("disk_free_bytes", "Bytes free on the file system of the store", room.free)?;
-            out.gauge("disk_size_bytes", "Bytes of the file system of the store", room.total)?;
+        if let Some(space) = self.space.free_space() {
+            out.gauge("disk_free_bytes", "Bytes free on the file system of the store", space.free)?;
+            out.gauge("disk_size_bytes", "Bytes of the file system of the store", space.total)?;
         }
         let Some(db) = self.db.upgrade() else { return Ok(()) };
         out.gauge("damaged_tables", "Tables that are known to be damaged", db.damaged_files.count() as u64)?;

@@ -10,8 +10,8 @@
 //!
 //! - The folder: [`folder_lock`], [`files`]; [`tables_file`]: `tables.json`, the tables and their properties;
 //!   [`clean_shutdown`]: `closed`, written by an orderly close; [`damaged_files`]: `spoilt`, the damaged SST files
-//! - Before RocksDB opens it: [`wal_check`] distinguishes damage of the WAL and the `MANIFEST` from the torn end that a
-//!   crash leaves, with [`log_format`] (both files), [`version_edit`] (the `MANIFEST`) and [`unwritten`] (tails of
+//! - Before RocksDB opens it: [`wal_check`] distinguishes damage of the WAL and the `MANIFEST` from the torn end after
+//!   a crash, with [`log_format`] (both files), [`version_edit`] (the `MANIFEST`) and [`unwritten`] (tails of
 //!   zeros)
 //! - Opening: [`open`]; [`options`]: RocksDB's options for a memory budget; [`degraded`]: opens what can be read of a
 //!   damaged store
@@ -110,7 +110,7 @@ impl Default for RocksOptions {
     }
 }
 
-/// A store in a local folder. What it acknowledged survives any crash.
+/// A store in a local folder. Acknowledged plans survive any crash.
 ///
 /// Dropping it commits the queued plans and closes the database; the folder can be opened again at once. The drop may
 /// block as long as a sync, or a read on the pool.
@@ -126,13 +126,13 @@ pub struct Rocks {
     reads: ReadCounters,
     skip: u64,
     flushes: FlushState,
-    /// Whether the column families are those that were found, whatever `tables.json` says.
+    /// Whether the column families are those of the database, even if `tables.json` differs.
     degraded: bool,
     _closing: CloseWaiter,
 }
 
 impl Rocks {
-    /// Refuses further plans, and waits until the queued ones are committed. Reads go on until the store is dropped.
+    /// Refuses further plans, and waits until the queued ones are committed. Reads work until the store is dropped.
     pub async fn close(&self) {
         self.committer.stop().await;
     }
@@ -159,7 +159,7 @@ impl Rocks {
         }
         let (tables, tuning, spec) = (self.tables.clone(), self.tuning.clone(), spec.clone());
         let create = move |db: &Db| {
-            // Locked over all steps, so that two callers do not create one column family twice.
+            // Keep the lock over all steps, so that two callers do not create one column family twice.
             let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
             if !tables.is_created(&spec.name) {
                 db.writable()?;
@@ -217,7 +217,8 @@ impl Rocks {
         }
         self.reads.memory(queries.len() - missing.len());
         self.reads.pool(missing.len());
-        // Several threads: a cold page then waits for the disk a few times, not once for each row.
+        // Read with several threads: then a page that is not cached waits for the disk a few times, not once for each
+        // row.
         let reads = missing.chunks(ROWS_PER_THREAD).map(|part| {
             let part = part.to_vec();
             self.pool.run(move |db| {
@@ -237,7 +238,7 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
-        self.ensure_space(plan.needs_room()).await?;
+        self.ensure_space(plan.needs_space()).await?;
         self.precheck_empty(&plan).await?;
         let mut compacted = 0;
         loop {

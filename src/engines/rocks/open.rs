@@ -22,7 +22,7 @@ impl Rocks {
     /// Opens the store in this folder. Creates the folder and its parents if they do not exist.
     ///
     /// Errors: `Failed` if this process or another has the folder open, or it cannot be read or written; `Damaged` if
-    /// it does not hold a sound store. Blocks while RocksDB replays the WAL.
+    /// there is no sound store in it. Blocks while RocksDB replays the WAL.
     pub fn open(dir: &Path, options: RocksOptions) -> Result<Self> {
         Self::open_locked(FolderLock::lock(dir, folder_lock::SOON)?, options)
     }

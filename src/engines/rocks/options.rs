@@ -17,13 +17,13 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const DAY: u64 = 24 * 60 * 60;
 
-/// More than any WAL holds, and no more than RocksDB accepts as the size of a write buffer.
+/// More than the size of any WAL, and no more than RocksDB accepts as the size of a write buffer.
 const UNBOUNDED: usize = 32 << 30;
 
 /// The largest size of a write buffer; half of the reserve on a small file system.
 ///
 /// After a write on a full disk RocksDB refuses writes until as much is free as the largest write buffer it was opened
-/// with. Deletes must go on below the reserve.
+/// with. Deletes must work below the reserve.
 const LARGEST: usize = 32 * MIB;
 
 /// Bytes of a write buffer in addition to those that the WAL fills: for later writes, and for partly filled arena
@@ -56,11 +56,11 @@ pub(super) struct Tuning {
 
 impl Tuning {
     /// `memory`: bytes for block cache and write buffers together. A quarter may be write buffers; they are
-    /// charged to the cache, which holds blocks, filters and indexes in whatever they leave.
+    /// charged to the cache, which uses the rest for blocks, filters and indexes.
     pub fn new(memory: usize) -> Self {
         let (memory, buffered) = (memory.max(LEAST), Self::buffers(memory));
         let cache = Cache::new_hyper_clock_cache(memory, 0);
-        // No stalls: when the sum is reached RocksDB flushes the oldest buffer, and writers go on meanwhile.
+        // No stalls: at the limit RocksDB flushes the oldest buffer, and writers continue meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
         let arena = (buffered / 128).min(MIB);
         Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_tables: -1 }
@@ -92,8 +92,8 @@ impl Tuning {
         Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
     }
 
-    /// Sizes of a write buffer to try for a WAL of so many bytes: one that the WAL should not fill, then one it cannot
-    /// fill.
+    /// Sizes of a write buffer to try for a WAL of this many bytes: one that the WAL should not fill, then one that it
+    /// cannot fill.
     pub fn enough_for(log: u64) -> [usize; 2] {
         let log = usize::try_from(log).unwrap_or(UNBOUNDED);
         // Content takes as much memory as space in the WAL. Rows take more, and are spread over many families.
@@ -111,7 +111,7 @@ impl Tuning {
         self.buffers.set_buffer_size(self.buffered);
     }
 
-    /// Options of a database that does not flush while it replays a WAL of so many bytes, nor for its size later.
+    /// Options of a database that does not flush while it replays a WAL of this many bytes, nor for its size later.
     pub fn without_flush(&self, mut options: Options, log: u64) -> Result<Options, rocksdb::Error> {
         // The option cannot be changed later, so add the usual size.
         options.set_max_total_wal_size(log + self.longest_log());

@@ -1,6 +1,6 @@
 //! The changes of the plans accepted so far into a group.
 //!
-//! The checks of a later plan of the group must see them, and the database does not have them yet.
+//! The checks of a later plan of the group must see these changes, and the database does not have them yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,10 +22,10 @@ struct FamilyOverlay {
     emptied: BTreeSet<Vec<u8>>,
 }
 
-/// What the group did to a cell.
+/// The state of a cell after the changes of the group.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OverlayCell<'a> {
-    /// Nothing: the value is that of the database.
+    /// The group did not change it: the value is that of the database.
     Unchanged,
     Absent,
     Value(&'a Bytes),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emptied_family_hides_older_cells_and_no_newer_ones() {
+    fn an_emptied_family_hides_only_older_cells() {
         let mut overlay = Overlay::default();
         let (old, other) = (keys::key(b"row", b"old"), keys::key(b"row\x00", b"q"));
         overlay.put("t", "f", old.clone(), value());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn any_change_of_a_family_touches_its_row_alone() {
+    fn a_change_of_a_family_touches_only_its_row() {
         let mut overlay = Overlay::default();
         overlay.delete("t", "f", keys::key(b"b", b"q"));
         overlay.empty("t", "f", b"d");

@@ -13,7 +13,7 @@ pub(super) type FamilyHandle<'a> = Arc<BoundColumnFamily<'a>>;
 pub(super) type Snapshot<'a> = SnapshotWithThreadMode<'a, RocksDb>;
 pub(super) type CellIterator<'a> = DBRawIteratorWithThreadMode<'a, RocksDb>;
 
-/// Why a read did not answer.
+/// Why a read failed.
 #[derive(Debug)]
 pub(super) enum ReadError {
     /// The read would have to access the disk, or to skip more tombstones than allowed: repeat it on the pool.
@@ -28,7 +28,7 @@ impl From<rocksdb::Error> for ReadError {
         match error.kind() {
             ErrorKind::Incomplete => Self::Incomplete,
             ErrorKind::Corruption => Self::Store(StoreError::Damaged(error.into_string())),
-            // An SST file is missing that is opened by its first read.
+            // An SST file is missing. RocksDB opens some files at their first read only.
             ErrorKind::IOError if error.as_ref().contains("No such file or directory") => {
                 Self::Store(StoreError::Damaged(error.into_string()))
             }

@@ -9,7 +9,7 @@ use super::snapshot::DbReader;
 use crate::table::limits::PAGE_CELLS;
 use crate::table::{Cell, Page, PageQuery, Row, RowQuery, StoreError};
 
-/// Cells that a thread that serves requests reads; the pool reads more.
+/// The most cells that a thread that serves requests reads; the pool reads more.
 pub(super) const CELLS_CACHED: usize = 128;
 
 /// Whether the query takes several reads, which must then see the same instant.
@@ -85,7 +85,7 @@ pub(super) fn page(reader: DbReader<'_>, query: &PageQuery) -> ReadResult<Page> 
     let start = keys::row_start(&query.row).len();
     let mut cells = reader.cells(&reader.family(query.table, query.family)?, range, None);
     cells.seek_to_first();
-    // Most limits are larger than the number of cells, so try memory for any limit: give up only when there are more.
+    // Most limits are larger than the number of cells, so try memory for any limit: fail only if there are more cells.
     let most = most(reader.tier());
     let found = up_to(query.limit.min(most), start, &mut cells)?;
     match (cells.valid(), reader.tier()) {
@@ -126,7 +126,7 @@ impl CellBuffer {
         self.ends.len()
     }
 
-    /// Reserves memory for so many cells of about this length; for 128 at most, since most rows have fewer.
+    /// Reserves memory for `cells` cells of about this length; for 128 at most, since most rows have fewer.
     fn reserve(&mut self, cells: usize, length: usize) {
         const CELLS: usize = 128;
         const BYTES: usize = 32 << 10;

@@ -4,8 +4,7 @@ use rocksdb::{ReadOptions, ReadTier as RocksReadTier};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadTier {
-    /// Memory alone, for threads that must not block: [`ReadError::Incomplete`](super::raw::ReadError) for data that is
-    /// not there.
+    /// Memory alone, for threads that must not block: [`ReadError::Incomplete`](super::raw::ReadError) for other data.
     Cached,
     /// Memory and disk.
     Disk,

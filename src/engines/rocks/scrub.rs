@@ -87,11 +87,11 @@ fn scrub_family(db: &Db, name: &str, ssts: &[LiveFile]) -> Vec<String> {
         let end = named.filter_map(|sst| sst.end_key.clone()).max();
         damage.push(text);
         match end {
-            // Only forward: otherwise two damaged files that overlap would be read in turn for ever.
-            Some(mut behind) if behind >= passed => {
-                behind.push(0);
-                cells.seek(&behind);
-                passed = behind;
+            // Move only forward: otherwise two damaged files that overlap would be read alternately for ever.
+            Some(mut next_key) if next_key >= passed => {
+                next_key.push(0);
+                cells.seek(&next_key);
+                passed = next_key;
             }
             _ => return damage,
         }

@@ -1,4 +1,4 @@
-//! Reads of the database at one instant, from memory alone or from the disk too.
+//! Reads of the database at one instant, from memory alone or also from the disk.
 
 use bytes::Bytes;
 use rocksdb::ReadOptions;

@@ -1,7 +1,7 @@
 //! `tables.json`: the tables of a folder and their properties.
 //!
 //! RocksDB requires the options of every column family to open a database, before anything can be read from it, so the
-//! specs cannot live inside. The file is written before the column families of a table are created, and again
+//! specs cannot be stored inside. The file is written before the column families of a table are created, and again
 //! afterwards to record that they exist. So a crash in between leaves a table that the next start creates empty, and is
 //! distinct from a database that has lost a column family.
 
@@ -49,7 +49,7 @@ impl TablesFile {
         Ok(Self { dir: dir.to_owned(), content })
     }
 
-    /// The tables of a new folder, whatever the file says: none.
+    /// No tables, as in a new folder, even if there is a file.
     pub fn empty(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), content: TablesJson { format: FORMAT, ..TablesJson::default() } }
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_read_again() {
+    fn added_tables_are_loaded_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut tables = TablesFile::load(dir.path()).unwrap();
         assert!(tables.specs().is_empty());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_spec_is_damage_and_another_format_is_not() {
+    fn an_unreadable_file_is_damage_and_another_format_is_not() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(NAME), b"{\"format\":1,\"tab").unwrap();
         assert!(matches!(TablesFile::load(dir.path()), Err(StoreError::Damaged(_))));

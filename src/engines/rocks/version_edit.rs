@@ -1,10 +1,10 @@
-//! A record of the `MANIFEST` (RocksDB: version edit), as far as its first field: the number of the next file.
+//! A record of the `MANIFEST` (RocksDB: version edit), up to its first field: the number of the next file.
 //!
 //! RocksDB deletes a WAL file only after it has synced a record that makes the file obsolete, and writes that record
 //! only after it has created the next WAL file. So for each record there is a WAL file that is older than it, or a
 //! later record is lost.
 
-/// Bytes of a record that are enough to read that field.
+/// Bytes of a record that are enough for that field.
 pub(super) const HEAD: usize = 128;
 
 const COMPARATOR: u64 = 1;
@@ -36,8 +36,8 @@ pub(super) fn next_file(record: &[u8]) -> Option<u64> {
 fn number(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
-        let (byte, behind) = rest.split_first()?;
-        *rest = behind;
+        let (byte, tail) = rest.split_first()?;
+        *rest = tail;
         number |= u64::from(byte & 0x7f) << shift;
         if *byte < 0x80 {
             return Some(number);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_number_is_found_behind_what_may_stand_before_it() {
+    fn the_next_file_number_is_found_after_optional_fields() {
         assert_eq!(next_file(&[3, 12, 4, 0]), Some(12));
         assert_eq!(next_file(&[2, 0x85, 0x01, 9, 0, 3, 0x96, 0x01]), Some(150));
         assert_eq!(next_file(&[0x81, 0x40, 2, b'i', b'd', 1, 1, b'c', 3, 7]), Some(7));

@@ -1,9 +1,8 @@
-//! Checks the WAL and the `MANIFEST` before RocksDB replays them: distinguishes the torn end that a crash leaves from
-//! damage.
+//! Checks the WAL and the `MANIFEST` before RocksDB replays them: distinguishes the torn end after a crash from damage.
 //!
 //! A crash tears the WAL within the one write that was in progress: nothing follows it, and it was never acknowledged.
 //! Anything else that cannot be read is damage. RocksDB would end the replay there, or skip it, and silently lose
-//! acknowledged writes behind it.
+//! acknowledged writes after it.
 //!
 //! A log file consists of blocks of 32 KiB. A record is one fragment, or a first, middle ones and a last one; no
 //! fragment crosses the end of a block. A fragment: checksum (4 bytes, of what follows the length), length (2), type
@@ -35,7 +34,7 @@ pub(super) enum WalTail {
 }
 
 /// Reads all WAL files and the `MANIFEST`; changes nothing. `made`: whether the database has tables. `closed`: after a
-/// clean shutdown, the names of the files that were torn then: no other may be.
+/// clean shutdown, the names of the files that were torn then: no other file may be torn.
 ///
 /// Errors: `Damaged` with the file and the offset.
 pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>) -> Result<WalTail> {
@@ -49,13 +48,13 @@ pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>)
         let log = LogScan::run(&path, RecordKind::Batches)
             .map_err(|e| StoreError::Failed(format!("{}: {e}", path.display())))?;
         if let LogEnd::Damaged { at, why } = log.end {
-            return Err(damaged(&path, &format!("{why} at byte {at}, and it is not the end that a crash leaves")));
+            return Err(damaged(&path, &format!("{why} at byte {at}, and a crash does not leave such an end")));
         }
         if let (Some((before, broken)), Some(first)) = (&unfinished, log.first) {
             // After a crash RocksDB continues with the next sequence number. A larger gap means that acknowledged
             // writes are missing.
-            if !broken.goes_on_with(first) {
-                return Err(damaged(before, &format!("it ends too early: {} goes on behind it", path.display())));
+            if !broken.continues_with(first) {
+                return Err(damaged(before, &format!("it ends too early: {} continues after a gap", path.display())));
             }
             unfinished = None;
         }
@@ -64,7 +63,7 @@ pub(super) fn examine(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>)
                 return Err(damaged(&path, "it is torn, although the store was closed in order"));
             }
             let bytes = fs::metadata(&path).map_or(0, |file| file.len().saturating_sub(at));
-            tracing::warn!(log = %path.display(), at, bytes, "the log ends in a write that was broken off: it is dropped");
+            tracing::warn!(log = %path.display(), at, bytes, "the log ends in an incomplete write, which is dropped");
             tail = if unwritten { WalTail::Unwritten } else { tail };
             unfinished = Some((path, log));
         }
@@ -86,7 +85,7 @@ pub(super) fn manifest(dir: &Path, made: bool, closed: Option<&BTreeSet<String>>
         }
         // RocksDB would replay the WAL as if nothing had preceded it, and delete the SST files that the lost end names.
         _ if made && lost_its_end(dir, &log).map_err(|e| StoreError::Failed(format!("{}: {e}", dir.display())))? => {
-            "it ends too early, or older logs are gone: all that are there were begun behind its end".into()
+            "it ends too early, or older logs are missing: all existing ones were created after its end".into()
         }
         _ => return Ok(()),
     };
@@ -136,7 +135,7 @@ enum RecordKind {
     Edits,
 }
 
-/// What the check needs to know of a log file.
+/// The result of scanning a log file.
 struct LogSummary {
     end: LogEnd,
     /// The sequence number of its first batch.
@@ -149,7 +148,7 @@ struct LogSummary {
 }
 
 impl LogSummary {
-    fn goes_on_with(&self, first: u64) -> bool {
+    fn continues_with(&self, first: u64) -> bool {
         // Without a whole record there is nothing to compare.
         self.next.is_none_or(|next| next == first) || self.next_if_torn_counts == Some(first)
     }
@@ -204,8 +203,10 @@ impl LogScan {
             base += len as u64;
         }
         scan.log.end = match (&scan.bad, &scan.record) {
-            // A `MANIFEST` holds no content, so whatever looks like a record behind the cut is one.
-            (Some(bad), _) if bad.cut && (kind == RecordKind::Batches || !scan.goes_on(&file, bad.at + 1, size)?) => {
+            // A `MANIFEST` has no content of files, so anything after the cut that looks like a record is one.
+            (Some(bad), _)
+                if bad.cut && (kind == RecordKind::Batches || !scan.has_later_records(&file, bad.at + 1, size)?) =>
+            {
                 LogEnd::Torn { at: bad.record, unwritten: false }
             }
             (Some(bad), _) if !bad.cut && scan.unwritten(&file, bad, size)? => {
@@ -246,8 +247,9 @@ impl LogScan {
     }
 
     /// Whether the end of the file, from the bad fragment on, never reached the disk: it reads as zeros. Less than a
-    /// page of zeros within a fragment is no proof: content may hold them. (Content may hold a page of zeros too. If
-    /// such a last write rots, the opening only warns: to refuse would also refuse sound stores after a power loss.)
+    /// page of zeros within a fragment is no proof: content may have them. (Content may have a page of zeros too. If
+    /// the disk damages such a last write, the opening only warns: otherwise it would also refuse sound stores after a
+    /// power loss.)
     fn unwritten(&self, file: &File, bad: &BadFragment, size: u64) -> io::Result<bool> {
         if bad.sound {
             return Ok(false);
@@ -256,21 +258,21 @@ impl LogScan {
         let header = bad.at.max(sector)..(sector + SECTOR).min(size);
         let no_header = unwritten::start(file, header.start, header.end)? == header.start;
         if no_header || unwritten::has_page(file, bad.at, bad.end.min(size))? {
-            return Ok(!self.goes_on(file, if no_header { header.end } else { bad.at + 1 }, size)?);
+            return Ok(!self.has_later_records(file, if no_header { header.end } else { bad.at + 1 }, size)?);
         }
-        // The first sector that is zeros, as is everything behind it.
+        // The first sector of zeros after which there are only zeros.
         let zeros = unwritten::start(file, bad.at, size)?.div_ceil(SECTOR) * SECTOR;
-        // By its header the fragment extends past the zeros, so nothing was written behind it.
+        // By its header the fragment extends past the zeros, so nothing was written after it.
         Ok(zeros < size && size - zeros >= LEAST.min(size - bad.at) && bad.end > zeros)
     }
 
-    /// Whether records follow somewhere behind a missing header.
+    /// Whether records follow somewhere after a missing header.
     ///
     /// Content may itself be a log file, so what looks like a record may be part of one. Each block starts with a
     /// fragment: if the fragments of a block are sound from its start, what follows them is certain. Elsewhere records
     /// must continue in the next block, where a header interrupts content; in the last block there must be two in a
     /// row, or one that ends with the file.
-    fn goes_on(&self, file: &File, from: u64, size: u64) -> io::Result<bool> {
+    fn has_later_records(&self, file: &File, from: u64, size: u64) -> io::Result<bool> {
         let lost_from = self.bad.as_ref().map_or(from, |bad| bad.record);
         let mut block = vec![0; BLOCK];
         let mut base = from;
@@ -380,8 +382,8 @@ impl LogScan {
     }
 }
 
-/// Whether a record starts here that was written after one that ended at sequence number `next`, with so many bytes in
-/// between.
+/// Whether a record starts here that was written after one that ended at sequence number `next`, with `between` bytes
+/// in between.
 fn starts(rest: &[u8], kind: RecordKind, next: Option<u64>, between: u64) -> bool {
     let likely = rest.get(HEADER - 1).is_some_and(|kind| matches!(*kind, FULL | FIRST));
     let Fragment::Sound(_, bytes) = (if likely { fragment(rest) } else { Fragment::None }) else { return false };

@@ -1,4 +1,4 @@
-//! The name index: files by their folded names, in whatever directory.
+//! The name index: files of all directories by their folded names.
 //!
 //! A row key is the folded name, a zero byte, the kind (1 byte; files only for now) and the file's id. No
 //! name holds a zero byte, so byte order is the order by folded name, then by id. Cells are index entries, as in the
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::schema::ids::{DirId, FileId};
 use crate::schema::path::Name;
-use crate::schema::value::{self, Reader, StoredValue, ValueError, Writer};
+use crate::schema::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::RowRange;
 
 /// The name of the table.
@@ -36,7 +36,7 @@ pub fn exact(folded: &str) -> RowRange {
     RowRange::prefix(&[folded.as_bytes(), &[0, KIND_FILE]].concat())
 }
 
-/// The rows of all files whose folded name starts so.
+/// The rows of all files whose folded name starts with this text.
 pub fn prefix(folded: &str) -> RowRange {
     RowRange::prefix(folded.as_bytes())
 }
@@ -53,7 +53,7 @@ pub struct NameIndexEntry {
 impl NameIndexEntry {
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(Self::VERSION).uuid(self.dir.0).bytes(self.name.as_str().as_bytes()).done()
+        ValueWriter::new(Self::VERSION).uuid(self.dir.0).bytes(self.name.as_str().as_bytes()).done()
     }
 
     /// Decodes a stored value of any known version.
@@ -65,7 +65,7 @@ impl NameIndexEntry {
 impl StoredValue for NameIndexEntry {
     const NAME: &'static str = "name index entry";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (dir, name) = (DirId(r.uuid()?), r.text()?);
         let name = Name::parse(name).map_err(|_| r.damaged())?;
         Ok(Self { dir, name })
@@ -83,14 +83,14 @@ mod tests {
         assert_eq!(bytes.as_ref(), [b"a.jpg\0f".to_vec(), vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok(("a.jpg", id)));
         assert!(decode_key(b"a").is_err());
-        let hint = NameIndexEntry { dir: DirId(Uuid::from_bytes([2; 16])), name: Name::parse("A.jpg").unwrap() };
+        let entry = NameIndexEntry { dir: DirId(Uuid::from_bytes([2; 16])), name: Name::parse("A.jpg").unwrap() };
         let bytes = [vec![1], vec![2; 16], b"\x05A.jpg".to_vec()].concat();
-        assert_eq!(hint.encode().as_ref(), bytes);
-        assert_eq!(NameIndexEntry::decode(&bytes), Ok(hint));
+        assert_eq!(entry.encode().as_ref(), bytes);
+        assert_eq!(NameIndexEntry::decode(&bytes), Ok(entry));
     }
 
     #[test]
-    fn ranges_hold_what_they_say() {
+    fn ranges_contain_exactly_their_names() {
         let id = FileId(Uuid::from_bytes([0; 16]));
         assert!(exact("a").contains(&key("a", id)) && !exact("a").contains(&key("ab", id)));
         assert!(prefix("a").contains(&key("ab", id)) && !prefix("a").contains(&key("b", id)));

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::schema::ids::{DirId, FileId};
 use crate::schema::path::Name;
 use crate::schema::timestamp::Timestamp;
-use crate::schema::value::{self, Reader, StoredValue, ValueError, Writer};
+use crate::schema::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::RowRange;
 
 /// The name of the table.
@@ -81,7 +81,7 @@ pub struct TimeIndexEntry {
     pub dir: DirId,
     /// The name in that directory.
     pub name: Name,
-    /// The name of the user who created it.
+    /// The user name of the creator.
     pub creator: String,
     /// The media type.
     pub mime: String,
@@ -90,7 +90,7 @@ pub struct TimeIndexEntry {
 impl TimeIndexEntry {
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        Writer::new(Self::VERSION)
+        ValueWriter::new(Self::VERSION)
             .uuid(self.dir.0)
             .bytes(self.name.as_str().as_bytes())
             .bytes(self.mime.as_bytes())
@@ -107,7 +107,7 @@ impl TimeIndexEntry {
 impl StoredValue for TimeIndexEntry {
     const NAME: &'static str = "time index entry";
 
-    fn read_fields(r: &mut Reader<'_>) -> Result<Self, ValueError> {
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (dir, name) = (DirId(r.uuid()?), r.text()?);
         let name = Name::parse(name).map_err(|_| r.damaged())?;
         let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
@@ -128,15 +128,15 @@ mod tests {
         let bytes = key(Clock::Added, Timestamp::from_ms(1), id(6));
         assert_eq!(bytes.as_ref(), [vec![1, 0x7f, 255, 255, 255, 255, 255, 255, 254], vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok((Timestamp::from_ms(1), id(6))));
-        let hint = TimeIndexEntry {
+        let entry = TimeIndexEntry {
             dir: DirId(Uuid::from_bytes([2; 16])),
             name: Name::parse("a").unwrap(),
             creator: "eva".into(),
             mime: "x/y".into(),
         };
         let bytes = [vec![1], vec![2; 16], b"\x01a\x03x/y\x03eva".to_vec()].concat();
-        assert_eq!(hint.encode().as_ref(), bytes);
-        assert_eq!(TimeIndexEntry::decode(&bytes), Ok(hint));
+        assert_eq!(entry.encode().as_ref(), bytes);
+        assert_eq!(TimeIndexEntry::decode(&bytes), Ok(entry));
     }
 
     #[test]

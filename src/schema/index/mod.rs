@@ -12,15 +12,43 @@ use crate::schema::dir::FileEntry;
 use crate::schema::file::{Attributes, FilePosition};
 use crate::schema::ids::{DirId, FileId};
 use crate::schema::path::Name;
-use crate::table::{Change, RowChange};
+use crate::table::{Change, RowChange, RowKey};
 use by_name::NameIndexEntry;
 use by_owner::OwnerIndexEntry;
 use by_time::{Clock, TimeIndexEntry};
 
 /// The index tables.
-pub const TABLES: [&str; 3] = [by_time::TABLE, by_owner::TABLE, by_name::TABLE];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexTable {
+    /// Files by time: [`by_time`].
+    Time,
+    /// Files of one creator by time: [`by_owner`].
+    Owner,
+    /// Files by name: [`by_name`].
+    Name,
+}
 
-/// A file, its attributes and its position: everything that its index entries are made of.
+impl IndexTable {
+    /// All of them: a new one must be added here too.
+    pub const ALL: [Self; 3] = [Self::Time, Self::Owner, Self::Name];
+
+    /// The name of the table.
+    pub const fn table(self) -> &'static str {
+        match self {
+            Self::Time => by_time::TABLE,
+            Self::Owner => by_owner::TABLE,
+            Self::Name => by_name::TABLE,
+        }
+    }
+}
+
+/// The names of the index tables.
+pub const TABLES: [&str; IndexTable::ALL.len()] = {
+    let [time, owner, name] = IndexTable::ALL;
+    [time.table(), owner.table(), name.table()]
+};
+
+/// A file, its attributes and its position: all that its index entries are made of.
 pub struct IndexRows<'a> {
     /// The file.
     pub id: FileId,
@@ -38,11 +66,11 @@ impl IndexRows<'_> {
         let by_time = TimeIndexEntry { dir, name: name.clone(), creator, mime: mime.clone() }.encode();
         let by_owner = OwnerIndexEntry { dir, name: name.clone(), mime }.encode();
         let by_name = NameIndexEntry { dir, name }.encode();
-        self.rows(|table| {
-            let value = match table {
-                by_time::TABLE => &by_time,
-                by_owner::TABLE => &by_owner,
-                _ => &by_name,
+        self.rows(|index| {
+            let value = match index {
+                IndexTable::Time => &by_time,
+                IndexTable::Owner => &by_owner,
+                IndexTable::Name => &by_name,
             };
             Change::put(CF, self.position.stay.qualifier(), value.clone())
         })
@@ -53,14 +81,21 @@ impl IndexRows<'_> {
         self.rows(|_| Change::delete(CF, self.position.stay.qualifier()))
     }
 
-    fn rows(&self, change: impl Fn(&'static str) -> Change) -> Vec<RowChange> {
+    fn rows(&self, change: impl Fn(IndexTable) -> Change) -> Vec<RowChange> {
+        let keys =
+            IndexTable::ALL.into_iter().flat_map(|index| self.keys(index).into_iter().map(move |row| (index, row)));
+        keys.map(|(index, row)| RowChange { table: index.table(), row, changes: vec![change(index)] }).collect()
+    }
+
+    /// The row keys of the file in an index.
+    fn keys(&self, index: IndexTable) -> Vec<RowKey> {
         let Attributes { creator, modified, added, .. } = self.attributes;
         let times = [(Clock::Modified, *modified), (Clock::Added, *added)];
-        let by_time = times.map(|(clock, at)| (by_time::TABLE, by_time::key(clock, at, self.id)));
-        let by_owner = times.map(|(clock, at)| (by_owner::TABLE, by_owner::key(creator, clock, at, self.id)));
-        let by_name = (by_name::TABLE, by_name::key(&self.position.name.folded(), self.id));
-        let rows = by_time.into_iter().chain(by_owner).chain([by_name]);
-        rows.map(|(table, row)| RowChange { table, row, changes: vec![change(table)] }).collect()
+        match index {
+            IndexTable::Time => times.map(|(clock, at)| by_time::key(clock, at, self.id)).into(),
+            IndexTable::Owner => times.map(|(clock, at)| by_owner::key(creator, clock, at, self.id)).into(),
+            IndexTable::Name => vec![by_name::key(&self.position.name.folded(), self.id)],
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl Catalog {
         let spec = self.table(query.table)?;
         validate_row_key(&query.row)?;
         family(&spec, query.family)?;
-        limit("fence cells", query.unchanged.len(), UNCHANGED_CELLS)?;
+        limit("unchanged cells", query.unchanged.len(), UNCHANGED_CELLS)?;
         limit("page", query.limit, PAGE_CELLS)?;
         query.unchanged.iter().try_for_each(|c| validate_column(&spec, c.family, &c.qualifier))
     }
@@ -205,7 +205,7 @@ enum PlanPart {
 #[derive(Default)]
 struct NamedCells<'a> {
     rows: HashSet<(&'static str, &'a [u8])>,
-    /// The value tells whether the plan removes all of the family.
+    /// The value: whether the plan removes all of the family.
     families: HashMap<Family<'a>, bool>,
     cells: HashSet<(Family<'a>, &'a [u8])>,
 }
@@ -254,7 +254,7 @@ fn validate_column(spec: &TableSpec, name: &str, qualifier: &[u8]) -> Validity {
     limit("qualifier", qualifier.len(), QUALIFIER_BYTES)
 }
 
-/// HBase reads an empty expected value as "absent", so no cell holds one and no check expects one.
+/// HBase reads an empty expected value as "absent", so no cell has an empty value and no check expects one.
 fn validate_value(value: &[u8]) -> Validity {
     if value.is_empty() {
         return Err(RuleViolation::Empty { what: "a cell's value" });
@@ -266,7 +266,7 @@ fn validate_cells(spec: &TableSpec, query: &RowQuery) -> Validity {
     if query.cells.is_empty() && query.families.is_empty() {
         return Err(RuleViolation::Empty { what: "what to read" });
     }
-    limit("cells asked for", query.cells.len(), PAGE_CELLS)?;
+    limit("queried cells", query.cells.len(), PAGE_CELLS)?;
     query.families.iter().try_for_each(|f| family(spec, f))?;
     query.cells.iter().try_for_each(|c| validate_column(spec, c.family, &c.qualifier))
 }

@@ -16,7 +16,7 @@ fn spec(name: &str, lifecycle: KeyLifecycle, families: &[&str]) -> TableSpec {
     TableSpec { name: name.to_owned(), lifecycle, families: families.iter().map(family).collect() }
 }
 
-/// A catalog with one table of each life cycle: `return`, `made`, `once` and `late`.
+/// A catalog with a table of each lifecycle: `return`, `made`, `once` and `late`.
 fn catalog() -> Catalog {
     let catalog = Catalog::default();
     for (name, lifecycle) in [
@@ -236,7 +236,7 @@ fn a_read_selects_at_least_one_cell_and_at_most_a_page() {
 
     let cells = |count| RowQuery::cells(vec![Column::new("cf", "q"); count]);
     assert_eq!(get(b"r", &cells(PAGE_CELLS)), Ok(()));
-    assert_eq!(get(b"r", &cells(PAGE_CELLS + 1)), over("cells asked for", PAGE_CELLS));
+    assert_eq!(get(b"r", &cells(PAGE_CELLS + 1)), over("queried cells", PAGE_CELLS));
     assert_eq!(PAGE_CELLS, 10_001);
 }
 
@@ -247,7 +247,7 @@ fn a_page_its_unchanged_cells_and_a_scan_are_bounded() {
     assert_eq!(catalog().validate_page_query(&page(PAGE_CELLS + 1, unchanged(0))), over("page", PAGE_CELLS));
     assert_eq!(
         catalog().validate_page_query(&page(1, unchanged(UNCHANGED_CELLS + 1))),
-        over("fence cells", UNCHANGED_CELLS)
+        over("unchanged cells", UNCHANGED_CELLS)
     );
     let families = || RowQuery::families(&["cf"]);
     assert_eq!(catalog().validate_scan_query(&scan(PAGE_CELLS, families())), Ok(()));
@@ -303,9 +303,9 @@ fn a_row_of_a_plan_changes_something_and_a_conditional_one_checks_something() {
     assert_eq!(guards(vec![unchecked]), empty("a guarded row's list of checks"));
 }
 
-/// Which changes each life cycle allows, by part of the plan and kind of change: the table of `KeyLifecycle`.
+/// What each lifecycle allows, by part of the plan and kind of change.
 #[test]
-fn every_life_cycle_allows_its_own_changes_in_every_part() {
+fn every_lifecycle_allows_its_own_changes_in_every_part() {
     let kinds = [
         ("put", vec![put()]),
         ("delete", vec![delete()]),

@@ -120,7 +120,7 @@ async fn watched(
         answered.as_secs_f64(),
         finished.as_secs_f64(),
         after.groups - before.groups,
-        after.longest_hold.as_secs_f64() * 1e3,
+        after.longest_group.as_secs_f64() * 1e3,
         after.longest_sync.as_secs_f64() * 1e3,
         counted(&reads.stats),
         counted(&reads.listings),

@@ -353,7 +353,7 @@ async fn a_stopped_drive_can_be_backed_up_and_a_damaged_backup_is_refused() {
         serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&again);
         let serve = Run::from_output(serve.output().unwrap());
         assert_eq!(serve.code, Some(3), "{serve:?}");
-        assert!(serve.err.contains("a restore into it has not come to its end"), "{serve:?}");
+        assert!(serve.err.contains("a restore into it has not finished"), "{serve:?}");
         fs::write(&path, whole).unwrap();
     }
     run(restore(&to, &again)).is_done();

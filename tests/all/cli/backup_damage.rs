@@ -62,7 +62,7 @@ async fn a_file_damaged_in_a_backup_is_copied_again_from_the_drive() {
         made.is_done();
         let said = if keep_time { "the earlier backup is damaged" } else { "of an earlier backup, differs" };
         assert!(made.out.contains(said), "{made:?}");
-        assert!(made.out.contains("brought anew"), "{made:?}");
+        assert!(made.out.contains("copied again"), "{made:?}");
         assert_ne!(fs::metadata(content(&to)).unwrap().ino(), rotten);
         let again = scratch.path().join("again");
         run("restore", &to, &again, &[]).is_done();
@@ -116,7 +116,7 @@ async fn the_digest_decides_between_the_drive_and_an_earlier_backup() {
         let backup = run("backup", &to, &data, &["--keep", "1"]);
         assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
         assert!(backup.out.contains("the drive has no sound one"), "{backup:?}");
-        assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+        assert!(backup.out.contains("has a sound one, which was used"), "{backup:?}");
         assert!(fs::read(content(&to)).unwrap() == intact);
     }
     // The intact copy may be in any earlier backup, also in one of a damaged drive.
@@ -162,7 +162,7 @@ async fn unreadable_content_does_not_block_the_rest_of_the_backup() {
         spoil();
         let backup = run("backup", &to, &data, &[]);
         assert_eq!((backup.code, backups(&to).len()), (Some(1), 3), "{backup:?}");
-        assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+        assert!(backup.out.contains("has a sound one, which was used"), "{backup:?}");
         let again = scratch.path().join("again");
         run("restore", &to, &again, &[]).is_done();
         assert_eq!(large(&again, 300_000).len(), 3);
@@ -236,7 +236,7 @@ async fn a_damaged_table_on_the_drive_does_not_displace_the_intact_copy() {
     for made in 2..4 {
         let backup = run("backup", &to, &data, &["--keep", "1"]);
         assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
-        assert!(backup.out.contains(&name) && backup.out.contains("is sound and was taken"), "{backup:?}");
+        assert!(backup.out.contains(&name) && backup.out.contains("is sound and was used"), "{backup:?}");
         let again = scratch.path().join("again");
         run("restore", &to, &again, &[]).is_done();
         fs::remove_dir_all(&again).unwrap();
@@ -272,7 +272,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
         let more = if made == 2 { &["--keep", "1"][..] } else { &["--keep", "1", "--verify"] };
         let backup = run("backup", &to, &data, more);
         assert_eq!((backup.code, backups(&to).len()), (Some(1), made), "{backup:?}");
-        assert!(backup.out.contains("/photo") && backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+        assert!(backup.out.contains("/photo") && backup.out.contains("has a sound one, which was used"), "{backup:?}");
         assert!(fs::read(content(&to)).unwrap() == intact);
         let again = scratch.path().join("again");
         run("restore", &to, &again, &[]).is_done();
@@ -281,7 +281,7 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
     // If no backup has the file, the backup names it.
     let backup = run("backup", &elsewhere.path().join("others"), &data, &[]);
     assert!(backup.code == Some(1) && backup.out.contains("/photo"), "{backup:?}");
-    assert!(!backup.out.contains("which was taken"), "{backup:?}");
+    assert!(!backup.out.contains("which was used"), "{backup:?}");
     assert_eq!(server.terminate(), Some(0));
 }
 
@@ -317,7 +317,7 @@ async fn an_unlistable_folder_does_not_block_the_rest_of_the_backup() {
     spoil();
     let backup = run("backup", &to, &data, &[]);
     assert_eq!((backup.code, backups(&to).len()), (Some(1), 3), "{backup:?}");
-    assert!(backup.out.contains("has a sound one, which was taken"), "{backup:?}");
+    assert!(backup.out.contains("has a sound one, which was used"), "{backup:?}");
     let again = scratch.path().join("again");
     run("restore", &to, &again, &[]).is_done();
     assert_eq!(large(&again, 300_000).len(), 3);

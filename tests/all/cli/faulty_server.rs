@@ -281,7 +281,7 @@ fn wrong_or_truncated_content_is_never_published_under_a_name() {
         };
         let other = giving(size, move || content(bytes(size, 1).into(), &digest(b"other"), size));
         for ((fake, asked), times, why) in [
-            (flipped, 3, "what came does not match its digest"),
+            (flipped, 3, "the received content does not match its digest"),
             (broken, 3, "the connection breaks in the middle of it"),
             (other, 1, "another digest than its directory says"),
         ] {

@@ -104,8 +104,8 @@ fn an_import_names_files_that_the_drive_cannot_store() {
             ("not \\xff UTF-8", "its name is not UTF-8"),
             ("two\\nlines", "control character"),
             (&"\u{958}".repeat(85), "at most 255 bytes"),
-            ("twin e\u{301}", "another name beside it is twin \u{e9} too"),
-            ("folder e\u{301}", "another name beside it is folder \u{e9} too"),
+            ("twin e\u{301}", "another name in this folder is twin \u{e9} too"),
+            ("folder e\u{301}", "another name in this folder is folder \u{e9} too"),
         ] {
             let start = format!("{}/{name}: ", from.display());
             let is_named = |line: &&str| line.starts_with(&start) && line.contains(why);
@@ -240,7 +240,7 @@ fn a_data_folder_and_its_parts_are_not_imported() {
     }
     let run = export(&server.address, "/taken", &scratch.path().join("to"));
     assert_eq!(run.code, Some(3), "{run:#?}");
-    assert!(run.err.contains("nothing stands at /taken"), "{run:#?}");
+    assert!(run.err.contains("there is nothing at /taken"), "{run:#?}");
     // Files that `rowdrive check --repair` saved can be imported.
     write(&data.join("lost/saved"), b"saved", 1);
     import(&server.address, &data.join("lost"), "/lost").is_done();

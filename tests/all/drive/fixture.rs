@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
-use rowdrive::check::{CheckEvent, CheckSummary, Finding, Options, check};
+use rowdrive::check::{CheckEvent, CheckOptions, CheckSummary, Finding, check};
 use rowdrive::drive::{
     Backoff, Condition, Drive, DriveError, ListQuery, NameQuery, Node, OpenFile, PutOptions, Settings, Thresholds,
     TimeQuery, Versions,
@@ -179,7 +179,7 @@ impl Fixture {
                 findings.push(finding.clone());
             }
         };
-        let options = Options { content: true, repair };
+        let options = CheckOptions { content: true, repair };
         let summary = check(&self.tables, self.data.path(), &options, &mut handle_event).await.unwrap();
         (summary, findings)
     }

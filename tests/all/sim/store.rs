@@ -76,7 +76,7 @@ impl SimStore {
         }
         match self.simulation.below(5) {
             0 => PlanFate::Busy,
-            1 if plan.needs_room() => PlanFate::Full,
+            1 if plan.needs_space() => PlanFate::Full,
             1 | 2 => PlanFate::Unknown(ApplyTime::Now),
             3 if faults.late => PlanFate::Unknown(ApplyTime::Later),
             _ => PlanFate::Unknown(ApplyTime::Never),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, pin_mut};
-use rowdrive::check::{CheckEvent, FindingKind, Options, check_on};
+use rowdrive::check::{CheckEvent, CheckOptions, FindingKind, check_on};
 use rowdrive::drive::{Drive, ListQuery, Node, Settings};
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{CF, DrivePath, pending_unlink, subtree_op};
@@ -41,7 +41,7 @@ pub async fn after_a_start(tables: &Tables, disk: &SimDisk, settings: Settings, 
             findings.push(finding.clone());
         }
     };
-    let options = Options { content: false, repair: false };
+    let options = CheckOptions { content: false, repair: false };
     let summary = check_on(shared, tables, Path::new(DATA), &options, &mut handle_event).await.map_err(text)?;
     // Some leftovers are invisible to all readers and writers: rows of a refused plan that could not be removed, and
     // locks that were written after their operation was aborted.

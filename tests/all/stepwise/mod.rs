@@ -285,7 +285,7 @@ impl Stepwise {
 
     async fn run(&self, plan: Plan) -> Result<Outcome> {
         let mut run = self.lock().run()?;
-        if plan.needs_room() && self.lock().is_full() {
+        if plan.needs_space() && self.lock().is_full() {
             return Err(StoreError::Full("as a test wants it".to_owned()));
         }
         for row in plan.prepare {

@@ -1,4 +1,4 @@
-//! A copy of the store, made while others write: every plan up to some instant, whole, and none after it.
+//! A copy of the store that is made during writes: it has every plan up to one instant, whole, and none after it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// The number that a plan gave to all families, and how many plans before it are there.
+/// The number that the last plan put into all families, and the number of plans in each family.
 async fn read(rocks: &Rocks) -> (usize, Vec<usize>) {
     let number = |value: Option<Bytes>| std::str::from_utf8(&value.unwrap()).unwrap().parse::<usize>().unwrap();
     let mut seen = Vec::new();
@@ -22,7 +22,7 @@ async fn read(rocks: &Rocks) -> (usize, Vec<usize>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_checkpoint_has_every_plan_up_to_one_instant_and_no_other() {
+async fn a_checkpoint_has_exactly_the_plans_up_to_one_instant() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = Arc::new(open(&dir.path().join("db")).await);
     let (written, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -38,7 +38,7 @@ async fn a_checkpoint_has_every_plan_up_to_one_instant_and_no_other() {
         async move {
             while !enough.load(Ordering::SeqCst) {
                 let n = written.load(Ordering::SeqCst) + 1;
-                // A row has a largest size, however slow the reader is.
+                // A row has a largest size, even if the reader is slow.
                 if n > 5_000 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
@@ -53,7 +53,7 @@ async fn a_checkpoint_has_every_plan_up_to_one_instant_and_no_other() {
         let before = written.load(Ordering::SeqCst);
         rocks.checkpoint(&to).await.unwrap();
         let after = written.load(Ordering::SeqCst) + 1;
-        // Something is there already: it stays as it is.
+        // The path exists already: the copy there does not change.
         assert!(rocks.checkpoint(&to).await.is_err());
         for read_only in [true, false] {
             let copy = if read_only { Rocks::open_read_only(&to, options()).unwrap() } else { open(&to).await };

@@ -1,4 +1,4 @@
-//! What the note of an orderly end adds to the examination of logs.
+//! What the marker of a clean shutdown adds to the check of the logs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,9 +7,9 @@ use super::wal_check::{logs, store};
 use super::*;
 use crate::engines::rocks::wal_check::examine;
 
-/// After a crash these zeros would be what a power cut has left.
+/// After a crash, such zeros count as the result of a power cut.
 #[tokio::test]
-async fn a_log_whose_end_was_never_written_is_damage_after_an_orderly_end() {
+async fn a_log_with_an_unwritten_end_is_damage_after_a_clean_shutdown() {
     let dir = tempfile::tempdir().unwrap();
     let ends = store(dir.path(), &[10, 300, 70_000]).await;
     let log = logs(dir.path()).remove(0);

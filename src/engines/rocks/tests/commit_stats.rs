@@ -1,4 +1,4 @@
-//! What the commit thread says of its work.
+//! The counters of the commit thread.
 
 use std::time::Duration;
 
@@ -46,20 +46,20 @@ async fn every_plan_is_counted_before_its_answer() {
     let commits = rocks.commit_stats();
     assert_eq!(counts(commits), [3, 2, 3, 7, 28]);
     assert_eq!(largest(commits), [4, 13, 1, 4, 13]);
-    let CommitStats { held, longest_hold, synced, longest_sync, .. } = commits;
+    let CommitStats { busy, longest_group, synced, longest_sync, .. } = commits;
     assert!(
-        held > longest_hold && longest_hold > longest_sync && held > synced && synced > longest_sync,
+        busy > longest_group && longest_group > longest_sync && busy > synced && synced > longest_sync,
         "{commits:?}"
     );
     assert!(longest_sync > Duration::ZERO);
 }
 
 #[tokio::test]
-async fn plans_that_meet_are_counted_as_a_group() {
+async fn concurrent_plans_are_counted_as_a_group() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     let rows: Vec<_> = (10..74).map(|row| row.to_string()).collect();
-    // Polled one after the other by one thread: while the first is synced the others gather.
+    // One thread polls them one after the other: while the first is synced the others are queued.
     let commits = rows.iter().map(|row| rocks.commit(changes(vec![changed(row, vec![put("a", "q", "v")])])));
     join_all(commits).await.into_iter().for_each(|done| assert_eq!(done.unwrap(), Outcome::Committed));
     let commits = rocks.commit_stats();
@@ -84,6 +84,6 @@ fn sums_and_maxima_are_kept_apart() {
     let commits = counters.read();
     assert_eq!(counts(commits), [2, 1, 3, 12, 650]);
     assert_eq!(largest(commits), [5, 500, 2, 8, 600]);
-    let CommitStats { held, longest_hold, synced, longest_sync, .. } = commits;
-    assert_eq!([held, longest_hold, synced, longest_sync], [8, 7, 2, 2].map(Duration::from_millis));
+    let CommitStats { busy, longest_group, synced, longest_sync, .. } = commits;
+    assert_eq!([busy, longest_group, synced, longest_sync], [8, 7, 2, 2].map(Duration::from_millis));
 }

@@ -1,4 +1,4 @@
-//! A damaged table costs what lies in it, and neither writes nor the rest.
+//! Damage of an SST file affects only the rows in it: writes and other reads continue.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ fn long(row: usize) -> String {
     format!("{row:04}").repeat(300)
 }
 
-/// A closed store with rows 0..20 in `c`, in one table of which the block of row 7 is damaged; the table's file.
+/// Makes a closed store with rows 0..20 in `c`, in one SST file in which the block of row 7 is damaged. Returns the
+/// name of the file.
 async fn damaged(dir: &Path) -> String {
     drop(open(dir).await);
     let rocks = open(dir).await;
@@ -30,13 +31,13 @@ async fn damaged(dir: &Path) -> String {
             return file.file_name().unwrap().to_str().unwrap().to_owned();
         }
     }
-    panic!("no table holds row 7");
+    panic!("no SST file has row 7");
 }
 
-/// Writes tables until RocksDB compacts them, several times. How many writes were taken.
+/// Writes SST files until RocksDB compacts them, several times. Returns the number of accepted writes.
 async fn tables(rocks: &Rocks) -> usize {
     for n in 0..12 {
-        // Before and behind all others, so that no table is moved as it is.
+        // Before and after all other rows, so that RocksDB cannot move a file unchanged.
         let rows = [format!("/{n}"), format!("more {n}")];
         let row = |row: &String| changed(row, vec![put("a", "q", "v"), put("c", "r", &long(n))]);
         if rocks.commit(changes(rows.iter().map(row).collect())).await.is_err() {
@@ -51,7 +52,7 @@ async fn tables(rocks: &Rocks) -> usize {
     12
 }
 
-/// Rows of other blocks are read, row 7 is damaged, and can be removed.
+/// Checks that rows of other blocks can be read, and that row 7 is damaged and can be removed.
 async fn serves(rocks: &Rocks) {
     for row in [0, 19] {
         assert_eq!(value(rocks, &row.to_string(), "c", "q").await.unwrap(), long(row));
@@ -63,7 +64,7 @@ async fn serves(rocks: &Rocks) {
 }
 
 #[tokio::test]
-async fn a_compaction_that_met_damage_ends_writes_until_a_restart_and_no_longer() {
+async fn a_compaction_that_finds_damage_stops_writes_only_until_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let table = damaged(dir.path()).await;
     let rocks = open(dir.path()).await;
@@ -78,7 +79,7 @@ async fn a_compaction_that_met_damage_ends_writes_until_a_restart_and_no_longer(
         serves(&rocks).await;
     }
     assert_eq!(Rocks::open_read_only(dir.path(), options()).unwrap().damaged_tables(), known);
-    // The others are compacted as ever.
+    // The other families are compacted as before.
     let rocks = open(dir.path()).await;
     let files = |family| {
         let family = rocks.db.family("t", family).unwrap();
@@ -90,7 +91,7 @@ async fn a_compaction_that_met_damage_ends_writes_until_a_restart_and_no_longer(
 }
 
 #[tokio::test]
-async fn damage_that_a_compaction_has_met_is_told_before_a_write_finds_out() {
+async fn damage_that_a_compaction_has_found_is_reported_before_a_write_fails() {
     let dir = tempfile::tempdir().unwrap();
     let table = damaged(dir.path()).await;
     let rocks = open(dir.path()).await;
@@ -105,7 +106,7 @@ async fn damage_that_a_compaction_has_met_is_told_before_a_write_finds_out() {
 }
 
 #[tokio::test]
-async fn damage_that_a_read_meets_first_ends_no_writes() {
+async fn damage_that_a_read_finds_first_stops_no_writes() {
     let dir = tempfile::tempdir().unwrap();
     let table = damaged(dir.path()).await;
     let rocks = open(dir.path()).await;
@@ -114,7 +115,7 @@ async fn damage_that_a_read_meets_first_ends_no_writes() {
 }
 
 #[tokio::test]
-async fn a_damaged_table_is_forgotten_when_it_is_gone() {
+async fn a_damaged_file_is_forgotten_when_it_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).await);
     let note = dir.path().join("spoilt");
@@ -130,9 +131,9 @@ async fn a_damaged_table_is_forgotten_when_it_is_gone() {
     assert_eq!(fs::read_to_string(note).unwrap(), "no note");
 }
 
-/// A disk may fail to read once what it reads well ever after.
+/// A read error of a disk may be temporary.
 #[tokio::test]
-async fn a_table_that_can_be_read_again_is_forgotten_and_its_family_compacted() {
+async fn a_file_that_can_be_read_again_is_forgotten_and_its_family_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     for row in 0..20 {
@@ -147,7 +148,7 @@ async fn a_table_that_can_be_read_again_is_forgotten_and_its_family_compacted() 
     let said = format!(r#"{{"{number}":"t:c"}}"#);
     fs::write(&note, &said).unwrap();
     assert_eq!(Rocks::open_read_only(dir.path(), options()).unwrap().damaged_tables(), []);
-    assert_eq!(fs::read_to_string(&note).unwrap(), said, "who only reads changes nothing");
+    assert_eq!(fs::read_to_string(&note).unwrap(), said, "a read-only store changes nothing");
     let rocks = open(dir.path()).await;
     let begun = std::time::Instant::now();
     while !rocks.damaged_tables().is_empty() {
@@ -161,9 +162,9 @@ async fn a_table_that_can_be_read_again_is_forgotten_and_its_family_compacted() 
     assert_eq!(fs::read_to_string(note).unwrap(), "{}");
 }
 
-/// A compaction reads it.
+/// A compaction reads deleted rows too.
 #[tokio::test]
-async fn a_damaged_block_of_what_is_deleted_is_not_forgotten() {
+async fn a_damaged_block_of_deleted_rows_is_not_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let table = damaged(dir.path()).await;
     let rocks = open(dir.path()).await;

@@ -1,4 +1,4 @@
-//! The folder: opening, closing, what survives, and what is refused.
+//! The folder: opening and closing it, what survives, and what is refused.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ async fn a_new_start_finds_everything() {
 }
 
 #[tokio::test]
-async fn a_folder_in_use_is_refused_until_it_is_let_go() {
+async fn a_folder_in_use_is_refused_until_it_is_released() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     match Rocks::open(dir.path(), options()).map(|_| ()) {
@@ -53,7 +53,7 @@ async fn a_crash_between_two_column_families_is_harmless() {
     let mut first = spec();
     first.families.truncate(1);
     rocks.db.create(&rocks.tuning, &first).unwrap();
-    // The same process tries again, then another one.
+    // The same process tries again, then another process.
     rocks.create(&spec()).await.unwrap();
     drop(rocks);
     let rocks = open(dir.path()).await;
@@ -72,7 +72,7 @@ async fn a_table_with_other_properties_is_refused_after_a_new_start_too() {
 }
 
 #[tokio::test]
-async fn what_was_lost_or_spoilt_is_damage_and_never_an_empty_store() {
+async fn lost_or_damaged_files_are_damage_and_never_an_empty_store() {
     for (name, spoil) in [("CURRENT", false), ("CURRENT", true), ("tables.json", false), ("tables.json", true)] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
@@ -89,9 +89,9 @@ async fn what_was_lost_or_spoilt_is_damage_and_never_an_empty_store() {
     }
 }
 
-/// RocksDB would make an empty database there, and remove the tables as its own left-overs.
+/// RocksDB would create an empty database there, and remove the SST files as obsolete.
 #[tokio::test]
-async fn a_store_that_lost_its_names_is_damage_however_often_it_is_opened() {
+async fn a_store_without_current_and_tables_json_is_damage_at_every_start() {
     for lost in [&["CURRENT", "tables.json"][..], &["CURRENT", "tables.json", "MANIFEST"]] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
@@ -104,7 +104,7 @@ async fn a_store_that_lost_its_names_is_damage_however_often_it_is_opened() {
         }
         let before: BTreeSet<String> = list().collect();
         assert!(before.iter().any(|name| name.ends_with(".sst")));
-        // All of it, tables without logs, and logs without tables as in a young store.
+        // All files, SST files without logs, and logs without SST files as in a new store.
         for gone in ["none", ".log", ".sst"] {
             let aside = tempfile::tempdir().unwrap();
             let moved: Vec<_> = list().filter(|name| name.ends_with(gone)).collect();
@@ -123,9 +123,9 @@ async fn a_store_that_lost_its_names_is_damage_however_often_it_is_opened() {
     }
 }
 
-/// It is what tells a log that was shortened after an orderly end.
+/// Without the marker, a log that was shortened after a clean shutdown is not detected.
 #[tokio::test]
-async fn a_start_that_is_refused_leaves_the_note_of_an_orderly_end() {
+async fn a_refused_start_leaves_the_marker_of_a_clean_shutdown() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
@@ -145,11 +145,11 @@ async fn a_start_that_is_refused_leaves_the_note_of_an_orderly_end() {
 }
 
 #[tokio::test]
-async fn a_table_that_was_lost_or_spoilt_is_damage() {
+async fn a_lost_or_damaged_sst_file_is_damage() {
     for spoil in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
-        // Not compressed: nothing but the checksum can tell.
+        // Not compressed: only the checksum shows the damage.
         let long = "v".repeat(1_000);
         commit(&rocks, changes(vec![changed("row", vec![put("c", "q", &long)])])).await;
         rocks.flush();
@@ -163,22 +163,22 @@ async fn a_table_that_was_lost_or_spoilt_is_damage() {
             }
         }
         let Ok(rocks) = Rocks::open(dir.path(), options()) else {
-            assert!(!spoil, "a block is not read before it is asked for");
+            assert!(!spoil, "a block is read only on demand");
             continue;
         };
-        assert!(spoil, "all tables are looked at when the store is opened");
+        assert!(spoil, "the start opens all SST files");
         assert!(is_damaged(&rocks.get("t", b"row", &RowQuery::families(&["c"])).await));
     }
 }
 
 #[tokio::test]
-async fn a_manifest_that_forgot_a_column_family_is_damage() {
+async fn a_manifest_without_a_column_family_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).await);
     let manifest = fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path());
     let manifest = manifest.into_iter().find(|f| f.file_name().unwrap().to_str().unwrap().starts_with("MANIFEST"));
     let manifest = fs::OpenOptions::new().write(true).open(manifest.unwrap()).unwrap();
-    // RocksDB takes the cut for the torn end that a crash leaves.
+    // RocksDB treats the cut as the torn end after a crash.
     let half = manifest.metadata().unwrap().len() / 2;
     manifest.set_len(half).unwrap();
     assert!(is_damaged(&Rocks::open(dir.path(), options()).map(|_| ())));
@@ -186,7 +186,7 @@ async fn a_manifest_that_forgot_a_column_family_is_damage() {
 }
 
 #[tokio::test]
-async fn a_folder_that_lost_all_but_its_tables_is_damage() {
+async fn a_folder_with_only_tables_json_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).await);
     for file in fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()) {
@@ -198,7 +198,7 @@ async fn a_folder_that_lost_all_but_its_tables_is_damage() {
 }
 
 #[tokio::test]
-async fn closing_finishes_what_waits_and_takes_no_more() {
+async fn closing_commits_queued_plans_and_accepts_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     let row = |n: usize| changes(vec![changed(&format!("{n}"), vec![put("a", "q", "v")])]);
@@ -211,7 +211,7 @@ async fn closing_finishes_what_waits_and_takes_no_more() {
 }
 
 #[tokio::test]
-async fn what_comes_while_the_store_closes_is_done_or_refused_and_never_in_doubt() {
+async fn a_plan_during_the_close_is_committed_or_refused_and_never_unknown() {
     for _ in 0..20 {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
@@ -230,7 +230,7 @@ async fn what_comes_while_the_store_closes_is_done_or_refused_and_never_in_doubt
 }
 
 #[tokio::test]
-async fn a_read_that_nobody_waits_for_does_not_keep_the_folder() {
+async fn a_cancelled_read_does_not_keep_the_folder_locked() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     let slow = rocks.pool.run(|_| {
@@ -243,13 +243,13 @@ async fn a_read_that_nobody_waits_for_does_not_keep_the_folder() {
 }
 
 #[tokio::test]
-async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
+async fn a_full_disk_accepts_deletes_and_no_puts() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     drop(rocks);
     let full =
-        DiskSpace::probed(dir.path(), Box::new(|| Ok(FreeSpace { free: 1 << 20, total: 1 << 40, inodes: None })));
+        DiskSpace::probed(dir.path(), Box::new(|| Ok(FileSystemSpace { free: 1 << 20, total: 1 << 40, inodes: None })));
     let rocks = Rocks::open_with(taken(dir.path()), options(), full, MAX_TOMBSTONES).unwrap();
     let cells = vec![put("a", "other", "v")];
     let prepared = Plan { prepare: vec![changed("row", cells.clone())], ..Plan::default() };
@@ -259,25 +259,25 @@ async fn a_full_disk_takes_no_puts_and_still_takes_deletes() {
     assert_eq!(count(&rocks, "row", "a").await, 1);
     let reserve = Plan { reserve: true, ..checked("row", vec![], cells.clone()) };
     commit(&rocks, reserve).await;
-    // What `finish` puts records clean-up.
+    // Puts in `finish` record clean-up.
     commit(&rocks, changes(vec![changed("row", cells)])).await;
     commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])])).await;
     assert_eq!(count(&rocks, "row", "a").await, 0);
 }
 
-/// A file system of 32 MiB on which nothing is but this folder.
+/// A file system of 32 MiB on which there is only this folder.
 fn small(dir: &Path) -> DiskSpace {
     let seen = dir.to_owned();
     let probe = move || {
         let files = fs::read_dir(&seen)?.map(|file| Ok(file?.metadata()?.len()));
         let used: u64 = files.sum::<io::Result<u64>>()?;
-        Ok(FreeSpace { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
+        Ok(FileSystemSpace { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
     };
     DiskSpace::probed(dir, Box::new(probe))
 }
 
 #[tokio::test]
-async fn what_was_deleted_makes_room_although_the_log_still_holds_it() {
+async fn deleted_rows_free_space_although_they_are_still_in_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let options = RocksOptions { memory: 512 << 20 };
     let rocks = Rocks::open_with(taken(dir.path()), options, small(dir.path()), MAX_TOMBSTONES).unwrap();
@@ -299,7 +299,7 @@ async fn what_was_deleted_makes_room_although_the_log_still_holds_it() {
         }
         assert_eq!(count(&rocks, "row", "c").await, 100, "{round}");
         commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "c" }])])).await;
-        // FlushState come a second apart.
+        // There is a second between two flushes.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
     }
 }
@@ -325,17 +325,17 @@ async fn a_small_budget_is_enough() {
     assert_eq!(count(&rocks, "row", "c").await, 40);
 }
 
-/// Its paths lead to another store by now.
+/// Its path leads to another store now.
 #[tokio::test]
-async fn a_store_whose_folder_was_moved_away_writes_removes_and_notes_nothing() {
+async fn a_store_in_a_moved_folder_changes_no_files_at_its_old_path() {
     let scratch = tempfile::tempdir().unwrap();
     for changed_since in [false, true] {
-        // This process has the path of a store that it never closes for good.
+        // A moved store of this process is never closed, so each round needs its own path.
         let (dir, aside) = (scratch.path().join(format!("{changed_since}")), scratch.path().join("aside"));
         let rocks = open(&dir).await;
         commit(&rocks, changes(vec![changed("row", vec![put("b", "q", "moved")])])).await;
         fs::rename(&dir, &aside).unwrap();
-        // Of an earlier day, or of a restore: the same names, and others.
+        // The files of an earlier day, or of a restore: the same names, and others.
         fs::create_dir(&dir).unwrap();
         for file in fs::read_dir(&aside).unwrap().map(|file| file.unwrap()) {
             fs::copy(file.path(), dir.join(file.file_name())).unwrap();

@@ -1,4 +1,4 @@
-//! Plans that meet in one group, and what they leave.
+//! Plans of one group, and their effects.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn of_two_plans_in_a_group_for_one_absent_cell_the_first_wins() {
         }
         _ => panic!("both were accepted"),
     }
-    // Nothing shows before the group is written.
+    // Nothing is visible before the group is written.
     assert_eq!(value(&rocks, "row", "a", "q").await, None);
     group.write().unwrap();
     assert_eq!(value(&rocks, "row", "a", "q").await.as_deref(), Some(b"1".as_ref()));
@@ -139,7 +139,7 @@ async fn whether_a_family_is_empty_waits_for_the_group_that_changed_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn removing_a_row_and_filling_it_never_both_happen() {
+async fn of_a_removal_and_a_fill_of_a_row_only_one_commits() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     for round in 0..50 {
@@ -159,8 +159,8 @@ async fn removing_a_row_and_filling_it_never_both_happen() {
 
 #[tokio::test]
 async fn a_family_with_many_tombstones_is_compacted_and_then_answered() {
-    // Flushed, the cells and their tombstones lie in tables of their own; not flushed, in one that holds nothing
-    // but tombstones in the end, and that a compaction would like to move as it is.
+    // If flushed, the cells and their tombstones are in different SST files. If not, they are in one file, which in the
+    // end has only tombstones, and which a compaction might move unchanged.
     many_tombstones(200_000, true).await;
     many_tombstones(10_000, false).await;
 }
@@ -190,15 +190,15 @@ async fn tombstones_that_a_snapshot_keeps_do_not_keep_a_plan_waiting() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open_with(dir.path(), 10).await;
     fill(&rocks, "row", "a", 1_000).await;
-    let held = rocks.db.raw.snapshot();
+    let snapshot = rocks.db.raw.snapshot();
     let names = (0..1_000).map(|n| Change::delete("a", Bytes::from(format!("{n:08}"))));
     commit(&rocks, changes(vec![changed("row", names.collect())])).await;
     commit(&rocks, checked("row", vec![Check::FamilyEmpty("a")], vec![put("b", "q", "v")])).await;
-    drop(held);
+    drop(snapshot);
 }
 
 #[tokio::test]
-async fn a_family_is_emptied_whole_and_alone_whatever_its_size() {
+async fn a_family_of_any_size_is_emptied_whole_and_alone() {
     for (stored, unwritten) in [(0, 0), (1, 0), (99, 1), (100, 0), (100, 1), (101, 0), (0, 101), (5_000, 200)] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
@@ -224,7 +224,7 @@ async fn a_family_is_emptied_whole_and_alone_whatever_its_size() {
 }
 
 #[tokio::test]
-async fn a_family_is_emptied_of_what_lies_behind_tombstones_too() {
+async fn a_family_is_emptied_of_cells_after_tombstones_too() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open_with(dir.path(), 10).await;
     fill(&rocks, "row", "a", 1_000).await;
@@ -236,7 +236,7 @@ async fn a_family_is_emptied_of_what_lies_behind_tombstones_too() {
 }
 
 #[tokio::test]
-async fn after_a_failed_write_reads_go_on_and_writes_do_not() {
+async fn after_a_failed_write_reads_work_and_writes_do_not() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
@@ -251,7 +251,7 @@ async fn after_a_failed_write_reads_go_on_and_writes_do_not() {
 }
 
 #[tokio::test]
-async fn a_write_that_failed_is_the_last_that_is_tried() {
+async fn no_write_is_tried_after_a_failed_one() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     let mut batch = rocksdb::WriteBatch::default();

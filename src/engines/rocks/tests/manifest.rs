@@ -1,4 +1,4 @@
-//! `MANIFEST`: one that lost its end is refused, unless nothing is lost by it.
+//! A `MANIFEST` that lost its end is refused, unless that loses no data.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn copy(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Two rows in tables, one of which were written since the start, and one in the log.
+/// Two rows in SST files, of which one was written since the start, and one row in the log.
 async fn flushed(dir: &Path, closed: bool) {
     let rocks = open(dir).await;
     commit(&rocks, changes(vec![changed("1", vec![put("a", "q", "v")])])).await;
@@ -43,7 +43,7 @@ async fn flushed(dir: &Path, closed: bool) {
 }
 
 #[tokio::test]
-async fn a_manifest_that_lost_its_end_loses_nothing_without_a_word() {
+async fn a_manifest_that_lost_its_end_never_loses_rows_silently() {
     for closed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         flushed(dir.path(), closed).await;
@@ -71,22 +71,22 @@ async fn a_manifest_that_lost_its_end_loses_nothing_without_a_word() {
             }
         }
         assert!(refused > 0);
-        // After an orderly end every byte counts.
+        // After a clean shutdown every byte is checked.
         assert!(!closed || served == 0, "{served}");
         assert!(value(&open(dir.path()).await, "3", "a", "q").await.is_some());
     }
 }
 
 #[tokio::test]
-async fn a_note_of_an_orderly_end_that_says_nothing_of_the_manifest_is_taken() {
+async fn a_marker_of_an_older_version_without_the_manifest_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     flushed(dir.path(), true).await;
     let note = dir.path().join("closed");
     let mut old: serde_json::Value = serde_json::from_slice(&fs::read(&note).unwrap()).unwrap();
-    old.as_object_mut().unwrap().remove("manifest").expect("it is noted");
+    old.as_object_mut().unwrap().remove("manifest").expect("the marker has it");
     fs::write(&note, serde_json::to_vec(&old).unwrap()).unwrap();
     let (path, sound, _) = manifest(dir.path());
-    // As a disk without room has left it: RocksDB had not begun another yet.
+    // As after a start on a full disk: RocksDB has not begun another `MANIFEST` yet.
     fs::write(path, [sound, b"torn".to_vec()].concat()).unwrap();
     assert!(value(&open(dir.path()).await, "3", "a", "q").await.is_some());
 }

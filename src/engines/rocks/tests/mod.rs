@@ -1,4 +1,4 @@
-//! What is particular to this engine; the promises that every engine makes are held by the contract suite.
+//! Tests of this engine alone. The contract suite tests the promises of every engine.
 
 mod checkpoints;
 mod clean_shutdown;
@@ -18,7 +18,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rocksdb::{FlushOptions, WaitForCompactOptions};
 
-use super::disk_space::{DiskSpace, FreeSpace};
+use super::disk_space::{DiskSpace, FileSystemSpace};
 use super::{FolderLock, MAX_TOMBSTONES, Rocks, RocksOptions, folder_lock};
 use crate::table::spec::{CellSize, Compression};
 use crate::table::{
@@ -26,7 +26,7 @@ use crate::table::{
     StoreError, TableSpec,
 };
 
-/// A table with three families, like and unlike each other.
+/// A table with three families of different properties.
 pub(super) fn spec() -> TableSpec {
     let family = |name: &str, bloom, cells, compression| FamilySpec { name: name.into(), compression, bloom, cells };
     TableSpec {
@@ -53,14 +53,14 @@ pub(super) fn taken(dir: &Path) -> FolderLock {
 }
 
 pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
-    let roomy = || Ok(FreeSpace { free: 1 << 40, total: 1 << 41, inodes: None });
-    let rocks = Rocks::open_with(taken(dir), options(), DiskSpace::probed(dir, Box::new(roomy)), skip).unwrap();
+    let plenty = || Ok(FileSystemSpace { free: 1 << 40, total: 1 << 41, inodes: None });
+    let rocks = Rocks::open_with(taken(dir), options(), DiskSpace::probed(dir, Box::new(plenty)), skip).unwrap();
     rocks.create(&spec()).await.unwrap();
     rocks
 }
 
 impl Rocks {
-    /// Writes everything to tables, so that the next start finds nothing in memory.
+    /// Flushes everything to SST files, so that the next start has nothing in memory.
     pub(super) fn flush(&self) {
         for family in &spec().families {
             let family = self.db.family("t", &family.name).unwrap();
@@ -68,8 +68,8 @@ impl Rocks {
         }
     }
 
-    /// Waits for the compactions in the background, which the end of a snapshot starts too: one that ends puts
-    /// what was in memory into a new table that is not.
+    /// Waits for background compactions, which the end of a snapshot starts too: a compaction replaces cached blocks by
+    /// a new SST file that is not cached.
     pub(super) fn wait_for_compactions(&self) {
         self.db.raw.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     }

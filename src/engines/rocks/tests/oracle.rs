@@ -1,4 +1,4 @@
-//! Random plans and questions, answered as the memory engine answers them.
+//! Random plans and queries: the answers equal those of the memory engine.
 
 use std::ops::Bound;
 
@@ -79,7 +79,7 @@ fn page() -> impl Strategy<Value = PageQuery> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OracleStep {
     /// Plans that are sent at once and in this order, so that they share groups.
     Commit(Vec<Plan>),
     Get(Bytes, RowQuery),
@@ -89,18 +89,19 @@ enum Step {
     Reopen,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = OracleStep> {
     prop_oneof![
-        8 => proptest::collection::vec(plan(), 1..8).prop_map(Step::Commit),
-        3 => (name(), query()).prop_map(|(row, query)| Step::Get(row, query)),
-        4 => page().prop_map(Step::Page),
-        8 => scan().prop_map(Step::Scan),
-        1 => Just(Step::Flush),
-        1 => Just(Step::Reopen),
+        8 => proptest::collection::vec(plan(), 1..8).prop_map(OracleStep::Commit),
+        3 => (name(), query()).prop_map(|(row, query)| OracleStep::Get(row, query)),
+        4 => page().prop_map(OracleStep::Page),
+        8 => scan().prop_map(OracleStep::Scan),
+        1 => Just(OracleStep::Flush),
+        1 => Just(OracleStep::Reopen),
     ]
 }
 
-/// A plan that asks for an empty family goes by the pool if that is not in memory, and others overtake it.
+/// Reads the checked families into memory. Otherwise the pool would check them, and later plans would overtake the
+/// plan.
 fn warm(rocks: &Rocks, plans: &[Plan]) {
     rocks.wait_for_compactions();
     for guarded in plans.iter().flat_map(|plan| &plan.guarded) {
@@ -111,14 +112,14 @@ fn warm(rocks: &Rocks, plans: &[Plan]) {
     }
 }
 
-async fn same(steps: Vec<Step>) {
+async fn same(steps: Vec<OracleStep>) {
     let dir = tempfile::tempdir().unwrap();
     let mut rocks = Some(open(dir.path()).await);
     let memory = Memory::default();
     for step in steps {
         let store = rocks.as_ref().unwrap();
         match step {
-            Step::Commit(plans) => {
+            OracleStep::Commit(plans) => {
                 warm(store, &plans);
                 // In one task futures are polled in order, so plans enter the queue in order.
                 let sent = futures_util::future::join_all(plans.iter().map(|plan| store.commit(plan.clone())));
@@ -126,19 +127,19 @@ async fn same(steps: Vec<Step>) {
                     assert_eq!(answer.unwrap(), memory.commit(plan.clone()).await.unwrap(), "{plan:?}");
                 }
             }
-            Step::Get(row, query) => {
+            OracleStep::Get(row, query) => {
                 assert_eq!(store.get("t", &row, &query).await.unwrap(), memory.get("t", &row, &query).await.unwrap());
                 let many = [(row.clone(), query.clone()), (row, query)];
                 assert_eq!(store.get_many("t", &many).await.unwrap(), memory.get_many("t", &many).await.unwrap());
             }
-            Step::Page(query) => {
+            OracleStep::Page(query) => {
                 assert_eq!(store.page(&query).await.unwrap(), memory.page(&query).await.unwrap(), "{query:?}");
             }
-            Step::Scan(query) => {
+            OracleStep::Scan(query) => {
                 assert_eq!(store.scan(&query).await.unwrap(), memory.scan(&query).await.unwrap(), "{query:?}");
             }
-            Step::Flush => store.flush(),
-            Step::Reopen => {
+            OracleStep::Flush => store.flush(),
+            OracleStep::Reopen => {
                 rocks = None;
                 rocks.replace(open(dir.path()).await);
             }

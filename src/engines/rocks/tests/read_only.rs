@@ -1,4 +1,4 @@
-//! A store opened for reads alone.
+//! A store that is open read-only.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
 }
 
 #[tokio::test]
-async fn it_reads_what_is_there_and_changes_no_file() {
+async fn a_read_only_store_reads_everything_and_changes_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     commit(&rocks, changes(vec![changed("row", vec![put("a", "flushed", "v")])])).await;
@@ -50,7 +50,7 @@ async fn a_folder_in_use_is_refused_for_reading_too() {
 }
 
 #[tokio::test]
-async fn a_table_that_was_not_made_to_the_end_is_not_there() {
+async fn an_incompletely_created_table_does_not_exist() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = Rocks::open(dir.path(), options()).unwrap();
     rocks.tables.lock().unwrap().add(&spec()).unwrap();

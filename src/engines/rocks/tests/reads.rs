@@ -1,4 +1,4 @@
-//! Where reads run, and how far they go.
+//! Which thread runs a read, and the limits of reads.
 
 use std::ops::Bound;
 
@@ -41,13 +41,13 @@ async fn a_thread_that_serves_requests_reads_no_disk() {
         assert_eq!(rocks.page(&page_of("row", 10)).await.unwrap().cells.len(), 10);
         rocks.wait_for_compactions();
     }
-    // The pool has left it in memory.
+    // The read by the pool has cached it.
     assert_eq!(cached(&query).unwrap().len(), 1);
     assert_eq!(read_page(&rocks.db, ReadTier::Cached, &page_of("row", 10)).unwrap().cells.len(), 10);
 }
 
 #[tokio::test]
-async fn a_page_is_read_where_it_is_asked_for_if_its_row_is_short() {
+async fn a_page_of_a_short_row_is_read_on_the_calling_thread() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     fill(&rocks, "short", "a", CELLS_CACHED).await;
@@ -59,7 +59,7 @@ async fn a_page_is_read_where_it_is_asked_for_if_its_row_is_short() {
     }
     let first = cached("long", CELLS_CACHED).unwrap();
     assert_eq!((first.cells.len(), first.more), (CELLS_CACHED, true));
-    // What is longer goes to the pool, whole.
+    // The pool reads a longer page as a whole.
     assert!(matches!(cached("long", CELLS_CACHED + 1), Err(ReadError::Incomplete)));
     let page = rocks.page(&page_of("long", PAGE_CELLS)).await.unwrap();
     assert_eq!((page.cells.len(), page.more), (CELLS_CACHED + 1, false));
@@ -111,7 +111,7 @@ async fn a_wide_family_is_read_whole_up_to_a_page() {
 }
 
 #[tokio::test]
-async fn a_scan_for_single_cells_leaves_wide_rows() {
+async fn a_scan_for_single_cells_seeks_past_wide_rows() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     for width in [1, 7, 8, 9, 10, 30, 300] {

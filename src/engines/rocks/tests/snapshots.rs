@@ -1,4 +1,4 @@
-//! One answer shows one instant, over all families, while others write.
+//! Each answer is of one instant, over all families, during concurrent writes.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ async fn families_of_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_and_its_fence() {
+async fn a_page_and_its_unchanged_cells() {
     let query = PageQuery {
         table: "t",
         row: Bytes::from_static(b"row"),

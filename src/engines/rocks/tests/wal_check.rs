@@ -1,4 +1,4 @@
-//! The log: what a crash leaves of it opens, and anything else that is wrong with it is refused and named.
+//! The log: a torn end after a crash is accepted, and any other damage is refused and named.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,22 +8,23 @@ use super::*;
 use crate::engines::rocks::clean_shutdown::MarkerOnDrop;
 use crate::engines::rocks::wal_check::{WalTail, examine};
 
-/// As if the last process had not closed the store.
+/// Removes the marker, as if the last process had not closed the store.
 fn crash(dir: &Path) {
     let _ = fs::remove_file(dir.join("closed"));
 }
 
-/// The logs of a folder that hold anything, in order.
+/// The logs of a folder that are not empty, in order.
 pub(super) fn logs(dir: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log") && path.metadata().unwrap().len() > 0);
     logs.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A closed store of so many rows, each of a write of its own, and where each write ends in its only log.
+/// A closed store with a row for each length, each from a write of its own; returns the end of each write in its only
+/// log.
 pub(super) async fn store(dir: &Path, lengths: &[usize]) -> Vec<u64> {
     drop(open(dir).await);
-    // Everything so far was about tables: the next start begins a new log.
+    // So far there are only records about tables: the next start begins a new log.
     let rocks = open(dir).await;
     let mut ends = Vec::new();
     for (n, length) in lengths.iter().enumerate() {
@@ -37,7 +38,7 @@ pub(super) async fn store(dir: &Path, lengths: &[usize]) -> Vec<u64> {
     ends
 }
 
-/// The rows that a start finds, of so many.
+/// The rows that a start finds, of the first `of`.
 async fn rows(dir: &Path, of: usize) -> Vec<usize> {
     let rocks = open(dir).await;
     let mut there = Vec::new();
@@ -52,7 +53,7 @@ async fn rows(dir: &Path, of: usize) -> Vec<usize> {
 #[tokio::test]
 async fn every_flipped_bit_of_a_log_is_damage() {
     let dir = tempfile::tempdir().unwrap();
-    // One record is of several fragments.
+    // One record has several fragments.
     let ends = store(dir.path(), &[10, 300, 20, 40_000, 10, 40]).await;
     let (log, size) = (logs(dir.path()).remove(0), *ends.last().unwrap());
     let sound = fs::read(&log).unwrap();
@@ -108,15 +109,15 @@ async fn a_log_cut_anywhere_opens_with_every_write_before_the_cut() {
     }
 }
 
-/// A power cut may leave a length that the disk has no bytes for.
+/// After a power cut a file may be longer than the bytes that reached the disk.
 #[tokio::test]
-async fn a_log_whose_end_was_never_written_opens_with_every_write_before() {
+async fn a_log_with_an_unwritten_end_opens_with_every_write_before() {
     for length in [40, 600, 70_000] {
         let dir = tempfile::tempdir().unwrap();
         let ends = store(dir.path(), &[10, 300, length]).await;
         let (log, start) = (logs(dir.path()).remove(0), ends[1] as usize);
         let sound = fs::read(&log).unwrap();
-        // All of the last write is missing, or sectors of it.
+        // The last write is missing, or some of its sectors.
         let mut lost = Vec::from([(start, sound.len())]);
         if length > 1_000 {
             lost.extend([(start, 32_768), (4_096, 8_192), (32_768, 33_280), (40_960, sound.len())]);
@@ -190,7 +191,7 @@ async fn every_flipped_bit_of_a_manifest_is_damage() {
 }
 
 #[tokio::test]
-async fn a_crash_right_after_the_start_that_follows_a_crash_is_none_of_it() {
+async fn a_second_crash_right_after_the_next_start_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let ends = store(dir.path(), &[10, 300, 20]).await;
     let log = logs(dir.path()).remove(0);
@@ -200,14 +201,14 @@ async fn a_crash_right_after_the_start_that_follows_a_crash_is_none_of_it() {
     commit(&rocks, changes(vec![changed("3", vec![put("a", "q", "v")])])).await;
     drop(rocks);
     crash(dir.path());
-    // The log that was replayed is still there, as if it had not been removed yet.
+    // The replayed log still exists, as if RocksDB had not removed it yet.
     fs::write(&log, &torn).unwrap();
     assert_eq!(rows(dir.path(), 4).await, [0, 1, 3]);
 }
 
-/// A full disk tears the log, and RocksDB then flushes one family after the other before it takes writes again.
+/// A full disk tears the log, and RocksDB then flushes one family after the other before it accepts writes again.
 #[tokio::test]
-async fn a_crash_between_two_flushes_behind_a_torn_write_is_survived() {
+async fn a_crash_between_two_flushes_after_a_torn_write_is_survived() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
     for row in ["0", "1"] {
@@ -220,7 +221,7 @@ async fn a_crash_between_two_flushes_behind_a_torn_write_is_survived() {
     crash(dir.path());
     let log = logs(dir.path()).remove(0);
     let mut bytes = fs::read(&log).unwrap();
-    // A header that says 100 bytes, and fewer.
+    // A header with a length of 100 bytes, and fewer bytes.
     bytes.extend([1, 2, 3, 4, 100, 0, 1]);
     bytes.extend([9; 20]);
     fs::write(&log, bytes).unwrap();
@@ -231,7 +232,7 @@ async fn a_crash_between_two_flushes_behind_a_torn_write_is_survived() {
 }
 
 #[tokio::test]
-async fn a_log_that_changed_after_an_orderly_end_is_damage() {
+async fn a_log_that_changed_after_a_clean_shutdown_is_damage() {
     for cut in [Some(20), Some(3), None] {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
@@ -242,7 +243,7 @@ async fn a_log_that_changed_after_an_orderly_end_is_damage() {
         match cut {
             Some(cut) => fs::write(&log, &sound[..sound.len() - cut]).unwrap(),
             None => {
-                // An older one is there, as after a flush.
+                // There is an older log, as after a flush.
                 fs::write(dir.path().join("000001.log"), b"").unwrap();
                 fs::remove_file(&log).unwrap();
             }
@@ -259,7 +260,7 @@ async fn a_log_that_changed_after_an_orderly_end_is_damage() {
 }
 
 #[tokio::test]
-async fn a_note_of_an_orderly_end_holds_until_the_next_start_alone() {
+async fn a_marker_of_a_clean_shutdown_is_valid_only_until_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).await);
     let note = dir.path().join("closed");
@@ -267,17 +268,17 @@ async fn a_note_of_an_orderly_end_holds_until_the_next_start_alone() {
     let rocks = open(dir.path()).await;
     assert!(!note.exists());
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
-    // A failed write is no orderly end.
+    // After a failed write there is no clean shutdown.
     rocks.db.stop("why".into());
     drop(rocks);
     assert!(!note.exists());
-    // One that a program left there which does not know it.
+    // As if an older program, which does not remove the marker, had opened the store.
     fs::write(&note, old).unwrap();
     let rocks = open(dir.path()).await;
     assert!(value(&rocks, "row", "a", "q").await.is_some());
 }
 
-/// Without room for tables of what it holds, a torn log outlives the start that follows the crash.
+/// Without disk space to flush its data, a torn log outlives the start after the crash.
 #[tokio::test]
 async fn a_log_that_was_torn_when_the_store_was_closed_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -286,7 +287,7 @@ async fn a_log_that_was_torn_when_the_store_was_closed_is_no_damage() {
     let torn = fs::read(&log).unwrap()[..ends[2] as usize - 3].to_vec();
     fs::write(&log, &torn).unwrap();
     drop(open(dir.path()).await);
-    // As if it were still needed.
+    // As if the log were still needed.
     fs::write(&log, &torn).unwrap();
     drop(MarkerOnDrop::new(dir.path()));
     fs::write(&log, &torn[..torn.len() - 1]).unwrap();
@@ -295,7 +296,7 @@ async fn a_log_that_was_torn_when_the_store_was_closed_is_no_damage() {
     assert_eq!(rows(dir.path(), 3).await, [0, 1]);
 }
 
-/// Zeros in what was stored are none that the disk has left.
+/// Zeros in stored values are not unwritten sectors.
 #[tokio::test]
 async fn a_flipped_bit_of_a_last_record_that_holds_zeros_is_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -318,9 +319,9 @@ async fn a_flipped_bit_of_a_last_record_that_holds_zeros_is_damage() {
     assert!(examine(dir.path(), true, None).is_ok());
 }
 
-/// A sector in the middle that reads as zeros is no end.
+/// A sector of zeros in the middle is not the end of the log.
 #[tokio::test]
-async fn a_lost_sector_that_records_follow_is_damage() {
+async fn a_lost_sector_before_later_records_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     let ends = store(dir.path(), &[700, 700, 700, 700, 700]).await;
     let log = logs(dir.path()).remove(0);
@@ -348,21 +349,21 @@ async fn content_that_looks_like_records_does_not_make_a_torn_write_damage() {
     let log = logs(dir.path()).remove(0);
     let mut bytes = fs::read(&log).unwrap();
     let (from, size) = (ends[0] as usize + 1_000, bytes.len() - 2_000);
-    // The fragment ends behind what there is, so its checksum does not matter.
+    // The fragment extends past the end of the file, so its checksum does not matter.
     let records: Vec<u8> = (0..500).flat_map(|n| record(n * 100)).chain((0..300).flat_map(record)).collect();
     bytes[from..from + records.len()].copy_from_slice(&records);
     fs::write(&log, &bytes[..size]).unwrap();
     assert_eq!(examine(dir.path(), true, None).unwrap(), WalTail::Cut);
-    // The same with the end not written.
+    // The same with an unwritten end.
     let zeros = (size - 1_000) / 512 * 512;
     bytes[zeros..].fill(0);
     fs::write(&log, &bytes).unwrap();
     assert_eq!(examine(dir.path(), true, None).unwrap(), WalTail::Unwritten);
 }
 
-/// A write that holds a log itself, as a browser keeps many, is broken off in any page.
+/// A write of which the content is a log itself, as browsers have many, is torn at any page.
 #[tokio::test]
-async fn a_torn_write_of_a_file_that_is_a_log_is_told_from_damage() {
+async fn a_torn_write_of_a_log_as_content_is_distinguished_from_damage() {
     for (first, near) in [(1_000_000, false), (4, true)] {
         let dir = tempfile::tempdir().unwrap();
         drop(open(dir.path()).await);
@@ -384,13 +385,14 @@ async fn a_torn_write_of_a_file_that_is_a_log_is_told_from_damage() {
         for page in (start / 4_096..end / 4_096).map(|page| page * 4_096) {
             let mut bytes = sound.clone();
             bytes[page.max(start)..page + 4_096].fill(0);
-            // It is the last write, and was not acknowledged. In the last block, numbers that fit are believed.
+            // It is the last write, and was not acknowledged. In the last block, records with consecutive numbers count
+            // as records of this log.
             fs::write(&log, &bytes[..end]).unwrap();
             if !near || page + 4_096 <= last_block {
                 let said = examine(dir.path(), true, None);
                 assert!(matches!(said, Ok(WalTail::Unwritten)), "{first} {page}: {said:?}");
             }
-            // Others follow that were.
+            // Acknowledged writes follow it.
             fs::write(&log, &bytes).unwrap();
             assert!(is_damaged(&examine(dir.path(), true, None)), "{first} {page}");
         }

@@ -1,4 +1,4 @@
-//! Marks in a data folder: small files that hold an id, and empty folders whose name ends with one.
+//! Ids in a data folder: small files with an id, and empty folders whose names end with one.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ pub fn read(file: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes a file with this id, durably and atomically: a new file that replaces the old one.
+/// Writes a file with this id, durably and atomically: writes a new file, and replaces the old one by it.
 pub fn write(dir: &Path, name: &str, id: &str) -> io::Result<()> {
     let new = dir.join(format!("{name}.new"));
     let mut file = File::create(&new)?;
