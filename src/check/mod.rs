@@ -193,7 +193,8 @@ impl Checker<'_> {
         Ok(rows)
     }
 
-    /// Reports what cannot be read. From then on nothing is removed: a name in it may lead to what looks like a stray.
+    /// Reports an unreadable row or table. From then on nothing is removed: a name in it may lead to what looks like a
+    /// stray.
     fn report_unreadable(&mut self, table: &'static str, row: String, path: Option<&DrivePath>, detail: String) {
         self.tree_complete = false;
         self.report(FindingKind::Unreadable, table, row, path, detail);

@@ -172,7 +172,7 @@ fn type_in_words(kind: FileType) -> &'static str {
     }
 }
 
-/// A path as it is printed: escapes what is not UTF-8, control characters and marks of writing direction.
+/// A printable path: escapes invalid UTF-8, control characters and characters that change the writing direction.
 pub fn printable(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::dir::{self, DirEntry};
-use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, meta};
+use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, index, meta};
 use crate::table::{Check, ConditionalRow, Outcome, Plan, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
@@ -47,6 +47,15 @@ type Result<T> = std::result::Result<T, MigrateError>;
 struct Migration {
     tables: Vec<TableSpec>,
     data: Option<Data>,
+}
+
+impl Migration {
+    /// A table that is to be filled as an index, although it is none of [`index::TABLES`]: it would stay empty.
+    fn unknown_index(&self) -> Option<&str> {
+        let is_index_step = self.data.as_ref().is_some_and(|data| matches!(data.step, Step::IndexFiles));
+        let mut names = self.tables.iter().filter(|_| is_index_step).map(|spec| spec.name.as_str());
+        names.find(|name| !index::TABLES.contains(name))
+    }
 }
 
 #[derive(Deserialize)]
@@ -140,8 +149,12 @@ pub async fn status(tables: &Tables) -> Result<MigrationStatus> {
 fn declared() -> Result<Vec<Migration>> {
     let mut migrations = Vec::new();
     for (name, text) in MIGRATIONS {
-        let declared = toml::from_str::<Migration>(text);
-        migrations.push(declared.map_err(|cause| MigrateError::Declaration { name, cause: cause.to_string() })?);
+        let failed = |cause: String| MigrateError::Declaration { name, cause };
+        let migration = toml::from_str::<Migration>(text).map_err(|cause| failed(cause.to_string()))?;
+        if let Some(unknown) = migration.unknown_index() {
+            return Err(failed(format!("this program has no index {unknown}")));
+        }
+        migrations.push(migration);
     }
     Ok(migrations)
 }

@@ -10,7 +10,7 @@ pub const CELL_BYTES: usize = 1 << 20;
 pub const PAGE_CELLS: usize = 10_001;
 /// Bytes of a plan.
 pub const PLAN_BYTES: usize = 4 << 20;
-/// Conditional rows of a plan: 128 directory levels, and a source and a row of its own.
+/// Conditional rows of a plan: 128 directory levels, the source, and one row more.
 pub const GUARDED_ROWS: usize = 130;
 /// Cells that a page query expects to stay unchanged.
 pub const UNCHANGED_CELLS: usize = 4;

@@ -10,7 +10,7 @@ use super::row::{Page, PageQuery, Row, RowKey, RowQuery, ScanQuery};
 use super::spec::TableSpec;
 use super::validate::{Catalog, RuleViolation};
 
-/// Why a store did not answer. The variants differ in what the caller can do.
+/// Why a call of a store failed. The variants differ in what the caller can do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The query or plan is not valid ([`super::validate`]): an error of the caller, the engine did not see it.

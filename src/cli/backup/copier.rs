@@ -14,7 +14,7 @@ use super::{BackupFailed, Result, with_path};
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Limits of the copies that are synced together, before they get their names.
+/// The most copies, and bytes of copies, that are synced together before they get their final names.
 const FILES: usize = 1_000;
 const BYTES: u64 = 256 << 20;
 

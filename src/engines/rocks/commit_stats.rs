@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::table::{Check, Refusal};
 
-/// What the commit thread has done since the store was opened. Sums and maxima only ever grow.
+/// What the commit thread has done since the store was opened. Sums and maxima never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitStats {
     /// Groups of plans that were evaluated one after the other and then written together.

@@ -215,8 +215,8 @@ impl Db {
         }
     }
 
-    /// Whether the path of the folder no longer leads to it. Then it also disables RocksDB's deletion of files, for
-    /// good: RocksDB opens and deletes files by path, and would delete those of the folder that is there now.
+    /// Whether the path of the folder no longer leads to it. If so, this also disables RocksDB's deletion of files
+    /// permanently: RocksDB opens and deletes files by path, and would delete those of the folder that is there now.
     pub fn is_moved(&self) -> bool {
         let is_moved = self.lock.as_ref().is_some_and(|folder| !folder.is_at_path());
         if is_moved && let Err(error) = self.raw.disable_file_deletions() {

@@ -78,7 +78,7 @@ impl Tuning {
     }
 
     /// Bounds the open SST files, if those of this folder could exceed a third of the limit of open files. At the limit
-    /// RocksDB cannot create a file, and then refuses writes for good.
+    /// RocksDB cannot create a file, and then refuses writes permanently.
     ///
     /// Keeps all open otherwise: RocksDB then checks them when it opens the database, not at their first read.
     pub fn with_handles(self, dir: &Path, limit: u64) -> Self {

@@ -283,7 +283,7 @@ fn wrong_or_truncated_content_is_never_published_under_a_name() {
         for ((fake, asked), times, why) in [
             (flipped, 3, "the received content does not match its digest"),
             (broken, 3, "the connection breaks in the middle of it"),
-            (other, 1, "another digest than its directory says"),
+            (other, 1, "its digest differs from that in the list"),
         ] {
             let run = export(&fake.address, "/", scratch.path());
             assert_eq!((run.code, asked.load(SeqCst)), (Some(1), times), "{why}: {run:#?}");
