@@ -130,7 +130,7 @@ fn the_example_contains_every_option_and_its_default() {
 #[test]
 fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
-    let known = "there are data, listen, memory, host, max-body, connections, connections-per-address, head-timeout";
+    let known = "it can have data, listen, memory, host, max-body, connections, connections-per-address, head-timeout";
     for (text, line, shown) in [
         ("colour = 1", 1, known),
         ("\nmax_body = 1", 2, known),

@@ -171,8 +171,9 @@ fn the_second_of_two_names_that_are_equal_in_the_folder_is_reported_and_replaces
     let failed: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("failed: ")).collect();
     assert_eq!(failed.len(), 6, "{said}");
     for (one, other) in [("readme", "README"), ("same", "SAME"), ("folder", "FOLDER")] {
-        let named =
-            |name: &str| failed.iter().filter(|line| line.starts_with(&format!("./{name}: another name"))).count();
+        let named = |name: &str| {
+            failed.iter().filter(|line| line.starts_with(&format!("./{name}: this folder has another name"))).count()
+        };
         assert_eq!((named(one) + named(other), named(one) * named(other)), (2, 0), "{one}: {said}");
         // The first file keeps its content.
         let is_kept = |name: &str, content: &str| said.contains(&format!("kept ./{name}\n{content}\n"));
