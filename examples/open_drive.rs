@@ -6,7 +6,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use rowdrive::drive::{Drive, ListQuery, PutOptions, TimeQuery};
+use rowdrive::drive::{Drive, ListQuery, PutOptions, TimeQuery, whole_body};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::schema::index::by_time::Clock;
@@ -24,16 +24,9 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
 
     // Upload. When `put` returns, the file is on the disk.
     let path = DrivePath::parse("/notes/hello.txt")?;
-    let mut upload = drive.upload();
-    upload.write("Hello".into()).await?;
-    let options = PutOptions {
-        mime: "text/plain".into(),
-        creator: "anonymous".into(),
-        modified: Some(Timestamp::parse("2026-01-02T03:04:05Z")?),
-        parents: true,
-        condition: Default::default(),
-    };
-    drive.put(&path, upload.finish().await?, options).await?;
+    let modified = Some(Timestamp::parse("2026-01-02T03:04:05Z")?);
+    let options = PutOptions { modified, ..PutOptions::new("text/plain", "anonymous") };
+    drive.put(&path, options, whole_body("Hello")).await?;
 
     // List its directory.
     let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 100 };

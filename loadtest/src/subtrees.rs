@@ -7,12 +7,11 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use bytes::Bytes;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use indicatif::{ProgressBar, ProgressStyle};
-use rowdrive::drive::{Condition, Drive, PutOptions};
+use rowdrive::drive::{Drive, PutOptions, whole_body};
 use rowdrive::engines::rocks::{CommitStats, Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::schema::{CF, DrivePath, dir, subtree_op};
@@ -207,12 +206,8 @@ impl Subject {
 }
 
 async fn put(drive: Drive, path: String) -> anyhow::Result<()> {
-    let mut upload = drive.upload();
-    upload.write(Bytes::from_static(b"small")).await?;
-    let staged = upload.finish().await?;
-    let (mime, creator) = ("image/jpeg".into(), "loadtest".into());
-    let options = PutOptions { mime, creator, modified: None, parents: false, condition: Condition::default() };
-    drive.put(&DrivePath::parse(&path)?, staged, options).await?;
+    let options = PutOptions { parents: false, ..PutOptions::new("image/jpeg", "loadtest") };
+    drive.put(&DrivePath::parse(&path)?, options, whole_body("small")).await?;
     Ok(())
 }
 

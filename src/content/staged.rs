@@ -115,8 +115,8 @@ pub struct StagedContent {
 }
 
 pub(super) enum StagedData {
-    /// The cell's value.
-    Inline(FileId, Bytes),
+    /// The id, and the cell's value.
+    Inline(Mutex<FileId>, Bytes),
     Large(Arc<NewFile>),
 }
 
@@ -149,16 +149,16 @@ impl StagedContent {
     /// The id under which it is staged: random, or given by [`rename`](Self::rename).
     pub fn id(&self) -> FileId {
         match &self.data {
-            StagedData::Inline(id, _) => *id,
+            StagedData::Inline(id, _) => *id.lock().unwrap_or_else(PoisonError::into_inner),
             StagedData::Large(file) => file.name().id,
         }
     }
 
     /// Stages it under another id, which must be new; durable when it returns.
-    pub async fn rename(&mut self, id: FileId) -> Result<(), ContentError> {
-        match &mut self.data {
+    pub async fn rename(&self, id: FileId) -> Result<(), ContentError> {
+        match &self.data {
             StagedData::Inline(old, _) => {
-                *old = id;
+                *old.lock().unwrap_or_else(PoisonError::into_inner) = id;
                 Ok(())
             }
             StagedData::Large(file) => {

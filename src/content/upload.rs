@@ -1,7 +1,7 @@
 //! Takes the content of a file as it comes in.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
@@ -103,8 +103,11 @@ impl Upload {
         match self.state.ok_or_else(given_up)? {
             State::Small(cell) => {
                 let cell = match self.permit {
-                    // The store's queue of plans holds it too, until the write is done.
-                    Some(permit) => permit.attach(cell.into()),
+                    // The store's queue of plans has the cell too, until the write is done.
+                    Some(mut permit) => {
+                        permit.shrink(cell.len());
+                        permit.attach(cell.into())
+                    }
                     None => cell.into(),
                 };
                 let data = cell.slice(1..);
@@ -114,7 +117,7 @@ impl Upload {
                 } else {
                     run(&*self.folder.disk, async move { Ok(format::digest(&data)) }).await?
                 };
-                Ok(StagedContent { size, digest, data: StagedData::Inline(FileId::random(), cell) })
+                Ok(StagedContent { size, digest, data: StagedData::Inline(Mutex::new(FileId::random()), cell) })
             }
             State::Large(writer) => {
                 let (new, size, digest) = writer.finish().await?;

@@ -1,6 +1,9 @@
 //! Why an operation did not happen. Each variant is named by what the caller can do.
 
+use std::convert::Infallible;
+
 use crate::content::ContentError;
+use crate::schema::file::Digest;
 use crate::schema::{PathError, ValueError};
 use crate::table::StoreError;
 
@@ -28,6 +31,9 @@ pub enum DriveError {
     IntoItself,
     #[error("a precondition does not hold")]
     Precondition,
+    /// The SHA-256 that the content has, and not the one that was expected; nothing happened.
+    #[error("the content has another SHA-256 than expected")]
+    DigestMismatch(Digest),
     #[error("a path below the target would be too long or too deep")]
     Outgrown,
     #[error(transparent)]
@@ -69,6 +75,32 @@ pub enum DriveError {
 
 /// The result of an operation of the drive.
 pub type Result<T> = std::result::Result<T, DriveError>;
+
+/// Why [`Drive::put`](super::Drive::put) stored nothing, or is not known to have stored it.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError<E> {
+    /// An error of the drive.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// The error of the stream with which the body ended. Nothing is stored.
+    #[error("the body could not be read to its end")]
+    Body(#[source] E),
+}
+
+impl<E> From<ContentError> for PutError<E> {
+    fn from(error: ContentError) -> Self {
+        Self::Drive(error.into())
+    }
+}
+
+impl From<PutError<Infallible>> for DriveError {
+    fn from(error: PutError<Infallible>) -> Self {
+        match error {
+            PutError::Drive(error) => error,
+            PutError::Body(never) => match never {},
+        }
+    }
+}
 
 impl From<StoreError> for DriveError {
     fn from(error: StoreError) -> Self {

@@ -38,14 +38,16 @@ mod subtree;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use futures_util::Stream;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 pub use background::Backoff;
-pub use error::{DriveError, Result};
+pub use error::{DriveError, PutError, Result};
 pub use model::{
     Condition, CopyStats, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, OpenFile, PutOptions,
-    TimeQuery, Versions, Written,
+    TimeQuery, Versions, Written, whole_body,
 };
 pub use settings::{Settings, Thresholds};
 
@@ -64,7 +66,7 @@ use recovery::active::{ActiveOps, RecordPasses};
 
 use crate::budget::Budget;
 use crate::content::disk::{Disk, LocalDisk};
-use crate::content::{Body, Content, RemovalPause, StagedContent, Upload};
+use crate::content::{Body, Content, RemovalPause};
 use crate::schema::dir::FileEntry;
 use crate::schema::{DrivePath, FileId, Timestamp};
 use crate::table::Tables;
@@ -76,7 +78,7 @@ pub struct Drive {
 }
 
 struct Rooms {
-    committer: Committer,
+    committer: Arc<Committer>,
     copier: Copier,
     queries: QuerySource,
     parts: Parts,
@@ -173,7 +175,7 @@ impl Drive {
             rows_per_step: settings.rows_per_step,
             cells_per_query: settings.cells_per_query,
         };
-        let committer = Committer {
+        let committer = Arc::new(Committer {
             namespace,
             recovery: Arc::new(recovery),
             gate: Arc::new(Gate::new(tables, content.clone(), metrics.clone())),
@@ -184,7 +186,7 @@ impl Drive {
             metrics,
             clock: settings.clock,
             lock_wait: settings.lock_wait,
-        };
+        });
         let copier = Copier::new(committer.clone(), memory, folder_copies);
         Self { rooms: Arc::new(Rooms { committer, copier, queries, parts }) }
     }
@@ -224,21 +226,17 @@ impl Drive {
         open::open_content(self.namespace(), &self.rooms.parts.content, path, entry).await
     }
 
-    /// Whether an upload to this path would be stored as things are now: asked before its body is read.
-    pub async fn check_put(&self, path: &DrivePath, parents: bool, condition: &Condition) -> Result<()> {
-        commit::put::check_put(&self.rooms.committer, path, parents, condition).await
-    }
-
-    /// Takes the body of an upload, before it is known whether it will be stored.
-    pub fn upload(&self) -> Upload {
-        self.rooms.parts.content.upload()
-    }
-
-    /// Stores a file under this path. The content must be staged; its digest is the caller's to compare.
+    /// Stores a file under this path, a new one or a new version. The body is polled only if the file would be stored
+    /// as things are then. Dropping the future before the body has ended stores nothing.
     ///
     /// The new version is durable when this returns. On [`DriveError::Unknown`] it may be stored or not.
-    pub async fn put(&self, path: &DrivePath, staged: StagedContent, options: PutOptions) -> Result<Written> {
-        commit::put::put(&self.rooms.committer, path, staged, options).await
+    pub async fn put<E>(
+        &self,
+        path: &DrivePath,
+        options: PutOptions,
+        body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    ) -> std::result::Result<Written, PutError<E>> {
+        commit::put::put(&self.rooms.committer, path, options, body).await
     }
 
     /// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.
@@ -313,7 +311,7 @@ impl Drive {
     /// Waits for the changes that are running; later ones are refused. Clean-up stops at its next piece: rows name what
     /// is left of it, and the next start goes on with it.
     pub async fn close(&self) {
-        let Committer { recovery, gate, gc, .. } = &self.rooms.committer;
+        let Committer { recovery, gate, gc, .. } = &*self.rooms.committer;
         recovery.background.close();
         gate.close().await;
         recovery.background.ended().await;
@@ -322,7 +320,7 @@ impl Drive {
 
     /// Waits until all clean-up is done: of changes that are running, and of what an earlier process left.
     pub async fn idle(&self) {
-        let Committer { recovery, gate, gc, .. } = &self.rooms.committer;
+        let Committer { recovery, gate, gc, .. } = &*self.rooms.committer;
         gate.wait_for_changes().await;
         recovery.background.ended().await;
         gc.at_rest().await;

@@ -1,9 +1,13 @@
 //! What callers ask of the drive, and what they get: the types of its front door.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
+use futures_util::stream::{self, Stream};
 
 use crate::content::Body;
 use crate::schema::dir::{self, DirEntry, FileEntry};
+use crate::schema::file::Digest;
 use crate::schema::index::by_time::Clock;
 use crate::schema::{DrivePath, FileId, Timestamp};
 
@@ -93,8 +97,32 @@ pub struct PutOptions {
     pub modified: Option<Timestamp>,
     /// Whether missing parents are made.
     pub parents: bool,
-    /// Checked at the instant of the commit.
+    /// Checked before the body is read, and at the instant of the commit.
     pub condition: Condition,
+    /// Bytes of the body, if that is known: disk space and memory are asked for before it is read.
+    pub length: Option<u64>,
+    /// The content must have each of these SHA-256 digests.
+    pub digests: Vec<Digest>,
+}
+
+impl PutOptions {
+    /// Of this media type and creator; with missing parents, and without any condition.
+    pub fn new(mime: impl Into<String>, creator: impl Into<String>) -> Self {
+        Self {
+            mime: mime.into(),
+            creator: creator.into(),
+            modified: None,
+            parents: true,
+            condition: Condition::default(),
+            length: None,
+            digests: Vec::new(),
+        }
+    }
+}
+
+/// The body of an upload whose bytes are in memory already.
+pub fn whole_body(bytes: impl Into<Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+    stream::iter([Ok(bytes.into())])
 }
 
 /// What an operation made or found.

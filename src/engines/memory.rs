@@ -97,6 +97,7 @@ impl MemoryState {
                         row: guarded.row.clone(),
                         check: check.clone(),
                         current,
+                        prepared: false,
                     });
                 }
             }

@@ -25,4 +25,4 @@ mod server;
 
 pub use options::{Limits, Options};
 pub use router::router;
-pub use serve::{serve, serve_beside};
+pub use serve::Service;

@@ -162,8 +162,8 @@ impl Plan {
 pub enum Outcome {
     /// Every change happened and is durable.
     Committed,
-    /// A check did not hold: no conditional row changed. Rows of `prepare` may have been written: commit the
-    /// same ones again, byte for byte, or remove them with a plan of `finish` alone.
+    /// A check did not hold: no conditional row changed. If rows of `prepare` [may remain](Refusal::prepared), commit
+    /// the same ones again, byte for byte, or delete them with a plan of `finish` alone.
     Refused(Refusal),
 }
 
@@ -178,4 +178,6 @@ pub struct Refusal {
     pub check: Check,
     /// The value of the checked cell instead (none for `FamilyEmpty`).
     pub current: Option<Bytes>,
+    /// Whether rows of `prepare` may have been written. False from an engine that writes a plan as a whole.
+    pub prepared: bool,
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rowdrive::drive::{
     Condition, Drive, DriveError, ListQuery, Listing, NameQuery, Node as Found, NodeKind, PutOptions, TimeQuery,
-    Versions, Written,
+    Versions, Written, whole_body,
 };
 use rowdrive::migrate;
 use rowdrive::schema::dir;
@@ -37,15 +37,14 @@ impl Whole {
         attributes: &Attributes,
         condition: Condition,
     ) -> Result<Result<Written, DriveError>> {
-        let staged = self.0.upload().finish().await?;
         let options = PutOptions {
-            mime: attributes.mime.clone(),
-            creator: attributes.creator.clone(),
             modified: Some(attributes.modified),
             parents: false,
             condition,
+            length: Some(0),
+            ..PutOptions::new(&attributes.mime, &attributes.creator)
         };
-        Ok(self.0.put(&at(path)?, staged, options).await)
+        Ok(self.0.put(&at(path)?, options, whole_body("")).await.map_err(DriveError::from))
     }
 
     async fn some(&self, path: &str, ask: &ListQuery) -> Result<Option<Listing>> {

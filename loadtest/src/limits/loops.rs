@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
 use futures_util::TryStreamExt;
 use hdrhistogram::Histogram;
-use rowdrive::drive::{Condition, Drive, ListQuery, NodeKind, PutOptions, TimeQuery};
+use rowdrive::drive::{Drive, ListQuery, NodeKind, PutOptions, TimeQuery, whole_body};
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{DrivePath, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -144,16 +143,8 @@ async fn call(drive: &Drive, which: Loop, n: u64) -> Result<()> {
 
 /// Stores a small file, and the folders above it.
 pub async fn put(drive: &Drive, path: &str, n: u64) -> Result<()> {
-    let mut upload = drive.upload();
-    upload.write(Bytes::from(vec![n as u8; SMALL])).await?;
-    let options = PutOptions {
-        mime: "application/octet-stream".into(),
-        creator: "loadtest".into(),
-        modified: None,
-        parents: true,
-        condition: Condition::default(),
-    };
-    drive.put(&DrivePath::parse(path)?, upload.finish().await?, options).await?;
+    let options = PutOptions { length: Some(SMALL as u64), ..PutOptions::new("application/octet-stream", "loadtest") };
+    drive.put(&DrivePath::parse(path)?, options, whole_body(vec![n as u8; SMALL])).await?;
     Ok(())
 }
 

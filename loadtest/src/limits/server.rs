@@ -73,7 +73,8 @@ pub async fn serve(data: &Path, memory: usize) -> Result<()> {
         let _ = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await;
         std::future::ready(())
     };
-    http::serve_beside(listener, drive.clone(), Options::default(), registry, routes(bare), shutdown).await?;
+    let service = http::Service::new(drive.clone(), Options::default(), registry).merge(routes(bare));
+    service.serve(listener, shutdown).await?;
     drive.close().await;
     rocks.close().await;
     Ok(())

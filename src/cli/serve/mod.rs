@@ -189,7 +189,7 @@ impl Serve {
         process_metrics::register(&mut registry);
         registry.register("rowdrive_backup_running", "Whether deleted content is kept for a backup", running);
         log::register(&mut registry);
-        http::serve(listener, drive.clone(), options, registry, shutdown).await?;
+        http::Service::new(drive.clone(), options, registry).serve(listener, shutdown).await?;
         if let Some(backups) = backups {
             // Closing would wait for the lease of a running backup.
             backups.abort();

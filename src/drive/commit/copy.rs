@@ -8,11 +8,11 @@ use tokio::sync::Semaphore;
 
 use super::Committer;
 use super::mkdir::mkdir;
-use super::put::{NewVersion, PutRules, store};
+use super::put::{NewVersion, PutRules, stage, store};
 use super::target::{check_target, split_target};
 use crate::budget::{Budget, WAIT};
 use crate::content::{ContentError, StagedContent};
-use crate::drive::error::{DriveError, Result};
+use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::model::{Condition, CopyStats, ListQuery, Node, NodeKind, Written};
 use crate::drive::namespace::list::list;
 use crate::drive::namespace::lookup::{lookup, stat};
@@ -90,7 +90,7 @@ fn is_damage(error: &DriveError) -> bool {
 /// Copies files and directories. Cheap to clone.
 #[derive(Clone)]
 pub struct Copier {
-    committer: Committer,
+    committer: Arc<Committer>,
     /// The memory of requests: each copy of a file takes a permit.
     memory: Budget,
     /// A permit for each directory that is being copied.
@@ -98,7 +98,7 @@ pub struct Copier {
 }
 
 impl Copier {
-    pub fn new(committer: Committer, memory: Budget, folders: Arc<Semaphore>) -> Self {
+    pub fn new(committer: Arc<Committer>, memory: Budget, folders: Arc<Semaphore>) -> Self {
         Self { committer, memory, folders }
     }
 
@@ -287,25 +287,13 @@ impl Copier {
                 Err(DriveError::Content(ContentError::Gone(_))) => continue,
                 body => body?,
             };
-            let mut upload = self.committer.content.upload().with_unlimited_memory();
-            upload.reserve(Some(attributes.size)).await?;
-            let stream = body.stream(0, attributes.size);
-            pin_mut!(stream);
-            let mut gone = false;
-            while let Some(chunk) = stream.next().await {
-                match chunk {
-                    Ok(bytes) => upload.write(bytes).await?,
-                    Err(ContentError::Gone(_)) => {
-                        gone = true;
-                        break;
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            if gone {
-                continue;
-            }
-            let staged = upload.finish().await?;
+            let upload = self.committer.content.upload().with_unlimited_memory();
+            let staged = match stage(upload, Some(attributes.size), body.stream(0, attributes.size)).await {
+                Err(PutError::Body(ContentError::Gone(_))) => continue,
+                Err(PutError::Body(error)) => return Err(error.into()),
+                Err(PutError::Drive(error)) => return Err(error),
+                Ok(staged) => staged,
+            };
             if staged.digest != attributes.digest {
                 let what = "the content differs from its digest".to_owned();
                 return Err(ContentError::Damaged { id: entry.id, what }.into());

@@ -1,5 +1,7 @@
 //! Deletes a file, or an empty directory.
 
+use std::sync::Arc;
+
 use super::{Committer, Decision};
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, Result};
@@ -13,7 +15,7 @@ use crate::schema::{DrivePath, Name, dir_parent};
 use crate::table::{Change, Check, Column, ConditionalRow, Plan, RowChange, RowQuery};
 
 /// Deletes a file.
-pub async fn delete(committer: &Committer, path: &DrivePath, condition: &Condition) -> Result<()> {
+pub async fn delete(committer: &Arc<Committer>, path: &DrivePath, condition: &Condition) -> Result<()> {
     let (this, path, condition) = (committer.clone(), path.clone(), condition.clone());
     let delete = |caller| async move { delete_file(&this, &path, &condition, &caller).await };
     committer.gate.run_to_end(delete).await
@@ -21,7 +23,7 @@ pub async fn delete(committer: &Committer, path: &DrivePath, condition: &Conditi
 
 async fn delete_file(committer: &Committer, path: &DrivePath, condition: &Condition, caller: &Caller) -> Result<()> {
     let (parent, name) = path.split().ok_or(DriveError::Root)?;
-    let decide = || decide_delete(committer, &parent, &name, condition);
+    let decide = |_| decide_delete(committer, &parent, &name, condition);
     let deleted = committer.until_committed(caller, decide).await?;
     committer.unlink_dropped(Some(&deleted));
     Ok(())
@@ -59,11 +61,11 @@ async fn decide_delete(
         finish: drop_version(&file.value, live.id, name),
         ..Plan::default()
     };
-    Ok(Decision::Commit { plan, moved: None, answer: file.clone() })
+    Ok(Decision::Commit { plan, change: None, answer: file.clone() })
 }
 
 /// Deletes a directory that is empty.
-pub async fn rmdir(committer: &Committer, path: &DrivePath) -> Result<()> {
+pub async fn rmdir(committer: &Arc<Committer>, path: &DrivePath) -> Result<()> {
     let (this, path) = (committer.clone(), path.clone());
     let remove = |caller| async move { remove_directory(&this, &path, &caller).await };
     committer.gate.run_to_end(remove).await
@@ -71,7 +73,7 @@ pub async fn rmdir(committer: &Committer, path: &DrivePath) -> Result<()> {
 
 async fn remove_directory(committer: &Committer, path: &DrivePath, caller: &Caller) -> Result<()> {
     let (parent, name) = path.split().ok_or(DriveError::Root)?;
-    committer.until_committed(caller, || decide_rmdir(committer, path, &parent, &name)).await
+    committer.until_committed(caller, |_| decide_rmdir(committer, path, &parent, &name)).await
 }
 
 async fn decide_rmdir(
@@ -97,7 +99,7 @@ async fn decide_rmdir(
         return Ok(Decision::Again);
     };
     let plan = rmdir_plan(parent, live, name, directory, path, &child);
-    Ok(Decision::Commit { plan, moved: None, answer: () })
+    Ok(Decision::Commit { plan, change: None, answer: () })
 }
 
 /// Deletes the directory row together with its name, at one instant, and the row of its id after that. The check that it

@@ -1,5 +1,7 @@
 //! Makes a directory.
 
+use std::sync::Arc;
+
 use super::{Committer, Decision};
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, Result};
@@ -10,7 +12,7 @@ use crate::schema::DrivePath;
 use crate::table::Plan;
 
 /// Makes a directory, and with `parents` its missing parents. If the directory exists, it succeeds and changes nothing.
-pub async fn mkdir(committer: &Committer, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
+pub async fn mkdir(committer: &Arc<Committer>, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
     let (this, path, creator) = (committer.clone(), path.clone(), creator.to_owned());
     let make = |caller| async move { make_directory(&this, &path, &creator, parents, &caller).await };
     committer.gate.run_to_end(make).await
@@ -23,7 +25,7 @@ async fn make_directory(
     parents: bool,
     caller: &Caller,
 ) -> Result<Written> {
-    committer.until_committed(caller, || decide(committer, path, creator, parents)).await
+    committer.until_committed(caller, |_| decide(committer, path, creator, parents)).await
 }
 
 async fn decide(committer: &Committer, path: &DrivePath, creator: &str, parents: bool) -> Result<Decision<Written>> {
@@ -42,5 +44,5 @@ async fn decide(committer: &Committer, path: &DrivePath, creator: &str, parents:
     let mut plan = Plan::default();
     resolved.add_to(&mut plan, Vec::new(), Vec::new());
     let node = Node::Directory { path: new.path, entry: new.entry };
-    Ok(Decision::Commit { plan, moved: None, answer: Written { node, new: true } })
+    Ok(Decision::Commit { plan, change: None, answer: Written { node, new: true } })
 }

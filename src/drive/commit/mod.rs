@@ -1,7 +1,7 @@
 //! Operations of one plan: its commit is the instant at which they happen.
 //!
 //! One file for each operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
-//! [`copy`]. [`target`] checks the target path of renames and copies. All but `put` share the retry loop below.
+//! [`copy`]. [`target`] checks the target path of renames and copies. All share the retry loop below.
 
 pub mod copy;
 pub mod delete;
@@ -32,8 +32,7 @@ use crate::schema::file::ContentLocation;
 use crate::table::store::Result as StoreResult;
 use crate::table::{Change, Check, Outcome, Plan, RowChange};
 
-/// What changes need. Cheap to clone.
-#[derive(Clone)]
+/// What changes need.
 pub struct Committer {
     pub namespace: Namespace,
     pub recovery: Arc<Recovery>,
@@ -54,8 +53,17 @@ enum Decision<T> {
     Answer(T),
     /// Decide again: the rows contradict each other, since each was read at its own instant.
     Again,
-    /// Commit this plan, then return this answer.
-    Commit { plan: Plan, moved: Option<IndexChange>, answer: T },
+    /// Commit this plan, then return this answer. `change`: the file that gets other index rows by it.
+    Commit { plan: Plan, change: Option<IndexChange>, answer: T },
+}
+
+/// Whether a decision may use the ids of the attempt before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ids {
+    /// It may: nothing of that plan was written.
+    Kept,
+    /// It needs new ids: rows of that plan were prepared, and deleted. A row key with a random id is never used again.
+    New,
 }
 
 impl Committer {
@@ -64,24 +72,29 @@ impl Committer {
     ///
     /// Errors: those of `decide`; [`DriveError::Contended`] after too many attempts or too long a time; an unknown
     /// outcome ends the loop, since the plan may have happened.
-    async fn until_committed<T, F>(&self, caller: &Caller, decide: impl Fn() -> F) -> Result<T>
+    async fn until_committed<T, F>(&self, caller: &Caller, decide: impl Fn(Ids) -> F) -> Result<T>
     where
         F: Future<Output = Result<Decision<T>>>,
     {
         let mut attempts = Attempts::new(caller, self.lock_wait);
+        let mut ids = Ids::Kept;
         loop {
             attempts.next().await?;
-            let (plan, moved, answer) = match decide().await? {
+            let (plan, change, answer) = match decide(ids).await? {
                 Decision::Answer(answer) => return Ok(answer),
                 Decision::Again => continue,
-                Decision::Commit { plan, moved, answer } => (plan, moved, answer),
+                Decision::Commit { plan, change, answer } => (plan, change, answer),
             };
             let prepared = plan.prepare.clone();
-            let refusal = match self.commit(plan, moved).await? {
+            let refusal = match self.commit(plan, change).await? {
                 Outcome::Committed => return Ok(answer),
                 Outcome::Refused(refusal) => refusal,
             };
-            self.delete_prepared(prepared).await;
+            ids = Ids::Kept;
+            if refusal.prepared && !prepared.is_empty() {
+                ids = Ids::New;
+                self.delete_prepared(prepared).await;
+            }
             // Only `rmdir` has this check. No lock refuses it, and the next attempt would find the same children.
             if let Check::FamilyEmpty(_) = refusal.check {
                 return Err(DriveError::NotEmpty);
@@ -90,22 +103,19 @@ impl Committer {
         }
     }
 
-    /// Commits a plan. `moved`: the file that it moves. The move is counted and logged before the commit, or a query that
-    /// runs meanwhile could miss the file.
-    async fn commit(&self, plan: Plan, moved: Option<IndexChange>) -> StoreResult<Outcome> {
+    /// Commits a plan. The change is logged before the commit, or a query that runs meanwhile could miss the file.
+    async fn commit(&self, plan: Plan, change: Option<IndexChange>) -> StoreResult<Outcome> {
         let commit = self.namespace.tables.commit(plan);
-        match moved {
-            Some(change) => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
+        match change {
+            Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
+            Some(change) => self.index_changes.counted(change, commit).await,
             None => commit.await,
         }
     }
 
-    /// Deletes the rows that a refused plan may have prepared. Never call it for a plan of unknown outcome: its rows may be
-    /// linked by now.
+    /// Deletes the rows that a refused plan may have prepared. Never call it for a plan of unknown outcome: its rows
+    /// may be linked by now.
     async fn delete_prepared(&self, prepared: Vec<RowChange>) {
-        if prepared.is_empty() {
-            return;
-        }
         let finish = prepared.into_iter().map(deletion).collect();
         if let Err(error) = self.namespace.tables.commit(Plan { finish, ..Plan::default() }).await {
             tracing::warn!(%error, "prepared rows of a refused plan may be left over");

@@ -1,19 +1,29 @@
 //! Creating a file, or replacing it by a new version.
+//!
+//! To read it: [`put`] checks, stages the content, and calls [`store`], which copies use too. `store` runs the retry loop
+//! with [`decide`]: read the name, check the rules, make the plan.
 
-use super::Committer;
-use crate::content::StagedContent;
-use crate::drive::attempts::{Attempts, Caller};
-use crate::drive::error::{DriveError, Result};
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use tokio::time::timeout;
+
+use super::{Committer, Decision, Ids};
+use crate::budget::WAIT;
+use crate::content::{StagedContent, Upload};
+use crate::drive::attempts::Caller;
+use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::file_rows::{drop_version, new_version};
 use crate::drive::index_changes::IndexChange;
 use crate::drive::model::{Condition, Node, PutOptions, Written};
 use crate::drive::namespace::lookup::{NameLookup, lookup, no_directory};
 use crate::drive::namespace::resolve::{Resolution, ResolvedParent, resolve, resolve_parent};
-use crate::drive::recovery::locks::clear_refusal;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{Attributes, ContentLocation};
-use crate::schema::{DirId, DrivePath, FileId, Name, StayId, Timestamp};
-use crate::table::{Change, Outcome, Plan, RowChange, StoreError};
+use crate::schema::{DrivePath, FileId, Name, StayId, Timestamp};
+use crate::table::{Change, Plan};
 
 /// What every attempt to store a version has in common.
 pub struct NewVersion {
@@ -31,16 +41,28 @@ pub struct PutRules {
     pub replace: bool,
 }
 
-/// What a refused attempt has prepared. Its rows may have been written.
-struct Prepared {
-    parent: DirId,
-    rows: Vec<RowChange>,
+/// See [`Drive::put`](crate::drive::Drive::put).
+pub async fn put<E>(
+    committer: &Arc<Committer>,
+    path: &DrivePath,
+    options: PutOptions,
+    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+) -> std::result::Result<Written, PutError<E>> {
+    let PutOptions { mime, creator, modified, parents, condition, length, digests } = options;
+    let rules = PutRules { condition, parents, replace: true };
+    // IMPORTANT: refuse all that can be refused before the body is polled. Over HTTP the first poll sends `100 Continue`,
+    // which makes the client send the body.
+    check_early(committer, path, &rules).await?;
+    let staged = stage(committer.content.upload(), length, body).await?;
+    if digests.iter().any(|digest| *digest != staged.digest) {
+        return Err(DriveError::DigestMismatch(staged.digest).into());
+    }
+    Ok(store(committer, path, staged, NewVersion { mime, creator, modified }, rules).await?)
 }
 
-/// Whether an upload to this path would be stored as things are now: asked before its body is read.
-pub async fn check_put(committer: &Committer, path: &DrivePath, parents: bool, condition: &Condition) -> Result<()> {
+/// Whether a file would be stored as things are now. The commit checks the same again.
+async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) -> Result<()> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
-    let rules = PutRules { condition: condition.clone(), parents, replace: true };
     let found = lookup(&committer.namespace, &parent, &name).await?;
     let missing = match found.parent {
         Some(_) => false,
@@ -54,118 +76,56 @@ pub async fn check_put(committer: &Committer, path: &DrivePath, parents: bool, c
     Ok(committer.namespace.tables.has_space().await?)
 }
 
-/// Stores a file under this path. The content must be staged; its digest is the caller's to compare.
-///
-/// The new version is durable when this returns. On [`DriveError::Unknown`] it may be stored or not.
-pub async fn put(
-    committer: &Committer,
-    path: &DrivePath,
-    staged: StagedContent,
-    options: PutOptions,
-) -> Result<Written> {
-    let PutOptions { mime, creator, modified, parents, condition } = options;
-    let rules = PutRules { condition, parents, replace: true };
-    store(committer, path, staged, NewVersion { mime, creator, modified }, rules).await
+/// Reads a body to its end. What it returns is durable, and no row names it yet; after an error nothing is left.
+pub async fn stage<E>(
+    mut upload: Upload,
+    length: Option<u64>,
+    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+) -> std::result::Result<StagedContent, PutError<E>> {
+    timeout(WAIT, upload.reserve(length)).await.map_err(|_| DriveError::NoMemory)??;
+    let mut body = pin!(body);
+    while let Some(piece) = body.next().await {
+        upload.write(piece.map_err(PutError::Body)?).await?;
+    }
+    Ok(upload.finish().await?)
 }
 
-/// As [`put`], for copies too.
+/// Stores staged content under this path.
 pub async fn store(
-    committer: &Committer,
+    committer: &Arc<Committer>,
     path: &DrivePath,
     staged: StagedContent,
     new: NewVersion,
     rules: PutRules,
 ) -> Result<Written> {
     let (this, path) = (committer.clone(), path.clone());
-    let create = |caller| async move { create_file(&this, &path, staged, new, &rules, &caller).await };
+    let create = |caller| async move { create_file(&this, &path, staged, &new, &rules, &caller).await };
     committer.gate.run_to_end(create).await
 }
 
-/// The retry loop of its own, not [`Committer::until_committed`]: rows that a refused attempt has prepared are not
-/// removed but put again, since they hold the content of the file. So they have to be removed by every way out.
 async fn create_file(
     committer: &Committer,
     path: &DrivePath,
-    mut staged: StagedContent,
-    new: NewVersion,
+    staged: StagedContent,
+    new: &NewVersion,
     rules: &PutRules,
     caller: &Caller,
 ) -> Result<Written> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
-    let mut prepared: Option<Prepared> = None;
-    let mut added = None;
-    let mut attempts = Attempts::new(caller, committer.lock_wait);
-    loop {
-        let decided = match attempts.next().await {
-            Ok(()) => decide(committer, &parent, &name, rules, &new.creator).await,
-            Err(contended) => Err(contended),
-        };
-        let (resolved, found) = match decided {
-            Ok(decided) => decided,
-            Err(error) => {
-                abandon(committer, prepared.take()).await;
-                return Err(error);
+    match committer.until_committed(caller, |ids| decide(committer, (&parent, &name), ids, &staged, new, rules)).await {
+        Ok((entry, found)) => Ok(committed(committer, path, entry, found).await),
+        // It may be committed. Garbage collection finds out whether a row names its content, as soon as the store can
+        // answer that, or else the next start does.
+        Err(error @ DriveError::Unknown { full, .. }) => {
+            if full && staged.location() == ContentLocation::Large {
+                committer.gc.settle(staged.id());
             }
-        };
-        // IMPORTANT: prepared rows may only be put again byte for byte. If the parent is another directory by now they
-        // would differ, so the file starts anew under a new id.
-        if let Some(old) = prepared.take_if(|prepared| prepared.parent != resolved.id()) {
-            abandon(committer, Some(old)).await;
-            staged.rename(FileId::random()).await?;
+            Err(error)
         }
-        let added = *added.get_or_insert_with(committer.clock);
-        let attributes = Attributes {
-            size: staged.size,
-            mime: new.mime.clone(),
-            creator: new.creator.clone(),
-            modified: new.modified.unwrap_or(added),
-            added,
-            digest: staged.digest,
-            location: staged.location(),
-        };
-        let entry = FileEntry { id: staged.id(), stay: StayId::CREATED, attributes };
-        let plan = put_plan(&resolved, &found, &name, &entry, staged.inline());
-        let rows = plan.prepare.clone();
-        // From here on the file in `new/` must outlive this process: the plan may link it.
-        staged.keep();
-        let commit = committer.namespace.tables.commit(plan);
-        let outcome = match &found.file {
-            Some(old) => {
-                let change = IndexChange::new(staged.id(), Some(old.value.id), false, &rows);
-                committer.index_changes.counted(change, commit).await
-            }
-            None => commit.await,
-        };
-        match outcome {
-            Ok(Outcome::Committed) => return Ok(committed(committer, path, entry, found).await),
-            // It may be committed: the collector finds out whether its content is linked, as soon as the store can
-            // tell, or else the next start does.
-            Err(error @ StoreError::Unknown { full, .. }) => {
-                if full && staged.location() == ContentLocation::Large {
-                    committer.gc.settle(staged.id());
-                }
-                return Err(error.into());
-            }
-            Ok(Outcome::Refused(refusal)) => {
-                staged.release();
-                let refused = Prepared { parent: resolved.id(), rows };
-                if let Err(error) = clear_refusal(&committer.recovery, &refusal, &mut attempts).await {
-                    abandon(committer, Some(refused)).await;
-                    return Err(error);
-                }
-                prepared = Some(refused);
-            }
-            Err(error) => {
-                staged.release();
-                return Err(error.into());
-            }
+        Err(error) => {
+            staged.release();
+            Err(error)
         }
-    }
-}
-
-async fn abandon(committer: &Committer, prepared: Option<Prepared>) {
-    if let Some(prepared) = prepared {
-        committer.delete_prepared(prepared.rows).await;
     }
 }
 
@@ -183,21 +143,41 @@ async fn committed(committer: &Committer, path: &DrivePath, entry: FileEntry, fo
     Written { node: Node::File { path: path.clone(), entry }, new }
 }
 
-/// The parent, and what it says of the name: the version that is replaced, with the check for it.
+/// The plan, the entry that it puts, and what the name was before.
 async fn decide(
     committer: &Committer,
-    parent: &DrivePath,
-    name: &Name,
+    (parent, name): (&DrivePath, &Name),
+    ids: Ids,
+    staged: &StagedContent,
+    new: &NewVersion,
     rules: &PutRules,
-    creator: &str,
-) -> Result<(ResolvedParent, NameLookup)> {
+) -> Result<Decision<(FileEntry, NameLookup)>> {
+    if ids == Ids::New {
+        staged.rename(FileId::random()).await?;
+    }
     let mut found = lookup(&committer.namespace, parent, name).await?;
     let resolved = match found.parent.take() {
         Some(live) => ResolvedParent::found(parent, live),
-        None => resolve_parent(&committer.namespace, parent, creator, committer.clock).await?,
+        None => resolve_parent(&committer.namespace, parent, &new.creator, committer.clock).await?,
     };
     rules.check(&found, !resolved.missing.is_empty())?;
-    Ok((resolved, found))
+    let added = (committer.clock)();
+    let attributes = Attributes {
+        size: staged.size,
+        mime: new.mime.clone(),
+        creator: new.creator.clone(),
+        modified: new.modified.unwrap_or(added),
+        added,
+        digest: staged.digest,
+        location: staged.location(),
+    };
+    let entry = FileEntry { id: staged.id(), stay: StayId::CREATED, attributes };
+    let plan = put_plan(&resolved, &found, name, &entry, staged.inline());
+    let replaces = found.file.as_ref().map(|old| old.value.id);
+    let change = replaces.map(|old| IndexChange::new(staged.id(), Some(old), false, &plan.prepare));
+    // From here on the file in `new/` must outlive this process: the plan may link it.
+    staged.keep();
+    Ok(Decision::Commit { plan, change, answer: (entry, found) })
 }
 
 impl PutRules {
@@ -226,7 +206,7 @@ fn put_plan(
     found: &NameLookup,
     name: &Name,
     entry: &FileEntry,
-    inline: Option<bytes::Bytes>,
+    inline: Option<Bytes>,
 ) -> Plan {
     let mut plan = Plan { prepare: new_version(entry, resolved.id(), name, inline), ..Plan::default() };
     let put = Change::put(dir::SUB, dir::file_qualifier(name), entry.encode());

@@ -49,7 +49,7 @@ pub async fn rename_file(
 ) -> Result<Renamed> {
     let source = from.split().ok_or(DriveError::Root)?;
     let paths = Paths { to, source, target: split_target(from, to)?, overwrite };
-    let (renamed, replaced) = committer.until_committed(caller, || decide(committer, &paths)).await?;
+    let (renamed, replaced) = committer.until_committed(caller, |_| decide(committer, &paths)).await?;
     committer.unlink_dropped(replaced.as_ref());
     Ok(renamed)
 }
@@ -89,7 +89,7 @@ async fn decide(committer: &Committer, paths: &Paths<'_>) -> Result<Decision<(Re
     let change = IndexChange::new(moved.id, replaces, true, &plan.prepare);
     let node = Node::File { path: paths.to.clone(), entry: moved };
     let written = Written { node, new: target.file.is_none() };
-    Ok(Decision::Commit { plan, moved: Some(change), answer: (Renamed::File(written), target.file) })
+    Ok(Decision::Commit { plan, change: Some(change), answer: (Renamed::File(written), target.file) })
 }
 
 /// Both names and the file row change at one instant. New index entries are put before it and old ones deleted after it,

@@ -19,6 +19,8 @@ mod lock;
 mod op;
 mod publish;
 
+use std::sync::Arc;
+
 use super::attempts::{Attempts, Caller};
 use super::commit::Committer;
 use super::commit::rename::{Renamed, rename_file};
@@ -39,7 +41,12 @@ use op::{SubtreeOp, SubtreeRoot, free_target, root_of};
 use publish::{Stopped, publish};
 
 /// Moves a file or a directory: it keeps its id, times, creator and type. With `overwrite` a file may replace a file.
-pub async fn move_node(committer: &Committer, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Written> {
+pub async fn move_node(
+    committer: &Arc<Committer>,
+    from: &DrivePath,
+    to: &DrivePath,
+    overwrite: bool,
+) -> Result<Written> {
     let (this, from, to) = (committer.clone(), from.clone(), to.clone());
     let rename = |caller| async move {
         match rename_file(&this, &from, &to, overwrite, &caller).await? {
@@ -58,7 +65,7 @@ async fn move_directory(committer: &Committer, from: &DrivePath, to: &DrivePath,
 }
 
 /// Deletes a directory with all that is in it.
-pub async fn delete_subtree(committer: &Committer, path: &DrivePath) -> Result<()> {
+pub async fn delete_subtree(committer: &Arc<Committer>, path: &DrivePath) -> Result<()> {
     let (this, path) = (committer.clone(), path.clone());
     let delete = |caller| async move { run(&this, &path, &SubtreeOpKind::Delete, &caller).await };
     committer.gate.run_to_end(delete).await.map(|_| ())

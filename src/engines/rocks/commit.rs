@@ -257,8 +257,8 @@ mod tests {
     /// The answers to an accepted and to a refused plan of one group.
     fn outcomes(written: std::result::Result<(), WriteError>) -> [Result<Outcome>; 2] {
         let ((accepted, one), (refused, other)) = (request(), request());
-        let refusal =
-            Refusal { table: "t", row: "row".into(), check: Check::Absent(Column::new("a", "q")), current: None };
+        let check = Check::Absent(Column::new("a", "q"));
+        let refusal = Refusal { table: "t", row: "row".into(), check, current: None, prepared: false };
         let (mut answers, mut next_group) = (GroupReplies::default(), None);
         assert!(answers.note(accepted, PlanVerdict::Accepted, &mut next_group));
         assert!(answers.note(refused, PlanVerdict::Refused(refusal), &mut next_group));

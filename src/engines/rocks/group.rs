@@ -92,7 +92,9 @@ impl<'a> Group<'a> {
                     CheckResult::NotYet(verdict) => return Ok(verdict),
                     CheckResult::Fails(current) => {
                         let (table, row, check) = (guarded.table, guarded.row.clone(), check.clone());
-                        return Ok(PlanVerdict::Refused(Refusal { table, row, check, current }));
+                        // One write batch has the whole plan, and of a refused plan it has nothing.
+                        let refusal = Refusal { table, row, check, current, prepared: false };
+                        return Ok(PlanVerdict::Refused(refusal));
                     }
                 }
             }

@@ -63,6 +63,7 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
         })
     });
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        problem.log();
         if problem.is_damage() {
             app.metrics.damage.inc();
         }

@@ -3,14 +3,14 @@
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
-use futures_util::StreamExt;
+use futures_util::stream::{self, Stream, StreamExt};
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
+use tracing::Level;
 
 use super::digest::Digests;
 use super::single_header;
 use crate::api::problem::ProblemKind;
-use crate::content::{StagedContent, Upload};
 use crate::http::app::App;
 use crate::http::media_type;
 use crate::http::response::memory;
@@ -33,27 +33,22 @@ pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> 
     }
 }
 
-/// Reads an upload to its end. A body that is cut, too long, or not as long as was said leaves nothing.
-pub async fn receive(
-    body: Body,
-    mut upload: Upload,
-    declared: Option<u64>,
-    limit: Option<u64>,
-) -> Result<StagedContent> {
-    let mut pieces = body.into_data_stream();
-    let mut received = 0u64;
-    while let Some(piece) = pieces.next().await {
+/// The pieces of an upload. The stream ends with a problem if the body is cut, too long, or not as long as declared.
+pub fn pieces(body: Body, declared: Option<u64>, limit: Option<u64>) -> impl Stream<Item = Result<Bytes>> {
+    stream::try_unfold((body.into_data_stream(), 0u64), move |(mut pieces, received)| async move {
+        let Some(piece) = pieces.next().await else {
+            if declared.is_some_and(|length| length != received) {
+                return Err(cut(&"it is not as long as Content-Length says"));
+            }
+            return Ok(None);
+        };
         let piece = piece.map_err(|error| broken(&error))?;
-        received = received.saturating_add(piece.len() as u64);
+        let received = received.saturating_add(piece.len() as u64);
         if let Some(limit) = limit.filter(|limit| received > *limit) {
             return Err(Problem::too_large(limit));
         }
-        upload.write(piece).await?;
-    }
-    if declared.is_some_and(|length| length != received) {
-        return Err(cut(&"it is not as long as Content-Length says"));
-    }
-    Ok(upload.finish().await?)
+        Ok(Some((piece, (pieces, received))))
+    })
 }
 
 /// Refuses a body where none belongs, without reading more of it than it takes to know.
@@ -116,6 +111,9 @@ fn broken(error: &axum::Error) -> Problem {
 }
 
 fn cut(cause: &dyn std::fmt::Debug) -> Problem {
-    tracing::info!(?cause, "a body was cut");
-    Problem::new(ProblemKind::BodyCut, "The body was not sent whole, so nothing is stored: send it again.")
+    Problem::new(ProblemKind::BodyCut, "The body was not sent whole, so nothing is stored: send it again.").because(
+        Level::INFO,
+        "a body was cut",
+        cause,
+    )
 }

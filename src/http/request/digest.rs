@@ -38,16 +38,24 @@ impl Digests {
         self.0.iter().all(Option::is_none)
     }
 
+    /// The digests that the body must have.
+    pub fn values(&self) -> impl Iterator<Item = Digest> {
+        self.0.iter().flatten().copied()
+    }
+
+    /// Errors: the body does not have one of these digests.
     pub fn check(&self, found: Digest) -> Result<()> {
-        for (said, name) in self.0.iter().zip(["Repr-Digest", "Content-Digest"]) {
-            if said.is_some_and(|said| said != found) {
-                return Err(Problem::new(
-                    ProblemKind::DigestMismatch,
-                    format!("The body has another SHA-256 than {name} says, so nothing was done: send it again."),
-                ));
-            }
-        }
-        Ok(())
+        if self.values().all(|digest| digest == found) { Ok(()) } else { Err(self.mismatch(found)) }
+    }
+
+    /// The problem of a body with this digest, which differs from one of these.
+    pub fn mismatch(&self, found: Digest) -> Problem {
+        let Self([repr, _]) = self;
+        let name = if repr.is_some_and(|digest| digest != found) { "Repr-Digest" } else { "Content-Digest" };
+        Problem::new(
+            ProblemKind::DigestMismatch,
+            format!("The body has another SHA-256 than {name} says, so nothing was done: send it again."),
+        )
     }
 }
 

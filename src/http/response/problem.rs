@@ -2,15 +2,17 @@
 //! status.
 //!
 //! A handler returns a [`Problem`]; as a response it is a status, headers and itself as an extension, which
-//! [`access_log`](crate::http::middleware::access_log) renders together with the request's id. What caused a 5xx is logged here, once,
-//! and never sent.
+//! [`access_log`](crate::http::middleware::access_log) renders together with the request's id. There its [`Cause`] is
+//! logged too, once, and never sent.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use tracing::{Level, Span};
 use uuid::Uuid;
 
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
@@ -31,6 +33,16 @@ pub struct Problem {
     detail: Cow<'static, str>,
     header: Option<(HeaderName, HeaderValue)>,
     damage: bool,
+    cause: Option<Arc<Cause>>,
+}
+
+/// Why there is a problem: what the log says of it, in the span in which it was found.
+#[derive(Debug)]
+struct Cause {
+    level: Level,
+    event: &'static str,
+    error: String,
+    span: Span,
 }
 
 impl Problem {
@@ -43,7 +55,22 @@ impl Problem {
             }
             _ => None,
         };
-        Self { kind, detail: detail.into(), header, damage: false }
+        Self { kind, detail: detail.into(), header, damage: false, cause: None }
+    }
+
+    /// The same problem, with its cause for the log.
+    pub fn because(self, level: Level, event: &'static str, error: &dyn std::fmt::Debug) -> Self {
+        let cause = Cause { level, event, error: format!("{error:?}"), span: Span::current() };
+        Self { cause: Some(Arc::new(cause)), ..self }
+    }
+
+    /// Logs its cause, if it has one. Each problem that is answered is logged once.
+    pub fn log(&self) {
+        let Some(Cause { level, event, error: cause, span }) = self.cause.as_deref() else { return };
+        span.in_scope(|| match *level {
+            Level::ERROR => tracing::error!(%cause, "{event}"),
+            _ => tracing::info!(%cause, "{event}"),
+        });
     }
 
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -86,23 +113,20 @@ impl Problem {
         )
     }
 
-    /// A fault of ours. `cause` is logged, and never sent.
+    /// A fault of the server. `cause` is logged, and never sent.
     pub fn internal(cause: &dyn std::fmt::Debug) -> Self {
-        tracing::error!(?cause, "request failed");
         Self::new(ProblemKind::Internal, "The server could not do this; its log says why under this request's id.")
+            .because(Level::ERROR, "request failed", cause)
     }
 
     /// Rows or content are not as they were written.
     fn damaged(cause: &dyn std::fmt::Debug) -> Self {
-        tracing::error!(?cause, "something stored is damaged");
-        Self {
-            damage: true,
-            ..Self::new(
-                ProblemKind::Damaged,
-                "What this asks for cannot be read back as it was stored. Tell the operator this request's id; the \
-                 rest of the drive is served.",
-            )
-        }
+        let problem = Self::new(
+            ProblemKind::Damaged,
+            "What this asks for cannot be read back as it was stored. Tell the operator this request's id; the rest of \
+             the drive is served.",
+        );
+        Self { damage: true, ..problem.because(Level::ERROR, "something stored is damaged", cause) }
     }
 
     fn writes_stopped() -> Self {
@@ -219,6 +243,10 @@ impl From<DriveError> for Problem {
             }
             DriveError::IntoItself => Self::malformed("The target lies inside the source: choose another one."),
             DriveError::Precondition => Self::precondition(),
+            DriveError::DigestMismatch(_) => Self::new(
+                ProblemKind::DigestMismatch,
+                "The body has another SHA-256 than was expected, so nothing was done: send it again.",
+            ),
             DriveError::Outgrown => Self::new(
                 ProblemKind::PathTooLong,
                 "Something in the directory would have a path of over 4,096 bytes or 128 levels: choose a shorter target.",
@@ -260,20 +288,23 @@ impl From<ContentError> for Problem {
 /// `full`: the disk had no room.
 fn unknown_outcome(cause: &dyn std::fmt::Debug, full: bool) -> Problem {
     if full {
-        tracing::error!(?cause, "the disk was full while a write was under way");
         return Problem::new(
             ProblemKind::DiskFull,
             "There was no room left, and the change may have happened or not: make room, look, then try again.",
-        );
+        )
+        .because(Level::ERROR, "the disk was full while a write was under way", cause);
     }
-    tracing::error!(?cause, "the outcome of a write is not known");
-    Problem::new(ProblemKind::OutcomeUnknown, "The change may have happened or not: look, then try again.")
+    Problem::new(ProblemKind::OutcomeUnknown, "The change may have happened or not: look, then try again.").because(
+        Level::ERROR,
+        "the outcome of a write is not known",
+        cause,
+    )
 }
 
 fn disk_full(cause: &dyn std::fmt::Debug) -> Problem {
-    tracing::error!(?cause, "the disk is full");
     Problem::new(
         ProblemKind::DiskFull,
         "There is no room for this: remove files, or give the server more room. Reading still works.",
     )
+    .because(Level::ERROR, "the disk is full", cause)
 }

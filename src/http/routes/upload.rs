@@ -9,14 +9,13 @@ use axum::response::Response;
 use crate::api;
 use crate::api::entry::EntryJson;
 use crate::api::problem::ProblemKind;
-use crate::drive::{DriveError, PutOptions};
+use crate::drive::{DriveError, PutError, PutOptions};
 use crate::http::app::App;
 use crate::http::media_type;
-use crate::http::request::body::{declared, receive, refuse_any};
+use crate::http::request::body::{declared, pieces, refuse_any};
 use crate::http::request::condition::resolve_condition;
 use crate::http::request::digest::Digests;
 use crate::http::request::{Creator, Params, Preconditions, Target, single_header};
-use crate::http::response::memory;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::written::write_response;
 use crate::schema::{DrivePath, Timestamp};
@@ -56,23 +55,23 @@ pub async fn put(
     }
     check_end(version, &headers)?;
     let asked = UploadHeaders::parse(&target.path, uri.query(), &headers, app.options.max_body)?;
-    let condition = resolve_condition(&app, &target.path, preconditions).await?;
-    // IMPORTANT: refuse all that can be refused before the body is polled. The first poll sends `100 Continue`, which
-    // makes the client send the body.
-    app.drive.check_put(&target.path, asked.parents, &condition).await?;
-    let mut upload = app.drive.upload();
-    memory::within(upload.reserve(asked.length)).await??;
-    let staged = receive(body, upload, asked.length, app.options.max_body).await?;
-    asked.digests.check(staged.digest)?;
     let options = PutOptions {
         mime: asked.mime,
         creator: creator.0,
         modified: asked.modified,
         parents: asked.parents,
-        condition,
+        condition: resolve_condition(&app, &target.path, preconditions).await?,
+        length: asked.length,
+        digests: asked.digests.values().collect(),
     };
-    let made = app.drive.put(&target.path, staged, options).await?;
-    let mut response = write_response(&made)?;
+    let pieces = pieces(body, asked.length, app.options.max_body);
+    let written = match app.drive.put(&target.path, options, pieces).await {
+        Err(PutError::Drive(DriveError::DigestMismatch(found))) => return Err(asked.digests.mismatch(found)),
+        Err(PutError::Drive(error)) => return Err(error.into()),
+        Err(PutError::Body(problem)) => return Err(problem),
+        Ok(written) => written,
+    };
+    let mut response = write_response(&written)?;
     if asked.mtime_accepted {
         response.headers_mut().insert(OC_MTIME, HeaderValue::from_static("accepted"));
     }

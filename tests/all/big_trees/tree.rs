@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rowdrive::drive::{Condition, Drive, Node, PutOptions, Written};
+use rowdrive::drive::{Drive, Node, PutOptions, Written, whole_body};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::schema::{DrivePath, Timestamp, subtree_op};
@@ -93,12 +92,8 @@ pub fn id(node: &Node) -> Uuid {
 pub const CONTENT: &[u8] = b"tiny";
 
 pub async fn put(drive: &Drive, path: &DrivePath, modified: Option<Timestamp>) -> rowdrive::drive::Result<Written> {
-    let mut upload = drive.upload();
-    upload.write(Bytes::from_static(CONTENT)).await?;
-    let staged = upload.finish().await?;
-    let (mime, creator) = ("text/plain".to_owned(), "eva".to_owned());
-    let options = PutOptions { mime, creator, modified, parents: false, condition: Condition::default() };
-    drive.put(path, staged, options).await
+    let options = PutOptions { modified, parents: false, ..PutOptions::new("text/plain", "eva") };
+    Ok(drive.put(path, options, whole_body(CONTENT)).await?)
 }
 
 /// A drive on an engine and a data folder of its own.

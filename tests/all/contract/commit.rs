@@ -59,10 +59,11 @@ pub async fn commit_refused_changes_no_guarded_and_no_finish_row(engine: &dyn En
 
 pub async fn commit_refused_leaves_prepare_harmless(engine: &dyn EngineUnderTest) {
     let tables = before_everything(engine).await;
-    refused(&tables, everything(absent("cf", "old"))).await;
-    // Each prepared row is complete or absent.
+    let refusal = refused(&tables, everything(absent("cf", "old"))).await;
+    // Each prepared row is complete or absent; absent if the refusal says so.
     let file = cells(&tables, "file", "f", &["cf", "c"]).await;
     assert!(file.is_empty() || file == ["c:data=x", "cf:size=1"], "{file:?}");
+    assert!(file.is_empty() || refusal.prepared, "{file:?}");
     // The same rows, byte for byte, may be committed again.
     done(&tables, everything(equals("cf", "old", "v"))).await;
     assert_eq!(cells(&tables, "file", "f", &["cf", "c"]).await, ["c:data=x", "cf:size=1"]);

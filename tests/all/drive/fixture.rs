@@ -9,7 +9,7 @@ use futures_util::{StreamExt, pin_mut};
 use rowdrive::check::{CheckEvent, CheckOptions, CheckSummary, Finding, check};
 use rowdrive::drive::{
     Backoff, Condition, Drive, DriveError, ListQuery, NameQuery, Node, OpenFile, PutOptions, Settings, Thresholds,
-    TimeQuery, Versions,
+    TimeQuery, Versions, whole_body,
 };
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
@@ -271,12 +271,8 @@ pub fn refused(what: String, error: DriveError) -> OpError {
 }
 
 pub async fn put(drive: &Drive, at: &str, size: usize, condition: Condition) -> rowdrive::drive::Result<()> {
-    let mut upload = drive.upload();
-    upload.write(bytes(size)).await?;
-    let staged = upload.finish().await?;
-    let options =
-        PutOptions { mime: "image/png".into(), creator: "eva".into(), modified: None, parents: true, condition };
-    drive.put(&path(at), staged, options).await.map(|_| ())
+    let options = PutOptions { condition, ..PutOptions::new("image/png", "eva") };
+    Ok(drive.put(&path(at), options, whole_body(bytes(size))).await.map(|_| ())?)
 }
 
 pub fn time_query(clock: Clock) -> TimeQuery {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rowdrive::drive::{Condition, Drive, DriveError, PutOptions, Settings, Versions};
+use rowdrive::drive::{Condition, Drive, DriveError, PutOptions, Settings, Versions, whole_body};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
@@ -28,13 +28,9 @@ fn whole_product() -> bool {
 }
 
 async fn create(drive: &Drive, at: &str) -> rowdrive::drive::Result<bool> {
-    let mut upload = drive.upload();
-    upload.write(bytes(7)).await?;
-    let staged = upload.finish().await?;
     let condition = Condition { if_none_match: Some(Versions::Any), if_match: None };
-    let (mime, creator) = ("image/png".into(), "eva".into());
-    let options = PutOptions { mime, creator, modified: None, parents: false, condition };
-    drive.put(&path(at), staged, options).await.map(|_| true)
+    let options = PutOptions { parents: false, condition, ..PutOptions::new("image/png", "eva") };
+    Ok(drive.put(&path(at), options, whole_body(bytes(7))).await.map(|_| true)?)
 }
 
 /// The answer to the user. `refused`: the operation was certainly impossible.

@@ -303,7 +303,7 @@ async fn a_refused_create_retries_and_leaves_nothing() {
     });
     assert_eq!(fixture.run(Op::Put("/a/f", 6)).await, Ok(()));
     assert_eq!(meddled.load(Ordering::SeqCst), 4);
-    assert_eq!(prepared.lock().unwrap().len(), 6, "every try prepares the same file row and index rows");
+    assert_eq!(prepared.lock().unwrap().len(), 24, "each of four tries prepares a file row and index rows of its own");
     assert_eq!(fixture.view().await.files["/a/f"], 6);
     fixture.nothing_left_over().await;
 }

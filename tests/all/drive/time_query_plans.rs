@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use rowdrive::drive::{Condition, Drive, ListQuery, MimeFilter, Node, PutOptions, TimeQuery};
+use rowdrive::drive::{Condition, Drive, ListQuery, MimeFilter, Node, PutOptions, TimeQuery, whole_body};
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{DrivePath, FileId, Timestamp};
 
@@ -40,17 +40,10 @@ fn queries() -> impl Strategy<Value = TimeQuery> {
 }
 
 async fn store(drive: &Drive, number: usize, File(at, by, mime, ms): &File) {
-    let mut upload = drive.upload();
-    upload.write(bytes(number)).await.unwrap();
-    let options = PutOptions {
-        mime: TYPES[*mime].into(),
-        creator: CREATORS[*by].into(),
-        modified: Some(Timestamp::from_ms(*ms)),
-        parents: true,
-        condition: Condition::default(),
-    };
+    let modified = Some(Timestamp::from_ms(*ms));
+    let options = PutOptions { modified, ..PutOptions::new(TYPES[*mime], CREATORS[*by]) };
     let at = path(&format!("{}/{number}", FOLDERS[*at].trim_end_matches('/')));
-    drive.put(&at, upload.finish().await.unwrap(), options).await.unwrap();
+    drive.put(&at, options, whole_body(bytes(number))).await.unwrap();
 }
 
 /// The sort key of a page's last file.

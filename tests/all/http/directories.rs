@@ -1,7 +1,6 @@
 //! Directories: creation, listings, redirects and deletion.
 
-use bytes::Bytes;
-use rowdrive::drive::{Condition, PutOptions};
+use rowdrive::drive::{PutOptions, whole_body};
 use rowdrive::schema::DrivePath;
 use serde_json::Value;
 
@@ -194,17 +193,9 @@ async fn a_streamed_listing_is_complete_and_marks_its_end() {
     let count = 2_345;
     app.put("/v1/fs/many/sub/", "").await.is(201);
     for i in 0..count {
-        let mut upload = app.drive.upload();
-        upload.write(Bytes::from_static(b"x")).await.unwrap();
-        let options = PutOptions {
-            mime: "text/plain".into(),
-            creator: "tom".into(),
-            modified: None,
-            parents: false,
-            condition: Condition::default(),
-        };
         let path = DrivePath::parse(&format!("/many/{i:05}")).unwrap();
-        app.drive.put(&path, upload.finish().await.unwrap(), options).await.unwrap();
+        let options = PutOptions { parents: false, ..PutOptions::new("text/plain", "tom") };
+        app.drive.put(&path, options, whole_body("x")).await.unwrap();
     }
     let accept = |mime| [("accept", mime)];
     let lines = app.send("GET", "/v1/fs/many/", &accept("application/x-ndjson"), "").await.is(200);

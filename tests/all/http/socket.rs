@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use prometheus_client::registry::Registry;
-use rowdrive::http::{Limits, Options, serve};
+use rowdrive::http::{Limits, Options, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -34,8 +34,9 @@ pub async fn live_with(limits: Limits) -> LiveServer {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let options = Options { max_body: Some(50_000_000), limits, ..Options::default() };
+    let service = Service::new(app.drive.clone(), options, Registry::default());
     #[expect(clippy::async_yields_async, reason = "no caller asks twice")]
-    let serving = tokio::spawn(serve(listener, app.drive.clone(), options, Registry::default(), async move {
+    let serving = tokio::spawn(service.serve(listener, async move {
         let _ = stopped.await;
         std::future::pending()
     }));

@@ -1,10 +1,11 @@
 //! A client: it sends requests, and records the answers.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, pin_mut};
+use futures_util::{StreamExt, pin_mut, stream};
 use rowdrive::content::ContentError;
 use rowdrive::drive::{
     Condition, Drive, DriveError, ListQuery, NameQuery, Node, PutOptions, Result, TimeQuery, Versions, Written,
@@ -153,15 +154,13 @@ impl Clients {
     }
 
     async fn put(&self, to: &str, size: usize, condition: Condition) -> Result<Written> {
-        let mut upload = self.drive.upload();
         let bytes = bytes(size);
-        for chunk in bytes.chunks(200_000) {
-            upload.write(bytes.slice_ref(chunk)).await?;
+        let body = stream::iter(bytes.chunks(200_000)).then(async |chunk| {
             self.simulation.pass("upload", String::new).await;
-        }
-        let (mime, creator) = ("image/png".to_owned(), "eva".to_owned());
-        let options = PutOptions { mime, creator, modified: None, parents: true, condition };
-        self.drive.put(&path(to), upload.finish().await?, options).await
+            Ok::<_, Infallible>(bytes.slice_ref(chunk))
+        });
+        let options = PutOptions { condition, ..PutOptions::new("image/png", "eva") };
+        Ok(self.drive.put(&path(to), options, body).await?)
     }
 
     async fn replace(&self, to: &'static str, size: usize) {

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::future::BoxFuture;
 use rowdrive::engines::memory::Memory;
 use rowdrive::table::store::Result;
-use rowdrive::table::{Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec};
+use rowdrive::table::{
+    Outcome, Page, PageQuery, Plan, Refusal, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
+};
 
 use super::scheduler::Simulation;
 
@@ -117,11 +119,12 @@ impl SimStore {
     async fn apply(&self, plan: Plan) -> Result<Outcome> {
         let prepare = plan.prepare.clone();
         self.simulation.note(|| named(&plan));
-        let outcome = self.memory.commit(plan).await?;
-        if matches!(outcome, Outcome::Refused(_)) && self.simulation.faults().leaves && self.simulation.chance(500) {
+        let leaves = self.simulation.faults().leaves;
+        let Outcome::Refused(refusal) = self.memory.commit(plan).await? else { return Ok(Outcome::Committed) };
+        if leaves && self.simulation.chance(500) {
             self.memory.commit(Plan { prepare, ..Plan::default() }).await?;
         }
-        Ok(outcome)
+        Ok(Outcome::Refused(Refusal { prepared: leaves, ..refusal }))
     }
 
     /// Lets plans with a lost answer take effect, at any time from then on.

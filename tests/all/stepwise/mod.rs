@@ -17,7 +17,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rowdrive::table::store::Result;
 use rowdrive::table::{
-    ConditionalRow, Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
+    ConditionalRow, Outcome, Page, PageQuery, Plan, Refusal, Row, RowKey, RowQuery, ScanQuery, Store, StoreError,
+    TableSpec,
 };
 
 mod state;
@@ -288,6 +289,7 @@ impl Stepwise {
         if plan.needs_space() && self.lock().is_full() {
             return Err(StoreError::Full("as a test wants it".to_owned()));
         }
+        let prepared = !plan.prepare.is_empty();
         for row in plan.prepare {
             let pieces = self.lock().pieces(row);
             for row in pieces {
@@ -298,7 +300,7 @@ impl Stepwise {
         if !plan.guarded.is_empty() {
             let write = Plan { guarded: plan.guarded, ..Plan::default() };
             if let Outcome::Refused(refusal) = self.step(&mut run, PlanPart::ConditionalRow, write).await? {
-                return Ok(Outcome::Refused(refusal));
+                return Ok(Outcome::Refused(Refusal { prepared, ..refusal }));
             }
         }
         for row in plan.finish {
