@@ -10,7 +10,7 @@ use super::folder::ContentFolder;
 use super::format;
 use super::free_space::{FreeSpace, SpaceReservation, check_inodes};
 use super::staged::{StagedContent, StagedData};
-use super::writer::{BUFFER, Writer};
+use super::writer::{BUFFER, ContentWriter};
 use super::{INLINE, LARGEST, run};
 use crate::budget::{Budget, Permit};
 use crate::schema::FileId;
@@ -39,7 +39,7 @@ pub struct Upload {
 enum State {
     /// The cell's value as far as it is known: the version byte, then the bytes.
     Small(Vec<u8>),
-    Large(Box<Writer>),
+    Large(Box<ContentWriter>),
 }
 
 impl Upload {
@@ -88,7 +88,7 @@ impl Upload {
                     None => self.free_space.reserve(0, space)?,
                 };
                 let memory = (self.memory.clone(), self.permit.take());
-                let writer = Writer::create(self.folder.clone(), promise, memory).await?;
+                let writer = ContentWriter::create(self.folder.clone(), promise, memory).await?;
                 let writer = writer.write(Bytes::from(cell).slice(1..)).await?;
                 State::Large(Box::new(writer.write(bytes).await?))
             }

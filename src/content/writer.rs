@@ -76,7 +76,7 @@ type Job = JoinHandle<Result<WriteBuffer, ContentError>>;
 
 /// The writer of one content file. An error or a cancelled call consumes it: a file that lacks a part cannot be
 /// continued.
-pub struct Writer {
+pub struct ContentWriter {
     new: Arc<NewFile>,
     reservation: SpaceReservation,
     memory: Budget,
@@ -89,7 +89,7 @@ pub struct Writer {
     checksums: oneshot::Receiver<BlockChecksums>,
 }
 
-impl Writer {
+impl ContentWriter {
     /// `memory`: the budget of its buffers, and the permit for the first one.
     pub async fn create(
         folder: Arc<ContentFolder>,
@@ -217,11 +217,13 @@ mod tests {
             let mut new = NewFile::create(folder.clone()).await.unwrap();
             new.file = Arc::new(full());
             assert_eq!(fs::read_dir(folder.new_dir()).unwrap().count(), 1);
-            let failed =
-                match Writer::over(new, reservation(), (Budget::unlimited(), None)).write(vec![1; len].into()).await {
-                    Ok(writer) => writer.finish().await.err(),
-                    Err(e) => Some(e),
-                };
+            let failed = match ContentWriter::over(new, reservation(), (Budget::unlimited(), None))
+                .write(vec![1; len].into())
+                .await
+            {
+                Ok(writer) => writer.finish().await.err(),
+                Err(e) => Some(e),
+            };
             assert!(matches!(failed, Some(ContentError::Full(_))), "{failed:?}");
             for _ in 0..1000 {
                 if fs::read_dir(folder.new_dir()).unwrap().count() == 0 {
@@ -239,8 +241,10 @@ mod tests {
         let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
         let mut new = NewFile::create(folder).await.unwrap();
         new.file = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let mut writer =
-            Writer::over(new, reservation(), (Budget::unlimited(), None)).write(vec![1; PIECE].into()).await.unwrap();
+        let mut writer = ContentWriter::over(new, reservation(), (Budget::unlimited(), None))
+            .write(vec![1; PIECE].into())
+            .await
+            .unwrap();
         assert!(matches!(writer.oldest().await, Err(ContentError::Full(_))));
     }
 
@@ -251,7 +255,7 @@ mod tests {
         let memory = Budget::new(2 * PIECE);
         let permit = memory.take(BUFFER).await;
         assert!(memory.try_take(BUFFER).is_none());
-        let mut writer = Writer::create(folder, reservation(), (memory.clone(), Some(permit))).await.unwrap();
+        let mut writer = ContentWriter::create(folder, reservation(), (memory.clone(), Some(permit))).await.unwrap();
         let data: Bytes = (0..5 * PIECE as u32 / 4 + 9).flat_map(u32::to_le_bytes).collect();
         for piece in data.chunks(300_001) {
             writer = writer.write(data.slice_ref(piece)).await.unwrap();
@@ -267,7 +271,7 @@ mod tests {
     async fn there_is_a_largest_file() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap());
-        let mut writer = Writer::create(folder, reservation(), (Budget::unlimited(), None)).await.unwrap();
+        let mut writer = ContentWriter::create(folder, reservation(), (Budget::unlimited(), None)).await.unwrap();
         writer.at = LARGEST - 10;
         let writer = writer.write(vec![0; 10].into()).await.unwrap();
         assert!(matches!(writer.write(vec![0].into()).await, Err(ContentError::TooLarge)));

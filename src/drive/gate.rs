@@ -7,20 +7,20 @@ use tokio::sync::RwLock;
 
 use super::attempts::Caller;
 use super::error::{DriveError, Result};
-use super::metrics::Metrics;
+use super::metrics::DriveMetrics;
 use crate::content::Content;
 use crate::table::Tables;
 
 pub struct Gate {
     tables: Tables,
     content: Content,
-    metrics: Metrics,
+    metrics: DriveMetrics,
     /// Every running change has a read lock. False once the drive is closed.
     open: RwLock<bool>,
 }
 
 impl Gate {
-    pub fn new(tables: Tables, content: Content, metrics: Metrics) -> Self {
+    pub fn new(tables: Tables, content: Content, metrics: DriveMetrics) -> Self {
         Self { tables, content, metrics, open: RwLock::new(true) }
     }
 

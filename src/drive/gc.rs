@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::background::{Pauses, Signal};
 use super::error::Result;
-use super::metrics::Metrics;
+use super::metrics::DriveMetrics;
 use super::settings::Settings;
 use crate::content::Content;
 use crate::schema::file::{self, ContentLocation};
@@ -33,7 +33,7 @@ struct GcShared {
     wake: Notify,
     /// There is no work, now or at a known later time.
     at_rest: Signal<bool>,
-    metrics: Metrics,
+    metrics: DriveMetrics,
     settings: Settings,
 }
 
@@ -143,7 +143,7 @@ impl ContentGc {
         tables: Tables,
         content: Content,
         unverified: Option<Vec<FileId>>,
-        metrics: Metrics,
+        metrics: DriveMetrics,
         settings: Settings,
     ) -> Self {
         let closed = unverified.is_none();
@@ -170,7 +170,7 @@ impl ContentGc {
     }
 
     /// Queues staged content whose plan has an unknown outcome because the disk was full.
-    pub fn settle(&self, id: FileId) {
+    pub fn verify_staged(&self, id: FileId) {
         self.shared.with(|queue| {
             self.shared.at_rest.change(|at_rest| *at_rest = false);
             queue.unverified.push(StagedFile { id, outcome_unknown: true });

@@ -11,7 +11,7 @@ use crate::schema::file::{Attributes, ContentLocation};
 use crate::schema::subtree_op::{OpRecord, SubtreeOpKind};
 
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
+pub struct DriveMetrics {
     in_stage: Family<StageLabels, Gauge>,
     ended: Family<EndedLabels, Counter>,
     stored: Family<LocationLabels, Counter>,
@@ -53,7 +53,7 @@ impl Drop for StageGuard {
     }
 }
 
-impl Metrics {
+impl DriveMetrics {
     pub fn register(&self, registry: &mut Registry, path_counts: &PathCacheCounts) {
         let registry = registry.sub_registry_with_prefix("rowdrive_drive");
         let help = "Moves and deletes of directories under way: not yet visible, or visible and being cleaned up after";

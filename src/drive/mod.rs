@@ -57,7 +57,7 @@ use commit::copy::{Copier, folders_at_a_time};
 use gate::Gate;
 use gc::ContentGc;
 use index_changes::IndexChanges;
-use metrics::Metrics;
+use metrics::DriveMetrics;
 use namespace::Namespace;
 use namespace::dir_paths::{DirPathCache, MoveEpoch};
 use query::source::QuerySource;
@@ -94,7 +94,7 @@ struct Parts {
     index_changes: Arc<IndexChanges>,
     file_moves: Arc<MoveEpoch>,
     folder_copies: Arc<Semaphore>,
-    metrics: Metrics,
+    metrics: DriveMetrics,
     settings: Settings,
 }
 
@@ -128,7 +128,7 @@ impl Drive {
     fn start(tables: Tables, content: Content, staged: Option<Vec<FileId>>, settings: Settings) -> Self {
         let memory = Budget::new(settings.memory);
         let content = content.with_memory(memory.clone());
-        let metrics = Metrics::default();
+        let metrics = DriveMetrics::default();
         let gc = ContentGc::start(tables.clone(), content.clone(), staged, metrics.clone(), settings);
         let dir_paths = DirPathCache::new(tables.clone(), settings.paths_bytes());
         let parts = Parts {

@@ -67,7 +67,7 @@ async fn an_inline_cell_is_a_version_byte_and_the_bytes() {
     let mut upload = content.upload();
     upload.write("ab".into()).await.unwrap();
     upload.write("c".into()).await.unwrap();
-    let mut staged = upload.finish().await.unwrap();
+    let staged = upload.finish().await.unwrap();
     assert_eq!(staged.inline().unwrap(), "\x01abc");
     let id = FileId::random();
     staged.rename(id).await.unwrap();

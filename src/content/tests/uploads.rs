@@ -127,7 +127,7 @@ async fn an_upload_cancelled_anywhere_leaves_nothing() {
         upload.write(data.clone()).await.unwrap();
         cancelled(upload.finish(), polls).await;
 
-        let mut staged = self::upload(&content, &data, MIB).await;
+        let staged = self::upload(&content, &data, MIB).await;
         cancelled(staged.rename(FileId::random()), polls).await;
         drop(staged);
     }
@@ -151,7 +151,7 @@ fn an_upload_dropped_after_its_runtime_is_removed() {
 async fn a_renamed_upload_has_its_new_name_only() {
     let (dir, content) = open().await;
     let data = noise(INLINE + 1);
-    let mut staged = upload(&content, &data, MIB).await;
+    let staged = upload(&content, &data, MIB).await;
     let id = FileId::random();
     staged.rename(id).await.unwrap();
     assert_eq!(staged.id(), id);

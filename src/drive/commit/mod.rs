@@ -19,7 +19,7 @@ use super::error::{DriveError, Result};
 use super::gate::Gate;
 use super::gc::ContentGc;
 use super::index_changes::{IndexChange, IndexChanges};
-use super::metrics::Metrics;
+use super::metrics::DriveMetrics;
 use super::namespace::Namespace;
 use super::namespace::dir_paths::MoveEpoch;
 use super::namespace::lookup::Versioned;
@@ -42,7 +42,7 @@ pub struct Committer {
     pub index_changes: Arc<IndexChanges>,
     /// The epoch of file moves. The one of directory moves is in `namespace.dir_paths`.
     pub file_moves: Arc<MoveEpoch>,
-    pub metrics: Metrics,
+    pub metrics: DriveMetrics,
     pub clock: fn() -> Timestamp,
     pub lock_wait: Duration,
 }

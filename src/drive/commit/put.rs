@@ -118,7 +118,7 @@ async fn create_file(
         // answer that, or else the next start does.
         Err(error @ DriveError::Unknown { full, .. }) => {
             if full && staged.location() == ContentLocation::Large {
-                committer.gc.settle(staged.id());
+                committer.gc.verify_staged(staged.id());
             }
             Err(error)
         }

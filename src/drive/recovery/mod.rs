@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::background::{Background, Backoff};
 use super::gc::ContentGc;
-use super::metrics::Metrics;
+use super::metrics::DriveMetrics;
 use super::namespace::Namespace;
 use active::{ActiveOps, RecordPasses};
 
@@ -33,7 +33,7 @@ pub struct Recovery {
     pub active: Arc<ActiveOps>,
     pub gc: Arc<ContentGc>,
     pub background: Background,
-    pub metrics: Metrics,
+    pub metrics: DriveMetrics,
     pub backoff: Backoff,
     pub passes: RecordPasses,
 }

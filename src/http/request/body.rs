@@ -76,7 +76,7 @@ pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Bod
     }
     let length = declared(headers, Some(JSON_BYTES))?.unwrap_or(JSON_BYTES);
     let _permit = memory::take(app, length as usize).await?;
-    let digests = Digests::read(headers)?;
+    let digests = Digests::parse(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();
     while let Some(piece) = pieces.next().await {

@@ -29,7 +29,7 @@ pub struct Digests([Option<Digest>; 2]);
 
 impl Digests {
     /// The SHA-256 of each header. Other algorithms are ignored; a malformed header is refused.
-    pub fn read(headers: &HeaderMap) -> Result<Self> {
+    pub fn parse(headers: &HeaderMap) -> Result<Self> {
         Ok(Self([read(headers, &REPR_DIGEST)?, read(headers, &CONTENT_DIGEST)?]))
     }
 

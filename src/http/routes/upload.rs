@@ -126,7 +126,7 @@ impl UploadHeaders {
             modified: modified.or(mtime),
             mtime_accepted: mtime.is_some() && modified.is_none(),
             parents: params.flag("parents", true)?,
-            digests: Digests::read(headers)?,
+            digests: Digests::parse(headers)?,
             length: declared(headers, limit)?,
         })
     }
