@@ -46,7 +46,7 @@ type Result<T> = std::result::Result<T, MigrateError>;
 #[serde(deny_unknown_fields)]
 struct Migration {
     tables: Vec<TableSpec>,
-    data: Option<Data>,
+    data: Option<DataStep>,
 }
 
 impl Migration {
@@ -60,7 +60,7 @@ impl Migration {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Data {
+struct DataStep {
     step: Step,
 }
 

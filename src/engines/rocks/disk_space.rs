@@ -31,7 +31,7 @@ const FLUSHED: u64 = 24;
 
 /// Bytes and inodes of a file system.
 #[derive(Clone, Copy)]
-pub(super) struct FileSystemSpace {
+pub(super) struct FileSystemStats {
     pub free: u64,
     pub total: u64,
     /// None if the file system allocates inodes dynamically.
@@ -44,12 +44,12 @@ pub(super) struct InodeCount {
     pub total: u64,
 }
 
-type Probe = Box<dyn Fn() -> io::Result<FileSystemSpace> + Send + Sync>;
+type Probe = Box<dyn Fn() -> io::Result<FileSystemStats> + Send + Sync>;
 
 pub(super) struct DiskSpace {
     dir: PathBuf,
     probe: Probe,
-    last: Mutex<Option<(Instant, FileSystemSpace)>>,
+    last: Mutex<Option<(Instant, FileSystemStats)>>,
 }
 
 impl DiskSpace {
@@ -78,7 +78,7 @@ impl DiskSpace {
         self.has(space, reserve(space) + unflushed, "are kept in reserve")
     }
 
-    fn has(&self, space: FileSystemSpace, bytes: u64, why: &str) -> Result<()> {
+    fn has(&self, space: FileSystemStats, bytes: u64, why: &str) -> Result<()> {
         if space.free >= bytes {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl DiskSpace {
     /// Whether this many bytes can be flushed, and whether a flush is worth it: it frees as much of the WAL.
     pub fn can_flush(&self, unflushed: u64) -> bool {
         let part = |space| reserve(space) / 8;
-        let is_enough = |space: FileSystemSpace| unflushed >= part(space) && space.free >= unflushed + part(space);
+        let is_enough = |space: FileSystemStats| unflushed >= part(space) && space.free >= unflushed + part(space);
         self.free_space().is_some_and(|space| is_enough(space) && has_inodes_to_flush(space))
     }
 
@@ -118,7 +118,7 @@ impl DiskSpace {
     }
 
     /// The space of the file system; none if `statvfs` fails. The result may be up to `MAX_AGE` old.
-    pub fn free_space(&self) -> Option<FileSystemSpace> {
+    pub fn free_space(&self) -> Option<FileSystemStats> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match *last {
             Some((at, space)) if at.elapsed() < MAX_AGE => Some(space),
@@ -137,7 +137,7 @@ pub(super) fn enough(unflushed: u64) -> u64 {
     RESERVE + RESERVE / 8 + unflushed
 }
 
-fn reserve(space: FileSystemSpace) -> u64 {
+fn reserve(space: FileSystemStats) -> u64 {
     RESERVE.min(space.total / 8)
 }
 
@@ -147,11 +147,11 @@ pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
 }
 
 /// Whether a flush can create its files: if RocksDB cannot create a WAL file, it refuses writes until a restart.
-fn has_inodes_to_flush(space: FileSystemSpace) -> bool {
+fn has_inodes_to_flush(space: FileSystemStats) -> bool {
     space.inodes.is_none_or(|inodes| inodes.free >= FLUSHED)
 }
 
-fn is_plenty(space: FileSystemSpace) -> bool {
+fn is_plenty(space: FileSystemStats) -> bool {
     space.free >= 2 * reserve(space)
 }
 
@@ -182,11 +182,11 @@ pub(super) fn remove_ballast(dir: &Path) -> bool {
     fs::remove_file(dir.join(NAME)).is_ok()
 }
 
-fn file_system_space(dir: &Path) -> io::Result<FileSystemSpace> {
+fn file_system_space(dir: &Path) -> io::Result<FileSystemStats> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
     let inodes = (stat.f_files > 0).then_some(InodeCount { free: stat.f_favail, total: stat.f_files });
-    Ok(FileSystemSpace { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
+    Ok(FileSystemStats { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks), inodes })
 }
 
 #[cfg(test)]
@@ -194,13 +194,13 @@ mod tests {
     use super::*;
 
     fn space(free: u64, total: u64) -> DiskSpace {
-        DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(FileSystemSpace { free, total, inodes: None })))
+        DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(FileSystemStats { free, total, inodes: None })))
     }
 
     #[test]
     fn inodes_are_kept_in_reserve_where_they_are_counted() {
         let space = |free, total| {
-            let space = FileSystemSpace { free: 1 << 40, total: 1 << 40, inodes: Some(InodeCount { free, total }) };
+            let space = FileSystemStats { free: 1 << 40, total: 1 << 40, inodes: Some(InodeCount { free, total }) };
             DiskSpace::probed(Path::new("/data"), Box::new(move || Ok(space)))
         };
         assert!(space(256, 1 << 20).check(0).is_ok() && space(10, 160).check(0).is_ok());

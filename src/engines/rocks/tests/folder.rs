@@ -249,7 +249,7 @@ async fn a_full_disk_accepts_deletes_and_no_puts() {
     commit(&rocks, changes(vec![changed("row", vec![put("a", "q", "v")])])).await;
     drop(rocks);
     let full =
-        DiskSpace::probed(dir.path(), Box::new(|| Ok(FileSystemSpace { free: 1 << 20, total: 1 << 40, inodes: None })));
+        DiskSpace::probed(dir.path(), Box::new(|| Ok(FileSystemStats { free: 1 << 20, total: 1 << 40, inodes: None })));
     let rocks = Rocks::open_with(taken(dir.path()), options(), full, MAX_TOMBSTONES).unwrap();
     let cells = vec![put("a", "other", "v")];
     let prepared = Plan { prepare: vec![changed("row", cells.clone())], ..Plan::default() };
@@ -271,7 +271,7 @@ fn small(dir: &Path) -> DiskSpace {
     let probe = move || {
         let files = fs::read_dir(&seen)?.map(|file| Ok(file?.metadata()?.len()));
         let used: u64 = files.sum::<io::Result<u64>>()?;
-        Ok(FileSystemSpace { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
+        Ok(FileSystemStats { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
     };
     DiskSpace::probed(dir, Box::new(probe))
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rocksdb::{FlushOptions, WaitForCompactOptions};
 
-use super::disk_space::{DiskSpace, FileSystemSpace};
+use super::disk_space::{DiskSpace, FileSystemStats};
 use super::{FolderLock, MAX_TOMBSTONES, Rocks, RocksOptions, folder_lock};
 use crate::table::spec::{CellSize, Compression};
 use crate::table::{
@@ -53,7 +53,7 @@ pub(super) fn taken(dir: &Path) -> FolderLock {
 }
 
 pub(super) async fn open_with(dir: &Path, skip: u64) -> Rocks {
-    let plenty = || Ok(FileSystemSpace { free: 1 << 40, total: 1 << 41, inodes: None });
+    let plenty = || Ok(FileSystemStats { free: 1 << 40, total: 1 << 41, inodes: None });
     let rocks = Rocks::open_with(taken(dir), options(), DiskSpace::probed(dir, Box::new(plenty)), skip).unwrap();
     rocks.create(&spec()).await.unwrap();
     rocks
