@@ -18,7 +18,8 @@ pub struct Backoff {
     pub longest: Duration,
 }
 
-/// The pauses between attempts at one piece of work.
+/// The pauses between attempts at one piece of work. By hand and not by `backon`, which also runs the work: here the
+/// pause ends early when the drive closes.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
     retry: Backoff,

@@ -1,5 +1,8 @@
 //! Folders and files of this machine. Each is opened with `openat`, relative to its parent folder: neither a name nor a
 //! symbolic link leads out of a tree, even while other processes move entries in it.
+//!
+//! By `rustix` and not by `cap-std`, which lacks renames without replacement, locks and `syncfs`: `rustix` would be needed
+//! beside it.
 
 mod digest;
 mod temporary;

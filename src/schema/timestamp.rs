@@ -108,7 +108,7 @@ fn parse_ns(text: &str) -> Result<i128, InvalidTimestamp> {
     Ok(since - offset_seconds(zone)? * 1_000_000_000)
 }
 
-/// `Z`, `+hh:mm` or `-hh:mm`.
+/// `Z`, `+hh:mm` or `-hh:mm` (RFC 3339). By hand and not by the parser of `jiff`, which takes shorter offsets too.
 fn offset_seconds(zone: &str) -> Result<i128, InvalidTimestamp> {
     if zone.eq_ignore_ascii_case("z") {
         return Ok(0);

@@ -1,4 +1,7 @@
 //! Conditional requests (RFC 9110 section 13).
+//!
+//! By hand and not by `headers`: its types skip malformed tags, and do not give out the list of tags, which the drive
+//! compares again at the commit.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};

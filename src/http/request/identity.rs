@@ -34,6 +34,7 @@ impl<S: Sync> FromRequestParts<S> for Creator {
 }
 
 /// The name of an HTTP Basic header (RFC 7617). It is anonymous without a header, for another scheme and for an empty name.
+/// By hand and not by `headers`, which has one error for another scheme and for a malformed name.
 fn parse_basic(headers: &HeaderMap) -> Result<Creator> {
     let anonymous = Ok(Creator(ANONYMOUS.to_owned()));
     let Some(value) = single_header(headers, &AUTHORIZATION)? else {

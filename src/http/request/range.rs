@@ -1,4 +1,7 @@
 //! Range requests (RFC 9110 section 14).
+//!
+//! By hand and not by `headers`: its `Range` drops malformed parts, so several ranges or a malformed one look like one
+//! good range.
 
 use std::ops::Range;
 
