@@ -64,17 +64,44 @@ impl SignalCount {
 
 /// From now on, an interrupted command prints one line: it is safe to run the command again.
 ///
-/// For commands that may be killed at any moment, and that block the threads of this runtime.
+/// For commands that may be killed at any moment, and that block the threads of this runtime. A signal that this process
+/// was started to ignore stays ignored.
 pub fn explain_interruption() -> io::Result<()> {
-    let mut signals = StopSignals::new()?;
+    let handler = |number: Number| match is_ignored(number) {
+        true => Ok(None),
+        false => signal(SignalKind::from_raw(number.as_raw())).map(Some),
+    };
+    let (mut terminate, mut interrupt) = (handler(Number::TERM)?, handler(Number::INT)?);
     tokio::spawn(async move {
-        let number = signals.recv().await;
+        let number = tokio::select! {
+            () = arrival(&mut terminate) => Number::TERM,
+            () = arrival(&mut interrupt) => Number::INT,
+        };
         // A progress bar leaves the cursor within its line.
         let start = if io::stderr().is_terminal() { "\n" } else { "" };
         super::say(&format!("{start}rowdrive: interrupted; it is safe to run the same command again"));
         die_of(number);
     });
     Ok(())
+}
+
+/// Waits for the signal; for ever without a handler.
+async fn arrival(handler: &mut Option<Signal>) {
+    if let Some(signal) = handler
+        && signal.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+/// Whether this process was started to ignore a signal, as shells start the background jobs of scripts.
+fn is_ignored(number: Number) -> bool {
+    // proc_pid_status(5): a hexadecimal mask, whose lowest bit is signal 1.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (number.as_raw() - 1)) != 0
 }
 
 /// Ends the process by this signal, as if it had no handler: shells and scripts check the signal.

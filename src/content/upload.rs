@@ -105,7 +105,7 @@ impl Upload {
                 let cell = match self.permit {
                     // The store's queue of plans has the cell too, until the write is done.
                     Some(mut permit) => {
-                        permit.shrink(cell.len());
+                        permit.shrink(cell.capacity());
                         permit.attach(cell.into())
                     }
                     None => cell.into(),

@@ -35,7 +35,7 @@ async fn decide_delete(
     parent: &DrivePath,
     name: &Name,
     condition: &Condition,
-) -> Result<Decision<Versioned<FileEntry>>> {
+) -> Result<Decision<'static, Versioned<FileEntry>>> {
     let found = lookup(&committer.namespace, parent, name).await?;
     let Some(live) = &found.parent else {
         return Err(match no_parent(&committer.namespace, parent).await {
@@ -61,7 +61,7 @@ async fn decide_delete(
         finish: drop_version(&file.value, live.id, name),
         ..Plan::default()
     };
-    Ok(Decision::Commit { plan, change: None, answer: file.clone() })
+    Ok(Decision::Commit { plan, change: None, content: None, answer: file.clone() })
 }
 
 /// Deletes a directory that is empty.
@@ -81,7 +81,7 @@ async fn decide_rmdir(
     path: &DrivePath,
     parent: &DrivePath,
     name: &Name,
-) -> Result<Decision<()>> {
+) -> Result<Decision<'static, ()>> {
     let found = lookup(&committer.namespace, parent, name).await?;
     let Some(live) = &found.parent else {
         return Err(match no_parent(&committer.namespace, parent).await {
@@ -99,7 +99,7 @@ async fn decide_rmdir(
         return Ok(Decision::Again);
     };
     let plan = rmdir_plan(parent, live, name, directory, path, &child);
-    Ok(Decision::Commit { plan, change: None, answer: () })
+    Ok(Decision::Commit { plan, change: None, content: None, answer: () })
 }
 
 /// Deletes the directory row together with its name, at one instant, and the row of its id after that. The check that it

@@ -28,7 +28,12 @@ async fn make_directory(
     committer.until_committed(caller, |_| decide(committer, path, creator, parents)).await
 }
 
-async fn decide(committer: &Committer, path: &DrivePath, creator: &str, parents: bool) -> Result<Decision<Written>> {
+async fn decide(
+    committer: &Committer,
+    path: &DrivePath,
+    creator: &str,
+    parents: bool,
+) -> Result<Decision<'static, Written>> {
     match stat(&committer.namespace, path).await {
         Ok(Node::File { .. }) => return Err(DriveError::IsFile),
         Ok(node) => return Ok(Decision::Answer(Written { node, new: false })),
@@ -44,5 +49,5 @@ async fn decide(committer: &Committer, path: &DrivePath, creator: &str, parents:
     let mut plan = Plan::default();
     resolved.add_to(&mut plan, Vec::new(), Vec::new());
     let node = Node::Directory { path: new.path, entry: new.entry };
-    Ok(Decision::Commit { plan, change: None, answer: Written { node, new: true } })
+    Ok(Decision::Commit { plan, change: None, content: None, answer: Written { node, new: true } })
 }

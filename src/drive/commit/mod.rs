@@ -25,12 +25,12 @@ use super::namespace::dir_paths::MoveEpoch;
 use super::namespace::lookup::Versioned;
 use super::recovery::Recovery;
 use super::recovery::locks::clear_refusal;
-use crate::content::Content;
+use crate::content::{Content, StagedContent};
 use crate::schema::Timestamp;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::ContentLocation;
 use crate::table::store::Result as StoreResult;
-use crate::table::{Change, Check, Outcome, Plan, RowChange};
+use crate::table::{Change, Check, Outcome, Plan, RowChange, StoreError};
 
 /// What changes need.
 pub struct Committer {
@@ -48,13 +48,14 @@ pub struct Committer {
 }
 
 /// The decision of an attempt, by the rows that it has read.
-enum Decision<T> {
+enum Decision<'a, T> {
     /// Change nothing, and return this answer.
     Answer(T),
     /// Decide again: the rows contradict each other, since each was read at its own instant.
     Again,
-    /// Commit this plan, then return this answer. `change`: the file that gets other index rows by it.
-    Commit { plan: Plan, change: Option<IndexChange>, answer: T },
+    /// Commit this plan, then return this answer. `change`: set if the plan gives a file new index rows. `content`: the
+    /// staged content that the plan links.
+    Commit { plan: Plan, change: Option<IndexChange>, content: Option<&'a StagedContent>, answer: T },
 }
 
 /// Whether a decision may use the ids of the attempt before.
@@ -72,21 +73,21 @@ impl Committer {
     ///
     /// Errors: those of `decide`; [`DriveError::Contended`] after too many attempts or too long a time; an unknown
     /// outcome ends the loop, since the plan may have happened.
-    async fn until_committed<T, F>(&self, caller: &Caller, decide: impl Fn(Ids) -> F) -> Result<T>
+    async fn until_committed<'a, T, F>(&self, caller: &Caller, decide: impl Fn(Ids) -> F) -> Result<T>
     where
-        F: Future<Output = Result<Decision<T>>>,
+        F: Future<Output = Result<Decision<'a, T>>>,
     {
         let mut attempts = Attempts::new(caller, self.lock_wait);
         let mut ids = Ids::Kept;
         loop {
             attempts.next().await?;
-            let (plan, change, answer) = match decide(ids).await? {
+            let (plan, change, content, answer) = match decide(ids).await? {
                 Decision::Answer(answer) => return Ok(answer),
                 Decision::Again => continue,
-                Decision::Commit { plan, change, answer } => (plan, change, answer),
+                Decision::Commit { plan, change, content, answer } => (plan, change, content, answer),
             };
             let prepared = plan.prepare.clone();
-            let refusal = match self.commit(plan, change).await? {
+            let refusal = match self.commit(plan, change, content).await? {
                 Outcome::Committed => return Ok(answer),
                 Outcome::Refused(refusal) => refusal,
             };
@@ -103,14 +104,27 @@ impl Committer {
         }
     }
 
-    /// Commits a plan. The change is logged before the commit, or a query that runs meanwhile could miss the file.
-    async fn commit(&self, plan: Plan, change: Option<IndexChange>) -> StoreResult<Outcome> {
+    /// Commits a plan. The change is noted in [`IndexChanges`] before the commit, or a query that runs meanwhile could
+    /// miss the file.
+    async fn commit(
+        &self,
+        plan: Plan,
+        change: Option<IndexChange>,
+        content: Option<&StagedContent>,
+    ) -> StoreResult<Outcome> {
+        // IMPORTANT: before the plan is sent. From here on it may link the content, even if this process ends.
+        content.inspect(|content| content.keep());
         let commit = self.namespace.tables.commit(plan);
-        match change {
+        let outcome = match change {
             Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
             Some(change) => self.index_changes.counted(change, commit).await,
             None => commit.await,
+        };
+        // The plan does not link the content for certain, so the content is removed if no later attempt links it.
+        if !matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::Unknown { .. })) {
+            content.inspect(|content| content.release());
         }
+        outcome
     }
 
     /// Deletes the rows that a refused plan may have prepared. Never call it for a plan of unknown outcome: its rows

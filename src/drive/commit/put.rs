@@ -112,18 +112,15 @@ async fn create_file(
     caller: &Caller,
 ) -> Result<Written> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
-    match committer.until_committed(caller, |ids| decide(committer, (&parent, &name), ids, &staged, new, rules)).await {
+    let stored = committer.until_committed(caller, |ids| decide(committer, (&parent, &name), ids, &staged, new, rules));
+    match stored.await {
         Ok((entry, found)) => Ok(committed(committer, path, entry, found).await),
-        // It may be committed. Garbage collection finds out whether a row names its content, as soon as the store can
-        // answer that, or else the next start does.
-        Err(error @ DriveError::Unknown { full, .. }) => {
-            if full && staged.location() == ContentLocation::Large {
+        Err(error) => {
+            // The plan may be committed. Garbage collection reads whether a row names the content, as soon as the store
+            // answers again. After a failed sync the store does not answer again, and the next start reads it.
+            if matches!(error, DriveError::Unknown { full: true, .. }) && staged.location() == ContentLocation::Large {
                 committer.gc.verify_staged(staged.id());
             }
-            Err(error)
-        }
-        Err(error) => {
-            staged.release();
             Err(error)
         }
     }
@@ -144,14 +141,14 @@ async fn committed(committer: &Committer, path: &DrivePath, entry: FileEntry, fo
 }
 
 /// The plan, the entry that it puts, and what the name was before.
-async fn decide(
+async fn decide<'a>(
     committer: &Committer,
     (parent, name): (&DrivePath, &Name),
     ids: Ids,
-    staged: &StagedContent,
+    staged: &'a StagedContent,
     new: &NewVersion,
     rules: &PutRules,
-) -> Result<Decision<(FileEntry, NameLookup)>> {
+) -> Result<Decision<'a, (FileEntry, NameLookup)>> {
     if ids == Ids::New {
         staged.rename(FileId::random()).await?;
     }
@@ -175,9 +172,7 @@ async fn decide(
     let plan = put_plan(&resolved, &found, name, &entry, staged.inline());
     let replaces = found.file.as_ref().map(|old| old.value.id);
     let change = replaces.map(|old| IndexChange::new(staged.id(), Some(old), false, &plan.prepare));
-    // From here on the file in `new/` must outlive this process: the plan may link it.
-    staged.keep();
-    Ok(Decision::Commit { plan, change, answer: (entry, found) })
+    Ok(Decision::Commit { plan, change, content: Some(staged), answer: (entry, found) })
 }
 
 impl PutRules {

@@ -55,7 +55,10 @@ pub async fn rename_file(
 }
 
 /// The plan, and the version that it replaces.
-async fn decide(committer: &Committer, paths: &Paths<'_>) -> Result<Decision<(Renamed, Option<Versioned<FileEntry>>)>> {
+async fn decide(
+    committer: &Committer,
+    paths: &Paths<'_>,
+) -> Result<Decision<'static, (Renamed, Option<Versioned<FileEntry>>)>> {
     let ns = &committer.namespace;
     let ((from_parent, from_name), (to_parent, to_name)) = (&paths.source, &paths.target);
     let source = lookup(ns, from_parent, from_name).await?;
@@ -89,7 +92,7 @@ async fn decide(committer: &Committer, paths: &Paths<'_>) -> Result<Decision<(Re
     let change = IndexChange::new(moved.id, replaces, true, &plan.prepare);
     let node = Node::File { path: paths.to.clone(), entry: moved };
     let written = Written { node, new: target.file.is_none() };
-    Ok(Decision::Commit { plan, change: Some(change), answer: (Renamed::File(written), target.file) })
+    Ok(Decision::Commit { plan, change: Some(change), content: None, answer: (Renamed::File(written), target.file) })
 }
 
 /// Both names and the file row change at one instant. New index entries are put before it and old ones deleted after it,

@@ -1,8 +1,8 @@
 //! Classifies errors of RocksDB by their messages: its C API shows neither the subcode nor the severity of an error.
 //!
 //! Tests make the real conditions, so that a new version of RocksDB with other messages fails them: a full file system
-//! in `tests/all/full_disk.rs`; a failed sync, an exhausted quota and a lack of inodes in `tests/all/refusing.rs`;
-//! damaged SST files in `tests/damaged_files.rs`.
+//! in `tests/all/full_disk`; a failed sync, an exhausted quota and a lack of inodes in `tests/all/write_errors.rs`;
+//! damaged SST files in `src/engines/rocks/tests/damaged_files.rs`.
 
 /// Whether the disk is full, or a quota exhausted.
 pub(super) fn is_full(cause: &str) -> bool {

@@ -4,8 +4,8 @@
 //! even for rows that were deleted since, so a flush frees space.
 //!
 //! After a start on a disk without space for a flush, all data of the WAL stays in memory, with no bound on write
-//! buffers (`wal_in_memory`) and without compactions, which would take the space that the flush needs. Such a store reads
-//! and deletes. The first write that finds space for a flush ends that state.
+//! buffers (`wal_in_memory`). Such a store reads and deletes. The first write that finds space for a flush ends that
+//! state.
 //!
 //! After a write on a full disk RocksDB refuses writes until there is space, and checks for it every 5 seconds.
 
@@ -156,8 +156,7 @@ impl Rocks {
             flushed.map_err(ReadError::from)?;
             if wal_in_memory.load(Ordering::Relaxed) {
                 for (family, buffer) in &families {
-                    let usual = [("write_buffer_size", buffer.as_str()), ("disable_auto_compactions", "false")];
-                    db.raw.set_options_cf(family, &usual).map_err(ReadError::from)?;
+                    db.raw.set_options_cf(family, &[("write_buffer_size", buffer)]).map_err(ReadError::from)?;
                 }
                 tuning.bound();
                 wal_in_memory.store(false, Ordering::Relaxed);

@@ -48,7 +48,7 @@ pub(super) struct Tuning {
     arena: usize,
     /// The largest size of one write buffer.
     largest: usize,
-    /// The size of each write buffer regardless of the budget: then the store also starts without compactions.
+    /// The size of each write buffer regardless of the budget.
     fixed: Option<usize>,
     /// SST files open at once; -1: all.
     open_tables: i32,
@@ -100,8 +100,7 @@ impl Tuning {
         [(log + log / 8).saturating_add(SLACK).min(UNBOUNDED), UNBOUNDED]
     }
 
-    /// Sets the size of each write buffer, and no bound on their sum until [`bound`](Self::bound). No automatic compaction:
-    /// on a disk without space for a flush, a compaction would take the space that is freed.
+    /// Sets the size of each write buffer, and no bound on their sum until [`bound`](Self::bound).
     pub fn unbounded(&self, each: usize) -> Self {
         self.buffers.set_buffer_size(UNBOUNDED);
         Self { cache: self.cache.clone(), buffers: self.buffers.clone(), fixed: Some(each), ..*self }
@@ -199,7 +198,6 @@ impl Tuning {
         options.add_compact_on_deletion_collector_factory(8_192, 4_096, 0.5);
         options.set_ttl(30 * DAY);
         options.set_periodic_compaction_seconds(0);
-        options.set_disable_auto_compactions(self.fixed.is_some());
 
         match spec.compression {
             Compression::Light => {

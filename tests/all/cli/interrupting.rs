@@ -34,6 +34,25 @@ fn wait_for_handler(child: &mut Child, signal: Signal) {
 }
 
 #[test]
+fn a_command_that_is_started_to_ignore_sigint_ignores_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
+    block(&data.join("db/CURRENT"));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' INT; exec \"$0\" check --repair --data \"$1\"", env!("CARGO_BIN_EXE_rowdrive")])
+        .arg(&data);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_handler(&mut child, Signal::TERM);
+    for signal in [Signal::INT, Signal::TERM] {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+}
+
+#[test]
 fn an_interrupted_check_backup_or_restore_says_that_it_is_safe_to_run_it_again() {
     let scratch = tempfile::tempdir().unwrap();
     let [data, backups, restored] = ["data", "backups", "restored"].map(|name| scratch.path().join(name));
