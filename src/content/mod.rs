@@ -58,7 +58,7 @@ pub const LARGEST: u64 = 1 << 40;
 pub struct Content {
     folder: Arc<ContentFolder>,
     free_space: Arc<FreeSpace>,
-    /// Held for writing while files are removed, for reading while none may be.
+    /// A removal of files has it for writing. A [`RemovalPause`] has it for reading.
     removing: Arc<RwLock<()>>,
     memory: Budget,
 }
@@ -68,8 +68,8 @@ pub struct RemovalPause(#[expect(dead_code, reason = "it is there to be dropped"
 
 impl Content {
     /// Makes what is missing of `dir`, `dir/new` and `dir/00` to `dir/ff` (mode 0700, durable); the parent of
-    /// `dir` must be there. Returns the ids of the files in `new/` too: of uploads that an earlier process did
-    /// not get to settle or remove. What has another name there is logged and left.
+    /// `dir` must be there. Returns the ids of the files in `new/` too: an earlier process has neither
+    /// promoted nor removed them. Files with other names there are logged and left.
     pub async fn open(dir: &Path) -> Result<(Self, Vec<FileId>), ContentError> {
         Self::open_on(Arc::new(LocalDisk), dir).await
     }
@@ -130,21 +130,22 @@ impl Content {
         RemovalPause(self.removing.clone().read_owned().await)
     }
 
-    /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left. Waits while
-    /// all are kept.
+    /// Removes content files wherever they lie, durably; missing is fine. After an error some may be left. Waits
+    /// until no [`RemovalPause`] is left.
     pub async fn remove(&self, ids: &[FileId]) -> Result<(), ContentError> {
         let _removing = self.removing.write().await;
         let (folder, ids) = (self.folder.clone(), ids.to_vec());
         run(&*self.folder.disk, async move { folder.remove(&ids).await }).await
     }
 
-    /// The first bytes of the ids of settled files, at least; in order.
+    /// The first bytes of the ids of all promoted files, in order. A byte may have no file any more.
     pub async fn shards(&self) -> Result<Vec<u8>, ContentError> {
         let folder = self.folder.clone();
         run(&*self.folder.disk, async move { Ok(folder.list_shards().await?) }).await
     }
 
-    /// The ids of the settled files whose ids start with this byte, and the paths of what is none of ours there.
+    /// The ids of the promoted files whose ids start with this byte, and the paths of the other files in that folder,
+    /// which Rowdrive did not make.
     pub async fn list_shard(&self, first: u8) -> Result<(Vec<FileId>, Vec<PathBuf>), ContentError> {
         let folder = self.folder.clone();
         run(&*self.folder.disk, async move { Ok(folder.list_shard(first).await?) }).await

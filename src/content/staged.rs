@@ -1,4 +1,5 @@
-//! Staged content: a file in `new/` or the value of a cell, durable and not yet linked by any row.
+//! Staged content, which no row links yet: a durable file in `new/`, or the value of a cell, which the commit makes
+//! durable.
 
 use std::io;
 use std::mem;

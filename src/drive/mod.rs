@@ -5,7 +5,7 @@
 //! top-down (the name first): a crash leaves at most rows that no name reaches. Each operation has one commit point,
 //! guarded by checks on what it was decided by; *refused* means to read again and decide anew.
 //!
-//! From the bottom up, each room using only those above it in this list:
+//! From the bottom up, roughly (`docs/architecture.md` says which module uses which):
 //!
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them

@@ -3,13 +3,15 @@
 //!
 //! The modules, from the socket inwards:
 //!
+//! - [`serve`]: the service on a listener
 //! - [`server`]: sockets, limits and time-outs of connections, and the shutdown
 //! - [`middleware`]: checks, log lines and metrics of every request
 //! - [`mod@router`]: every route on one page; [`routes`]: one file for each route, and the API's description
-//! - [`request`]: the parts of a request, parsed once into types that carry their invariants
-//! - [`response`]: the parts of a response; the only place where an error becomes a status
+//! - [`request`]: the parts of a request, parsed once into types that are valid by construction
+//! - [`response`]: the parts of a response; `problem` turns errors into problems
 //!
-//! All of them use [`options`] (the operator's choices), [`app`] (shared state), [`metrics`] and [`media_type`].
+//! They use [`options`] (the operator's choices), [`metrics`], [`media_type`] and, except `serve` and `server`, [`app`] (the
+//! state that handlers share). The status of each kind of problem is in [`api::problem`](crate::api::problem).
 
 mod app;
 mod media_type;

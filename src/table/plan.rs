@@ -1,4 +1,4 @@
-//! Writes: a plan, the only write of a store.
+//! Writes: a plan is the only way to write to a store.
 
 use bytes::Bytes;
 
@@ -98,14 +98,15 @@ pub struct ConditionalRow {
     pub changes: Vec<Change>,
 }
 
-/// The one write of a store.
+/// The only way to write to a store.
 ///
 /// - `prepare`: rows that are harmless alone, since nothing links to them yet;
 /// - `guarded`: all checks hold and all changes happen **atomically**, or none do: the commit point;
 /// - `finish`: clean-up that may happen later, or twice.
 ///
 /// An engine writes `prepare` before the commit point and `finish` after it; an embedded engine writes all
-/// three in one batch. A plan names each row once over all three parts; of an immutable row, each cell once.
+/// three in one batch. A plan may name a row only once in all three parts together. A row of a table with immutable rows
+/// may be named more often, but each of its cells only once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Written before the commit point.
@@ -149,7 +150,7 @@ impl Plan {
         rows.chain(self.guarded.iter().map(|g| g.changes.len())).sum()
     }
 
-    /// Whether a full disk must refuse it: it stores something new, and may not use the reserve for that. Puts in
+    /// Whether an engine must refuse it when the disk is full: it stores something new, and may not use the reserve for that. Puts in
     /// `finish` do not count: they record clean-up, which frees space.
     pub fn needs_space(&self) -> bool {
         let prepared = self.prepare.iter().flat_map(|r| &r.changes);
@@ -176,7 +177,7 @@ pub struct Refusal {
     pub row: RowKey,
     /// The check that did not hold.
     pub check: Check,
-    /// The value of the checked cell instead (none for `FamilyEmpty`).
+    /// The value that the checked cell has; none if the cell is absent, and for `FamilyEmpty`.
     pub current: Option<Bytes>,
     /// Whether rows of `prepare` may have been written. False from an engine that writes a plan as a whole.
     pub prepared: bool,

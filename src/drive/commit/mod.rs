@@ -1,4 +1,5 @@
-//! Operations of one plan: its commit is the instant at which they happen.
+//! Operations of one plan: its commit is the instant at which they happen. Only the copy of a directory has many plans,
+//! one for each directory and file of the copy.
 //!
 //! One file for each operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
 //! [`copy`]. [`target`] checks the target path of renames and copies. All share the retry loop below.
@@ -69,7 +70,8 @@ enum Ids {
 
 impl Committer {
     /// The retry loop: reads and decides, commits the plan, and after a refusal clears the locks that may have caused it
-    /// and decides again. Nothing is locked between the reads and the commit, so every decision is in a check.
+    /// and decides again. Nothing is locked between the reads and the commit, so the checks of the plan must cover all
+    /// that was read for the decision.
     ///
     /// Errors: those of `decide`; [`DriveError::Contended`] after too many attempts or too long a time; an unknown
     /// outcome ends the loop, since the plan may have happened.

@@ -60,7 +60,7 @@ pub async fn put<E>(
     Ok(store(committer, path, staged, NewVersion { mime, creator, modified }, rules).await?)
 }
 
-/// Whether a file would be stored as things are now. The commit checks the same again.
+/// Checks now what the commit will check again, so that a refused upload is not sent.
 async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) -> Result<()> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     let found = lookup(&committer.namespace, &parent, &name).await?;
@@ -76,7 +76,8 @@ async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) 
     Ok(committer.namespace.tables.has_space().await?)
 }
 
-/// Reads a body to its end. What it returns is durable, and no row names it yet; after an error nothing is left.
+/// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
+/// is in memory, and the commit writes it. After an error nothing is left.
 pub async fn stage<E>(
     mut upload: Upload,
     length: Option<u64>,

@@ -39,10 +39,12 @@ pub async fn files_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<File
 
 /// None if the answer may not be exact, because other requests have changed rows meanwhile: try again.
 ///
-/// The index strategy has the first turn, and the scan then does as much work as the index strategy has done in all. A
-/// void scan is dropped, since the index strategy answers alone; a void index strategy ends the attempt.
+/// The index strategy has the first turn, and the scan then does as much work as the index strategy has done in all. If
+/// the scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index strategy
+/// is void, the attempt ends.
 async fn try_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
-    // IMPORTANT: before the scope is looked up: it reads the move epochs, so that a move after that lookup voids it.
+    // IMPORTANT: call `ScanStrategy::new` before `scope`. It reads the move epochs, so a move after the lookup of the scope
+    // makes the scan void.
     let mut scan =
         ask.under.as_ref().filter(|under| !under.is_root()).map(|under| ScanStrategy::new(source, ask, under));
     let scope = scope(&source.namespace, ask.under.as_ref()).await?;
@@ -105,7 +107,7 @@ async fn try_by_name(source: &QuerySource, ask: &NameQuery) -> Result<Option<Fil
     }
 }
 
-/// The directory that bounds a query; the root bounds nothing.
+/// The directory whose files a query may return. The root's id means every file.
 async fn scope(ns: &Namespace, under: Option<&DrivePath>) -> Result<DirId> {
     match under {
         None => Ok(DirId::ROOT),

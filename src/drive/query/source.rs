@@ -29,7 +29,8 @@ pub struct QuerySource {
 /// The progress of a strategy.
 pub enum StrategyProgress<T> {
     Unfinished,
-    /// Other requests have changed what it read: its page may not be exact.
+    /// Other requests have changed what the strategy read, so its page might not be exact: its result is not used. A scan
+    /// also ends so if its page takes too much memory.
     Void,
     Finished(T),
 }

@@ -2,7 +2,7 @@
 //!
 //! They change more rows than a plan may guard. Each row of the subtree has a lock that names a record in the table
 //! `op`. The commit that sets the record to *committed* is the instant of the operation: from then on readers find the
-//! subtree at its new path, or not at all.
+//! subtree at its new path, or, after a delete, nowhere.
 //!
 //! 1. The record is written: prepared.
 //! 2. [`mod@lock`]: each row of the subtree is locked, top-down, before its children are listed.
@@ -10,8 +10,8 @@
 //! 4. [`mod@publish`]: the commit: record, names in both parents, the directory's link to its parent.
 //! 5. `recovery::finish`: new rows lose their lock, then old rows are removed, and the record last.
 //!
-//! The record comes first, since a lock without a record reads as aborted, and any writer may clear it. The record is
-//! deleted last for the same reason. An operation that does not reach step 4 is aborted by `recovery::abort`. Readers
+//! The record is written first: readers treat a lock without a record as one of an aborted operation, and any writer may
+//! clear it. The record is deleted last for the same reason. An operation that does not reach step 4 is aborted by `recovery::abort`. Readers
 //! and writers may come between any two steps: they read in the record what a locked row means.
 
 mod copy_rows;
@@ -103,7 +103,8 @@ async fn run(committer: &Committer, from: &DrivePath, kind: &SubtreeOpKind, call
 async fn attempt(committer: &Committer, root: &SubtreeRoot, record: OpRecord, caller: &Caller) -> Result<()> {
     let recovery = &committer.recovery;
     let id = OpId::now();
-    // IMPORTANT: registered before the record is written, or a concurrent writer would abort it as orphaned.
+    // IMPORTANT: registered before the record is written. Otherwise a concurrent writer would abort it as an operation
+    // without an owner.
     let guard = recovery.active.register(id);
     let preparing = committer.metrics.preparing();
     let row = ConditionalRow {

@@ -1,5 +1,6 @@
-//! Errors as clients see them: `application/problem+json` (RFC 9457). The only place where an error becomes a
-//! status.
+//! Errors as clients see them: `application/problem+json` (RFC 9457). Errors of the drive and of content become problems
+//! here. Some routes, such as `routes/move_copy.rs` and `routes/upload.rs`, choose another problem for one error. The status
+//! of each kind of problem is in [`api::problem`](crate::api::problem).
 //!
 //! A handler returns a [`Problem`]; as a response it is a status, headers and itself as an extension, which
 //! [`access_log`](crate::http::middleware::access_log) renders together with the request's id. There its [`Cause`] is
@@ -141,7 +142,7 @@ impl Problem {
         self.damage
     }
 
-    /// An error met while reading: what lies below a file, or below nothing, is just not there.
+    /// The problem of a read: a path below a file, or below a missing directory, does not exist.
     pub fn reading(error: DriveError) -> Self {
         match error {
             DriveError::ParentMissing | DriveError::ParentIsFile | DriveError::IsFile => Self::not_found(),
