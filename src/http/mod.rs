@@ -10,8 +10,8 @@
 //! - [`request`]: the parts of a request, parsed once into types that are valid by construction
 //! - [`response`]: the parts of a response; `problem` turns errors into problems
 //!
-//! They use [`options`] (the operator's choices), [`metrics`], [`media_type`] and, except `serve` and `server`, [`app`] (the
-//! state that handlers share). The status of each kind of problem is in [`api::problem`](crate::api::problem).
+//! They use [`options`] (the operator's choices), [`metrics`], [`media_type`] and, except `serve` and `server`, [`app`]
+//! (the state that handlers share). The status of each kind of problem is in [`api::problem`](crate::api::problem).
 
 mod app;
 mod media_type;

@@ -115,16 +115,20 @@ impl Committer {
         content: Option<&StagedContent>,
     ) -> StoreResult<Outcome> {
         // IMPORTANT: before the plan is sent. From here on it may link the content, even if this process ends.
-        content.inspect(|content| content.keep());
+        if let Some(content) = content {
+            content.keep();
+        }
         let commit = self.namespace.tables.commit(plan);
         let outcome = match change {
             Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
             Some(change) => self.index_changes.counted(change, commit).await,
             None => commit.await,
         };
-        // The plan does not link the content for certain, so the content is removed if no later attempt links it.
-        if !matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::Unknown { .. })) {
-            content.inspect(|content| content.release());
+        // For certain the plan does not link the content: unless a later attempt links it, it is removed.
+        if let Some(content) = content
+            && !matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::Unknown { .. }))
+        {
+            content.release();
         }
         outcome
     }

@@ -1,6 +1,6 @@
 //! Errors as clients see them: `application/problem+json` (RFC 9457). Errors of the drive and of content become problems
-//! here. Some routes, such as `routes/move_copy.rs` and `routes/upload.rs`, choose another problem for one error. The status
-//! of each kind of problem is in [`api::problem`](crate::api::problem).
+//! here. Some routes, such as `routes/move_copy.rs` and `routes/upload.rs`, choose another problem for one error. The
+//! status of each kind of problem is in [`api::problem`](crate::api::problem).
 //!
 //! A handler returns a [`Problem`]; as a response it is a status, headers and itself as an extension, which
 //! [`access_log`](crate::http::middleware::access_log) renders together with the request's id. There its [`Cause`] is
