@@ -60,7 +60,7 @@ pub struct Generation {
 /// The backups of a folder, oldest first.
 pub struct BackupList {
     pub readable: Vec<Generation>,
-    /// The numbers of backups with a manifest that cannot be read, and the errors.
+    /// The numbers of backups with a manifest that is missing or cannot be read, and the errors.
     pub unreadable: Vec<(u64, BackupFailed)>,
 }
 
@@ -153,15 +153,22 @@ impl Generations {
     }
 }
 
+/// The number in the name of a backup: `0001_2026-01-02T03-04-05`.
+fn number(name: &str) -> Option<u64> {
+    let (number, time) = name.split_once('_')?;
+    let is_time = time.len() == 19 && time.bytes().all(|byte| byte.is_ascii_digit() || b"T-".contains(&byte));
+    if is_time { number.parse().ok() } else { None }
+}
+
 fn complete(dir: &Path) -> Result<BackupList> {
     let mut found = BackupList { readable: Vec::new(), unreadable: Vec::new() };
     for entry in with_path(dir, fs::read_dir(dir))? {
         let entry = with_path(dir, entry)?;
-        let number = entry.file_name().to_str().and_then(|name| name.split_once('_')?.0.parse().ok());
-        let Some(number) = number else { continue };
+        let Some(number) = entry.file_name().to_str().and_then(number) else { continue };
         match read(&entry.path()) {
             Ok(Some(manifest)) => found.readable.push(Generation { number, path: entry.path(), manifest }),
-            Ok(None) => {}
+            // An incomplete copy of a backup. If it were skipped silently, an older backup would count as the newest.
+            Ok(None) => found.unreadable.push((number, BackupFailed::NoBackup(entry.path()))),
             Err(error) => found.unreadable.push((number, error)),
         }
     }

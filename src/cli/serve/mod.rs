@@ -33,7 +33,7 @@ mod open;
 
 /// Serve a data folder over HTTP.
 ///
-/// Every option but --degraded can also be an environment variable, or a key of the file that --config names. A flag
+/// Every option but --config, --print-config and --degraded can also be an environment variable, or a key of the file that --config names. A flag
 /// overrides a variable, and a variable overrides the file.
 #[derive(Args)]
 pub struct Serve {
@@ -126,7 +126,7 @@ pub enum ServeError {
          its own: rowdrive restore {0} --data NEW"
     )]
     Backup(PathBuf),
-    #[error("{0} cannot be listened on: {1}")]
+    #[error("{0} cannot be listened on: {1}; choose another address with --listen")]
     Listen(SocketAddr, io::Error),
     #[error("the system does not let it run: {0}")]
     System(#[from] io::Error),

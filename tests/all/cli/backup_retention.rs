@@ -143,6 +143,24 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_backup_without_its_manifest_is_named_and_skipped() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));
+    for name in ["first", "second"] {
+        stored(&data, name).await;
+        run("backup", &to, &data, &[]).is_done();
+    }
+    // As an incomplete copy of the folder of backups.
+    let last = backup_names(&to).pop().unwrap();
+    fs::remove_file(to.join(&last).join("backup.json")).unwrap();
+    let restored = run("restore", &to, &again, &[]);
+    assert!(restored.code == Some(1) && restored.out.contains(&last), "{restored:?}");
+    let made = run("backup", &to, &data, &[]);
+    assert!(made.code == Some(1) && made.out.contains(&last), "{made:?}");
+    assert!(backup_names(&to).last().unwrap().starts_with("0003_"), "{:?}", backup_names(&to));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_backup_folder_is_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");

@@ -57,7 +57,12 @@ fn an_interrupted_check_backup_or_restore_says_that_it_is_safe_to_run_it_again()
     let scratch = tempfile::tempdir().unwrap();
     let [data, backups, restored] = ["data", "backups", "restored"].map(|name| scratch.path().join(name));
     assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
-    let program = || Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+    // A shell starts the background jobs of a script with SIGINT ignored, and so this test.
+    let program = || {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_rowdrive")]);
+        command
+    };
     let backup = || {
         let mut command = program();
         command.arg("backup").arg(&backups).arg("--data").arg(&data);
