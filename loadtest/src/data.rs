@@ -81,6 +81,13 @@ impl Tree {
         self.dirs.iter().filter(|d| d.contains("event")).map(String::as_str).collect()
     }
 
+    /// The same in random order.
+    pub fn shuffled_folders(&self, seed: u64) -> Vec<&str> {
+        let mut all = self.folders();
+        all.shuffle(&mut StdRng::seed_from_u64(seed));
+        all
+    }
+
     /// Files in random order.
     pub fn shuffled(&self, seed: u64) -> Vec<&File> {
         let mut all: Vec<_> = self.files.iter().collect();

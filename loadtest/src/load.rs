@@ -18,7 +18,7 @@ pub async fn load<L: Layout>(title: &str, layout: &L, tree: &Tree, pace: &Pace) 
     for files in tree.files.chunks(LOAD) {
         pace.go_on()?;
         let files: Vec<_> = files.iter().map(|file| (tree.path(file), attributes(file.modified))).collect();
-        stored += layout.load(&files, pace.at_a_time).await?;
+        stored += layout.load(&files, pace.clients).await?;
         title.inc(files.len() as u64);
     }
     title.finish_and_clear();

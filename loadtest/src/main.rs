@@ -1,8 +1,8 @@
 //! What a row-key design costs, and how close the drive comes to what its machine can do.
 //!
 //! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`load`] puts it there; [`operations`]: what is
-//!   measured of each, by [`measure`]; [`subject`]: one layout from an empty folder to its figures; [`settled`]: what a
-//!   store holds
+//!   measured of each, by [`measure`] and [`work`]; [`layout_run`]: one layout, loaded and then measured in rounds, which [`summary`]
+//!   brings together; [`settled`]: what a store holds
 //! - [`regions`]: how evenly row keys spread load, with [`stats`]
 //! - [`http`]: load on a server; [`limits`]: goals beside what the machine can do
 //! - [`subtrees`]: operations on whole directories, beside [`plain`], the same rows in a RocksDB of their own
@@ -10,6 +10,7 @@
 
 mod data;
 mod http;
+mod layout_run;
 mod layouts;
 mod limits;
 mod load;
@@ -23,8 +24,9 @@ mod report;
 mod run;
 mod settled;
 mod stats;
-mod subject;
 mod subtrees;
+mod summary;
+mod work;
 
 use std::process::ExitCode;
 

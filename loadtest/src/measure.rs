@@ -1,6 +1,8 @@
-//! Times operations in a closed loop: each latency into a histogram, until there are no more or the time is up.
+//! Times operations in closed loops: so many clients, each of which sends its next operation when the last one is
+//! answered.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -9,17 +11,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::report::model::Figures;
-use crate::stats::curve;
+use crate::report::model::Work;
+use crate::work::Meter;
 
-/// An operation that takes longer reads a whole table: more at a time than there are cores would only queue.
+/// An operation that takes longer reads a whole table: several at a time only wait for a core.
 const SLOW: Duration = Duration::from_millis(20);
+/// The longest latency of a histogram, in microseconds: an hour.
+const LONGEST: u64 = 3_600_000_000;
 
-/// How an operation is measured. Cheap to clone.
+/// How operations are measured. Cheap to clone.
 #[derive(Clone)]
 pub struct Pace {
-    /// Operations in flight.
-    pub at_a_time: usize,
+    /// Clients of the second loop; the first has one.
+    pub clients: usize,
+    /// How long one loop lasts.
     pub budget: Duration,
     /// True when the user wants no more.
     pub stop: watch::Receiver<bool>,
@@ -34,63 +39,151 @@ impl Pace {
         Ok(())
     }
 
-    pub fn one_at_a_time(&self) -> Self {
-        Self { at_a_time: 1, ..self.clone() }
+    /// For what only one client can do.
+    pub fn alone(&self) -> Self {
+        Self { clients: 1, ..self.clone() }
     }
 }
 
-/// Runs `operation` once for each item: the first alone, to see how long it takes, the others many at a time.
+/// What one loop did.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    pub clients: usize,
+    /// Operations that were answered.
+    pub count: u64,
+    pub seconds: f64,
+    /// Of each operation, in microseconds, from the moment at which its client wanted it.
+    pub latencies: Histogram<u64>,
+    /// Of all operations together.
+    pub work: Option<Work>,
+}
+
+impl Loop {
+    fn new(clients: usize) -> Result<Self> {
+        let latencies = Histogram::new_with_bounds(1, LONGEST, 3)?;
+        Ok(Self { clients, count: 0, seconds: 0.0, latencies, work: None })
+    }
+
+    pub fn per_second(&self) -> f64 {
+        self.count as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Operations under way at a time, on average: their latencies together divided by the time (Little's law). It is
+    /// below `clients` by what the clients themselves needed between two operations.
+    #[cfg(test)]
+    pub fn under_way(&self) -> f64 {
+        self.latencies.mean() * self.count as f64 / 1e6 / self.seconds
+    }
+
+    fn is_slow(&self) -> bool {
+        self.latencies.mean() > SLOW.as_micros() as f64
+    }
+
+    fn add(&mut self, other: &Self) -> Result<()> {
+        self.count += other.count;
+        self.seconds += other.seconds;
+        self.latencies.add(&other.latencies)?;
+        self.work = match (self.work, &other.work) {
+            (Some(work), Some(more)) => Some(work.zip(more, |one, other| one + other)),
+            (work, more) => work.or(*more),
+        };
+        Ok(())
+    }
+}
+
+/// One round of an operation: a loop of one client, and one of many.
+#[derive(Clone, Debug)]
+pub struct Round {
+    pub one: Loop,
+    /// None if an operation is slow, if only one client can do it, or if there were not enough items.
+    pub many: Option<Loop>,
+}
+
+/// The items that the clients of all loops take from, each once.
+type Items<T> = Arc<Mutex<Box<dyn Iterator<Item = T> + Send>>>;
+
+/// Measures one round of an operation: some unmeasured operations to warm up, then a loop of one client, then a loop of
+/// [`Pace::clients`]. A slow operation is not run by many clients, and its first operations count.
 pub async fn measure<T, F>(
     title: &str,
     pace: &Pace,
-    items: impl IntoIterator<Item = T>,
-    operation: impl Fn(T) -> F,
-) -> Result<Figures>
+    meter: &Meter,
+    items: impl Iterator<Item = T> + Send + 'static,
+    operation: impl Fn(T) -> F + Send + Sync + 'static,
+) -> Result<Round>
 where
+    T: Send + 'static,
     F: Future<Output = Result<()>> + Send + 'static,
 {
     pace.go_on()?;
     let bar = bar(title)?;
-    let mut items = items.into_iter();
-    let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000, 3)?;
-    let mut record = |took: Duration| histogram.saturating_record(took.as_micros().max(1) as u64);
-    let start = Instant::now();
-    let Some(first) = items.next() else { bail!("{title}: there is nothing to measure") };
-    operation(first).await?;
-    let took = start.elapsed();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let at_a_time = if took > SLOW { pace.at_a_time.min(cores) } else { pace.at_a_time };
-    // What is quick is warm from now on; what reads a whole table may be measured just once.
-    let slow = took > SLOW;
-    if slow {
-        record(took);
+    let items: Items<T> = Arc::new(Mutex::new(Box::new(items)));
+    let operation = Arc::new(operation);
+    let run = async |clients, budget| {
+        let before = meter.read()?;
+        let mut done = closed_loop(clients, budget, pace, items.clone(), operation.clone()).await?;
+        done.work = Some(meter.read()?.zip(&before, |after, before| after - before));
+        anyhow::Ok(done)
+    };
+    let warm_up = pace.budget / 5;
+    let mut one = run(1, warm_up).await?;
+    if one.count == 0 {
+        bail!("{title}: there is nothing to measure");
     }
-    let again = if slow { start } else { Instant::now() };
-    let spent = || again.elapsed() >= pace.budget;
-    let mut count = u64::from(slow);
-    let mut running = JoinSet::new();
-    loop {
-        while running.len() < at_a_time && !spent() && pace.go_on().is_ok() {
-            let Some(item) = items.next() else { break };
-            let work = operation(item);
-            running.spawn(async move {
-                let start = Instant::now();
-                work.await.map(|()| start.elapsed())
-            });
-        }
-        let Some(done) = running.join_next().await else { break };
-        record(done??);
-        count += 1;
-        bar.inc(1);
+    if one.is_slow() {
+        one.add(&run(1, pace.budget.saturating_sub(warm_up)).await?)?;
+        bar.finish_and_clear();
+        return Ok(Round { one, many: None });
     }
-    let seconds = again.elapsed().as_secs_f64().max(1e-9);
+    let measured = run(1, pace.budget).await?;
+    if measured.count > 0 {
+        one = measured;
+    }
+    let many = if pace.clients > 1 { Some(run(pace.clients, pace.budget).await?) } else { None };
     bar.finish_and_clear();
-    pace.go_on()?;
-    if count == 0 {
-        // A single item, and a quick one.
-        record(took);
+    Ok(Round { one, many: many.filter(|many| many.count > 0) })
+}
+
+/// Runs clients until the time is up or there are no more items. Each client does one operation at least, and one that
+/// has begun is waited for.
+async fn closed_loop<T, F, O>(
+    clients: usize,
+    budget: Duration,
+    pace: &Pace,
+    items: Items<T>,
+    operation: Arc<O>,
+) -> Result<Loop>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
+    O: Fn(T) -> F + Send + Sync + 'static,
+{
+    let start = Instant::now();
+    let mut running = JoinSet::new();
+    for _ in 0..clients {
+        let (items, operation, pace) = (items.clone(), operation.clone(), pace.clone());
+        running.spawn(async move {
+            let mut own = Loop::new(clients)?;
+            while (own.count == 0 || start.elapsed() < budget) && pace.go_on().is_ok() {
+                let Some(item) = items.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
+                let wanted = Instant::now();
+                // Many clients share few threads. The others have their turn here, and the wait is part of the latency:
+                // without it an operation that never waits would be measured as if its client were alone.
+                tokio::task::yield_now().await;
+                operation(item).await?;
+                own.latencies.saturating_record(wanted.elapsed().as_micros().max(1) as u64);
+                own.count += 1;
+            }
+            anyhow::Ok(own)
+        });
     }
-    Ok(figures(&histogram, count.max(1), if count == 0 { took.as_secs_f64() } else { seconds }))
+    let mut all = Loop::new(clients)?;
+    while let Some(own) = running.join_next().await {
+        all.add(&own??)?;
+    }
+    all.seconds = start.elapsed().as_secs_f64();
+    pace.go_on()?;
+    Ok(all)
 }
 
 /// A line that says what is being done, where there is a terminal.
@@ -104,54 +197,64 @@ pub fn bar(title: &str) -> Result<ProgressBar> {
     Ok(bar)
 }
 
-fn figures(histogram: &Histogram<u64>, count: u64, seconds: f64) -> Figures {
-    Figures {
-        per_second: count as f64 / seconds,
-        p50_us: histogram.value_at_quantile(0.5),
-        p99_us: histogram.value_at_quantile(0.99),
-        count,
-        curve: curve(histogram),
-        note: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pace(at_a_time: usize) -> Pace {
-        Pace { at_a_time, budget: Duration::from_secs(60), stop: watch::channel(false).1 }
+    fn pace(clients: usize, ms: u64) -> Pace {
+        Pace { clients, budget: Duration::from_millis(ms), stop: watch::channel(false).1 }
     }
 
     #[tokio::test]
-    async fn every_item_is_counted_and_failures_are_told() {
-        let figures = measure("t", &pace(3), [1, 2, 3, 4], |_| async { Ok(()) }).await.unwrap();
-        // The first one warms up.
-        assert_eq!(figures.count, 3);
-        assert!(figures.p50_us <= figures.p99_us);
-        assert!(measure("t", &pace(1), [1], |_| async { bail!("no") }).await.is_err());
-        assert!(
-            measure("t", &pace(1), [1, 2], |n| async move { if n > 1 { bail!("no") } else { Ok(()) } }).await.is_err()
-        );
+    async fn every_item_is_used_once_and_failures_are_returned() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let used = seen.clone();
+        let record = move |n| {
+            used.lock().unwrap().push(n);
+            async { Ok(()) }
+        };
+        let round = measure("t", &pace(3, 60_000), &Meter::default(), 1..=4, record).await.unwrap();
+        // All are used while it warms up: they are all that there is to count.
+        assert_eq!((round.one.count, round.many.is_none()), (4, true));
+        assert_eq!(*seen.lock().unwrap(), [1, 2, 3, 4]);
+        assert!(measure("t", &pace(1, 1), &Meter::default(), 1..=1, |_| async { bail!("no") }).await.is_err());
+        assert!(measure("t", &pace(1, 1), &Meter::default(), 0..0, |_| async { Ok(()) }).await.is_err());
     }
 
     #[tokio::test]
-    async fn it_ends_when_it_is_told_to() {
+    async fn it_ends_when_it_is_asked_to() {
         let (stop, stopped) = watch::channel(false);
-        let pace = Pace { stop: stopped, ..pace(2) };
-        let endless = measure("t", &pace, 0.., |n| {
+        let pace = Pace { stop: stopped, ..pace(2, 60_000) };
+        let stop_at_100 = move |n| {
             stop.send_replace(n == 100);
             async { Ok(()) }
-        });
-        assert_eq!(endless.await.unwrap_err().to_string(), "interrupted");
+        };
+        let endless = measure("t", &pace, &Meter::default(), 0.., stop_at_100).await;
+        assert_eq!(endless.unwrap_err().to_string(), "interrupted");
     }
 
-    #[test]
-    fn percentiles_are_those_of_the_samples() {
-        let mut histogram = Histogram::<u64>::new_with_bounds(1, 1_000_000, 3).unwrap();
-        (1..=100).for_each(|n| histogram.record(n).unwrap());
-        let figures = figures(&histogram, 100, 2.0);
-        assert_eq!((figures.per_second, figures.p50_us, figures.p99_us), (50.0, 50, 99));
-        assert_eq!(figures.curve, [(0.0, 1), (50.0, 50), (75.0, 75), (90.0, 90), (100.0, 100)]);
+    /// What never waits is measured with as many operations under way as there are clients: by Little's law.
+    #[tokio::test]
+    async fn the_latency_has_the_wait_for_other_clients() {
+        let spin = |_| async {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(50) {}
+            Ok(())
+        };
+        let round = measure("t", &pace(8, 100), &Meter::default(), 0.., spin).await.unwrap();
+        let many = round.many.unwrap();
+        assert_eq!((round.one.clients, many.clients), (1, 8));
+        assert!(round.one.under_way() < 1.1, "{}", round.one.under_way());
+        assert!((4.0..8.8).contains(&many.under_way()), "{}", many.under_way());
+    }
+
+    #[tokio::test]
+    async fn a_slow_operation_is_measured_with_one_client() {
+        let slow = |_| async {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            Ok(())
+        };
+        let round = measure("t", &pace(8, 1), &Meter::default(), 0.., slow).await.unwrap();
+        assert!(round.many.is_none() && round.one.count >= 1);
     }
 }

@@ -8,9 +8,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
 use crate::http;
+use crate::layout_run::Kind;
 use crate::limits;
 use crate::measure::Pace;
-use crate::subject::Kind;
 use crate::subtrees;
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
@@ -39,10 +39,14 @@ pub struct Options {
     /// A run of less than a minute: fewer files, shorter measurements.
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Requests in flight at a time.
+    /// Clients: each sends its next request when the last one is answered. The layouts are measured with one client too.
     #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub clients: u32,
-    /// How long each operation of a layout is measured, in milliseconds; one that reads a whole table takes longer.
+    /// Rounds over all layouts, each in another order; 5 unless told, 2 if quick.
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
+    /// that reads a whole table takes longer.
     #[arg(long, value_name = "MS", global = true, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     ms: Option<u64>,
     /// Bytes of memory for each store.
@@ -89,7 +93,7 @@ impl Options {
 
     /// An error if what was asked for cannot be, before anything is measured.
     pub fn check(&self) -> Result<()> {
-        let measured = matches!(self.instead, None | Some(Instead::Layouts));
+        let measured = self.measures_layouts();
         if !self.layouts.is_empty() && !measured {
             bail!("--layouts chooses among layouts, and this measures none: leave it out");
         }
@@ -99,9 +103,18 @@ impl Options {
         Ok(())
     }
 
+    pub fn measures_layouts(&self) -> bool {
+        matches!(self.instead, None | Some(Instead::Layouts))
+    }
+
+    /// Rounds over all layouts.
+    pub fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 2 } else { 5 }) as usize
+    }
+
     pub fn pace(&self, stop: watch::Receiver<bool>) -> Pace {
-        let ms = self.ms.unwrap_or(if self.quick { 120 } else { 1_000 });
-        Pace { at_a_time: self.clients as usize, budget: Duration::from_millis(ms), stop }
+        let ms = self.ms.unwrap_or(if self.quick { 30 } else { 150 });
+        Pace { clients: self.clients as usize, budget: Duration::from_millis(ms), stop }
     }
 
     /// What is asked of a server; nothing if it is not the time for that.

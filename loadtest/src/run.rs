@@ -7,9 +7,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 
 use crate::data::Tree;
 use crate::http;
+use crate::layout_run::{LayoutRun, Stage, clear};
 use crate::layouts::postgres::Postgres;
 use crate::limits;
 use crate::machine;
@@ -18,7 +22,6 @@ use crate::options::{Instead, Options};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
-use crate::subject::{Stage, clear};
 
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
@@ -42,6 +45,7 @@ impl<'a> Run<'a> {
             seed: options.seed,
             files: options.files().into(),
             clients: options.clients as usize,
+            rounds: options.measures_layouts().then(|| options.rounds()),
             quick: options.quick,
             machine: machine::describe(scratch.path()),
             versions: versions(),
@@ -67,7 +71,7 @@ impl<'a> Run<'a> {
         if let Some(url) = &self.options.postgres {
             Postgres::reach(url).await?;
         }
-        if matches!(self.options.instead, None | Some(Instead::Layouts)) {
+        if self.options.measures_layouts() {
             let title = bar("making the tree")?;
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));
             title.finish_and_clear();
@@ -89,25 +93,52 @@ impl<'a> Run<'a> {
         self.write()
     }
 
+    /// Loads every layout, and then measures all of them in each round, in another order each time: what the machine does
+    /// meanwhile affects all layouts alike.
     async fn layouts(&mut self, tree: Arc<Tree>) -> Result<()> {
+        let stage = Stage {
+            tree,
+            folder: self.scratch.path().to_owned(),
+            pace: self.pace.clone(),
+            seed: self.options.seed,
+            memory: self.options.memory,
+            postgres: self.options.postgres.clone(),
+        };
+        let measured = self.rounds(&stage).await;
         for kind in self.options.layouts() {
-            let folder = self.scratch.path().join(kind.name());
-            let stage = Stage {
-                tree: tree.clone(),
-                folder: folder.clone(),
-                pace: self.pace.clone(),
-                seed: self.options.seed,
-                memory: self.options.memory,
-                postgres: self.options.postgres.clone(),
-            };
-            let found = kind.measure(&stage).await.with_context(|| format!("layout {}", kind.name()))?;
-            self.report.layouts.insert(kind.name().into(), found.operations);
-            self.report.costs.insert(kind.name().into(), found.costs);
-            self.write()?;
-            found.ended.with_context(|| format!("layout {}", kind.name()))?;
-            clear(&folder)?;
+            clear(&stage.folder.join(kind.name()))?;
+        }
+        if let Some(url) = &stage.postgres {
+            Postgres::remove(url).await?;
+        }
+        measured
+    }
+
+    async fn rounds(&mut self, stage: &Stage) -> Result<()> {
+        let mut layouts = Vec::new();
+        for kind in self.options.layouts() {
+            let layout = LayoutRun::load(kind, stage).await.with_context(|| format!("layout {}", kind.name()))?;
+            self.add(&layout)?;
+            layouts.push(layout);
+        }
+        let mut random = StdRng::seed_from_u64(self.options.seed);
+        for number in 0..self.options.rounds() {
+            eprintln!("round {} of {}", number + 1, self.options.rounds());
+            layouts.shuffle(&mut random);
+            for layout in &mut layouts {
+                let measured = layout.round(stage, number).await;
+                self.add(layout)?;
+                measured.with_context(|| format!("layout {}", layout.name()))?;
+            }
         }
         Ok(())
+    }
+
+    /// Writes down what is known of a layout.
+    fn add(&mut self, layout: &LayoutRun) -> Result<()> {
+        self.report.layouts.insert(layout.name().into(), layout.operations());
+        self.report.costs.insert(layout.name().into(), layout.costs());
+        self.write()
     }
 
     /// On a server of its own, or on the one that was named.
@@ -148,9 +179,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An error if the disk has no room for the largest layout, as far as can be foreseen.
+/// An error if the disk has no room for all layouts and the copy of one, as far as can be foreseen.
 fn room(folder: &Path, files: u32) -> Result<()> {
-    const BYTES_A_FILE: u64 = 1_500;
+    const BYTES_A_FILE: u64 = 4_000;
     let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
     let needed = u64::from(files) * BYTES_A_FILE + (4 << 30);
     anyhow::ensure!(

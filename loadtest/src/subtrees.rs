@@ -10,6 +10,7 @@ use anyhow::ensure;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use rowdrive::drive::{Drive, PutOptions, whole_body};
 use rowdrive::engines::rocks::{CommitStats, Rocks, RocksOptions};
@@ -17,9 +18,8 @@ use rowdrive::migrate;
 use rowdrive::schema::{CF, DrivePath, dir, subtree_op};
 use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, ScanQuery, Tables};
 use tempfile::TempDir;
-use tokio::sync::watch;
 
-use crate::measure::{Pace, measure};
+use crate::measure::bar;
 use crate::plain::{Plain, Synced, key};
 use crate::stats::median;
 
@@ -142,8 +142,10 @@ impl Subject {
         for directory in directories {
             drive.mkdir(&DrivePath::parse(&directory)?, "loadtest", false).await?;
         }
-        let pace = Pace { at_a_time: AT_A_TIME, budget: Duration::MAX, stop: watch::channel(false).1 };
-        measure(&format!("making {title}"), &pace, files, |path| put(drive.clone(), path)).await?;
+        let made = bar(&format!("making {title}"))?;
+        let puts = stream::iter(files).map(|path| put(drive.clone(), path)).buffer_unordered(AT_A_TIME);
+        puts.inspect(|_| made.inc(1)).try_collect::<()>().await?;
+        made.finish_and_clear();
         let plain = Plain::create(&folder.join("plain"), &cells(&tables, &DrivePath::parse("/0")?).await?)?;
         let [moved, copied, deleted] = [Times::default(), Times::default(), Times::default()];
         Ok(Self { title, drive, tables, rocks, plain, moved, copied, deleted })

@@ -108,6 +108,12 @@ pub trait Layout: Clone + Send + Sync + 'static {
         load_one_by_one(self, files, at_a_time)
     }
 
+    /// Compacts what was loaded, and returns its bytes on the disk. None for a layout in a store, which is compacted
+    /// while it is closed.
+    fn settle(&self) -> impl Future<Output = Result<Option<u64>>> + Send {
+        async { Ok(None) }
+    }
+
     /// Ends what goes on in the background.
     fn close(&self) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }

@@ -34,6 +34,11 @@ const SCHEMA: &str = "
     CREATE INDEX node_by_time ON rowdrive_loadtest.node (modified);
     INSERT INTO rowdrive_loadtest.node (id, parent, name, is_directory) OVERRIDING SYSTEM VALUE VALUES (0, 0, '', true);
 ";
+/// Keeps what was loaded, for [`RESTORE`].
+const KEEP: &str = "CREATE TABLE rowdrive_loadtest.loaded AS TABLE rowdrive_loadtest.node";
+const RESTORE: &str = "
+    TRUNCATE rowdrive_loadtest.node;
+    INSERT INTO rowdrive_loadtest.node OVERRIDING SYSTEM VALUE SELECT * FROM rowdrive_loadtest.loaded";
 const RESOLVE: &str = "
     WITH RECURSIVE walk (depth, id, is_directory) AS (
         SELECT 0, 0::bigint, true
@@ -105,20 +110,30 @@ impl Postgres {
     ///
     /// Errors if nobody answers there, or the user may not make a schema.
     pub async fn create(url: &str) -> Result<Self> {
-        let mut connections = Vec::new();
-        for _ in 0..CONNECTIONS {
-            connections.push(Connection { client: connect(url).await?, known: Mutex::default() });
-        }
-        let made = Self(Arc::new(Database { connections, next: AtomicUsize::new(0) }));
+        let made = Self::connect(url).await?;
         made.batch(SCHEMA).await.context("the schema rowdrive_loadtest cannot be made")?;
         Ok(made)
     }
 
-    /// Bytes of the table with its indexes, once they are compacted.
-    pub async fn settle(&self) -> Result<u64> {
-        self.batch("VACUUM (FULL, ANALYZE) rowdrive_loadtest.node").await?;
-        let size = "SELECT pg_total_relation_size('rowdrive_loadtest.node')";
-        Ok(self.one(size, &[]).await?.context("no size")?.get::<_, i64>(0) as u64)
+    /// Opens what [`Self::create`] has made, with the rows that it had when it was settled.
+    pub async fn as_loaded(url: &str) -> Result<Self> {
+        let opened = Self::connect(url).await?;
+        opened.batch(RESTORE).await.context("the schema rowdrive_loadtest cannot be restored")?;
+        opened.batch("VACUUM (ANALYZE) rowdrive_loadtest.node").await?;
+        Ok(opened)
+    }
+
+    /// Removes what [`Self::create`] has made.
+    pub async fn remove(url: &str) -> Result<()> {
+        Ok(connect(url).await?.batch_execute("DROP SCHEMA IF EXISTS rowdrive_loadtest CASCADE").await?)
+    }
+
+    async fn connect(url: &str) -> Result<Self> {
+        let mut connections = Vec::new();
+        for _ in 0..CONNECTIONS {
+            connections.push(Connection { client: connect(url).await?, known: Mutex::default() });
+        }
+        Ok(Self(Arc::new(Database { connections, next: AtomicUsize::new(0) })))
     }
 
     async fn batch(&self, statements: &str) -> Result<()> {
@@ -192,6 +207,15 @@ fn child(row: &Row) -> Result<Child> {
 
 impl Layout for Postgres {
     const NAME: &'static str = "relational-postgresql";
+
+    /// Compacts the table and its indexes, and keeps a copy of the rows.
+    async fn settle(&self) -> Result<Option<u64>> {
+        self.batch("VACUUM (FULL, ANALYZE) rowdrive_loadtest.node").await?;
+        let size = "SELECT pg_total_relation_size('rowdrive_loadtest.node')";
+        let bytes = self.one(size, &[]).await?.context("no size")?.get::<_, i64>(0) as u64;
+        self.batch(KEEP).await?;
+        Ok(Some(bytes))
+    }
 
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
         let (parent, name) = split(path);
@@ -284,9 +308,5 @@ impl Layout for Postgres {
             self.query(&select, &[from, to, &limit, &root]).await?
         };
         Ok(found.iter().map(|row| (row.get(0), row.get(1))).collect())
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.batch("DROP SCHEMA rowdrive_loadtest CASCADE").await
     }
 }

@@ -15,7 +15,7 @@ use super::{Child, Layout, Node, Period, Verdict, split};
 const ROOT: i64 = 0;
 
 const SCHEMA: &str = "
-    CREATE TABLE node (
+    CREATE TABLE IF NOT EXISTS node (
         id INTEGER PRIMARY KEY,
         parent INTEGER NOT NULL,
         name TEXT NOT NULL,
@@ -23,8 +23,8 @@ const SCHEMA: &str = "
         size INTEGER, mime TEXT, creator TEXT, modified INTEGER, added INTEGER, digest BLOB,
         UNIQUE (parent, name)
     );
-    CREATE INDEX node_by_name ON node (name);
-    CREATE INDEX node_by_time ON node (modified);
+    CREATE INDEX IF NOT EXISTS node_by_name ON node (name);
+    CREATE INDEX IF NOT EXISTS node_by_time ON node (modified);
 ";
 /// What a node's attributes are read from, in this order.
 const SELECT: &str = "SELECT is_directory, size, mime, creator, modified, added, digest, name FROM node ";
@@ -50,8 +50,8 @@ struct Database {
 }
 
 impl Relational {
-    /// Makes the database in this folder. `memory`: bytes of cache, over all connections.
-    pub async fn create(folder: &Path, memory: usize) -> Result<Self> {
+    /// Opens the database in this folder, and makes it if there is none. `memory`: bytes of cache, over all connections.
+    pub async fn open(folder: &Path, memory: usize) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = folder.join("nodes.sqlite");
         let readers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -67,18 +67,6 @@ impl Relational {
         writer.lock().unwrap_or_else(PoisonError::into_inner).execute_batch(SCHEMA)?;
         let readers = (0..readers).map(|_| open()).collect::<Result<Vec<_>>>()?;
         Ok(Self(Arc::new(Database { writer, readers, next: Default::default() })))
-    }
-
-    /// Writes the log into the database, and returns the bytes of that.
-    pub async fn settle(&self) -> Result<u64> {
-        let database = self.0.clone();
-        let settle = move || {
-            let writer = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-            let path = writer.path().context("the database has no file")?;
-            Ok(std::fs::metadata(path)?.len())
-        };
-        tokio::task::spawn_blocking(settle).await?
     }
 
     async fn read<T: Send + 'static>(&self, ask: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
@@ -193,6 +181,18 @@ fn rename(connection: &Connection, id: Option<i64>, to: &str) -> Result<Verdict>
 
 impl Layout for Relational {
     const NAME: &'static str = "relational";
+
+    /// Writes the log into the database.
+    async fn settle(&self) -> Result<Option<u64>> {
+        let database = self.0.clone();
+        let settle = move || {
+            let writer = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            let path = writer.path().context("the database has no file")?;
+            Ok(Some(std::fs::metadata(path)?.len()))
+        };
+        tokio::task::spawn_blocking(settle).await?
+    }
 
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
         let path = path.to_owned();

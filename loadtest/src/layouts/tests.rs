@@ -235,7 +235,7 @@ fn tables() -> (TempDir, Tables) {
 #[tokio::test]
 async fn relational_conforms() {
     let dir = tempfile::tempdir().unwrap();
-    conforms(Relational::create(dir.path(), 1 << 20).await.unwrap()).await;
+    conforms(Relational::open(dir.path(), 1 << 20).await.unwrap()).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What a run found, written down: `report.json` for programs, CSV for spreadsheets, `report.html` for people.
 //!
 //! `model` is what the JSON holds, `rows` the CSV, `html` and `plots` the page, `text` the same for a terminal,
-//! `order`, `phrases` and `numbers` how both order operations and write words and numbers.
+//! `order`, `phrases` and `numbers` how both order operations and write words and numbers, `ratios` how layouts compare.
 
 mod html;
 pub mod model;
@@ -9,6 +9,7 @@ mod numbers;
 mod order;
 mod phrases;
 mod plots;
+mod ratios;
 mod rows;
 pub mod text;
 
@@ -121,10 +122,12 @@ mod tests {
             "http.csv",
             "layouts.csv",
             "limits.csv",
+            "ratios.csv",
             "regions.csv",
             "report.html",
             "report.json",
             "table_bytes.csv",
+            "work.csv",
         ];
         assert_eq!(names, expected);
         assert!(std::fs::read_to_string(dir.join("report.json")).unwrap().contains("fullpath"));

@@ -41,8 +41,11 @@ pub struct Meta {
     /// Files in the tree.
     pub files: u64,
     pub directories: u64,
-    /// Requests in flight at a time.
+    /// Clients of the loops of many clients.
     pub clients: usize,
+    /// Rounds over all layouts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<usize>,
     pub quick: bool,
     pub machine: Machine,
     /// Versions of what was measured, by name.
@@ -62,26 +65,86 @@ pub struct Machine {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Measured {
-    Figures(Figures),
+    Figures(Box<Figures>),
     /// Why the layout cannot do it.
     Unsupported {
         unsupported: String,
     },
 }
 
+/// What all rounds of an operation have found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
+    /// The median of `rounds`.
     pub per_second: f64,
+    /// Latencies of all rounds together.
     pub p50_us: u64,
     pub p99_us: u64,
-    /// Operations that were done.
+    /// Operations that were done, in all rounds together.
     pub count: u64,
+    /// Clients at a time: each sends its next request when the last one is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<usize>,
+    /// Operations a second in each round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<f64>,
+    /// What one operation makes the store and this process do, on average; none where nothing was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// The same operation with one client; none if `clients` is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_client: Option<Box<Figures>>,
     /// Latency in microseconds by percentile, ascending: a curve.
     #[serde(default)]
     pub curve: Vec<(f64, u64)>,
     /// What a reader must know of these figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// Work of one operation. What a store does is none for a layout that is in no store of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Rows asked for by key, pages and scans.
+    pub reads: Option<f64>,
+    pub rows_read: Option<f64>,
+    pub cells_read: Option<f64>,
+    /// Of qualifiers and values.
+    pub bytes_read: Option<f64>,
+    pub commits: Option<f64>,
+    pub cells_written: Option<f64>,
+    /// Of keys, qualifiers and values, in conditions too.
+    pub bytes_written: Option<f64>,
+    /// Writes of the log, each with a sync; commits of several clients share one.
+    pub syncs: Option<f64>,
+    /// Microseconds of CPU in this process: of the store, and of the clients.
+    pub cpu_us: f64,
+}
+
+impl Work {
+    /// Member by member; none where one of the two has none.
+    pub fn zip(&self, other: &Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        let both = |one: Option<f64>, other: Option<f64>| Some(f(one?, other?));
+        Self {
+            reads: both(self.reads, other.reads),
+            rows_read: both(self.rows_read, other.rows_read),
+            cells_read: both(self.cells_read, other.cells_read),
+            bytes_read: both(self.bytes_read, other.bytes_read),
+            commits: both(self.commits, other.commits),
+            cells_written: both(self.cells_written, other.cells_written),
+            bytes_written: both(self.bytes_written, other.bytes_written),
+            syncs: both(self.syncs, other.syncs),
+            cpu_us: f(self.cpu_us, other.cpu_us),
+        }
+    }
+}
+
+impl Figures {
+    /// The slowest and the fastest round.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let least = self.rounds.iter().copied().reduce(f64::min)?;
+        Some((least, self.rounds.iter().copied().reduce(f64::max)?))
+    }
 }
 
 /// How evenly load falls on regions.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::model::{Measured, Report};
+use super::model::{Measured, Report, Work};
 
 /// What every reader looks for, first; the others follow by name.
 const FIRST: [&str; 4] = ["create", "stat", "list", "time_period"];
@@ -21,6 +21,16 @@ pub fn operations(report: &Report) -> Vec<&str> {
 /// What each layout says of an operation, if it says anything.
 pub fn by_layout<'a>(report: &'a Report, operation: &'a str) -> impl Iterator<Item = (&'a str, &'a Measured)> {
     report.layouts.iter().filter_map(move |(layout, all)| Some((layout.as_str(), all.get(operation)?)))
+}
+
+/// The work of an operation with one client, by operation and layout.
+pub fn work(report: &Report) -> impl Iterator<Item = (&str, &str, &Work)> {
+    let each = |operation| by_layout(report, operation).map(move |(layout, measured)| (operation, layout, measured));
+    operations(report).into_iter().flat_map(each).filter_map(|(operation, layout, measured)| {
+        let Measured::Figures(figures) = measured else { return None };
+        let one = figures.one_client.as_deref().unwrap_or(figures);
+        Some((operation, layout, one.work.as_ref()?))
+    })
 }
 
 #[cfg(test)]

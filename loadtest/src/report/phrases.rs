@@ -1,6 +1,6 @@
 //! Parts of a report in words, the same in the terminal and the page.
 
-use super::model::{Costs, HttpRun, Meta};
+use super::model::{Costs, Figures, HttpRun, Meta};
 use super::numbers::{bytes, figure, grouped};
 
 /// Which run this was: names and values.
@@ -11,13 +11,14 @@ pub fn facts(meta: &Meta) -> Vec<(&str, String)> {
         ("Took", format!("{} s", figure(meta.seconds))),
         ("Tree", format!("{} files in {} folders", grouped(meta.files), grouped(meta.directories))),
         ("Seed", meta.seed.to_string()),
-        ("Requests in flight", meta.clients.to_string()),
+        ("Clients", meta.clients.to_string()),
         ("Size of run", if meta.quick { "quick: for a look, not for conclusions" } else { "full" }.to_owned()),
         ("Processor", format!("{}, {} cores", known(&machine.cpu), machine.cores)),
         ("Memory", bytes(machine.memory_bytes as f64)),
         ("System", format!("{}, {}", known(&machine.system), known(&machine.file_system))),
         ("Load test", known(&meta.version).to_owned()),
     ];
+    facts.extend(meta.rounds.map(|rounds| ("Rounds over all layouts", rounds.to_string())));
     facts.extend(meta.versions.iter().map(|(name, version)| (name.as_str(), version.clone())));
     facts
 }
@@ -30,6 +31,17 @@ fn known(text: &str) -> &str {
 pub fn partial(meta: &Meta) -> Option<String> {
     let why = if meta.notes.is_empty() { "the run did not end".to_owned() } else { meta.notes.join("; ") };
     (!meta.complete).then_some(why)
+}
+
+/// `10,200 to 11,900`: operations a second in the slowest and in the fastest round.
+pub fn range(figures: &Figures) -> String {
+    let text = |(lowest, highest): (f64, f64)| format!("{} to {}", figure(lowest), figure(highest));
+    figures.range().map_or_else(|| "-".to_owned(), text)
+}
+
+/// `64`, or a dash.
+pub fn clients(figures: &Figures) -> String {
+    figures.clients.map_or_else(|| "-".to_owned(), |clients| clients.to_string())
 }
 
 /// `12.0 ms (1,000 files)`.

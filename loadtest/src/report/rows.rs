@@ -4,11 +4,15 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::model::{Limit, Measured, Report, Spread};
+use super::order;
+use super::ratios;
 
 /// All files by name; each has its header even if it has no row.
 pub fn all(report: &Report) -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     Ok(vec![
         ("layouts.csv", csv(LAYOUTS, layouts(report))?),
+        ("work.csv", csv(WORK, work(report))?),
+        ("ratios.csv", csv(RATIOS, ratios(report))?),
         ("regions.csv", csv(REGIONS, regions(report))?),
         ("hot_spots.csv", csv(HOT_SPOTS, hot_spots(report))?),
         ("costs.csv", csv(COSTS, costs(report))?),
@@ -27,17 +31,43 @@ fn csv(header: &[&str], rows: impl Iterator<Item = impl Serialize>) -> anyhow::R
     writer.into_inner().context("cannot write the report as CSV")
 }
 
-const LAYOUTS: &[&str] = &["layout", "operation", "per_second", "p50_us", "p99_us", "count", "note", "unsupported"];
+const LAYOUTS: &[&str] = &[
+    "layout",
+    "operation",
+    "per_second",
+    "p50_us",
+    "p99_us",
+    "count",
+    "note",
+    "unsupported",
+    "clients",
+    "rounds",
+    "lowest_per_second",
+    "highest_per_second",
+    "one_client_per_second",
+    "one_client_p50_us",
+];
 
 fn layouts(report: &Report) -> impl Iterator<Item = impl Serialize> {
     let all = report.layouts.iter().flat_map(|(layout, all)| all.iter().map(move |(name, was)| (layout, name, was)));
     all.map(|(layout, operation, measured)| match measured {
         Measured::Figures(f) => {
             let numbers = (Some(f.per_second), Some(f.p50_us), Some(f.p99_us), Some(f.count));
-            (layout, operation, numbers, f.note.as_deref(), None)
+            let (lowest, highest) = f.range().unzip();
+            let one = f.one_client.as_ref().map(|one| (one.per_second, one.p50_us)).unzip();
+            (
+                layout,
+                operation,
+                numbers,
+                f.note.as_deref(),
+                None,
+                (f.clients, Some(f.rounds.len()), lowest, highest),
+                one,
+            )
         }
         Measured::Unsupported { unsupported } => {
-            (layout, operation, (None, None, None, None), None, Some(unsupported.as_str()))
+            let none = (None, None, None, None);
+            (layout, operation, none, None, Some(unsupported.as_str()), (None, None, None, None), (None, None))
         }
     })
 }
@@ -76,6 +106,42 @@ fn hot_spots(report: &Report) -> impl Iterator<Item = impl Serialize> {
     report.hot_spots.iter().map(|spot| {
         let what = (&spot.load, &spot.layout, &spot.table, &spot.remedy, &spot.splits);
         (what, spread(&spot.spread), spot.cost.as_deref())
+    })
+}
+
+const WORK: &[&str] = &[
+    "layout",
+    "operation",
+    "reads",
+    "rows_read",
+    "cells_read",
+    "bytes_read",
+    "commits",
+    "cells_written",
+    "bytes_written",
+    "syncs",
+    "cpu_us",
+];
+
+/// With one client: many share syncs.
+fn work(report: &Report) -> impl Iterator<Item = impl Serialize> {
+    order::work(report).map(|(operation, layout, w)| {
+        let reads = (w.reads, w.rows_read, w.cells_read, w.bytes_read);
+        (layout, operation, reads, (w.commits, w.cells_written, w.bytes_written, w.syncs), w.cpu_us)
+    })
+}
+
+const RATIOS: &[&str] = &["operation", "layout", "reference", "clients", "median", "lowest", "highest", "difference"];
+
+fn ratios(report: &Report) -> impl Iterator<Item = impl Serialize> {
+    let layouts = ratios::layouts(report);
+    ratios::rows(report).into_iter().flat_map(move |(operation, all)| {
+        let rows = layouts.clone().into_iter().zip(all).filter_map(move |(layout, ratio)| {
+            let ratio = ratio?;
+            let range = (ratio.clients, ratio.median, ratio.lowest, ratio.highest);
+            Some((operation, layout, ratios::REFERENCE, range, !ratio.is_noise()))
+        });
+        rows.collect::<Vec<_>>()
     })
 }
 
@@ -150,9 +216,15 @@ mod tests {
     #[test]
     fn an_operation_is_a_row_and_so_is_one_that_is_not_supported() {
         let text = file(&samples::full(), "layouts.csv");
-        assert!(text.starts_with("layout,operation,per_second,p50_us,p99_us,count,note,unsupported\n"), "{text}");
-        assert!(text.contains("uuid,stat,41234.5,80,1240,1000,,\n"), "{text}");
-        assert!(text.contains("fullpath,period,,,,,,\"no order by time, <script>\"\n"), "{text}");
+        assert!(
+            text.starts_with("layout,operation,per_second,p50_us,p99_us,count,note,unsupported,clients,"),
+            "{text}"
+        );
+        assert!(
+            text.contains("uuid,stat,41234.5,80,1240,1000,,,64,3,37111.05,45357.950000000004,41234.5,80\n"),
+            "{text}"
+        );
+        assert!(text.contains("fullpath,period,,,,,,\"no order by time, <script>\",,,,,,\n"), "{text}");
     }
 
     #[test]

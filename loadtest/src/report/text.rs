@@ -6,12 +6,21 @@ use comfy_table::{CellAlignment, Table};
 use super::model::{Limit, Measured, Report, Spread};
 use super::numbers::{bytes, figure, grouped, maybe, percent};
 use super::order;
-use super::phrases::{facts, loop_of, partial, renamed};
+use super::phrases::{clients, facts, loop_of, partial, range, renamed};
+use super::ratios::{self, Ratio};
 
 /// All parts that were measured, each under a line that says what it is. Hot spots are counted only: they are many, and
 /// in the page and the CSV.
 pub fn render(report: &Report) -> String {
-    let parts = [headline(report), layouts(report), regions(report), costs(report), http(report), limits(report)];
+    let parts = [
+        headline(report),
+        layouts(report),
+        ratios(report),
+        regions(report),
+        costs(report),
+        http(report),
+        limits(report),
+    ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
@@ -47,21 +56,39 @@ fn layouts(report: &Report) -> String {
             match measured {
                 Measured::Figures(figures) => {
                     let note = figures.note.as_deref().map(|note| format!(" [{}]", numbered(&mut reasons, note)));
+                    row.push(clients(figures));
                     row.push(format!("{}{}", figure(figures.per_second), note.unwrap_or_default()));
-                    row.extend([grouped(figures.p50_us), grouped(figures.p99_us)]);
+                    row.push(range(figures));
+                    row.extend([figures.p50_us, figures.p99_us, figures.count].map(grouped));
+                    row.push(figures.one_client.as_ref().map_or_else(|| "-".to_owned(), |one| grouped(one.p50_us)));
                 }
                 Measured::Unsupported { unsupported } => {
-                    row.push(format!("- [{}]", numbered(&mut reasons, unsupported)));
-                    row.extend(["-".to_owned(), "-".to_owned()]);
+                    row.extend(["-".to_owned(), format!("- [{}]", numbered(&mut reasons, unsupported))]);
+                    row.extend(std::iter::repeat_n("-".to_owned(), 5));
                 }
             }
             rows.push(row);
         }
     }
-    let header = ["operation", "layout", "per second", "p50 us", "p99 us"];
+    let header =
+        ["operation", "layout", "clients", "per second", "range", "p50 us", "p99 us", "count", "one client, p50 us"];
     let table = titled("Operations per second, and latency in microseconds", &header, 2, rows);
     let reasons = reasons.iter().enumerate().map(|(at, reason)| format!("\n[{}] {reason}", at + 1));
     std::iter::once(table).chain(reasons).collect()
+}
+
+/// How much faster each layout is than the one that all are compared with.
+fn ratios(report: &Report) -> String {
+    let row = |(operation, all): (&str, Vec<Option<Ratio>>)| {
+        let ratios = all.iter().map(|ratio| ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.text()));
+        std::iter::once(operation.to_owned()).chain(ratios).collect()
+    };
+    let header: Vec<&str> = std::iter::once("operation").chain(ratios::layouts(report)).collect();
+    let title = format!(
+        "Operations per second divided by those of {}, round by round: median (lowest to highest); none = no difference",
+        ratios::REFERENCE,
+    );
+    titled(&title, &header, 1, ratios::rows(report).into_iter().map(row).collect())
 }
 
 /// The number of a reason, from 1; the same reason keeps its number.
@@ -176,7 +203,7 @@ mod tests {
         let text = render(&samples::full());
         let row = text.lines().find(|line| line.starts_with("| period")).unwrap();
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        assert_eq!(cells, ["", "period", "fullpath", "- [1]", "-", "-", ""]);
+        assert_eq!(cells, ["", "period", "fullpath", "-", "- [1]", "-", "-", "-", "-", "-", ""]);
         assert!(text.contains("\n[1] no order by time"), "{text}");
     }
 
@@ -190,7 +217,14 @@ mod tests {
     #[test]
     fn every_part_has_its_numbers() {
         let text = render(&samples::full());
-        for expected in ["| uuid     |     41,235 |", "1.05 | 0.94", "open, 25 %", "MISSED", "1 rows in"] {
+        for expected in [
+            "|     41,235 | 37,111 to 45,358 |",
+            "none (0.79 to 1.09)",
+            "1.05 | 0.94",
+            "open, 25 %",
+            "MISSED",
+            "1 rows in",
+        ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
         assert!(!text.contains("PARTIAL"));

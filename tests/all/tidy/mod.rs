@@ -18,24 +18,26 @@ const MAPS: &str = include_str!("../../../docs/architecture.md");
 const MARKER: &str = "<!-- A test compares this map with the imports of ";
 
 /// Which modules each module of the load test may use.
-const LOADTEST_MAY_USE: [(&str, &[&str]); 17] = [
+const LOADTEST_MAY_USE: [(&str, &[&str]); 19] = [
     ("data", &[]),
-    ("report", &[]),
     ("stats", &[]),
+    ("report", &["stats"]),
     ("settled", &[]),
     ("plain", &[]),
     ("layouts", &[]),
     ("machine", &["report"]),
-    ("measure", &["report", "stats"]),
+    ("work", &["report"]),
+    ("measure", &["report", "work"]),
+    ("summary", &["measure", "report", "stats"]),
     ("http", &["report", "stats"]),
     ("regions", &["data", "report", "stats"]),
     ("load", &["data", "layouts", "measure"]),
-    ("operations", &["data", "layouts", "measure", "report"]),
-    ("subject", &["data", "layouts", "load", "measure", "operations", "report", "settled"]),
+    ("operations", &["data", "layouts", "measure", "report", "summary", "work"]),
+    ("layout_run", &["data", "layouts", "load", "measure", "operations", "report", "settled", "work"]),
     ("subtrees", &["measure", "plain", "stats"]),
     ("limits", &["data", "http", "layouts", "load", "measure", "report", "settled", "stats", "subtrees"]),
-    ("options", &["http", "limits", "measure", "subject", "subtrees"]),
-    ("run", &["data", "http", "layouts", "limits", "machine", "measure", "options", "regions", "report", "subject"]),
+    ("options", &["http", "layout_run", "limits", "measure", "subtrees"]),
+    ("run", &["data", "http", "layout_run", "layouts", "limits", "machine", "measure", "options", "regions", "report"]),
 ];
 
 /// The largest number of lines in a file, without its unit tests.

@@ -89,12 +89,16 @@ fn operations(report: &Report) -> anyhow::Result<Markup> {
     let bars = plots::operations::plots(report)?;
     Ok(html! {
         p {
-            "Each layout holds the same tree in the same store and does the same operations, with as many requests in "
-            "flight. What a layout cannot do is said with its reason."
+            "Each layout holds the same tree in the same store and does the same operations, with one client and with "
+            "many, each of which sends its next request when the last one is answered. An operation that takes longer "
+            "than 20 ms is measured with one client alone. Rates are medians over the rounds; every round begins with "
+            "the tree as it was loaded."
         }
+        (tables::ratios(report))
         (figures(&bars, "Longer is faster. The scale is logarithmic and does not start at zero: compare the printed \
             numbers, not the lengths."))
         (tables::operations(report))
+        (tables::work(report))
     })
 }
 

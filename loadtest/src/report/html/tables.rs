@@ -8,18 +8,19 @@ use self::Column::{Number, Text};
 use crate::report::model::{Costs, HttpRun, Limit, Measured, Report, Spread};
 use crate::report::numbers::{bytes, figure, grouped, maybe, percent};
 use crate::report::order;
-use crate::report::phrases::{loop_of, renamed};
+use crate::report::phrases::{clients, loop_of, range, renamed};
+use crate::report::ratios;
 
 /// A column's header.
 #[derive(Clone, Copy)]
-enum Column {
-    Text(&'static str),
+enum Column<'a> {
+    Text(&'a str),
     /// Stands to the right, as its numbers do.
-    Number(&'static str),
+    Number(&'a str),
 }
 
 /// A table that scrolls by itself where the page is narrow.
-fn table(caption: &str, header: &[Column], rows: &Markup) -> Markup {
+fn table(caption: &str, header: &[Column<'_>], rows: &Markup) -> Markup {
     html! {
         p.caption { (caption) }
         div.table tabindex="0" role="region" aria-label=(caption) {
@@ -59,14 +60,17 @@ pub fn operations(report: &Report) -> Markup {
                     td { (layout) }
                     @match measured {
                         Measured::Figures(figures) => {
+                            (number(&clients(figures)))
                             (number(&figure(figures.per_second)))
+                            (number(&range(figures)))
                             (number(&grouped(figures.p50_us)))
                             (number(&grouped(figures.p99_us)))
                             (number(&grouped(figures.count)))
+                            (number(&figures.one_client.as_ref().map_or_else(|| "-".to_owned(), |one| grouped(one.p50_us))))
                             td.long { @if let Some(note) = &figures.note { (note) } }
                         }
                         Measured::Unsupported { unsupported } => {
-                            td.number { "-" } td.number { "-" } td.number { "-" } td.number { "-" }
+                            @for _ in 0..7 { (number("-")) }
                             td.long { "not supported: " (unsupported) }
                         }
                     }
@@ -77,17 +81,96 @@ pub fn operations(report: &Report) -> Markup {
     let header = [
         Text("operation"),
         Text("layout"),
+        Number("clients"),
         Number("per second"),
+        Number("slowest to fastest round"),
         Number("p50 µs"),
         Number("p99 µs"),
         Number("count"),
+        Number("one client, p50 µs"),
         Text("notes"),
     ];
     table("Operations per second, and latency in microseconds", &header, &rows)
 }
 
+/// How much faster each layout is than the one that all are compared with; nothing if that was not measured.
+pub fn ratios(report: &Report) -> Markup {
+    let compared = ratios::rows(report);
+    if compared.is_empty() {
+        return Markup::default();
+    }
+    let layouts = ratios::layouts(report).into_iter().map(Number);
+    let header: Vec<Column<'_>> = std::iter::once(Text("operation")).chain(layouts).collect();
+    let rows = html! {
+        tbody { @for (operation, all) in compared {
+            tr {
+                th scope="row" { (operation) }
+                @for ratio in all { (number(&ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.text()))) }
+            }
+        } }
+    };
+    let caption =
+        format!("Operations per second divided by those of {}: median (lowest to highest)", ratios::REFERENCE);
+    html! {
+        (table(&caption, &header, &rows))
+        p.soft {
+            "Each round is compared with the same round of " (ratios::REFERENCE) ", so that a slow minute of the machine "
+            "affects both. None: some rounds had one faster, some the other, so this run shows no difference. Where "
+            "one of the two was measured with one client alone, both are."
+        }
+    }
+}
+
+/// What an operation makes the store do; nothing if that was not counted.
+pub fn work(report: &Report) -> Markup {
+    let all: Vec<_> = order::work(report).collect();
+    if all.is_empty() {
+        return Markup::default();
+    }
+    let rows = html! {
+        @for layouts in all.chunk_by(|one, next| one.0 == next.0) {
+            tbody { @for (at, (operation, layout, work)) in layouts.iter().enumerate() {
+                tr {
+                    (group(operation, at, layouts.len()))
+                    td { (layout) }
+                    (number(&maybe(work.reads)))
+                    (number(&maybe(work.rows_read)))
+                    (number(&maybe(work.cells_read)))
+                    (number(&maybe(work.bytes_read)))
+                    (number(&maybe(work.commits)))
+                    (number(&maybe(work.cells_written)))
+                    (number(&maybe(work.bytes_written)))
+                    (number(&maybe(work.syncs)))
+                    (number(&figure(work.cpu_us)))
+                }
+            } }
+        }
+    };
+    let header = [
+        Text("operation"),
+        Text("layout"),
+        Number("reads"),
+        Number("rows"),
+        Number("cells"),
+        Number("bytes"),
+        Number("commits"),
+        Number("cells written"),
+        Number("bytes written"),
+        Number("syncs"),
+        Number("CPU µs"),
+    ];
+    html! {
+        (table("What one operation makes the store do, with one client", &header, &rows))
+        p.soft {
+            "A read is a row by its key, a page of a row or a scan. Bytes read are those of qualifiers and values, bytes "
+            "written also those of keys and conditions. CPU is that of this process, so it has the client's part, and "
+            "not that of a database server. What a layout removes after its answer is counted too."
+        }
+    }
+}
+
 /// Columns of what [`spread`] tells.
-const SPREAD: [Column; 6] = [
+const SPREAD: [Column<'_>; 6] = [
     Number("hottest / mean"),
     Number("by chance"),
     Number("Gini"),
