@@ -213,6 +213,17 @@ async fn bodies_over_the_limit_leave_nothing() {
     assert_eq!(app.names("/v1/fs/").await, ["f"]);
 }
 
+/// Of a disk with room for it, too: a drive holds files of up to 1 TiB.
+#[tokio::test]
+async fn a_file_that_is_too_large_for_any_drive_is_refused_before_it_is_sent() {
+    let app = TestApp::new().await;
+    let (body, read) = watched(b"hello");
+    let length = ((1_u64 << 40) + 1).to_string();
+    app.send("PUT", "/v1/fs/p/g", &[("content-length", &length)], body).await.problem(413, "body-too-large");
+    assert!(!read.load(Ordering::Relaxed));
+    assert_eq!(app.names("/v1/fs/").await, [""; 0]);
+}
+
 #[tokio::test]
 async fn preconditions_are_checked_for_put() {
     let app = TestApp::new().await;
