@@ -220,7 +220,7 @@ impl<'a, L: Layout> Bench<'a, L> {
         .await?;
         // One folder cannot be renamed by two clients at a time.
         let names = [CAMERA.to_owned(), format!("{HOME}/renamed")];
-        let turns = (0..10).map(move |n| {
+        let turns = (0..).map(move |n| {
             let [one, other] = names.clone();
             if n % 2 == 0 { (one, other) } else { (other, one) }
         });

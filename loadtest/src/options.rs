@@ -113,7 +113,7 @@ impl Options {
     }
 
     pub fn pace(&self, stop: watch::Receiver<bool>) -> Pace {
-        let ms = self.ms.unwrap_or(if self.quick { 30 } else { 150 });
+        let ms = self.ms.unwrap_or(if self.quick { 30 } else { 125 });
         Pace { clients: self.clients as usize, budget: Duration::from_millis(ms), stop }
     }
 
