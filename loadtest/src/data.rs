@@ -76,7 +76,7 @@ impl Tree {
         Self { dirs, files: all }
     }
 
-    /// Directories that hold files, but for the largest.
+    /// The folders of events: all that hold files, but for the largest.
     pub fn folders(&self) -> Vec<&str> {
         self.dirs.iter().filter(|d| d.contains("event")).map(String::as_str).collect()
     }

@@ -153,7 +153,7 @@ impl LayoutRun {
         let folder = stage.folder.join(kind.name());
         let [loaded, copy] = ["loaded", "copy"].map(|name| folder.join(name));
         std::fs::create_dir_all(&loaded)?;
-        let mut costs = kind.open(stage, &loaded, true, Load { stage }).await?;
+        let (mut costs, mut device) = kind.open(stage, &loaded, true, Load { stage }).await?;
         let files = costs.files.max(1) as f64;
         let db = loaded.join("db");
         if db.exists() {
@@ -166,10 +166,8 @@ impl LayoutRun {
             costs.table_bytes = tables;
             costs.index_and_filter_bytes = Some(index_and_filter);
             // What is written under `/dev/shm` and the like reaches no device.
-            let device = costs.write_amplification.take().unwrap_or_default() + (written()? - before) as f64;
-            costs.write_amplification = (device > 0.0).then(|| device / raw.max(1) as f64);
-        } else {
-            costs.write_amplification = None;
+            device += written()? - before;
+            costs.write_amplification = (device > 0).then(|| device as f64 / raw.max(1) as f64);
         }
         costs.disk_bytes_per_file = costs.table_bytes.values().sum::<u64>() as f64 / files;
         let camera = stage.tree.files.iter().filter(|file| stage.tree.dir(file) == CAMERA).count();
@@ -214,25 +212,27 @@ struct Load<'a> {
 }
 
 impl Visitor for Load<'_> {
-    type Found = Costs;
+    /// The costs, and the bytes written to devices.
+    type Found = (Costs, u64);
 
-    /// `write_amplification` is the bytes written, for the time being.
-    async fn visit<L: Layout>(self, layout: L, _: Meter, _: Duration) -> Result<Costs> {
+    async fn visit<L: Layout>(self, layout: L, _: Meter, _: Duration) -> Result<(Costs, u64)> {
         let Stage { tree, pace, .. } = self.stage;
         let (start, cpu, before) = (Instant::now(), cpu_seconds()?, written()?);
-        let stored = load::load(&format!("{}: loading", L::NAME), &layout, tree, pace).await?;
+        let loaded = load::load(&format!("{}: loading", L::NAME), &layout, tree, pace).await;
         let (load_seconds, load_cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
-        let bytes = layout.settle().await?;
-        layout.close().await?;
-        Ok(Costs {
+        let settled = if loaded.is_ok() { layout.settle().await } else { Ok(None) };
+        let closed = layout.close().await;
+        let (stored, bytes) = (loaded?, settled?);
+        closed?;
+        let costs = Costs {
             files: stored,
             refused: tree.files.len() as u64 - stored,
             load_seconds,
             load_cpu_seconds,
-            write_amplification: Some((written()? - before) as f64),
             table_bytes: bytes.into_iter().map(|bytes| ("node".to_owned(), bytes)).collect(),
             ..Costs::default()
-        })
+        };
+        Ok((costs, written()? - before))
     }
 }
 
@@ -251,8 +251,8 @@ impl Visitor for Measure<'_> {
         let seed = seed ^ (self.number as u64) << 32;
         let with = (tree.clone(), pace.clone(), meter);
         let measured = Bench::new(layout.clone(), with, seed, self.samples).all().await;
-        layout.close().await?;
-        measured.map(|()| opening)
+        let closed = layout.close().await;
+        measured.and(closed).map(|()| opening)
     }
 }
 
@@ -268,6 +268,8 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
             std::fs::hard_link(&old, &new)?;
         } else {
             std::fs::copy(&old, &new)?;
+            // Or the first sync of the round would write it.
+            std::fs::File::open(&new)?.sync_all()?;
         }
     }
     Ok(())

@@ -16,6 +16,8 @@ use crate::work::Meter;
 
 /// An operation that takes longer, in microseconds, reads much of a table: several at a time only wait for a core.
 const SLOW_US: u64 = 20_000;
+/// Operations of each client of a loop of many: with one each there would be no time at which all are at work.
+const LEAST: u64 = 3;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 
@@ -101,12 +103,13 @@ type Items<T> = Arc<Mutex<Box<dyn Iterator<Item = T> + Send>>>;
 /// Measures one round of an operation: a loop of many clients that is not counted, so that what is read often is in
 /// memory; then a loop of one client, then a loop of [`Pace::clients`].
 ///
-/// One to three operations alone show before that whether the operation is slow. Then they count, and no loop of many
-/// clients is run.
+/// Of a slow operation there is no loop of many clients. `is_slow`: whether it was slow in an earlier round, so that all
+/// rounds are alike; in the first one, the second of two operations alone shows it.
 pub async fn measure<T, F>(
     title: &str,
     pace: &Pace,
     meter: &Meter,
+    is_slow: Option<bool>,
     items: impl Iterator<Item = T> + Send + 'static,
     operation: impl Fn(T) -> F + Send + Sync + 'static,
 ) -> Result<Round>
@@ -120,21 +123,23 @@ where
     let operation = Arc::new(operation);
     let run = async |clients, budget| {
         let before = meter.read()?;
-        let mut done = closed_loop(clients, budget, pace, items.clone(), operation.clone()).await?;
+        let least = if clients == 1 { 1 } else { LEAST };
+        let mut done = closed_loop((clients, least), budget, pace, items.clone(), operation.clone()).await?;
         done.work = Some(meter.read()?.zip(&before, |after, before| after - before));
         anyhow::Ok(done)
     };
-    let mut one = run(1, Duration::ZERO).await?;
-    if one.count == 0 {
+    let probe = run(1, Duration::ZERO).await?;
+    if probe.count == 0 {
         bail!("{title}: there is nothing to measure");
     }
-    for _ in 0..2 {
-        // The very first operation may be slow for other reasons: it opens files, for example.
-        if one.latencies.min() > SLOW_US && one.seconds < 1.0 {
-            one.add(&run(1, Duration::ZERO).await?)?;
-        }
-    }
-    if one.latencies.min() > SLOW_US {
+    // The very first operation may be slow for other reasons: it opens files, for example.
+    let probe = if probe.seconds < 1.0 {
+        Some(run(1, Duration::ZERO).await?).filter(|again| again.count > 0).unwrap_or(probe)
+    } else {
+        probe
+    };
+    if is_slow.unwrap_or(probe.latencies.min() > SLOW_US) {
+        let mut one = probe;
         let spent = Duration::from_secs_f64(one.seconds);
         if spent < pace.budget {
             one.add(&run(1, pace.budget - spent).await?)?;
@@ -144,18 +149,16 @@ where
     }
     run(pace.clients, pace.budget / 2).await?;
     let measured = run(1, pace.budget).await?;
-    if measured.count > 0 {
-        one = measured;
-    }
+    let one = if measured.count > 0 { measured } else { probe };
     let many = if pace.clients > 1 { Some(run(pace.clients, pace.budget).await?) } else { None };
     bar.finish_and_clear();
     Ok(Round { one, many: many.filter(|many| many.count > 0) })
 }
 
-/// Runs clients until the time is up or there are no more items. Each client does one operation at least, and one that
-/// has begun is waited for.
+/// Runs clients until the time is up and each has done `least` operations, or until there are no more items. What has
+/// begun is waited for.
 async fn closed_loop<T, F, O>(
-    clients: usize,
+    (clients, least): (usize, u64),
     budget: Duration,
     pace: &Pace,
     items: Items<T>,
@@ -172,7 +175,7 @@ where
         let (items, operation, pace) = (items.clone(), operation.clone(), pace.clone());
         running.spawn(async move {
             let mut own = Loop::new(clients)?;
-            while (own.count == 0 || start.elapsed() < budget) && pace.go_on().is_ok() {
+            while (own.count < least || start.elapsed() < budget) && pace.go_on().is_ok() {
                 let Some(item) = items.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
                 let wanted = Instant::now();
                 // Many clients share few threads. The others have their turn here, and the wait is part of the latency:
@@ -187,7 +190,14 @@ where
     }
     let mut all = Loop::new(clients)?;
     while let Some(own) = running.join_next().await {
-        all.add(&own??)?;
+        match own?.and_then(|own| all.add(&own)) {
+            Ok(()) => {}
+            Err(error) => {
+                // Nobody may use the layout any more when the caller closes it.
+                running.shutdown().await;
+                return Err(error);
+            }
+        }
     }
     all.seconds = start.elapsed().as_secs_f64();
     pace.go_on()?;
@@ -221,13 +231,13 @@ mod tests {
             used.lock().unwrap().push(n);
             async { Ok(()) }
         };
-        let round = measure("t", &pace(3, 60_000), &Meter::default(), 1..=4, record).await.unwrap();
-        // The first is measured alone, the others while it warms up: there is nothing else to count.
+        let round = measure("t", &pace(3, 60_000), &Meter::default(), None, 1..=4, record).await.unwrap();
+        // Two are done alone, the others while it warms up: there is nothing else to count.
         assert_eq!((round.one.count, round.many.is_none()), (1, true));
         seen.lock().unwrap().sort_unstable();
         assert_eq!(*seen.lock().unwrap(), [1, 2, 3, 4]);
-        assert!(measure("t", &pace(1, 1), &Meter::default(), 1..=1, |_| async { bail!("no") }).await.is_err());
-        assert!(measure("t", &pace(1, 1), &Meter::default(), 0..0, |_| async { Ok(()) }).await.is_err());
+        assert!(measure("t", &pace(1, 1), &Meter::default(), None, 1..=1, |_| async { bail!("no") }).await.is_err());
+        assert!(measure("t", &pace(1, 1), &Meter::default(), None, 0..0, |_| async { Ok(()) }).await.is_err());
     }
 
     #[tokio::test]
@@ -238,7 +248,7 @@ mod tests {
             stop.send_replace(n >= 100);
             async { Ok(()) }
         };
-        let endless = measure("t", &pace, &Meter::default(), 0.., stop_at_100).await;
+        let endless = measure("t", &pace, &Meter::default(), None, 0.., stop_at_100).await;
         assert_eq!(endless.err().unwrap().to_string(), "interrupted");
     }
 
@@ -250,7 +260,7 @@ mod tests {
             while start.elapsed() < Duration::from_micros(50) {}
             Ok(())
         };
-        let round = measure("t", &pace(8, 100), &Meter::default(), 0.., spin).await.unwrap();
+        let round = measure("t", &pace(8, 100), &Meter::default(), None, 0.., spin).await.unwrap();
         let many = round.many.unwrap();
         assert_eq!((round.one.clients, many.clients), (1, 8));
         assert!(round.one.under_way() < 1.1, "{}", round.one.under_way());
@@ -263,7 +273,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(30)).await;
             Ok(())
         };
-        let round = measure("t", &pace(8, 1), &Meter::default(), 0.., slow).await.unwrap();
+        let round = measure("t", &pace(8, 1), &Meter::default(), None, 0.., slow).await.unwrap();
         assert!(round.many.is_none() && round.one.count >= 1);
     }
 }

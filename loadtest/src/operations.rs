@@ -91,7 +91,9 @@ impl<'a, L: Layout> Bench<'a, L> {
     {
         let title = format!("{}: {}", L::NAME, name.replace('_', " "));
         let layout = self.layout.clone();
-        let round = measure(&title, &pace, &self.meter, items, move |item| run(layout.clone(), item)).await?;
+        let first = self.samples.rounds.get(name).and_then(|rounds| rounds.first());
+        let is_slow = first.map(|round| round.many.is_none());
+        let round = measure(&title, &pace, &self.meter, is_slow, items, move |item| run(layout.clone(), item)).await?;
         self.samples.rounds.entry(name).or_default().push(round);
         Ok(())
     }

@@ -93,8 +93,8 @@ impl<'a> Run<'a> {
         self.write()
     }
 
-    /// Loads every layout, and then measures all of them in each round, in another order each time: what the machine does
-    /// meanwhile affects all layouts alike.
+    /// Loads every layout, and then measures all of them in each round, in another order each time, so that no layout
+    /// always comes first.
     async fn layouts(&mut self, tree: Arc<Tree>) -> Result<()> {
         let stage = Stage {
             tree,
@@ -105,13 +105,14 @@ impl<'a> Run<'a> {
             postgres: self.options.postgres.clone(),
         };
         let measured = self.rounds(&stage).await;
+        let mut cleared = Ok(());
         for kind in self.options.layouts() {
-            clear(&stage.folder.join(kind.name()))?;
+            cleared = cleared.and(clear(&stage.folder.join(kind.name())));
         }
         if let Some(url) = &stage.postgres {
-            Postgres::remove(url).await?;
+            cleared = cleared.and(Postgres::remove(url).await);
         }
-        measured
+        measured.and(cleared)
     }
 
     async fn rounds(&mut self, stage: &Stage) -> Result<()> {

@@ -38,7 +38,7 @@ const SCHEMA: &str = "
 const KEEP: &str = "CREATE TABLE rowdrive_loadtest.loaded AS TABLE rowdrive_loadtest.node";
 const RESTORE: &str = "
     TRUNCATE rowdrive_loadtest.node;
-    INSERT INTO rowdrive_loadtest.node OVERRIDING SYSTEM VALUE SELECT * FROM rowdrive_loadtest.loaded";
+    INSERT INTO rowdrive_loadtest.node OVERRIDING SYSTEM VALUE SELECT * FROM rowdrive_loadtest.loaded ORDER BY id";
 const RESOLVE: &str = "
     WITH RECURSIVE walk (depth, id, is_directory) AS (
         SELECT 0, 0::bigint, true

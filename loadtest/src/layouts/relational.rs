@@ -182,11 +182,12 @@ fn rename(connection: &Connection, id: Option<i64>, to: &str) -> Result<Verdict>
 impl Layout for Relational {
     const NAME: &'static str = "relational";
 
-    /// Writes the log into the database.
+    /// Compacts the database, and writes the log into it.
     async fn settle(&self) -> Result<Option<u64>> {
         let database = self.0.clone();
         let settle = move || {
             let writer = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.execute_batch("VACUUM")?;
             writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             let path = writer.path().context("the database has no file")?;
             Ok(Some(std::fs::metadata(path)?.len()))

@@ -23,13 +23,14 @@ pub fn by_layout<'a>(report: &'a Report, operation: &'a str) -> impl Iterator<It
     report.layouts.iter().filter_map(move |(layout, all)| Some((layout.as_str(), all.get(operation)?)))
 }
 
-/// The work of an operation with one client, by operation and layout.
-pub fn work(report: &Report) -> impl Iterator<Item = (&str, &str, &Work)> {
+/// The work of an operation, by operation and layout: of the store with one client, which shares no sync with others,
+/// and of the CPU with many, since one client mostly wakes threads.
+pub fn work(report: &Report) -> impl Iterator<Item = (&str, &str, Work)> {
     let each = |operation| by_layout(report, operation).map(move |(layout, measured)| (operation, layout, measured));
     operations(report).into_iter().flat_map(each).filter_map(|(operation, layout, measured)| {
         let Measured::Figures(figures) = measured else { return None };
         let one = figures.one_client.as_deref().unwrap_or(figures);
-        Some((operation, layout, one.work.as_ref()?))
+        Some((operation, layout, Work { cpu_us: figures.work?.cpu_us, ..one.work? }))
     })
 }
 

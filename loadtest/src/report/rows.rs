@@ -123,7 +123,6 @@ const WORK: &[&str] = &[
     "cpu_us",
 ];
 
-/// With one client: many share syncs.
 fn work(report: &Report) -> impl Iterator<Item = impl Serialize> {
     order::work(report).map(|(operation, layout, w)| {
         let reads = (w.reads, w.rows_read, w.cells_read, w.bytes_read);
@@ -131,15 +130,16 @@ fn work(report: &Report) -> impl Iterator<Item = impl Serialize> {
     })
 }
 
-const RATIOS: &[&str] = &["operation", "layout", "reference", "clients", "median", "lowest", "highest", "difference"];
+const RATIOS: &[&str] =
+    &["operation", "layout", "reference", "clients", "median", "lowest", "highest", "rounds", "clear"];
 
 fn ratios(report: &Report) -> impl Iterator<Item = impl Serialize> {
     let layouts = ratios::layouts(report);
     ratios::rows(report).into_iter().flat_map(move |(operation, all)| {
         let rows = layouts.clone().into_iter().zip(all).filter_map(move |(layout, ratio)| {
             let ratio = ratio?;
-            let range = (ratio.clients, ratio.median, ratio.lowest, ratio.highest);
-            Some((operation, layout, ratios::REFERENCE, range, !ratio.is_noise()))
+            let range = (ratio.clients, ratio.median, ratio.lowest, ratio.highest, ratio.rounds);
+            Some((operation, layout, ratios::REFERENCE, range, ratio.is_clear()))
         });
         rows.collect::<Vec<_>>()
     })

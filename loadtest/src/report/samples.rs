@@ -17,6 +17,7 @@ pub fn full() -> Report {
         let all = Figures { per_second, p50_us, p99_us, count: 1_000, curve: curve.clone(), ..Figures::default() };
         let work = Some(Work { reads: Some(1.0), cpu_us: 12.5, ..Work::default() });
         let one = Figures { clients: Some(1), work, ..all.clone() };
+        let all = Figures { work, ..all };
         Measured::Figures(Box::new(Figures { clients: Some(64), rounds, one_client: Some(Box::new(one)), ..all }))
     };
     let unsupported = Measured::Unsupported { unsupported: "no order by time, <script>".into() };

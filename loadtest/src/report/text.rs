@@ -85,7 +85,7 @@ fn ratios(report: &Report) -> String {
     };
     let header: Vec<&str> = std::iter::once("operation").chain(ratios::layouts(report)).collect();
     let title = format!(
-        "Operations per second divided by those of {}, round by round: median (lowest to highest); none = no difference",
+        "Operations per second divided by those of {}, round by round: median (lowest to highest); ? not clear, * one client",
         ratios::REFERENCE,
     );
     titled(&title, &header, 1, ratios::rows(report).into_iter().map(row).collect())
@@ -219,7 +219,7 @@ mod tests {
         let text = render(&samples::full());
         for expected in [
             "|     41,235 | 37,111 to 45,358 |",
-            "none (0.79 to 1.09)",
+            "0.79? (0.79 to 1.09)",
             "1.05 | 0.94",
             "open, 25 %",
             "MISSED",

@@ -114,9 +114,9 @@ pub fn ratios(report: &Report) -> Markup {
     html! {
         (table(&caption, &header, &rows))
         p.soft {
-            "Each round is compared with the same round of " (ratios::REFERENCE) ", so that a slow minute of the machine "
-            "affects both. None: some rounds had one faster, some the other, so this run shows no difference. Where "
-            "one of the two was measured with one client alone, both are."
+            "Each round is compared with the same round of " (ratios::REFERENCE) ". ?: this run does not show which of "
+            "the two is faster, since not all rounds had the same one faster, or there were fewer than five. *: the "
+            "layout was measured with one client alone, and is compared with one client."
         }
     }
 }
@@ -160,11 +160,13 @@ pub fn work(report: &Report) -> Markup {
         Number("CPU µs"),
     ];
     html! {
-        (table("What one operation makes the store do, with one client", &header, &rows))
+        (table("What one operation makes the store do", &header, &rows))
         p.soft {
-            "A read is a row by its key, a page of a row or a scan. Bytes read are those of qualifiers and values, bytes "
-            "written also those of keys and conditions. CPU is that of this process, so it has the client's part, and "
-            "not that of a database server. What a layout removes after its answer is counted too."
+            "A read is a row by its key, a page of a row or a scan; what a commit reads for its checks is not counted. "
+            "Bytes read are those of qualifiers and values, bytes written also those of keys and conditions. What a "
+            "layout removes after its answer is counted too. All this is with one client, which shares no sync. CPU is "
+            "with many clients, where there was such a loop; it is that of this process, so it has the clients' part, "
+            "and not that of a database server."
         }
     }
 }
