@@ -24,6 +24,8 @@ const SIZES: [&[usize]; 2] = [&[3_000_000, 300_000, 30_000], &[200_000, 20_000]]
 const TOGETHER: usize = 4;
 /// Writes come back much sooner.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long deletes may be refused before the server is started again.
+const REFUSED: Duration = Duration::from_secs(15);
 
 struct CycleRun {
     disk: Disk,
@@ -35,6 +37,8 @@ struct CycleRun {
     refused: usize,
     /// Deletes that were answered 507.
     waits: usize,
+    /// Starts because deletes were refused for long.
+    restarts: u64,
 }
 
 impl CycleRun {
@@ -80,30 +84,38 @@ impl CycleRun {
         self.oracle.observe(seen).unwrap();
     }
 
-    /// Deletes at random about this part of a hundred. Each delete is done on the full disk; one that finds that a
-    /// compaction has taken the last space is answered 507 and done within seconds.
-    async fn delete(&mut self, server: &Server, part: u32) {
+    /// Deletes at random about this part of a hundred. Each delete is done on the full disk. One that finds that a
+    /// compaction has taken the last space is answered 507, and is done within seconds or after another start: after one
+    /// on a full disk, RocksDB refuses writes until there is free space for a write buffer, which holds the whole log.
+    async fn delete(&mut self, mut server: Server, part: u32) -> Server {
         for path in self.oracle.view().files.clone().into_keys() {
             if self.dice.random_range(0..100) < part {
                 let op = Op::Delete(Box::leak(path.into_boxed_str()));
-                self.until(server, op, &[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND]).await;
+                server = self.until(server, op, &[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND]).await;
             }
         }
+        server
     }
 
     /// Sends an operation until it has one of these answers. Until then it is answered 507 and may have happened.
-    async fn until(&mut self, server: &Server, op: Op, done: &[StatusCode]) {
-        let begun = Instant::now();
+    async fn until(&mut self, mut server: Server, op: Op, done: &[StatusCode]) -> Server {
+        let (begun, mut refused) = (Instant::now(), Instant::now());
         loop {
             let answer = send(&self.client, &server.address, op).await;
             // A 507 leaves open whether the delete has happened.
             self.oracle.record(op, answer.filter(|status| *status != StatusCode::INSUFFICIENT_STORAGE));
             match answer {
-                Some(status) if done.contains(&status) => return,
+                Some(status) if done.contains(&status) => return server,
                 Some(StatusCode::INSUFFICIENT_STORAGE) => self.waits += 1,
                 _ => panic!("{op:?} on a full disk answers {answer:?}"),
             }
             assert!(begun.elapsed() < PATIENCE, "{op:?} is not done although there is disk space");
+            if refused.elapsed() > REFUSED {
+                assert_eq!(server.terminate_in_time(), Some(0));
+                server = self.start();
+                self.verify(&server).await;
+                (self.restarts, refused) = (self.restarts + 1, Instant::now());
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -138,6 +150,7 @@ async fn a_server_starts_on_a_full_disk_and_empties_it_repeatedly() {
         made: 0,
         refused: 0,
         waits: 0,
+        restarts: 0,
     };
     let mut server = run.start();
     let mut kills = 0;
@@ -155,13 +168,15 @@ async fn a_server_starts_on_a_full_disk_and_empties_it_repeatedly() {
         println!("cycle {cycle}: {} files; starting on the full disk", run.oracle.view().files.len());
         server = run.start();
         run.verify(&server).await;
-        run.delete(&server, 60).await;
+        server = run.delete(server, 60).await;
         run.writes_return(&server).await;
     }
-    let (acknowledged, waits) = (run.oracle.acknowledged, run.waits);
+    let (acknowledged, waits, restarts) = (run.oracle.acknowledged, run.waits, run.restarts);
     println!(
         "{cycles} cycles, {kills} kills, {acknowledged} acknowledged, {waits} deletes sent again; lost 0, wrong 0"
     );
+    println!("{restarts} starts because deletes were refused");
+    assert!(restarts <= cycles / 2, "deletes were refused for long after {restarts} of {cycles} starts");
     assert!(run.refused as u64 >= cycles, "the disk was full only {} times", run.refused);
     assert_eq!(server.terminate_in_time(), Some(0));
     run_clean_check(check_command(run.disk.program(), &run.disk.data())).unwrap();
