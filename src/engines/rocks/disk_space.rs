@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::files::numbered;
 use crate::table::StoreError;
 use crate::table::store::Result;
 
@@ -180,6 +181,24 @@ pub(super) fn keep_ballast(dir: &Path) -> bool {
 /// Removes the ballast file. Returns whether there was one.
 pub(super) fn remove_ballast(dir: &Path) -> bool {
     fs::remove_file(dir.join(NAME)).is_ok()
+}
+
+/// Allocates bytes behind the end of the newest WAL file: they are for deletes, if the disk is full by then. Takes at
+/// most half of the free space.
+pub(super) fn allocate_log(dir: &Path, bytes: u64) {
+    let allocate = || -> io::Result<u64> {
+        let (Some((_, log)), space) = (numbered(dir, "log")?.into_iter().next_back(), file_system_space(dir)?) else {
+            return Ok(0);
+        };
+        let (log, bytes) = (File::options().write(true).open(log)?, bytes.min(space.free / 2));
+        // The size of the file tells where the log ends, so it must not change.
+        fallocate(&log, FallocateFlags::KEEP_SIZE, log.metadata()?.len(), bytes)?;
+        Ok(bytes)
+    };
+    match allocate() {
+        Ok(bytes) => tracing::info!(bytes, "a part of the log is allocated for deletes"),
+        Err(error) => tracing::warn!(%error, "no part of the log can be allocated: deletes may find the disk full"),
+    }
 }
 
 fn file_system_space(dir: &Path) -> io::Result<FileSystemStats> {

@@ -159,6 +159,8 @@ impl Rocks {
                     db.raw.set_options_cf(family, &[("write_buffer_size", buffer)]).map_err(ReadError::from)?;
                 }
                 tuning.bound();
+                // RocksDB keeps requiring the space of the largest write buffer until the next start.
+                disk_space::allocate_log(db.raw.path(), tuning.log_for_deletes());
                 wal_in_memory.store(false, Ordering::Relaxed);
                 tracing::info!("there is disk space again: the data of the log is written to tables");
             }

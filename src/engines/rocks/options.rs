@@ -119,6 +119,14 @@ impl Tuning {
         options.get_options_from_string("avoid_flush_during_recovery=true;allow_fallocate=false")
     }
 
+    /// Bytes of a WAL file to allocate for deletes on a full disk.
+    ///
+    /// If a write to the WAL finds no space, RocksDB refuses all writes until there is space for a write buffer. Of a
+    /// database [without flush](Self::without_flush) a write buffer holds the whole log.
+    pub fn log_for_deletes(&self) -> u64 {
+        self.largest as u64 / 8
+    }
+
     /// Bytes in the block cache, including those charged by write buffers, and its capacity.
     pub fn cached(&self) -> (usize, usize) {
         (self.cache.get_usage(), self.memory)

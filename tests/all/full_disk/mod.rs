@@ -187,11 +187,16 @@ async fn uploads_refused_after_a_full_disk_leave_nothing() {
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
-/// Starts a server on a full disk, with `files` of `size` bytes that are only in its log. The arguments are its memory
-/// before and after.
+/// Starts a server on a full disk, with `files` of `size` bytes that are only in its log. `memory`: before and after
+/// the start.
 async fn start_on_a_full_disk(disk: &SmallDisk, memory: [&str; 2], files: usize, size: usize) -> TestServer {
+    start_with_names(disk, memory, files, size, 1).await
+}
+
+/// As [`start_on_a_full_disk`], with names of this many digits.
+async fn start_with_names(disk: &SmallDisk, memory: [&str; 2], files: usize, size: usize, digits: usize) -> TestServer {
     let server = disk.serve(memory[0]);
-    let mut test_server = TestServer::new(server, 1);
+    let mut test_server = TestServer::new(server, digits);
     for seed in 0..files {
         assert_eq!(test_server.put(seed, size).await, StatusCode::CREATED);
     }
@@ -200,28 +205,57 @@ async fn start_on_a_full_disk(disk: &SmallDisk, memory: [&str; 2], files: usize,
     TestServer { server: disk.serve(memory[1]), ..test_server }
 }
 
-/// If no space is set aside for the log, the first delete may fail.
+/// A compaction, or another program, may take what the start has left. A part of the log is allocated before.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_continue_after_a_start_on_a_full_disk_although_the_last_space_is_taken() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
+    let mut test_server = start_on_a_full_disk(&disk, ["512MiB", "512MiB"], 100, 250_000).await;
+    for seed in 0..50 {
+        disk.fill();
+        assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT, "{seed}");
+    }
+    test_server.all_is_there().await;
+    // At a second start, which finds only what the first one has allocated.
+    assert_eq!(test_server.server.terminate(), Some(0));
+    let mut test_server = TestServer { server: disk.serve("512MiB"), ..test_server };
+    for seed in 50..60 {
+        disk.fill();
+        assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT, "{seed}");
+    }
+    // After the flush that ends the state, too.
+    disk.give_back(80 << 20);
+    test_server.put_until_accepted(1_000, 250_000, 200).await;
+    for seed in 60..90 {
+        disk.fill();
+        assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT, "{seed}");
+    }
+    test_server.all_is_there().await;
+    assert_eq!(test_server.server.terminate(), Some(0));
+}
+
+/// With long names, deletes soon need more space than is set aside for the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn space_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
-    let mut test_server = start_on_a_full_disk(&disk, ["512MiB", "512MiB"], 100, 250_000).await;
+    let mut test_server = start_with_names(&disk, ["512MiB", "512MiB"], 3_000, 10_000, 250).await;
     let ballast = disk.inside().join("db/ballast");
     assert!(!ballast.exists());
     test_server.delete_until_refused(&disk).await;
     // For the write buffers, and a reserve of 37 MiB.
     disk.give_back(70 << 20);
     test_server.deletes_again().await;
-    test_server.put_until_accepted(1_000, 250_000, 400).await;
+    test_server.put_until_accepted(10_000, 250_000, 400).await;
     test_server.says_that_it_writes(true).await;
     // From now on, space is reserved for the next start, too.
     std::fs::remove_file(disk.taken()).unwrap();
-    for seed in 2_000.. {
+    for seed in 20_000.. {
         assert_eq!(test_server.put(seed, 1_000).await, StatusCode::CREATED);
         if ballast.metadata().is_ok_and(|ballast| ballast.len() > 4 << 20) {
             break;
         }
-        assert!(seed < 2_200, "no disk space is reserved for the next start");
+        assert!(seed < 20_200, "no disk space is reserved for the next start");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(test_server.server.terminate(), Some(0));
