@@ -236,6 +236,24 @@ impl Rocks {
         Ok(rows)
     }
 
+    async fn read_scan(&self, query: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
+        let long = query.limit > SHORT_SCAN_ROWS;
+        if !long {
+            match scan_rows(&self.db, ReadTier::Cached, query) {
+                Ok(found) => {
+                    // A query that reads scan after scan must let other tasks of this thread run in between.
+                    tokio::task::yield_now().await;
+                    return Ok(found);
+                }
+                Err(ReadError::Store(error)) => return Err(error),
+                Err(ReadError::Incomplete) => {}
+            }
+        }
+        let query = query.clone();
+        let scan = move |db: &Db| Ok(scan_rows(db, ReadTier::Disk, &query)?);
+        if long { self.pool.run_long(scan).await } else { self.pool.run(scan).await }
+    }
+
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
         self.ensure_space(plan.needs_space()).await?;
@@ -296,6 +314,10 @@ fn read_page(db: &Db, tier: ReadTier, query: &PageQuery) -> ReadResult<Page> {
     }
 }
 
+fn scan_rows(db: &Db, tier: ReadTier, query: &ScanQuery) -> ReadResult<Vec<(RowKey, Row)>> {
+    db.with_snapshot(tier, |reader| scan::scan(reader, query))
+}
+
 fn is_family_empty(db: &Db, tier: ReadTier, place: &RowFamily, skip: Option<u64>) -> ReadResult<bool> {
     let reader = db.reader(tier);
     reader.is_empty(&reader.family(place.table, place.family)?, &place.row, skip)
@@ -323,11 +345,7 @@ impl Store for Rocks {
     }
 
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
-        let query = query.clone();
-        let long = query.limit > SHORT_SCAN_ROWS;
-        let scan = move |db: &Db| Ok(db.with_snapshot(ReadTier::Disk, |reader| scan::scan(reader, &query))?);
-        let found = async move { if long { self.pool.run_long(scan).await } else { self.pool.run(scan).await } };
-        Box::pin(self.record_damage(found))
+        Box::pin(self.record_damage(self.read_scan(query)))
     }
 
     fn writable(&self) -> Result<()> {

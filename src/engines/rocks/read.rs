@@ -43,7 +43,7 @@ pub(super) fn row(reader: DbReader<'_>, table: &'static str, row: &[u8], query: 
 }
 
 /// Cells of a row that a read of this tier may return.
-fn most(tier: ReadTier) -> usize {
+pub(super) fn most(tier: ReadTier) -> usize {
     match tier {
         ReadTier::Cached => CELLS_CACHED,
         ReadTier::Disk => PAGE_CELLS,

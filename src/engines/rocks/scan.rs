@@ -3,16 +3,18 @@
 use bytes::Bytes;
 
 use super::keys::{self, KeyRange};
-use super::raw::{CellIterator, FamilyHandle, ReadResult};
-use super::read::{CellBuffer, too_wide};
+use super::raw::{CellIterator, FamilyHandle, ReadError, ReadResult};
+use super::read::{CELLS_CACHED, CellBuffer, most, too_wide};
+use super::read_tier::ReadTier;
 use super::snapshot::DbReader;
-use crate::table::limits::PAGE_CELLS;
 use crate::table::{Cell, Row, RowKey, ScanQuery, StoreError};
 
 /// Cells of a row to step over before a seek to the next row, which costs about as much.
 const STEPS: usize = 8;
 
 /// The rows that hold any cell of the query, all of the same instant if the reader has a snapshot.
+///
+/// From memory alone: `Incomplete` if it takes more than about [`CELLS_CACHED`] steps and reads of cells.
 pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(RowKey, Row)>> {
     let range = KeyRange::rows(&query.range.from, &query.range.to);
     let mut found = Vec::new();
@@ -24,6 +26,10 @@ pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(R
         let Some(start) = next_row(&cursors, query.reverse) else {
             break;
         };
+        let steps: usize = cursors.iter().map(|cursor| cursor.steps).sum();
+        if steps >= CELLS_CACHED && reader.tier() == ReadTier::Cached {
+            return Err(ReadError::Incomplete);
+        }
         let key = keys::row_of(&start).ok_or_else(|| undecodable(query.table, &start))?;
         let mut cells = Vec::new();
         for cursor in &mut cursors {
@@ -59,6 +65,8 @@ struct FamilyCursor<'a> {
     wanted: WantedCells,
     /// `row_start` of the row of the iterator; none at the end.
     row: Option<Vec<u8>>,
+    /// Cells stepped over or read by now.
+    steps: usize,
 }
 
 enum WantedCells {
@@ -99,7 +107,7 @@ impl<'a> FamilyCursor<'a> {
             cells.seek_to_first();
         }
         let (table, reverse) = (query.table, query.reverse);
-        let mut cursor = Self { reader, table, name, family, cells, reverse, wanted, row: None };
+        let mut cursor = Self { reader, table, name, family, cells, reverse, wanted, row: None, steps: 0 };
         cursor.update_row()?;
         Ok(cursor)
     }
@@ -122,11 +130,12 @@ impl<'a> FamilyCursor<'a> {
     fn read(&mut self, start: &[u8], row: &[u8], into: &mut Vec<(&'static str, Cell)>) -> ReadResult<()> {
         let found = match &self.wanted {
             WantedCells::All => {
-                let all = self.step_through(start, PAGE_CELLS, |_| true);
-                if self.in_row(start) {
-                    return Err(too_wide(self.table, row, self.name).into());
+                let all = self.step_through(start, most(self.reader.tier()), |_| true);
+                match (self.in_row(start), self.reader.tier()) {
+                    (false, _) => all,
+                    (true, ReadTier::Cached) => return Err(ReadError::Incomplete),
+                    (true, ReadTier::Disk) => return Err(too_wide(self.table, row, self.name).into()),
                 }
-                all
             }
             WantedCells::Cells(qualifiers) => {
                 let qualifiers = qualifiers.clone();
@@ -146,6 +155,7 @@ impl<'a> FamilyCursor<'a> {
             let Some(qualifier) = key.strip_prefix(start) else {
                 break;
             };
+            self.steps += 1;
             if wanted(qualifier) {
                 gathered.push(qualifier, value);
             }
@@ -165,6 +175,7 @@ impl<'a> FamilyCursor<'a> {
     /// Reads single cells of a row that is too wide to step through, and seeks past the row.
     fn wide_row(&mut self, start: &[u8], row: &[u8], qualifiers: &[Bytes]) -> ReadResult<Vec<Cell>> {
         let mut found = Vec::new();
+        self.steps += qualifiers.len();
         for qualifier in qualifiers {
             if let Some(value) = self.reader.cell(&self.family, &keys::key(row, qualifier))? {
                 found.push(Cell { qualifier: qualifier.clone(), value });

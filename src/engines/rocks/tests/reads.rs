@@ -6,7 +6,7 @@ use super::*;
 use crate::engines::rocks::raw::ReadError;
 use crate::engines::rocks::read::CELLS_CACHED;
 use crate::engines::rocks::read_tier::ReadTier;
-use crate::engines::rocks::{read_page, read_row};
+use crate::engines::rocks::{read_page, read_row, scan_rows};
 use crate::table::limits::PAGE_CELLS;
 use crate::table::{PageQuery, RowRange, ScanQuery};
 
@@ -63,6 +63,84 @@ async fn a_page_of_a_short_row_is_read_on_the_calling_thread() {
     assert!(matches!(cached("long", CELLS_CACHED + 1), Err(ReadError::Incomplete)));
     let page = rocks.page(&page_of("long", PAGE_CELLS)).await.unwrap();
     assert_eq!((page.cells.len(), page.more), (CELLS_CACHED + 1, false));
+}
+
+fn scan_of(row_query: RowQuery, limit: usize, reverse: bool) -> ScanQuery {
+    ScanQuery { table: "t", range: RowRange::all(), row_query, limit, reverse }
+}
+
+#[tokio::test]
+async fn a_short_scan_is_read_on_the_calling_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    for n in 0..CELLS_CACHED {
+        commit(&rocks, changes(vec![changed(&format!("{n:04}"), vec![put("a", "q", "v")])])).await;
+    }
+    rocks.flush();
+    drop(rocks);
+
+    let rocks = open(dir.path()).await;
+    let (one, none) = (RowQuery::cells(vec![column("a", "q")]), RowQuery::cells(vec![column("a", "other")]));
+    let cached = |query: &ScanQuery| scan_rows(&rocks.db, ReadTier::Cached, query);
+    let incomplete = |query: &ScanQuery| matches!(cached(query), Err(ReadError::Incomplete));
+    assert!(incomplete(&scan_of(one.clone(), 10, false)), "nothing is cached yet");
+    for reverse in [false, true] {
+        let whole = scan_of(one.clone(), 1_000, reverse);
+        let expected = rocks.scan(&whole).await.unwrap();
+        assert_eq!(expected.len(), CELLS_CACHED);
+        assert_eq!(cached(&whole).unwrap(), expected);
+        assert!(cached(&scan_of(none.clone(), 1_000, reverse)).unwrap().is_empty());
+    }
+    // One row more, with a cell of the query or without, is left to the pool.
+    commit(&rocks, changes(vec![changed("9999", vec![put("a", "q", "v")])])).await;
+    for reverse in [false, true] {
+        assert_eq!(cached(&scan_of(one.clone(), CELLS_CACHED, reverse)).unwrap().len(), CELLS_CACHED);
+        for query in [scan_of(one.clone(), CELLS_CACHED + 1, reverse), scan_of(none.clone(), 1, reverse)] {
+            assert!(incomplete(&query), "{query:?}");
+        }
+        assert_eq!(rocks.scan(&scan_of(one.clone(), 1_000, reverse)).await.unwrap().len(), CELLS_CACHED + 1);
+    }
+}
+
+/// A query of many short scans is one task.
+#[tokio::test(flavor = "current_thread")]
+async fn other_tasks_run_between_short_scans() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    commit(&rocks, changes(vec![changed("1", vec![put("a", "q", "v")])])).await;
+    let query = scan_of(RowQuery::cells(vec![column("a", "q")]), 10, false);
+    rocks.scan(&query).await.unwrap();
+    let mut turns = 0;
+    let query = async {
+        for _ in 0..10 {
+            rocks.scan(&query).await.unwrap();
+        }
+    };
+    let other = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = query => {}
+        () = other => {}
+    }
+    assert!(turns >= 9, "{turns} turns between 10 scans");
+}
+
+#[tokio::test]
+async fn a_scan_of_wide_rows_is_left_to_the_pool() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = open(dir.path()).await;
+    fill(&rocks, "1", "a", CELLS_CACHED).await;
+    let whole = scan_of(RowQuery::families(&["a"]), 10, false);
+    let cached = || scan_rows(&rocks.db, ReadTier::Cached, &whole);
+    assert_eq!(cached().unwrap()[0].1.len(), CELLS_CACHED);
+    commit(&rocks, changes(vec![changed("1", vec![put("a", "one more", "v")])])).await;
+    assert!(matches!(cached(), Err(ReadError::Incomplete)));
+    assert_eq!(rocks.scan(&whole).await.unwrap()[0].1.len(), CELLS_CACHED + 1);
 }
 
 #[tokio::test]
