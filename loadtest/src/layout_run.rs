@@ -24,6 +24,7 @@ use crate::layouts::relational::Relational;
 use crate::layouts::row_id::RowId;
 use crate::layouts::tree::Tree;
 use crate::layouts::uuid::Uuid;
+use crate::layouts::uuid::step::{Bare, Copied, Indexed, Step};
 use crate::load;
 use crate::measure::{Pace, bar};
 use crate::operations::{Bench, Samples};
@@ -45,6 +46,8 @@ pub enum Kind {
     FullPath,
     #[value(name = "dirid-name")]
     DirIdName,
+    UuidBare,
+    UuidCopied,
     Uuid,
     Drive,
     Tree,
@@ -72,12 +75,14 @@ trait Visitor {
 }
 
 impl Kind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Relational,
         Self::RowId,
         Self::Name,
         Self::FullPath,
         Self::DirIdName,
+        Self::UuidBare,
+        Self::UuidCopied,
         Self::Uuid,
         Self::Drive,
         Self::Tree,
@@ -91,7 +96,9 @@ impl Kind {
             Self::Name => Name::NAME,
             Self::FullPath => FullPath::NAME,
             Self::DirIdName => DirIdName::NAME,
-            Self::Uuid => Uuid::NAME,
+            Self::UuidBare => Bare::NAME,
+            Self::UuidCopied => Copied::NAME,
+            Self::Uuid => Indexed::NAME,
             Self::Drive => Whole::NAME,
             Self::Tree => Tree::NAME,
         }
@@ -114,7 +121,9 @@ impl Kind {
             Self::Name => in_store(stage, folder, visitor, Name::create).await,
             Self::FullPath => in_store(stage, folder, visitor, FullPath::create).await,
             Self::DirIdName => in_store(stage, folder, visitor, DirIdName::create).await,
-            Self::Uuid => in_store(stage, folder, visitor, Uuid::create).await,
+            Self::UuidBare => in_store(stage, folder, visitor, Uuid::<Bare>::create).await,
+            Self::UuidCopied => in_store(stage, folder, visitor, Uuid::<Copied>::create).await,
+            Self::Uuid => in_store(stage, folder, visitor, Uuid::<Indexed>::create).await,
             Self::Drive => {
                 let content = folder.join("content");
                 in_store(stage, folder, visitor, |tables| Whole::create(tables, content)).await

@@ -20,6 +20,7 @@ use super::relational::Relational;
 use super::row_id::RowId;
 use super::tree::Tree;
 use super::uuid::Uuid;
+use super::uuid::step::{Bare, Copied, Indexed};
 use super::{Child, Layout, Node, Period, Verdict, is_within, split};
 
 const STEPS: usize = 400;
@@ -270,9 +271,21 @@ async fn dirid_name_conforms() {
 }
 
 #[tokio::test]
+async fn uuid_bare_conforms() {
+    let (_dir, tables) = tables();
+    conforms(Uuid::<Bare>::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn uuid_copied_conforms() {
+    let (_dir, tables) = tables();
+    conforms(Uuid::<Copied>::create(tables).await.unwrap()).await;
+}
+
+#[tokio::test]
 async fn uuid_conforms() {
     let (_dir, tables) = tables();
-    conforms(Uuid::create(tables).await.unwrap()).await;
+    conforms(Uuid::<Indexed>::create(tables).await.unwrap()).await;
 }
 
 #[tokio::test]
