@@ -102,7 +102,7 @@ impl DirIdName {
             children.extend(child(name(key)?, row)?);
             Ok(())
         };
-        self.files.scan(RowRange::prefix(&prefix(id)), each).await?;
+        self.files.list(RowRange::prefix(&prefix(id)), each).await?;
         Ok(Some(children))
     }
 }

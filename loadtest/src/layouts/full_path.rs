@@ -9,12 +9,10 @@ use rowdrive::schema::file::Attributes;
 use rowdrive::table::{ConditionalRow, Row, RowKey, RowRange, Tables};
 
 use super::newest::Newest;
-use super::rows::{self, Rows, Stored, is_directory, modified};
+use super::rows::{self, LIST, Rows, Stored, is_directory, modified};
 use super::{Child, Layout, Node, Period, Verdict, split};
 
 const TABLE: &str = "full_path";
-/// Rows of a folder that are read at a time.
-const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
 
 #[derive(Clone)]
 pub struct FullPath(Rows);

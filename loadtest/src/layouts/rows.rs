@@ -21,6 +21,8 @@ const FILE: &[u8] = b"f";
 const DIRECTORY: &[u8] = b"d";
 /// Rows of a scan that are read at a time.
 const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
+/// Rows of a folder that are read at a time, which the engine reads from memory at once if they are few.
+pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
 /// Rows that one commit of a rename changes, and commits of it at a time.
 const BATCH: usize = 100;
 const AT_A_TIME: usize = 16;
@@ -125,8 +127,22 @@ impl Rows {
     }
 
     /// Shows all rows of a range, in the order of their keys.
-    pub async fn scan(&self, range: RowRange, mut see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
-        let mut cursor = RowCursor::new(self.table, range, RowQuery::families(&[CF]), SCAN);
+    pub async fn scan(&self, range: RowRange, see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
+        self.scan_by(SCAN, range, see).await
+    }
+
+    /// As [`scan`](Self::scan), for the rows of one folder.
+    pub async fn list(&self, range: RowRange, see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
+        self.scan_by(LIST, range, see).await
+    }
+
+    async fn scan_by(
+        &self,
+        at_a_time: usize,
+        range: RowRange,
+        mut see: impl FnMut(&RowKey, &Row) -> Result<()> + Send,
+    ) -> Result<()> {
+        let mut cursor = RowCursor::new(self.table, range, RowQuery::families(&[CF]), at_a_time);
         while let Some(rows) = cursor.next(&self.tables).await? {
             rows.iter().try_for_each(|(key, row)| see(key, row))?;
         }

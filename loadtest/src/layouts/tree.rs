@@ -99,7 +99,7 @@ impl Tree {
             children.extend(child(parts(key)?.1, row)?);
             Ok(())
         };
-        self.0.scan(RowRange::prefix(id.0.as_bytes()), each).await?;
+        self.0.list(RowRange::prefix(id.0.as_bytes()), each).await?;
         Ok(Some(children))
     }
 }
