@@ -57,8 +57,8 @@ impl DamagedFiles {
         Self { dir: None, known: Mutex::default() }
     }
 
-    /// The descriptors of the column families of these tables, for opening; those with a damaged file are not
-    /// compacted.
+    /// The descriptors of the column families of these tables, for opening. Those with a damaged file are not compacted,
+    /// and none is while the data of the WAL is in memory.
     pub fn families<'a>(
         &self,
         tuning: &Tuning,
@@ -68,7 +68,8 @@ impl DamagedFiles {
         for table in tables {
             families.extend(table.families.iter().map(|family| {
                 let (name, mut options) = (family_name(&table.name, &family.name), tuning.family(family));
-                options.set_disable_auto_compactions(self.has_family(&name));
+                // While the data of the WAL is in memory, a compaction would use the space that its flush needs.
+                options.set_disable_auto_compactions(self.has_family(&name) || tuning.keeps_wal_in_memory());
                 ColumnFamilyDescriptor::new(name, options)
             }));
         }

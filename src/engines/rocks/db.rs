@@ -113,7 +113,6 @@ impl Db {
         let (mut db, closing) = Self::new(raw, Some(folder), false, damaged_files);
         db.shutdown_marker = Some(clean_shutdown::MarkerOnDrop::new(dir));
         if wal_in_memory {
-            // Soon, since a compaction may have begun, which may use the last space.
             disk_space::allocate_log(dir, tuning.log_for_deletes());
         }
         Ok(((db, closing), wal_in_memory))

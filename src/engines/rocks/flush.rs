@@ -21,7 +21,7 @@ use super::Rocks;
 use super::db::Db;
 use super::disk_space;
 use super::error_text::is_full;
-use super::raw::ReadError;
+use super::raw::{ReadError, family_name};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
@@ -148,19 +148,24 @@ impl Rocks {
             let mut last: OwnedMutexGuard<_> = last;
             let mut families = Vec::new();
             for (table, spec) in &tables {
-                families.push((db.family(table, &spec.name)?, tuning.write_buffer(spec).to_string()));
+                let (family, buffer) = (db.family(table, &spec.name)?, tuning.write_buffer(spec).to_string());
+                families.push((family, buffer, db.damaged_files.has_family(&family_name(table, &spec.name))));
             }
-            let all: Vec<_> = families.iter().map(|(family, _)| family).collect();
+            let all: Vec<_> = families.iter().map(|(family, ..)| family).collect();
             let flushed = db.raw.flush_cfs_opt(&all, &FlushOptions::default());
             *last = Some(Instant::now());
             flushed.map_err(ReadError::from)?;
             if wal_in_memory.load(Ordering::Relaxed) {
-                for (family, buffer) in &families {
-                    db.raw.set_options_cf(family, &[("write_buffer_size", buffer)]).map_err(ReadError::from)?;
+                // Before the first compaction. RocksDB requires the space of the largest write buffer until the next
+                // start.
+                disk_space::allocate_log(db.raw.path(), tuning.log_for_deletes());
+                for (family, buffer, damaged) in &families {
+                    let no_compactions = damaged.to_string();
+                    let options =
+                        [("write_buffer_size", buffer.as_str()), ("disable_auto_compactions", &no_compactions)];
+                    db.raw.set_options_cf(family, &options).map_err(ReadError::from)?;
                 }
                 tuning.bound();
-                // RocksDB keeps requiring the space of the largest write buffer until the next start.
-                disk_space::allocate_log(db.raw.path(), tuning.log_for_deletes());
                 wal_in_memory.store(false, Ordering::Relaxed);
                 tracing::info!("there is disk space again: the data of the log is written to tables");
             }

@@ -119,6 +119,11 @@ impl Tuning {
         options.get_options_from_string("avoid_flush_during_recovery=true;allow_fallocate=false")
     }
 
+    /// Whether the sizes of write buffers keep all data of the WAL in memory.
+    pub fn keeps_wal_in_memory(&self) -> bool {
+        self.fixed.is_some()
+    }
+
     /// Bytes of a WAL file to allocate for deletes on a full disk.
     ///
     /// If a write to the WAL finds no space, RocksDB refuses all writes until there is space for a write buffer. Of a

@@ -138,7 +138,7 @@ async fn deletes_continue_below_the_reserve_after_one_failed_on_a_full_disk() {
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     // With long names, deletes soon need more space than is set aside for the log.
     let mut test_server = TestServer::new(disk.serve("32MiB"), 250);
-    for seed in 0..1_000 {
+    for seed in 0..2_500 {
         assert_eq!(test_server.put(seed, 1_000).await, StatusCode::CREATED);
     }
     test_server.says_that_it_writes(true).await;
@@ -146,10 +146,10 @@ async fn deletes_continue_below_the_reserve_after_one_failed_on_a_full_disk() {
     // Out of a reserve of 37 MiB.
     disk.give_back(20 << 20);
     test_server.deletes_again().await;
-    assert_eq!(test_server.put(1_000, 1_000).await, StatusCode::INSUFFICIENT_STORAGE);
+    assert_eq!(test_server.put(5_000, 1_000).await, StatusCode::INSUFFICIENT_STORAGE);
     std::fs::remove_file(disk.taken()).unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    assert_eq!(test_server.put(1_001, 1_000).await, StatusCode::CREATED);
+    assert_eq!(test_server.put(5_001, 1_000).await, StatusCode::CREATED);
     test_server.says_that_it_writes(true).await;
     test_server.delete(refused).await;
     test_server.all_is_there().await;
@@ -162,14 +162,14 @@ async fn uploads_refused_after_a_full_disk_leave_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
     let mut test_server = TestServer::new(disk.serve("32MiB"), 250);
-    for seed in 0..1_000 {
+    for seed in 0..2_500 {
         assert_eq!(test_server.put(seed, 1_000).await, StatusCode::CREATED);
     }
     let doubtful = test_server.delete_until_refused(&disk).await;
     std::fs::remove_file(disk.taken()).unwrap();
     let staged = || std::fs::read_dir(disk.inside().join("content/new")).unwrap().count();
     let mut refused = 0;
-    while test_server.put(2_000, 300_000).await != StatusCode::CREATED {
+    while test_server.put(5_000, 300_000).await != StatusCode::CREATED {
         refused += 1;
         assert!(refused < 600, "the freed disk space is not used");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
