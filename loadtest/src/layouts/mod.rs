@@ -8,8 +8,7 @@
 //! | [`name`] | name; the parent's path is a cell |
 //! | [`full_path`] | full path, of files and directories alike |
 //! | [`dirid_name`] | directories by full path, files by directory id and name |
-//! | [`uuid`] | directories by full path, files by random UUID: as the worked example ends (`uuid-bare`), with attributes
-//! copied into the directory table (`uuid-copied`), and with indexes, the drive's tables (`uuid`) |
+//! | [`uuid`] | directories by full path, files by random UUID; in three [steps](uuid::step) up to the drive's tables |
 //! | [`drive`] | the same, with all that the drive does around them |
 //! | [`tree`] | parent's random id and name, as inodes have it: the control |
 //!

@@ -97,13 +97,17 @@ impl<S: Step> Uuid<S> {
             Ok((name, (kind == dir::FILE).then(|| FileCell::decode::<S>(value)).transpose()?))
         };
         let Some(found) = self.children(path, range, limit, child).await? else { return Ok(None) };
-        let files: Vec<FileCell> = found.iter().filter_map(|(_, file)| file.clone()).collect();
-        let mut attributes = self.attributes(&files).await?.into_iter();
-        let child = |(name, file): (Name, Option<FileCell>)| {
-            let node = file.and_then(|_| attributes.next()).map_or(Node::Directory, Node::File);
-            Child { name: name.as_str().to_owned(), node }
+        let (mut nodes, mut files) = (Vec::with_capacity(found.len()), Vec::new());
+        for (name, file) in found {
+            nodes.push((name, file.is_some()));
+            files.extend(file);
+        }
+        let mut attributes = self.attributes(files).await?.into_iter();
+        let child = |(name, is_file): (Name, bool)| {
+            let file = if is_file { attributes.next() } else { None };
+            Child { name: name.as_str().to_owned(), node: file.map_or(Node::Directory, Node::File) }
         };
-        Ok(Some(found.into_iter().map(child).collect()))
+        Ok(Some(nodes.into_iter().map(child).collect()))
     }
 }
 
@@ -147,7 +151,7 @@ impl<S: Step> Layout for Uuid<S> {
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
         let Some(spot) = self.spot(path).await? else { return Ok(None) };
         if let Some(file) = spot.file {
-            return Ok(self.attributes(&[file]).await?.pop().map(Node::File));
+            return Ok(self.attributes(vec![file]).await?.pop().map(Node::File));
         }
         Ok(spot.directory.map(|_| Node::Directory))
     }

@@ -41,16 +41,20 @@ impl FileWalk {
                 return Ok(None);
             };
             let Some(cells) = pages.next(tables).await? else { continue };
-            let parent = if path.is_root() { "" } else { path.as_str() };
             let files = cells.iter().map(|cell| {
                 let (_, name) = dir::child(&cell.qualifier)?;
-                Ok((format!("{parent}/{}", name.as_str()), FileCell::decode::<S>(&cell.value)?))
+                Ok((below(&path, name.as_str()), FileCell::decode::<S>(&cell.value)?))
             });
             let files = files.collect::<Result<_>>()?;
             self.current = Some((path, pages));
             return Ok(Some(files));
         }
     }
+}
+
+/// The path of a child.
+fn below(directory: &DrivePath, name: &str) -> String {
+    if directory.is_root() { format!("/{name}") } else { format!("{directory}/{name}") }
 }
 
 /// The pages of a directory's files.
@@ -69,9 +73,7 @@ impl<S: Step> Uuid<S> {
         let mut found = Vec::new();
         while let Some(some) = rows.next(&self.tables).await? {
             for (key, _) in some {
-                let directory = DrivePath::from_key(&key)?;
-                let parent = if directory.is_root() { "" } else { directory.as_str() };
-                found.push(format!("{parent}/{wanted}"));
+                found.push(below(&DrivePath::from_key(&key)?, wanted));
             }
         }
         Ok(found)
@@ -85,7 +87,7 @@ impl<S: Step> Uuid<S> {
         let mut walk = FileWalk::below(&self.tables, &period.under).await?;
         while let Some(files) = walk.next::<S>(&self.tables).await? {
             let (paths, cells): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-            for (path, attributes) in paths.into_iter().zip(self.attributes(&cells).await?) {
+            for (path, attributes) in paths.into_iter().zip(self.attributes(cells).await?) {
                 newest.offer(attributes.modified.ms(), || path);
             }
         }
@@ -93,10 +95,9 @@ impl<S: Step> Uuid<S> {
     }
 
     /// The attributes of files: from their cells, or else from the file table.
-    pub(super) async fn attributes(&self, files: &[FileCell]) -> Result<Vec<Attributes>> {
+    pub(super) async fn attributes(&self, files: Vec<FileCell>) -> Result<Vec<Attributes>> {
         if S::COPIES {
-            let copied = files.iter().filter_map(|file| Some(file.entry.as_ref()?.attributes.clone()));
-            return Ok(copied.collect());
+            return Ok(files.into_iter().filter_map(|file| Some(file.entry?.attributes)).collect());
         }
         let queries: Vec<_> = files.iter().map(|file| (file.id.key(), RowQuery::families(&[CF]))).collect();
         let rows = self.tables.get_many(file::TABLE, &queries).await?;
