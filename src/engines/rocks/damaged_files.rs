@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rocksdb::ColumnFamilyDescriptor;
@@ -23,8 +24,8 @@ use crate::table::{StoreError, TableSpec};
 
 const NAME: &str = "spoilt";
 /// Options of a column family that is compacted, and of one that is not.
-const COMPACTED: [(&str, &str); 1] = [("disable_auto_compactions", "false")];
-const NOT_COMPACTED: [(&str, &str); 1] = [("disable_auto_compactions", "true")];
+const COMPACTED: (&str, &str) = ("disable_auto_compactions", "false");
+const NOT_COMPACTED: (&str, &str) = ("disable_auto_compactions", "true");
 
 /// The column family of each SST file, by the number of the file.
 type FamilyByFile = BTreeMap<u64, String>;
@@ -33,6 +34,9 @@ pub(super) struct DamagedFiles {
     /// The folder of `spoilt`; none for a database that is open read-only.
     dir: Option<PathBuf>,
     known: Mutex<FamilyByFile>,
+    /// Whether no family at all is compacted, because the data of the WAL is in memory. A compaction would use the space
+    /// that its flush needs.
+    paused: AtomicBool,
 }
 
 impl DamagedFiles {
@@ -49,12 +53,12 @@ impl DamagedFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => FamilyByFile::new(),
             Err(error) => return Err(StoreError::Failed(format!("{}: {error}", dir.join(NAME).display()))),
         };
-        Ok(Self { dir: (!read_only).then(|| dir.to_owned()), known: Mutex::new(known) })
+        Ok(Self { dir: (!read_only).then(|| dir.to_owned()), known: Mutex::new(known), paused: AtomicBool::default() })
     }
 
     /// An empty list that is not written anywhere.
     pub fn none() -> Self {
-        Self { dir: None, known: Mutex::default() }
+        Self { dir: None, known: Mutex::default(), paused: AtomicBool::default() }
     }
 
     /// The descriptors of the column families of these tables, for opening. Those with a damaged file are not compacted,
@@ -68,7 +72,6 @@ impl DamagedFiles {
         for table in tables {
             families.extend(table.families.iter().map(|family| {
                 let (name, mut options) = (family_name(&table.name, &family.name), tuning.family(family));
-                // While the data of the WAL is in memory, a compaction would use the space that its flush needs.
                 options.set_disable_auto_compactions(self.has_family(&name) || tuning.keeps_wal_in_memory());
                 ColumnFamilyDescriptor::new(name, options)
             }));
@@ -78,7 +81,41 @@ impl DamagedFiles {
 
     /// Whether an SST file of this column family is damaged.
     pub fn has_family(&self, family: &str) -> bool {
-        self.known().values().any(|known| known == family)
+        !Self::may_compact(&self.known(), family)
+    }
+
+    /// Whether this column family may be compacted.
+    pub fn is_compacted(&self, family: &str) -> bool {
+        Self::may_compact(&self.known(), family) && !self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Says that the database was opened with the data of the WAL in memory.
+    pub fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Turns compaction on in these column families, but not in those with a damaged file.
+    pub fn resume(&self, raw: &RocksDb, families: impl Iterator<Item = String>) {
+        let known = self.known();
+        self.paused.store(false, Ordering::Relaxed);
+        families.for_each(|family| self.set_compaction(raw, &family, &known));
+    }
+
+    fn may_compact(known: &FamilyByFile, family: &str) -> bool {
+        !known.values().any(|damaged| damaged == family)
+    }
+
+    /// Turns compaction of the family on or off. The caller holds the lock of the list, so that no other change comes
+    /// in between.
+    fn set_compaction(&self, raw: &RocksDb, family: &str, known: &FamilyByFile) {
+        let is_compacted = Self::may_compact(known, family) && !self.paused.load(Ordering::Relaxed);
+        let option = if is_compacted { COMPACTED } else { NOT_COMPACTED };
+        if self.dir.is_some()
+            && let Some(handle) = raw.cf_handle(family)
+            && let Err(error) = raw.set_options_cf(&handle, &[option])
+        {
+            tracing::warn!(%error, family, "the options of a column family cannot be changed before the next start");
+        }
     }
 
     /// The files, as `000012.sst`, each with its column family, as `dir:sub`.
@@ -106,8 +143,8 @@ impl DamagedFiles {
         for (number, family) in &before {
             if known.contains_key(number) {
                 log_damage(*number, family);
-            } else if self.dir.is_some() && !known.values().any(|other| other == family) {
-                set_compaction(raw, family, &COMPACTED);
+            } else {
+                self.set_compaction(raw, family, &known);
             }
         }
         if *known != before {
@@ -133,9 +170,7 @@ impl DamagedFiles {
         let mut known = self.known();
         known.remove(&number);
         self.save(&known);
-        if self.dir.is_some() && !known.values().any(|other| other == family) {
-            set_compaction(raw, family, &COMPACTED);
-        }
+        self.set_compaction(raw, family, &known);
     }
 
     /// Adds the file that an error of RocksDB says is damaged, if it names one.
@@ -151,10 +186,7 @@ impl DamagedFiles {
         }
         log_damage(number, &table.column_family_name);
         self.save(&known);
-        drop(known);
-        if self.dir.is_some() {
-            set_compaction(raw, &table.column_family_name, &NOT_COMPACTED);
-        }
+        self.set_compaction(raw, &table.column_family_name, &known);
     }
 
     /// Whether an error of RocksDB names a damaged file that is not known yet.
@@ -172,14 +204,6 @@ impl DamagedFiles {
 
     fn known(&self) -> MutexGuard<'_, FamilyByFile> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn set_compaction(raw: &RocksDb, family: &str, options: &[(&str, &str)]) {
-    if let Some(handle) = raw.cf_handle(family)
-        && let Err(error) = raw.set_options_cf(&handle, options)
-    {
-        tracing::warn!(%error, family, "the options of a column family cannot be changed before the next start");
     }
 }
 

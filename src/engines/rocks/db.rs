@@ -109,12 +109,13 @@ impl Db {
         // IMPORTANT: remove the marker only after the opening: a refused start must leave it for the next one. A start
         // that fails later has written another `CURRENT`, for which the marker is not valid.
         clean_shutdown::remove_marker(dir).map_err(|e| failed(dir, e))?;
+        if wal_in_memory {
+            damaged_files.pause();
+            disk_space::allocate_log(dir, tuning.log_for_deletes());
+        }
         damaged_files.compare(&raw);
         let (mut db, closing) = Self::new(raw, Some(folder), false, damaged_files);
         db.shutdown_marker = Some(clean_shutdown::MarkerOnDrop::new(dir));
-        if wal_in_memory {
-            disk_space::allocate_log(dir, tuning.log_for_deletes());
-        }
         Ok(((db, closing), wal_in_memory))
     }
 
@@ -244,7 +245,7 @@ impl Db {
     /// Compacts the SST files of the row's family, which drops its tombstones. Takes up to seconds.
     pub fn compact(&self, place: &RowFamily) -> Result<()> {
         let family = self.family(place.table, place.family)?;
-        if self.is_moved() || self.damaged_files.has_family(&family_name(place.table, place.family)) {
+        if self.is_moved() || !self.damaged_files.is_compacted(&family_name(place.table, place.family)) {
             return Ok(());
         }
         let mut options = CompactOptions::default();

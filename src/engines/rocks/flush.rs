@@ -103,9 +103,14 @@ impl Rocks {
             return Ok(());
         }
         let unflushed = || self.tuning.buffered() as u64;
+        let can_flush = || match wal_in_memory {
+            // A small WAL, too: nothing is compacted before the flush.
+            true => self.check_space_to_flush().is_ok(),
+            false => self.space.can_flush(unflushed()),
+        };
         match self.space.check(unflushed()) {
             Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
-            Err(full) if !self.space.can_flush(unflushed()) => {
+            Err(full) if !can_flush() => {
                 return if needed { Err(full) } else { Ok(()) };
             }
             _ => {}
@@ -148,25 +153,24 @@ impl Rocks {
             let mut last: OwnedMutexGuard<_> = last;
             let mut families = Vec::new();
             for (table, spec) in &tables {
-                let (family, buffer) = (db.family(table, &spec.name)?, tuning.write_buffer(spec).to_string());
-                families.push((family, buffer, db.damaged_files.has_family(&family_name(table, &spec.name))));
+                families.push(db.family(table, &spec.name)?);
             }
-            let all: Vec<_> = families.iter().map(|(family, ..)| family).collect();
-            let flushed = db.raw.flush_cfs_opt(&all, &FlushOptions::default());
+            let flushed = db.raw.flush_cfs_opt(&families.iter().collect::<Vec<_>>(), &FlushOptions::default());
             *last = Some(Instant::now());
             flushed.map_err(ReadError::from)?;
             if wal_in_memory.load(Ordering::Relaxed) {
                 // Before the first compaction. RocksDB requires the space of the largest write buffer until the next
                 // start.
                 disk_space::allocate_log(db.raw.path(), tuning.log_for_deletes());
-                for (family, buffer, damaged) in &families {
-                    let no_compactions = damaged.to_string();
-                    let options =
-                        [("write_buffer_size", buffer.as_str()), ("disable_auto_compactions", &no_compactions)];
-                    db.raw.set_options_cf(family, &options).map_err(ReadError::from)?;
+                for ((_, spec), family) in tables.iter().zip(&families) {
+                    let buffer = tuning.write_buffer(spec).to_string();
+                    if let Err(error) = db.raw.set_options_cf(family, &[("write_buffer_size", &buffer)]) {
+                        tracing::warn!(%error, "write buffers may keep their size until the next start");
+                    }
                 }
                 tuning.bound();
                 wal_in_memory.store(false, Ordering::Relaxed);
+                db.damaged_files.resume(&db.raw, tables.iter().map(|(table, spec)| family_name(table, &spec.name)));
                 tracing::info!("there is disk space again: the data of the log is written to tables");
             }
             Ok(())

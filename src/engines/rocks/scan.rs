@@ -26,8 +26,8 @@ pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(R
         let Some(start) = next_row(&cursors, query.reverse) else {
             break;
         };
-        let steps: usize = cursors.iter().map(|cursor| cursor.steps).sum();
-        if steps >= CELLS_CACHED && reader.tier() == ReadTier::Cached {
+        let steps = || cursors.iter().map(|cursor| cursor.steps).sum::<usize>();
+        if reader.tier() == ReadTier::Cached && steps() >= CELLS_CACHED {
             return Err(ReadError::Incomplete);
         }
         let key = keys::row_of(&start).ok_or_else(|| undecodable(query.table, &start))?;

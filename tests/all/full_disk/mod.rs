@@ -131,6 +131,24 @@ async fn log_and_memory_are_bounded_again_once_a_full_disk_has_free_space() {
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
+/// The state of such a start ends below the reserve too, also with a log that is not worth a flush otherwise: no table is
+/// compacted before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_log_is_written_to_tables_once_it_fits_after_a_start_on_a_full_disk() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
+    let mut test_server = start_on_a_full_disk(&disk, ["128MiB", "32MiB"], 10, 200_000).await;
+    let db = disk.inside().join("db");
+    assert!(log_bytes(&db) > 2_000_000, "{} bytes of log before a delete", log_bytes(&db));
+    // Out of a reserve of 37 MiB.
+    disk.give_back(20 << 20);
+    assert_eq!(test_server.delete(0).await, StatusCode::NO_CONTENT);
+    assert!(log_bytes(&db) < 1 << 20, "{} bytes of log after a delete", log_bytes(&db));
+    assert_eq!(test_server.put(1_000, 1_000).await, StatusCode::INSUFFICIENT_STORAGE);
+    test_server.all_is_there().await;
+    assert_eq!(test_server.server.terminate(), Some(0));
+}
+
 /// RocksDB continues only when the size of its largest write buffer is free.
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_continue_below_the_reserve_after_one_failed_on_a_full_disk() {
