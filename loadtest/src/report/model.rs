@@ -47,6 +47,9 @@ pub struct Meta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<usize>,
     pub quick: bool,
+    /// How it was measured, by name: bytes of memory for a store, milliseconds of a loop, and so on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     pub machine: Machine,
     /// Versions of what was measured, by name.
     pub versions: BTreeMap<String, String>,
@@ -94,12 +97,26 @@ pub struct Figures {
     /// The same operation with one client; none if `clients` is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_client: Option<Box<Figures>>,
+    /// Latencies at a set rate, the same for all layouts that were measured at it; none for a layout that is too slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_rate: Option<AtRate>,
     /// Latency in microseconds by percentile, ascending: a curve.
     #[serde(default)]
     pub curve: Vec<(f64, u64)>,
     /// What a reader must know of these figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// Latencies of operations that begin at set times, whether the ones before are answered or not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AtRate {
+    pub per_second: f64,
+    pub count: u64,
+    /// From the set time, in microseconds.
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub max_us: u64,
 }
 
 /// Work of one operation. What a store does is none for a layout that is in no store of this process.
@@ -117,7 +134,8 @@ pub struct Work {
     pub bytes_written: Option<f64>,
     /// Writes of the log, each with a sync; commits of several clients share one.
     pub syncs: Option<f64>,
-    /// Microseconds of CPU in this process: of the store, and of the clients.
+    /// Microseconds of CPU: of this process, so of the store and of the clients, and of the processes of a database
+    /// server.
     pub cpu_us: f64,
 }
 
@@ -155,6 +173,9 @@ pub struct Spread {
     /// What that is by chance alone, when each request falls on any region: no layout does better.
     #[serde(default)]
     pub floor: f64,
+    /// The same in the worst window.
+    #[serde(default)]
+    pub worst: f64,
     /// Mean over windows: 0 is even, (regions - 1) / regions is all in one.
     pub gini: f64,
     /// The same over all requests of the run together.
@@ -174,15 +195,27 @@ pub struct HotSpot {
     /// As `one tree imported`, `64 users import`, `reads, Zipf 0.99`.
     pub load: String,
     pub layout: String,
+    /// `all tables`: whole requests, by the servers that hold the regions of all tables.
     pub table: String,
     /// `none`, or as `salt 16`, `hash`, `reverse`.
     pub remedy: String,
-    /// `even` or `at quantiles`.
+    /// `even`, `at quantiles`, or `growing`: one region at first, which splits when it is full.
     pub splits: String,
     pub spread: Spread,
     /// What the remedy costs, as `a scan reads 16 ranges`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
+    /// Requests a second, on average.
+    #[serde(default)]
+    pub rate: f64,
+    /// Row keys or ranges that a reader of this very table asks for to get one row, to list one folder, and to scan one
+    /// range of keys, as a period; none where the table answers no such question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub get: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan: Option<u32>,
 }
 
 /// What a layout costs beside what it gives; nothing where it could not be measured.
