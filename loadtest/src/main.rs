@@ -1,32 +1,30 @@
-//! What a row-key design costs, and how close the drive comes to what its machine can do.
+//! What a row-key design costs, and how close the drive comes to what its machine can do: two questions, two commands, two
+//! pages.
 //!
-//! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`load`] puts it there; [`operations`]: what is
-//!   measured of each, by [`measure`] and [`work`]; [`layout_run`]: one layout, loaded and then measured in rounds, which [`summary`]
-//!   brings together; [`settled`]: what a store holds
-//! - [`regions`]: how evenly row keys spread load, with [`stats`]
-//! - [`http`]: load on a server; [`limits`]: goals beside what the machine can do
-//! - [`subtrees`]: operations on whole directories, beside [`plain`], the same rows in a RocksDB of their own
-//! - [`run`]: all of that; [`report`]: what comes of it; [`machine`]: on what
+//! Read in this order:
+//!
+//! - [`options`] and [`run`]: the command line, and a whole run
+//! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`comparison`]: how they are measured
+//! - [`regions`]: how evenly row keys spread load
+//! - [`http`], [`limits`]: the server under load, and beside what the machine can do; [`subtrees`]: operations on whole
+//!   directories, beside [`plain`], the same rows in a RocksDB of their own
+//! - [`report`]: what comes of it; [`machine`]: on what
+//! - [`progress`], [`stats`]: what all of them use
 
+mod comparison;
 mod data;
 mod http;
-mod layout_run;
 mod layouts;
 mod limits;
-mod load;
 mod machine;
-mod measure;
-mod operations;
 mod options;
 mod plain;
+mod progress;
 mod regions;
 mod report;
 mod run;
-mod settled;
 mod stats;
 mod subtrees;
-mod summary;
-mod work;
 
 use std::process::ExitCode;
 
@@ -77,7 +75,7 @@ async fn ended(options: Options) -> Result<()> {
             std::process::exit(130);
         }
     });
-    let (report, ended) = Run::new(&options, options.pace(stopped))?.all().await;
+    let (report, ended) = Run::new(&options, progress::Stop(stopped))?.all().await;
     println!("{}", report::text::render(&report));
     println!("\n{} has the plots", options.out.join("report.html").display());
     ended

@@ -1,16 +1,15 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use tokio::sync::watch;
 
+use crate::comparison;
 use crate::http;
-use crate::layout_run::Kind;
+use crate::layouts::kinds::Kind;
 use crate::limits;
-use crate::measure::Pace;
 use crate::subtrees;
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
@@ -20,7 +19,7 @@ use crate::subtrees;
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Options {
-    /// Files in the tree, up to ten million; 100,000 unless told, 5,000 if quick.
+    /// Files in the tree, up to ten million; 100,000 unless given, 5,000 if quick.
     #[arg(long, value_name = "FILES", global = true, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     size: Option<u32>,
     /// Seed of everything random.
@@ -42,7 +41,7 @@ pub struct Options {
     /// Clients: each sends its next request when the last one is answered. The layouts are measured with one client too.
     #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub clients: u32,
-    /// Rounds over all layouts, each in another order; 5 unless told, 2 if quick.
+    /// Rounds over all operations, with the layouts in another order each time; 5 unless given, 2 if quick.
     #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
@@ -107,14 +106,25 @@ impl Options {
         matches!(self.instead, None | Some(Instead::Layouts))
     }
 
-    /// Rounds over all layouts.
+    /// Rounds over all operations.
     pub fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 2 } else { 5 }) as usize
     }
 
-    pub fn pace(&self, stop: watch::Receiver<bool>) -> Pace {
-        let ms = self.ms.unwrap_or(if self.quick { 30 } else { 125 });
-        Pace { clients: self.clients as usize, budget: Duration::from_millis(ms), stop }
+    /// How the layouts are compared, with their stores in `folder`.
+    pub fn comparison(&self, folder: &Path) -> comparison::Options {
+        let ms = self.ms.unwrap_or(if self.quick { 10 } else { 50 });
+        comparison::Options {
+            kinds: self.layouts(),
+            seed: self.seed,
+            rounds: self.rounds(),
+            clients: self.clients as usize,
+            budget: Duration::from_millis(ms),
+            memory: self.memory,
+            postgres: self.postgres.clone(),
+            folder: folder.to_owned(),
+            files_with_content: if self.quick { 1_000 } else { 2_000 },
+        }
     }
 
     /// What is asked of a server; nothing if it is not the time for that.

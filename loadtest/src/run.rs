@@ -7,18 +7,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 
+use crate::comparison::{self, compare};
 use crate::data::Tree;
 use crate::http;
-use crate::layout_run::{LayoutRun, Stage, clear};
 use crate::layouts::postgres::Postgres;
 use crate::limits;
 use crate::machine;
-use crate::measure::{Pace, bar};
 use crate::options::{Instead, Options};
+use crate::progress::{Stop, bar};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
@@ -30,12 +27,12 @@ pub struct Run<'a> {
     scratch: tempfile::TempDir,
     start: Instant,
     report: Report,
-    pace: Pace,
+    stop: Stop,
 }
 
 impl<'a> Run<'a> {
     /// Errors if there is no place for the stores or the report, before anything is measured.
-    pub fn new(options: &'a Options, pace: Pace) -> Result<Self> {
+    pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options.files())?;
         options.check()?;
@@ -51,7 +48,7 @@ impl<'a> Run<'a> {
             versions: versions(),
             ..Meta::default()
         };
-        let run = Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, pace };
+        let run = Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop };
         report::write(&run.report, &options.out)?;
         Ok(run)
     }
@@ -84,7 +81,7 @@ impl<'a> Run<'a> {
     }
 
     async fn regions(&mut self, tree: &Arc<Tree>) -> Result<()> {
-        self.pace.go_on()?;
+        self.stop.go_on()?;
         let title = bar("regions")?;
         let (tree, seed, told) = (tree.clone(), self.options.seed, title.clone());
         let counted = move || regions::all(&tree, seed, &|what| told.set_message(what.to_owned()));
@@ -93,58 +90,20 @@ impl<'a> Run<'a> {
         self.write()
     }
 
-    /// Loads every layout, and then measures all of them in each round, in another order each time, so that no layout
-    /// always comes first.
     async fn layouts(&mut self, tree: Arc<Tree>) -> Result<()> {
-        let stage = Stage {
-            tree,
-            folder: self.scratch.path().to_owned(),
-            pace: self.pace.clone(),
-            seed: self.options.seed,
-            memory: self.options.memory,
-            postgres: self.options.postgres.clone(),
+        let options = self.options.comparison(self.scratch.path());
+        self.report.meta.settings = settings(&options);
+        let (out, start) = (self.options.out.clone(), self.start);
+        let mut keep = move |report: &Report| {
+            let meta = Meta { seconds: start.elapsed().as_secs_f64(), ..report.meta.clone() };
+            report::write(&Report { meta, ..report.clone() }, &out)
         };
-        let measured = self.rounds(&stage).await;
-        let mut cleared = Ok(());
-        for kind in self.options.layouts() {
-            cleared = cleared.and(clear(&stage.folder.join(kind.name())));
-        }
-        if let Some(url) = &stage.postgres {
-            cleared = cleared.and(Postgres::remove(url).await);
-        }
-        measured.and(cleared)
-    }
-
-    async fn rounds(&mut self, stage: &Stage) -> Result<()> {
-        let mut layouts = Vec::new();
-        for kind in self.options.layouts() {
-            let layout = LayoutRun::load(kind, stage).await.with_context(|| format!("layout {}", kind.name()))?;
-            self.add(&layout)?;
-            layouts.push(layout);
-        }
-        let mut random = StdRng::seed_from_u64(self.options.seed);
-        for number in 0..self.options.rounds() {
-            eprintln!("round {} of {}", number + 1, self.options.rounds());
-            layouts.shuffle(&mut random);
-            for layout in &mut layouts {
-                let measured = layout.round(stage, number).await;
-                self.add(layout)?;
-                measured.with_context(|| format!("layout {}", layout.name()))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes down what is known of a layout.
-    fn add(&mut self, layout: &LayoutRun) -> Result<()> {
-        self.report.layouts.insert(layout.name().into(), layout.operations());
-        self.report.costs.insert(layout.name().into(), layout.costs());
-        self.write()
+        compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
     /// On a server of its own, or on the one that was named.
     async fn http(&mut self) -> Result<()> {
-        self.pace.go_on()?;
+        self.stop.go_on()?;
         let Some(mut asked) = self.options.http() else { return Ok(()) };
         let data = self.scratch.path().join("http");
         let server = match &self.options.instead {
@@ -154,20 +113,20 @@ impl<'a> Run<'a> {
         if let Some(server) = &server {
             asked.url = server.url("/");
         }
-        let progress = http::Progress::new(self.pace.stop.clone());
+        let progress = http::Progress::new(self.stop.0.clone());
         let done = http::run(&asked, &progress).await?;
         self.report.http = done.runs;
         drop(server);
-        clear(&data)?;
+        std::fs::remove_dir_all(&data)?;
         self.write()?;
-        self.pace.go_on()?;
+        self.stop.go_on()?;
         done.failed.map_or(Ok(()), Err)
     }
 
     async fn limits(&mut self) -> Result<()> {
         let Some(asked) = self.options.limits() else { return Ok(()) };
-        let (scratch, pace) = (self.scratch.path().to_owned(), self.pace.clone());
-        limits::all(&asked, &scratch, &pace, |limit| {
+        let (scratch, stop) = (self.scratch.path().to_owned(), self.stop.clone());
+        limits::all(&asked, &scratch, &stop, |limit| {
             self.report.limits.push(limit);
             self.write()
         })
@@ -193,6 +152,34 @@ fn room(folder: &Path, files: u32) -> Result<()> {
         needed >> 20,
     );
     Ok(())
+}
+
+/// How the layouts are measured, as a reader wants to know it.
+fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
+    let ms = options.budget.as_millis();
+    let settings = [
+        (
+            "memory of each store",
+            format!("{} MiB, with the write buffers; the system's page cache is not limited", options.memory >> 20),
+        ),
+        (
+            "a loop",
+            format!(
+                "{ms} ms with one client, {ms} ms with {} clients, after {} ms that are not counted",
+                options.clients,
+                ms / 2
+            ),
+        ),
+        ("rounds", format!("{}, each on a fresh copy of what was loaded and compacted", options.rounds)),
+        (
+            "durability",
+            "each commit is synced to the disk before its answer; commits of several clients share a sync".to_owned(),
+        ),
+        ("compression", "LZ4, and Zstandard in the last level; SQLite and PostgreSQL do not compress".to_owned()),
+        ("SQLite", "write-ahead log, synchronous = FULL, one writer, a reader for each core".to_owned()),
+        ("content", "none, but 4 or 64 KiB that do not compress where an operation says so".to_owned()),
+    ];
+    settings.map(|(name, setting)| (name.to_owned(), setting)).into()
 }
 
 fn versions() -> BTreeMap<String, String> {

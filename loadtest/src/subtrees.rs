@@ -19,8 +19,8 @@ use rowdrive::schema::{CF, DrivePath, dir, subtree_op};
 use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, ScanQuery, Tables};
 use tempfile::TempDir;
 
-use crate::measure::bar;
 use crate::plain::{Plain, Synced, key};
+use crate::progress::bar;
 use crate::stats::median;
 
 /// Requests at a time while a tree is made.

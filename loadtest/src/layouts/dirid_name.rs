@@ -1,174 +1,169 @@
-//! Directories keyed by full path, files by directory id and name: a rename writes the rows of directories anew and
-//! no file's, and the files of a folder are one range. Ids are counted up, so new folders' files go to one end.
+//! Directories in a table keyed by full path, with the cells `sub:d_<name>`; files in a table keyed by directory id and
+//! name: a rename writes the rows of directories anew and no file's, and the files of a folder are one range. Ids are
+//! counted up, so the files of new folders go to one end of the table.
 
-use std::sync::Arc;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::uuid::Uuid;
 use anyhow::Result;
-use rowdrive::schema::DirId;
-use rowdrive::schema::file::Attributes;
-use rowdrive::table::{ConditionalRow, Row, RowKey, RowRange, Tables};
+use async_trait::async_trait;
+use bytes::Bytes;
+use rowdrive::schema::dir;
+use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Row, RowKey, RowRange, Tables};
 
-use super::full_path::FullPath;
-use super::newest::Newest;
-use super::rows::{self, Rows, Stored, modified};
-use super::{Child, Layout, Node, Period, Verdict, split};
+use super::answers::Newest;
+use super::dir_table::{DirTable, Slot};
+use super::rows::{CONTENT, DATA, LIST, Next, Stored, Table, put_content, unpack};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
-const DIRECTORIES: &str = "dirid_directories";
-const FILES: &str = "dirid_files";
+/// Bytes of a directory's id.
+const ID: usize = 8;
 
-#[derive(Clone)]
 pub struct DirIdName {
-    directories: FullPath,
-    files: Rows,
-    last: Arc<AtomicU64>,
+    directories: DirTable,
+    files: Table,
+    last: AtomicU64,
 }
 
-/// The bytes that the keys of a directory's files start with.
-fn prefix(id: DirId) -> [u8; 8] {
-    (id.0.as_u128() as u64).to_be_bytes()
+/// A name, with what is in the slot of the directory table and in the file's row.
+struct Place {
+    slot: Slot,
+    key: RowKey,
+    file: Option<Stored>,
 }
 
-fn key(directory: DirId, name: &str) -> Vec<u8> {
-    [&prefix(directory)[..], name.as_bytes()].concat()
-}
-
-/// The name in a file's key.
-fn name(key: &RowKey) -> Result<&str> {
-    Ok(std::str::from_utf8(key.get(8..).unwrap_or_default())?)
+impl Place {
+    fn is_taken(&self) -> bool {
+        self.slot.is_taken() || self.file.is_some()
+    }
 }
 
 impl DirIdName {
-    pub async fn create(tables: Tables) -> Result<Self> {
-        let files = Rows::create(tables.clone(), FILES).await?;
-        let directories = FullPath::of(tables, DIRECTORIES).await?;
-        let ids = directories.directories_below("").await?.into_iter().map(|(id, _)| id.0.as_u128() as u64);
-        let last = Arc::new(AtomicU64::new(ids.max().unwrap_or_default()));
+    pub async fn create(tables: &Tables) -> Result<Self> {
+        let directories = DirTable::create(tables, Bytes::from_static(&[0; ID])).await?;
+        let files = Table::create(tables, "file_of_dir", KeyLifecycle::Reusable, &[CONTENT]).await?;
+        let ids = directories.subtree("").await?;
+        let ids = ids.iter().filter_map(|(id, _)| Some(u64::from_be_bytes(id.as_ref().try_into().ok()?)));
+        let last = AtomicU64::new(ids.max().unwrap_or_default());
         Ok(Self { directories, files, last })
     }
 
-    async fn directory(&self, path: &str) -> Result<Option<DirId>> {
-        if path.is_empty() {
-            return Ok(Some(DirId::ROOT));
-        }
-        Ok(self.directories.stored(path).await?.and_then(|stored| match stored {
-            Stored::Directory(entry) => Some(entry.id),
-            Stored::File(_) => None,
-        }))
+    /// None if the parent directory does not exist.
+    async fn place(&self, path: &str) -> Result<Option<Place>> {
+        let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
+        let key = Bytes::from([&slot.parent_id, slot.name.as_bytes()].concat());
+        let file = Stored::from_row(&self.files.get(&key).await?);
+        Ok(Some(Place { slot, key, file }))
     }
 
-    /// The key that a file of this path has, if its directory is there.
-    async fn key(&self, path: &str) -> Result<Option<Vec<u8>>> {
-        let (parent, name) = split(path);
-        Ok(self.directory(parent).await?.map(|id| key(id, name)))
+    async fn file(&self, path: &str) -> Result<Option<(RowKey, Stored)>> {
+        let place = self.place(path).await?;
+        Ok(place.and_then(|place| Some((place.key, place.file?))))
     }
 
-    async fn file(&self, path: &str) -> Result<Option<(Vec<u8>, Stored)>> {
-        let Some(key) = self.key(path).await? else { return Ok(None) };
-        Ok(self.files.stored(&key).await?.map(|stored| (key, stored)))
+    /// The rows that put a file into a place, if it is free and its directory stays.
+    fn added(&self, place: &Place, stored: &Stored, content: &Bytes) -> Vec<ConditionalRow> {
+        let changes = [stored.put()].into_iter().chain(put_content(content)).collect();
+        vec![self.directories.row(&place.slot, vec![]), self.files.row(place.key.clone(), Stored::absent(), changes)]
     }
 
-    /// What a new file's place is guarded by: its directory, and no directory of its name.
-    async fn ground(&self, path: &str) -> Result<Option<(Vec<u8>, Vec<ConditionalRow>)>> {
-        let (Some(key), Some(mut guarded)) = (self.key(path).await?, self.directories.parent(path).await?) else {
-            return Ok(None);
-        };
-        guarded.push(self.directories.absent(path));
-        Ok(Some((key, guarded)))
-    }
-
-    /// No file of this name, where a directory is to stand.
-    async fn no_file(&self, path: &str) -> Result<Option<Vec<ConditionalRow>>> {
-        Ok(self.key(path).await?.map(|key| vec![self.files.absent(key)]))
-    }
-
-    /// Where each directory below this one stands, by its id, itself included.
-    async fn below(&self, path: &str) -> Result<Vec<(DirId, String)>> {
-        let mut found: Vec<_> = self.directory(path).await?.map(|id| (id, path.to_owned())).into_iter().collect();
-        found.extend(self.directories.directories_below(path).await?);
-        Ok(found)
-    }
-
-    /// What `child` takes of directories, and then of files.
-    async fn children<T: Send>(
-        &self,
-        path: &str,
-        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
-    ) -> Result<Option<Vec<T>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let mut children = self.directories.children(path, "", usize::MAX, &child).await?.unwrap_or_default();
-        let each = |key: &RowKey, row: &Row| {
-            children.extend(child(name(key)?, row)?);
-            Ok(())
-        };
-        self.files.list(RowRange::prefix(&prefix(id)), each).await?;
-        Ok(Some(children))
+    fn removed(&self, key: RowKey, stored: &Stored) -> ConditionalRow {
+        self.files.row(key, vec![stored.check()], vec![stored.take(), Change::delete(CONTENT, DATA)])
     }
 }
 
+#[async_trait]
 impl Layout for DirIdName {
-    const NAME: &'static str = "dirid-name";
-
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
-        let Some(no_file) = self.no_file(path).await? else { return Ok(Verdict::Missing) };
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let directory = Stored::directory(DirId(Uuid::from_u128(id.into())));
-        self.directories.add(path, &directory, no_file).await
+        let Some(place) = self.place(path).await? else { return Ok(Verdict::Missing) };
+        let id = (self.last.fetch_add(1, Ordering::Relaxed) + 1).to_be_bytes();
+        let mut rows = self.directories.made(&place.slot, &Bytes::copy_from_slice(&id));
+        rows.push(self.files.row(place.key, Stored::absent(), vec![]));
+        self.files.commit(rows).await
     }
 
-    async fn create(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let Some((key, mut guarded)) = self.ground(path).await? else { return Ok(Verdict::Missing) };
-        guarded.push(self.files.added(key, &Stored::file(attributes), vec![]));
-        self.files.commit(guarded).await
-    }
-
-    async fn overwrite(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        match self.file(path).await? {
-            Some((key, old)) => {
-                self.files.commit(vec![self.files.changed(key, &old, &Stored::file(attributes), vec![])]).await
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let Some(place) = self.place(&file.path).await? else { return Ok(Verdict::Missing) };
+        let stored = Stored::file(&file.attributes);
+        match &place.file {
+            None if is_new && !place.is_taken() => self.files.commit(self.added(&place, &stored, &file.content)).await,
+            None if is_new => Ok(Verdict::Exists),
+            None => Ok(Verdict::Missing),
+            Some(_) if is_new => Ok(Verdict::Exists),
+            Some(old) => {
+                let changes = [stored.put()].into_iter().chain(put_content(&file.content)).collect();
+                self.files.commit(vec![self.files.row(place.key, vec![old.check()], changes)]).await
             }
-            None => Ok(Verdict::Missing),
         }
     }
 
+    /// The slot of the parent's row, and the file's row.
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
-        if let Some((_, stored)) = self.file(path).await? {
-            return Ok(Some(stored.node()));
-        }
-        self.directories.stat(path).await
-    }
-
-    async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        self.children(path, rows::name).await
-    }
-
-    async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        self.children(path, rows::child).await
-    }
-
-    async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        Ok(Some(self.files.files_after(&prefix(id), after, limit).await?))
-    }
-
-    async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {
-        match self.no_file(to).await? {
-            Some(no_file) => self.directories.rename(from, to, no_file).await,
-            None => Ok(Verdict::Missing),
+        let Some(place) = self.place(path).await? else { return Ok(None) };
+        match &place.file {
+            Some(file) => file.node().map(Some),
+            None => Ok(place.slot.directory.map(|_| Node::Directory)),
         }
     }
 
-    async fn move_file(&self, from: &str, to: &str) -> Result<Verdict> {
-        let Some((old, stored)) = self.file(from).await? else { return Ok(Verdict::Missing) };
-        let Some((new, mut guarded)) = self.ground(to).await? else { return Ok(Verdict::Missing) };
-        guarded.extend([self.files.added(new, &stored, vec![]), self.files.removed(old, &stored, &[])]);
-        self.files.commit(guarded).await
+    async fn read(&self, path: &str) -> Result<Option<Bytes>> {
+        match self.file(path).await? {
+            Some((key, _)) => self.files.content(&key).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// One row for the directories, one range for the files.
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+        let mut children = Vec::new();
+        let id = match ask {
+            List::Page { .. } => self.directories.id(path).await?,
+            List::Names | List::Attributes => {
+                let all = (Bound::Unbounded, Bound::Unbounded);
+                let Some((id, cells)) = self.directories.children(path, all, usize::MAX).await? else {
+                    return Ok(None);
+                };
+                for cell in cells {
+                    let name = dir::child(&cell.qualifier)?.1.as_str().to_owned();
+                    children.push(Child { name, node: matches!(ask, List::Attributes).then_some(Node::Directory) });
+                }
+                Some(id)
+            }
+        };
+        let Some(id) = id else { return Ok(None) };
+        let mut range = RowRange::prefix(&id);
+        if !ask.after().is_empty() {
+            range.from = Bound::Excluded([&id, ask.after().as_bytes()].concat().into());
+        }
+        let each = |key: &RowKey, row: &Row| {
+            let name = std::str::from_utf8(key.get(ID..).unwrap_or_default())?;
+            children.extend(Stored::child(row, name, ask)?);
+            Ok(if children.len() >= ask.limit() { Next::Nothing } else { Next::Row })
+        };
+        self.files.scan(range, LIST.min(ask.limit()), each).await?;
+        Ok(Some(children))
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
+        let (Some(source), Some(target)) = (self.place(from).await?, self.place(to).await?) else {
+            return Ok(Verdict::Missing);
+        };
+        if target.is_taken() {
+            return Ok(Verdict::Exists);
+        }
+        let Some(stored) = &source.file else {
+            let no_file = self.files.row(target.key, Stored::absent(), vec![]);
+            return self.directories.rename(&source.slot, &target.slot, vec![no_file]).await;
+        };
+        let content = self.files.content(&source.key).await?;
+        let mut rows = self.added(&target, stored, &content);
+        rows.push(self.removed(source.key, stored));
+        self.files.commit(rows).await
     }
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
         match self.file(path).await? {
-            Some((key, stored)) => self.files.commit(vec![self.files.removed(key, &stored, &[])]).await,
+            Some((key, stored)) => self.files.commit(vec![self.removed(key, &stored)]).await,
             None => Ok(Verdict::Missing),
         }
     }
@@ -176,8 +171,9 @@ impl Layout for DirIdName {
     /// There is no order by name over folders: a read in each of them.
     async fn find(&self, name: &str) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        for (id, path) in self.below("").await? {
-            if self.files.stored(&key(id, name)).await?.is_some() {
+        for (id, path) in self.directories.subtree("").await? {
+            let row = self.files.get(&[&id, name.as_bytes()].concat()).await?;
+            if Stored::from_row(&row).is_some() {
                 found.push(format!("{path}/{name}"));
             }
         }
@@ -187,15 +183,15 @@ impl Layout for DirIdName {
     /// There is no order by time: the files of every folder below the directory are read.
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let mut newest = Newest::new(period);
-        for (id, path) in self.below(&period.under).await? {
-            let see = |key: &RowKey, row: &Row| {
-                if let Some(time) = modified(row)? {
-                    let name = name(key)?;
-                    newest.offer(time, || format!("{path}/{name}"));
+        for (id, path) in self.directories.subtree(&period.under).await? {
+            let each = |key: &RowKey, row: &Row| {
+                if let Some(Stored::File(value)) = Stored::from_row(row) {
+                    let name = std::str::from_utf8(key.get(ID..).unwrap_or_default())?;
+                    newest.offer(&unpack(&value)?.0, || format!("{path}/{name}"));
                 }
-                Ok(())
+                Ok(Next::Row)
             };
-            self.files.scan(RowRange::prefix(&prefix(id)), see).await?;
+            self.files.scan(RowRange::prefix(&id), LIST, each).await?;
         }
         Ok(newest.done())
     }

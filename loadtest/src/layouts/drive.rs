@@ -1,75 +1,34 @@
-//! The drive itself, on the tables of [`uuid`](super::uuid): what it answers has been settled against the tables that
-//! it came from, its renames happen at one instant and survive a crash, and its uploads are hashed. It is measured with
-//! all of that: what it takes beside `uuid` is the price of these promises.
+//! The drive itself, on tables as those of `uuid-indexed`: its answers are verified against the directory table, its
+//! renames happen at one instant and survive a crash, and its uploads are hashed. What it takes beside `uuid-indexed` is the
+//! price of these promises.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures_util::TryStreamExt;
 use rowdrive::drive::{
-    Condition, Drive, DriveError, ListQuery, Listing, NameQuery, Node as Found, NodeKind, PutOptions, TimeQuery,
-    Versions, Written, whole_body,
+    Condition, Drive, DriveError, ListQuery, NameQuery, Node as Found, NodeKind, PutOptions, TimeQuery, Versions,
+    whole_body,
 };
 use rowdrive::migrate;
 use rowdrive::schema::dir;
-use rowdrive::schema::file::Attributes;
-use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{Name, Timestamp};
 use rowdrive::table::Tables;
 
-use super::{Child, Layout, Node, Period, Verdict, at};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict, at};
 
 /// Children of a page of a list.
 const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
-const CREATOR: &str = "loadtest";
 
-#[derive(Clone)]
 pub struct Whole(Drive);
 
 impl Whole {
-    pub async fn create(tables: Tables, content: PathBuf) -> Result<Self> {
-        migrate::up(&tables).await?;
-        Ok(Self(Drive::open(tables, &content).await?))
+    pub async fn create(tables: &Tables, content: PathBuf) -> Result<Self> {
+        migrate::up(tables).await?;
+        Ok(Self(Drive::open(tables.clone(), &content).await?))
     }
-
-    async fn put(
-        &self,
-        path: &str,
-        attributes: &Attributes,
-        condition: Condition,
-    ) -> Result<Result<Written, DriveError>> {
-        let options = PutOptions {
-            modified: Some(attributes.modified),
-            parents: false,
-            condition,
-            length: Some(0),
-            ..PutOptions::new(&attributes.mime, &attributes.creator)
-        };
-        Ok(self.0.put(&at(path)?, options, whole_body("")).await.map_err(DriveError::from))
-    }
-
-    async fn some(&self, path: &str, ask: &ListQuery) -> Result<Option<Listing>> {
-        match self.0.list(&at(path)?, ask).await {
-            Ok(listing) => Ok(Some(listing)),
-            Err(error) => absent(error),
-        }
-    }
-
-    async fn children<T>(&self, path: &str, child: impl Fn(Found) -> T) -> Result<Option<Vec<T>>> {
-        let mut ask = ListQuery { kind: None, prefix: String::new(), after: None, limit: LIST };
-        let mut children = Vec::new();
-        loop {
-            let Some(page) = self.some(path, &ask).await? else { return Ok(None) };
-            children.extend(page.nodes.into_iter().map(&child));
-            match page.next {
-                Some(next) => ask.after = Some(next),
-                None => return Ok(Some(children)),
-            }
-        }
-    }
-}
-
-fn name(found: &Found) -> String {
-    found.path().last().to_owned()
 }
 
 fn node(found: Found) -> Node {
@@ -79,11 +38,7 @@ fn node(found: Found) -> Node {
     }
 }
 
-fn child(found: Found) -> Child {
-    Child { name: name(&found), node: node(found) }
-}
-
-/// What a change became; `in_the_way` if something else stands where it would have happened.
+/// What a change became; `in_the_way` if something else has the path that it would have taken.
 fn verdict<T>(result: Result<T, DriveError>, in_the_way: Verdict) -> Result<Verdict> {
     match result {
         Ok(_) => Ok(Verdict::Done),
@@ -95,59 +50,72 @@ fn verdict<T>(result: Result<T, DriveError>, in_the_way: Verdict) -> Result<Verd
     }
 }
 
-/// Nothing, if that is all that an error says.
-fn absent<T>(error: DriveError) -> Result<Option<T>> {
-    verdict(Err::<(), _>(error), Verdict::Missing).map(|_| None)
+/// An answer, or none if the error says no more than that there is none.
+fn found<T>(result: Result<T, DriveError>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => verdict(Err::<(), _>(error), Verdict::Missing).map(|_| None),
+    }
 }
 
+#[async_trait]
 impl Layout for Whole {
-    const NAME: &'static str = "drive";
-
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
-        match self.0.mkdir(&at(path)?, CREATOR, false).await {
+        match self.0.mkdir(&at(path)?, "loadtest", false).await {
             Ok(made) if !made.new => Ok(Verdict::Exists),
             made => verdict(made, Verdict::Exists),
         }
     }
 
-    async fn create(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let condition = Condition { if_none_match: Some(Versions::Any), ..Condition::default() };
-        verdict(self.put(path, attributes, condition).await?, Verdict::Exists)
-    }
-
-    async fn overwrite(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let condition = Condition { if_match: Some(Versions::Any), ..Condition::default() };
-        verdict(self.put(path, attributes, condition).await?, Verdict::Missing)
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let any = Some(Versions::Any);
+        let condition = match is_new {
+            true => Condition { if_none_match: any, ..Condition::default() },
+            false => Condition { if_match: any, ..Condition::default() },
+        };
+        let options = PutOptions {
+            modified: Some(file.attributes.modified),
+            parents: false,
+            condition,
+            length: Some(file.content.len() as u64),
+            ..PutOptions::new(&file.attributes.mime, &file.attributes.creator)
+        };
+        let stored = self.0.put(&at(&file.path)?, options, whole_body(file.content.clone())).await;
+        verdict(stored.map_err(DriveError::from), if is_new { Verdict::Exists } else { Verdict::Missing })
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
-        match self.0.stat(&at(path)?).await {
-            Ok(found) => Ok(Some(node(found))),
-            Err(error) => absent(error),
-        }
+        Ok(found(self.0.stat(&at(path)?).await)?.map(node))
+    }
+
+    async fn read(&self, path: &str) -> Result<Option<Bytes>> {
+        let Some(file) = found(self.0.open_file(&at(path)?).await)? else { return Ok(None) };
+        let size = file.entry.attributes.size;
+        let content: BytesMut = file.body.stream(0, size).try_collect().await?;
+        Ok(Some(content.freeze()))
     }
 
     /// A page has the attributes in any case.
-    async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        self.children(path, |found| name(&found)).await
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+        let is_page = matches!(ask, List::Page { .. });
+        let after = if ask.after().is_empty() { None } else { Some(dir::file_qualifier(&Name::parse(ask.after())?)) };
+        let (kind, limit) = (is_page.then_some(NodeKind::File), ask.limit().min(LIST));
+        let mut query = ListQuery { kind, prefix: String::new(), after, limit };
+        let mut children = Vec::new();
+        loop {
+            let Some(page) = found(self.0.list(&at(path)?, &query).await)? else { return Ok(None) };
+            children.extend(page.nodes.into_iter().map(|found| {
+                let name = found.path().last().to_owned();
+                Child { name, node: (!matches!(ask, List::Names)).then(|| node(found)) }
+            }));
+            match page.next {
+                Some(next) if !is_page => query.after = Some(next),
+                _ => return Ok(Some(children)),
+            }
+        }
     }
 
-    async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        self.children(path, child).await
-    }
-
-    async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let after = if after.is_empty() { None } else { Some(dir::file_qualifier(&Name::parse(after)?)) };
-        let ask = ListQuery { kind: Some(NodeKind::File), prefix: String::new(), after, limit };
-        let page = self.some(path, &ask).await?;
-        Ok(page.map(|page| page.nodes.into_iter().map(child).collect()))
-    }
-
-    async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {
-        verdict(self.0.move_node(&at(from)?, &at(to)?, false).await, Verdict::Exists)
-    }
-
-    async fn move_file(&self, from: &str, to: &str) -> Result<Verdict> {
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
         verdict(self.0.move_node(&at(from)?, &at(to)?, false).await, Verdict::Exists)
     }
 
@@ -156,27 +124,27 @@ impl Layout for Whole {
     }
 
     async fn find(&self, name: &str) -> Result<Vec<String>> {
-        let mut ask = NameQuery { name: name.to_owned(), prefix: false, under: None, after: None, limit: LIST };
+        let mut query = NameQuery { name: name.to_owned(), prefix: false, under: None, after: None, limit: LIST };
         let mut paths = Vec::new();
         loop {
-            let page = self.0.files_by_name(&ask).await?;
+            let page = self.0.files_by_name(&query).await?;
             // Upper and lower case are one to the drive.
             let same = page.nodes.iter().map(|found| found.path()).filter(|path| path.last() == name);
             paths.extend(same.map(|path| path.as_str().to_owned()));
             match page.next {
-                Some(next) => ask.after = Some(next),
+                Some(next) => query.after = Some(next),
                 None => return Ok(paths),
             }
         }
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let mut ask = TimeQuery {
-            clock: Clock::Modified,
+        let mut query = TimeQuery {
+            clock: period.clock,
             from: Some(Timestamp::from_ms(period.from)),
             to: Some(Timestamp::from_ms(period.to)),
             under: if period.under.is_empty() { None } else { Some(at(&period.under)?) },
-            creator: None,
+            creator: period.creator.clone(),
             mime: None,
             ascending: false,
             after: None,
@@ -184,15 +152,17 @@ impl Layout for Whole {
         };
         let mut files = Vec::new();
         loop {
-            let page = self.0.files_by_time(&ask).await?;
+            let page = self.0.files_by_time(&query).await?;
             for found in page.nodes {
-                if let Found::File { path, entry } = found {
-                    files.push((entry.attributes.modified.ms(), path.as_str().to_owned()));
+                if let Found::File { path, entry } = found
+                    && let Some(time) = period.time(&entry.attributes)
+                {
+                    files.push((time, path.as_str().to_owned()));
                 }
             }
-            ask.limit = period.limit - files.len();
+            query.limit = period.limit - files.len();
             match page.next {
-                Some(next) if ask.limit > 0 => ask.after = Some(next),
+                Some(next) if query.limit > 0 => query.after = Some(next),
                 _ => return Ok(files),
             }
         }

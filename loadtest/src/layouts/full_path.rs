@@ -1,135 +1,107 @@
 //! Row key = full path, files and directories in one table: reads by path are one row, a folder is a range in which
-//! everything below its subfolders lies too, and a rename writes every row below it anew.
+//! everything below its subfolders lies too, and a rename writes every row below it anew, with its content. Optionally
+//! with index rows by time, creator and name, whose values are paths too.
 
 use std::ops::Bound;
 
-use anyhow::Result;
-use rowdrive::schema::DirId;
-use rowdrive::schema::file::Attributes;
-use rowdrive::table::{ConditionalRow, Row, RowKey, RowRange, Tables};
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
+use rowdrive::schema::CF;
+use rowdrive::table::{
+    Change, ConditionalRow, KeyLifecycle, Plan, Row, RowChange, RowCursor, RowKey, RowQuery, RowRange, Tables,
+};
 
-use super::newest::Newest;
-use super::rows::{self, LIST, Rows, Stored, is_directory, modified};
-use super::{Child, Layout, Node, Period, Verdict, split};
+use super::answers::Newest;
+use super::indexes::{Ids, Indexes};
+use super::rows::{CONTENT, DATA, LIST, Next, SCAN, Stored, Table, commit, commit_groups, pack, put_content, unpack};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within, split};
 
-const TABLE: &str = "full_path";
-
-#[derive(Clone)]
-pub struct FullPath(Rows);
+pub struct FullPath {
+    rows: Table,
+    indexes: Option<Indexes>,
+}
 
 impl FullPath {
-    pub async fn create(tables: Tables) -> Result<Self> {
-        Self::of(tables, TABLE).await
+    pub async fn bare(tables: &Tables) -> Result<Self> {
+        let rows = Table::create(tables, "full_path", KeyLifecycle::Reusable, &[CONTENT]).await?;
+        Ok(Self { rows, indexes: None })
     }
 
-    pub async fn of(tables: Tables, table: &'static str) -> Result<Self> {
-        Ok(Self(Rows::create(tables, table).await?))
+    pub async fn indexed(tables: &Tables) -> Result<Self> {
+        Ok(Self { indexes: Some(Indexes::create(tables).await?), ..Self::bare(tables).await? })
     }
 
-    pub async fn stored(&self, path: &str) -> Result<Option<Stored>> {
-        self.0.stored(path.as_bytes()).await
+    async fn stored(&self, path: &str) -> Result<Option<Stored>> {
+        Ok(Stored::from_row(&self.rows.get(path.as_bytes()).await?))
     }
 
-    /// The parent's row, which must stay as it is; nothing for the root, which has none.
-    pub async fn parent(&self, path: &str) -> Result<Option<Vec<ConditionalRow>>> {
+    async fn file(&self, path: &str) -> Result<Option<Stored>> {
+        Ok(self.stored(path).await?.filter(Stored::is_file))
+    }
+
+    /// The condition on the parent of a path, which the root's children do not need; none if it is no directory.
+    async fn guard(&self, path: &str) -> Result<Option<Vec<ConditionalRow>>> {
         let (parent, _) = split(path);
         if parent.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        match self.0.stored(parent.as_bytes()).await? {
-            Some(stored @ Stored::Directory(_)) => Ok(Some(vec![self.0.kept(parent.to_owned(), &stored)])),
-            _ => Ok(None),
+        let Some(stored @ Stored::Directory(_)) = self.stored(parent).await? else { return Ok(None) };
+        Ok(Some(vec![self.rows.row(parent.to_owned(), vec![stored.check()], vec![])]))
+    }
+
+    /// The value of a new version of a file at a path, and its index rows.
+    fn version(&self, file: &NewFile) -> Result<(Stored, Vec<RowChange>)> {
+        let Some(indexes) = &self.indexes else { return Ok((Stored::file(&file.attributes), Vec::new())) };
+        let (ids, path) = (Ids::new(), file.path.clone());
+        let value = [pack(&file.attributes), ids.encode()].concat();
+        Ok((Stored::File(value.into()), indexes.put(ids, &file.attributes, split(&file.path).1, path.into())?))
+    }
+
+    /// The index rows that go with a file that leaves a path.
+    fn unindexed(&self, path: &str, stored: &Stored) -> Result<Vec<RowChange>> {
+        let (Some(indexes), Stored::File(value)) = (&self.indexes, stored) else { return Ok(Vec::new()) };
+        let (attributes, rest) = unpack(value)?;
+        indexes.delete(Ids::decode(rest).context("a file lacks its ids")?, &attributes, split(path).1)
+    }
+
+    /// A node goes to another path, with the content that it has.
+    fn moved(&self, from: &str, to: &str, stored: &Stored, content: Option<Bytes>) -> Result<Plan> {
+        let (mut new, mut prepare) = (stored.clone(), Vec::new());
+        if let (Some(indexes), Stored::File(value)) = (&self.indexes, stored) {
+            let (attributes, rest) = unpack(value)?;
+            let ids = Ids::decode(rest).context("a file lacks its ids")?.moved();
+            new = Stored::File([pack(&attributes), ids.encode()].concat().into());
+            prepare = indexes.put(ids, &attributes, split(to).1, to.to_owned().into())?;
         }
+        let mut puts = vec![new.put()];
+        puts.extend(content.iter().filter_map(put_content));
+        let guarded = vec![self.rows.row(to.to_owned(), Stored::absent(), puts), self.removed(from, stored)];
+        Ok(Plan { prepare, guarded, finish: self.unindexed(from, stored)?, ..Plan::default() })
     }
 
-    /// The directories below a path.
-    pub async fn directories_below(&self, path: &str) -> Result<Vec<(DirId, String)>> {
-        let mut found = Vec::new();
-        let see = |key: &RowKey, row: &Row| {
-            if let Some(Stored::Directory(entry)) = Stored::of(row)? {
-                found.push((entry.id, std::str::from_utf8(key)?.to_owned()));
-            }
-            Ok(())
-        };
-        self.0.scan(below(path), see).await?;
-        Ok(found)
-    }
-
-    /// A row that must not be there.
-    pub fn absent(&self, path: &str) -> ConditionalRow {
-        self.0.absent(path.to_owned())
-    }
-
-    /// Adds a node, while rows of other tables are so.
-    pub async fn add(&self, path: &str, stored: &Stored, others: Vec<ConditionalRow>) -> Result<Verdict> {
-        let Some(mut guarded) = self.parent(path).await? else { return Ok(Verdict::Missing) };
-        guarded.extend(others);
-        guarded.push(self.0.added(path.to_owned(), stored, Vec::new()));
-        self.0.commit(guarded).await
-    }
-
-    /// Renames a directory, while rows of other tables are so: its own row first, then what lies below.
-    pub async fn rename(&self, from: &str, to: &str, others: Vec<ConditionalRow>) -> Result<Verdict> {
-        let Some(root @ Stored::Directory(_)) = self.stored(from).await? else {
-            return Ok(Verdict::Missing);
-        };
-        let Some(mut first) = self.parent(to).await? else { return Ok(Verdict::Missing) };
-        first.extend(others);
-        first.extend([self.0.added(to.to_owned(), &root, vec![]), self.0.removed(from.to_owned(), &root, &[])]);
-        let verdict = self.0.commit(first).await?;
-        if verdict != Verdict::Done {
-            return Ok(verdict);
+    fn removed(&self, path: &str, stored: &Stored) -> ConditionalRow {
+        let mut changes = vec![stored.take()];
+        if stored.is_file() {
+            changes.push(Change::delete(CONTENT, DATA));
         }
-        let mut moved = Vec::new();
-        self.0
-            .scan(below(from), |key, row| {
-                let Some(stored) = Stored::of(row)? else { return Ok(()) };
-                let new = [to.as_bytes(), key.get(from.len()..).unwrap_or_default()].concat();
-                moved.push(vec![self.0.added(new, &stored, vec![]), self.0.removed(key.clone(), &stored, &[])]);
-                Ok(())
-            })
-            .await?;
-        self.0.commit_groups(moved).await
+        self.rows.row(path.to_owned(), vec![stored.check()], changes)
     }
 
-    async fn is_there(&self, directory: &str) -> Result<bool> {
-        Ok(directory.is_empty() || is_directory(&self.0.get(directory.as_bytes()).await?))
-    }
-
-    /// What `child` takes of the children whose names follow `after`, in the order of their names, until there are
-    /// `limit` of it; none if there is no such directory.
-    pub async fn children<T: Send>(
-        &self,
-        path: &str,
-        after: &str,
-        limit: usize,
-        child: impl Fn(&str, &Row) -> Result<Option<T>> + Send + Sync,
-    ) -> Result<Option<Vec<T>>> {
-        if !self.is_there(path).await? {
-            return Ok(None);
-        }
-        let prefix = format!("{path}/");
-        let mut range = below(path);
-        if !after.is_empty() {
-            range.from = Bound::Excluded(format!("{prefix}{after}").into());
-        }
-        let mut children = Vec::new();
-        while children.len() < limit {
-            let rows = self.0.some(&range, limit.min(LIST)).await?;
-            let Some((last, _)) = rows.last() else { break };
-            range.from = Bound::Excluded(last.clone());
-            for (key, row) in &rows {
-                let name = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default())?;
-                // A folder's own rows stand somewhere behind it: all are leapt over, since `0` follows `/`.
-                if let Some((folder, _)) = name.split_once('/') {
-                    range.from = Bound::Included(format!("{prefix}{folder}0").into());
-                    break;
-                }
-                children.extend(child(name, row)?);
+    /// Moves what lies below a renamed directory.
+    async fn carry(&self, from: &str, to: &str) -> Result<Verdict> {
+        let mut groups = Vec::new();
+        let query = RowQuery::families(&[CF, CONTENT]);
+        let mut rows = RowCursor::new(self.rows.name, below(from), query, LIST);
+        while let Some(some) = rows.next(&self.rows.tables).await? {
+            for (key, row) in some {
+                let old = std::str::from_utf8(&key)?;
+                let Some(stored) = Stored::from_row(&row) else { continue };
+                let new = format!("{to}{}", old.get(from.len()..).unwrap_or_default());
+                groups.push(self.moved(old, &new, &stored, row.get(CONTENT, DATA).cloned())?);
             }
         }
-        children.truncate(limit);
-        Ok(Some(children))
+        commit_groups(&self.rows.tables, groups).await
     }
 }
 
@@ -139,89 +111,131 @@ fn below(path: &str) -> RowRange {
     RowRange { from: Bound::Included(bound("/")), to: Bound::Excluded(bound("0")) }
 }
 
+#[async_trait]
 impl Layout for FullPath {
-    const NAME: &'static str = "fullpath";
-
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
-        self.add(path, &Stored::directory(DirId::random()), vec![]).await
+        let Some(mut guarded) = self.guard(path).await? else { return Ok(Verdict::Missing) };
+        let directory = Stored::Directory(Bytes::from_static(b"d"));
+        guarded.push(self.rows.row(path.to_owned(), Stored::absent(), vec![directory.put()]));
+        self.rows.commit(guarded).await
     }
 
-    async fn create(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        self.add(path, &Stored::file(attributes), vec![]).await
-    }
-
-    async fn overwrite(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        match self.stored(path).await? {
-            Some(old @ Stored::File(_)) => {
-                self.0.commit(vec![self.0.changed(path.to_owned(), &old, &Stored::file(attributes), vec![])]).await
-            }
-            _ => Ok(Verdict::Missing),
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let (new, prepare) = self.version(file)?;
+        let mut plan = Plan { prepare, ..Plan::default() };
+        let mut checks = Stored::absent();
+        if is_new {
+            let Some(guarded) = self.guard(&file.path).await? else { return Ok(Verdict::Missing) };
+            plan.guarded = guarded;
+        } else {
+            let Some(old) = self.file(&file.path).await? else { return Ok(Verdict::Missing) };
+            (checks, plan.finish) = (vec![old.check()], self.unindexed(&file.path, &old)?);
         }
+        let changes = [new.put()].into_iter().chain(put_content(&file.content)).collect();
+        plan.guarded.push(self.rows.row(file.path.clone(), checks, changes));
+        commit(&self.rows.tables, plan).await
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
-        Ok(self.stored(path).await?.map(Stored::node))
+        self.stored(path).await?.map(|stored| stored.node()).transpose()
     }
 
-    async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        self.children(path, "", usize::MAX, rows::name).await
-    }
-
-    async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        self.children(path, "", usize::MAX, rows::child).await
-    }
-
-    async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        self.children(path, after, limit, rows::file).await
-    }
-
-    async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {
-        self.rename(from, to, vec![]).await
-    }
-
-    async fn move_file(&self, from: &str, to: &str) -> Result<Verdict> {
-        let Some(stored @ Stored::File(_)) = self.stored(from).await? else {
-            return Ok(Verdict::Missing);
-        };
-        let Some(mut guarded) = self.parent(to).await? else { return Ok(Verdict::Missing) };
-        guarded.extend([self.0.added(to.to_owned(), &stored, vec![]), self.0.removed(from.to_owned(), &stored, &[])]);
-        self.0.commit(guarded).await
-    }
-
-    async fn delete(&self, path: &str) -> Result<Verdict> {
-        match self.stored(path).await? {
-            Some(stored @ Stored::File(_)) => self.0.commit(vec![self.0.removed(path.to_owned(), &stored, &[])]).await,
-            _ => Ok(Verdict::Missing),
+    async fn read(&self, path: &str) -> Result<Option<Bytes>> {
+        match self.file(path).await? {
+            Some(_) => self.rows.content(path.as_bytes()).await.map(Some),
+            None => Ok(None),
         }
     }
 
-    /// There is no order by name: every row is read.
-    async fn find(&self, name: &str) -> Result<Vec<String>> {
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+        if !path.is_empty() && !matches!(self.stored(path).await?, Some(Stored::Directory(_))) {
+            return Ok(None);
+        }
+        let prefix = format!("{path}/");
+        let mut range = below(path);
+        if !ask.after().is_empty() {
+            range.from = Bound::Excluded(format!("{prefix}{}", ask.after()).into());
+        }
+        let mut children = Vec::new();
+        let each = |key: &RowKey, row: &Row| {
+            let name = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default())?;
+            // All rows below a folder follow it somewhere: the scan leaps over them, since `0` follows `/`.
+            if let Some((folder, _)) = name.split_once('/') {
+                return Ok(Next::Leap(format!("{prefix}{folder}0").into()));
+            }
+            children.extend(Stored::child(row, name, ask)?);
+            Ok(if children.len() >= ask.limit() { Next::Nothing } else { Next::Row })
+        };
+        self.rows.scan(range, LIST.min(ask.limit()), each).await?;
+        Ok(Some(children))
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
+        let Some(stored) = self.stored(from).await? else { return Ok(Verdict::Missing) };
+        let Some(mut guarded) = self.guard(to).await? else { return Ok(Verdict::Missing) };
+        let content = if stored.is_file() { Some(self.rows.content(from.as_bytes()).await?) } else { None };
+        let mut plan = self.moved(from, to, &stored, content)?;
+        plan.guarded.append(&mut guarded);
+        match commit(&self.rows.tables, plan).await? {
+            Verdict::Done if !stored.is_file() => self.carry(from, to).await,
+            verdict => Ok(verdict),
+        }
+    }
+
+    async fn delete(&self, path: &str) -> Result<Verdict> {
+        let Some(stored) = self.file(path).await? else { return Ok(Verdict::Missing) };
+        let finish = self.unindexed(path, &stored)?;
+        let guarded = vec![self.removed(path, &stored)];
+        commit(&self.rows.tables, Plan { guarded, finish, ..Plan::default() }).await
+    }
+
+    /// Without an index every row is read.
+    async fn find(&self, wanted: &str) -> Result<Vec<String>> {
+        if let Some(indexes) = &self.indexes {
+            let found = indexes.find(wanted).await?.into_iter().map(|path| Ok(std::str::from_utf8(&path)?.to_owned()));
+            let found: Result<Vec<String>> = found.collect();
+            return Ok(found?.into_iter().filter(|path| split(path).1 == wanted).collect());
+        }
         let mut found = Vec::new();
-        self.0
-            .scan(RowRange::all(), |key, row| {
-                let path = std::str::from_utf8(key)?;
-                if split(path).1 == name && !is_directory(row) {
-                    found.push(path.to_owned());
-                }
-                Ok(())
-            })
-            .await?;
+        let each = |key: &RowKey, row: &Row| {
+            let path = std::str::from_utf8(key)?;
+            if split(path).1 == wanted && Stored::from_row(row).is_some_and(|stored| stored.is_file()) {
+                found.push(path.to_owned());
+            }
+            Ok(Next::Row)
+        };
+        self.rows.scan(RowRange::all(), SCAN, each).await?;
         Ok(found)
     }
 
-    /// There is no order by time: every row below the directory is read.
+    /// Without an index every row below the directory is read.
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let mut newest = Newest::new(period);
-        self.0
-            .scan(below(&period.under), |key, row| {
-                if let Some(modified) = modified(row)? {
-                    newest.offer(modified, || key.clone());
+        if let Some(indexes) = &self.indexes {
+            let (mut found, mut after) = (Vec::new(), None);
+            while found.len() < period.limit {
+                let page = indexes.period(period, &mut after).await?;
+                if page.is_empty() {
+                    break;
                 }
-                Ok(())
-            })
-            .await?;
-        let named = newest.done().into_iter().map(|(time, key)| Ok((time, String::from_utf8(key.to_vec())?)));
+                for (time, path) in page {
+                    let path = std::str::from_utf8(&path)?;
+                    if is_within(path, &period.under) {
+                        found.push((time, path.to_owned()));
+                    }
+                }
+            }
+            found.truncate(period.limit);
+            return Ok(found);
+        }
+        let mut newest = Newest::new(period);
+        let each = |key: &RowKey, row: &Row| {
+            if let Some(Stored::File(value)) = Stored::from_row(row) {
+                newest.offer(&unpack(&value)?.0, || key.clone());
+            }
+            Ok(Next::Row)
+        };
+        self.rows.scan(below(&period.under), SCAN, each).await?;
+        let named = newest.done().into_iter().map(|(time, key)| Ok((time, std::str::from_utf8(&key)?.to_owned())));
         named.collect()
     }
 }

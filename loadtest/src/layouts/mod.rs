@@ -1,54 +1,60 @@
-//! The row-key layouts that are compared: one file each, all with the same operations on the same paths.
+//! The layouts that are compared: the steps of the worked example, then one addition at a time, and a control. All
+//! answer the same operations on the same paths.
 //!
-//! | layout | row key |
-//! |---|---|
-//! | [`relational`] | no store: a table of nodes in a relational database, with parent ids and indexes |
-//! | [`postgres`] | the same in PostgreSQL, if there is one |
-//! | [`row_id`] | row id, counted up; parent id and name are cells |
-//! | [`name`] | name; the parent's path is a cell |
-//! | [`full_path`] | full path, of files and directories alike |
-//! | [`dirid_name`] | directories by full path, files by directory id and name |
-//! | [`uuid`] | directories by full path, files by random UUID; in three [steps](uuid::step) up to the drive's tables |
-//! | [`drive`] | the same, with all that the drive does around them |
-//! | [`tree`] | parent's random id and name, as inodes have it: the control |
+//! | layout | row key | in |
+//! |---|---|---|
+//! | `relational` | none: SQL, a table of nodes with parent ids and indexes | [`relational`], [`postgres`] |
+//! | `rowkey-id` | row id, counted up; the parent's id and the name are cells | [`by_parent`] |
+//! | `name` | name; the parent's id, so its name, is a cell | [`by_parent`] |
+//! | `fullpath` | full path, of files and directories alike | [`full_path`] |
+//! | `dirid-name` | directories by full path, files by directory id and name | [`dirid_name`] |
+//! | `uuid` | directories by full path with a cell for each file's UUID, files by UUID | [`uuid`] |
+//! | `uuid-cells` | the same, with each attribute in a cell of its own | [`uuid`] |
+//! | `uuid-copied` | `uuid`, with the attributes copied into the directory's cell | [`uuid`] |
+//! | `uuid-indexed` | `uuid-copied`, with indexes by time, creator and name | [`uuid`], [`indexes`] |
+//! | `fullpath-indexed` | `fullpath`, with the same indexes | [`full_path`], [`indexes`] |
+//! | `drive` | the tables of `uuid-indexed`, with all that the drive promises | [`drive`] |
+//! | `tree` | the parent's random id and the name, as inodes | [`by_parent`] |
 //!
-//! A path is `/a/b`; the root's is empty. Those made by hand keep no content, take no care of two writers that
-//! meet in the middle of a rename, and rename folders in as many commits as it takes.
+//! [`rows`] has what the layouts in a store share: one packing of attributes, conditions, commits. [`dir_table`] is the
+//! directory table of `dirid-name` and `uuid`; [`answers`] collects what a scan finds.
+//!
+//! A path is `/a/b`; the root's is empty. The layouts made by hand rename folders in as many commits as it takes.
 
-mod directories;
-pub mod dirid_name;
-pub mod drive;
-pub mod full_path;
-pub mod name;
-mod newest;
+mod answers;
+mod by_parent;
+mod dir_table;
+mod dirid_name;
+mod drive;
+mod full_path;
+mod indexes;
+pub mod kinds;
 pub mod postgres;
-pub mod relational;
-pub mod row_id;
+mod relational;
 mod rows;
 #[cfg(test)]
 mod tests;
-pub mod tree;
-pub mod uuid;
-
-use std::future::Future;
+mod uuid;
 
 use anyhow::Result;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rowdrive::schema::DrivePath;
 use rowdrive::schema::file::Attributes;
+use rowdrive::schema::index::by_time::Clock;
 
 /// What became of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Done,
-    /// Something stands at the path that it would have taken.
+    /// Another node has the path, or the row key that it would have.
     Exists,
-    /// The node, or the directory that it would have stood in, is not there.
+    /// The node, or the directory that it would be in, does not exist.
     Missing,
 }
 
-/// What stands at a path.
+/// The node of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     Directory,
@@ -58,12 +64,53 @@ pub enum Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
     pub name: String,
-    pub node: Node,
+    /// None where names alone were asked for.
+    pub node: Option<Node>,
 }
 
-/// Which files to answer, newest first: those modified in `[from, to)`, in milliseconds since 1970.
+/// A file that is stored.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    pub path: String,
+    pub attributes: Attributes,
+    /// Empty for most measurements.
+    pub content: Bytes,
+}
+
+/// Which children of a directory to answer.
+#[derive(Clone, Debug)]
+pub enum List {
+    /// All, without attributes, in any order.
+    Names,
+    /// All, with attributes, in any order.
+    Attributes,
+    /// Files whose names follow `after` in byte order, with attributes, in that order.
+    Page { after: String, limit: usize },
+}
+
+impl List {
+    fn limit(&self) -> usize {
+        match self {
+            Self::Names | Self::Attributes => usize::MAX,
+            Self::Page { limit, .. } => *limit,
+        }
+    }
+
+    /// The name that all children to answer follow.
+    fn after(&self) -> &str {
+        match self {
+            Self::Names | Self::Attributes => "",
+            Self::Page { after, .. } => after,
+        }
+    }
+}
+
+/// Which files to answer, newest first: those of a creator, or of all, with a time in `[from, to)`, in milliseconds since
+/// 1970.
 #[derive(Clone, Debug)]
 pub struct Period {
+    pub clock: Clock,
+    pub creator: Option<String>,
     pub from: i64,
     pub to: i64,
     /// The directory that they lie below; empty for all.
@@ -71,69 +118,63 @@ pub struct Period {
     pub limit: usize,
 }
 
+impl Period {
+    /// The time of a file; none if the file is not asked for.
+    fn time(&self, attributes: &Attributes) -> Option<i64> {
+        let time = match self.clock {
+            Clock::Modified => attributes.modified.ms(),
+            Clock::Added => attributes.added.ms(),
+        };
+        let is_creator = self.creator.as_ref().is_none_or(|creator| *creator == attributes.creator);
+        (is_creator && (self.from..self.to).contains(&time)).then_some(time)
+    }
+}
+
 /// Files that are stored at once by a load: what has transactions takes one for these.
 pub const LOAD: usize = 1_000;
 
-/// A way to lay out files and directories. Cheap to clone.
-pub trait Layout: Clone + Send + Sync + 'static {
-    const NAME: &'static str;
-    /// Whether one name can stand in two directories.
-    const NAMES_REPEAT: bool = true;
-
-    fn mkdir(&self, path: &str) -> impl Future<Output = Result<Verdict>> + Send;
-    fn create(&self, path: &str, attributes: &Attributes) -> impl Future<Output = Result<Verdict>> + Send;
-    fn overwrite(&self, path: &str, attributes: &Attributes) -> impl Future<Output = Result<Verdict>> + Send;
-    fn stat(&self, path: &str) -> impl Future<Output = Result<Option<Node>>> + Send;
-    /// The names of a directory's children, in any order; none if there is no such directory.
-    fn list(&self, path: &str) -> impl Future<Output = Result<Option<Vec<String>>>> + Send;
-    fn list_attributes(&self, path: &str) -> impl Future<Output = Result<Option<Vec<Child>>>> + Send;
-    /// Up to `limit` of a directory's files whose names follow `after` in byte order, with attributes, in that order.
-    fn page(&self, path: &str, after: &str, limit: usize) -> impl Future<Output = Result<Option<Vec<Child>>>> + Send;
-    fn rename_folder(&self, from: &str, to: &str) -> impl Future<Output = Result<Verdict>> + Send;
-    fn move_file(&self, from: &str, to: &str) -> impl Future<Output = Result<Verdict>> + Send;
+/// A way to lay out files and directories.
+#[async_trait]
+pub trait Layout: Send + Sync {
+    async fn mkdir(&self, path: &str) -> Result<Verdict>;
+    /// Stores a file where there is none, or (`is_new` false) over the one that is there.
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict>;
+    async fn stat(&self, path: &str) -> Result<Option<Node>>;
+    /// The content of a file; none if there is none.
+    async fn read(&self, path: &str) -> Result<Option<Bytes>>;
+    /// None if there is no such directory.
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>>;
+    /// Renames a file, or a directory with all that it holds. Nobody else renames the same directory.
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict>;
     /// Removes a file.
-    fn delete(&self, path: &str) -> impl Future<Output = Result<Verdict>> + Send;
+    async fn delete(&self, path: &str) -> Result<Verdict>;
     /// The paths of all files of this name.
-    fn find(&self, name: &str) -> impl Future<Output = Result<Vec<String>>> + Send;
-    /// Time of modification and path.
-    fn period(&self, period: &Period) -> impl Future<Output = Result<Vec<(i64, String)>>> + Send;
+    async fn find(&self, name: &str) -> Result<Vec<String>>;
+    /// Times and paths.
+    async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>>;
 
-    /// Makes a directory before the files are loaded: by whatever way is quickest.
-    fn load_directory(&self, path: &str) -> impl Future<Output = Result<Verdict>> + Send {
-        self.mkdir(path)
+    /// Makes a directory before files are loaded, by whatever way is quickest.
+    async fn load_directory(&self, path: &str) -> Result<Verdict> {
+        self.mkdir(path).await
     }
 
     /// Stores many files, by whatever way is quickest, and returns how many there was room for.
-    fn load(&self, files: &[(String, Attributes)], at_a_time: usize) -> impl Future<Output = Result<u64>> + Send {
-        load_one_by_one(self, files, at_a_time)
+    async fn load(&self, files: &[NewFile], at_a_time: usize) -> Result<u64> {
+        let puts: Vec<_> = files.iter().map(|file| self.put(file, true)).collect();
+        let verdicts = stream::iter(puts).buffer_unordered(at_a_time);
+        verdicts.try_fold(0, async |sum, verdict| Ok(sum + u64::from(verdict == Verdict::Done))).await
     }
 
     /// Compacts what was loaded, and returns its bytes on the disk. None for a layout in a store, which is compacted
     /// while it is closed.
-    fn settle(&self) -> impl Future<Output = Result<Option<u64>>> + Send {
-        async { Ok(None) }
+    async fn compact(&self) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     /// Ends what goes on in the background.
-    fn close(&self) -> impl Future<Output = Result<()>> + Send {
-        async { Ok(()) }
+    async fn close(&self) -> Result<()> {
+        Ok(())
     }
-}
-
-async fn load_one_by_one(layout: &impl Layout, files: &[(String, Attributes)], at_a_time: usize) -> Result<u64> {
-    let mut changes: Vec<Changing<'_>> = Vec::with_capacity(files.len());
-    for (path, attributes) in files {
-        changes.push(Box::pin(layout.create(path, attributes)));
-    }
-    count(changes, at_a_time).await
-}
-
-type Changing<'a> = BoxFuture<'a, Result<Verdict>>;
-
-/// Runs changes, so many at a time, and returns how many were done.
-async fn count(changes: Vec<Changing<'_>>, at_a_time: usize) -> Result<u64> {
-    let verdicts = stream::iter(changes).buffer_unordered(at_a_time);
-    verdicts.try_fold(0, async |sum, verdict| Ok(sum + u64::from(verdict == Verdict::Done))).await
 }
 
 /// A path as the drive writes it.

@@ -5,16 +5,19 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
+use rowdrive::schema::index::by_time::Clock;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
 
-use super::{Child, Layout, Node, Period, Verdict, split};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
 
 /// Connections: each takes one statement at a time.
 const CONNECTIONS: usize = 32;
@@ -31,7 +34,9 @@ const SCHEMA: &str = "
         UNIQUE (parent, name)
     );
     CREATE INDEX node_by_name ON rowdrive_loadtest.node (name);
-    CREATE INDEX node_by_time ON rowdrive_loadtest.node (modified);
+    CREATE INDEX node_by_modified ON rowdrive_loadtest.node (modified);
+    CREATE INDEX node_by_added ON rowdrive_loadtest.node (added);
+    CREATE INDEX node_by_creator ON rowdrive_loadtest.node (creator, modified);
     INSERT INTO rowdrive_loadtest.node (id, parent, name, is_directory) OVERRIDING SYSTEM VALUE VALUES (0, 0, '', true);
 ";
 /// Keeps what was loaded, for [`RESTORE`].
@@ -65,8 +70,7 @@ const BELOW: &str = "
         SELECT node.id FROM rowdrive_loadtest.node JOIN below ON parent = below.id WHERE is_directory
     )";
 
-#[derive(Clone)]
-pub struct Postgres(Arc<Database>);
+pub struct Postgres(Database);
 
 struct Database {
     connections: Vec<Connection>,
@@ -115,7 +119,7 @@ impl Postgres {
         Ok(made)
     }
 
-    /// Opens what [`Self::create`] has made, with the rows that it had when it was settled.
+    /// Opens what [`Self::create`] has made, with the rows that it had when it was compacted.
     pub async fn as_loaded(url: &str) -> Result<Self> {
         let opened = Self::connect(url).await?;
         opened.batch(RESTORE).await.context("the schema rowdrive_loadtest cannot be restored")?;
@@ -133,7 +137,7 @@ impl Postgres {
         for _ in 0..CONNECTIONS {
             connections.push(Connection { client: connect(url).await?, known: Mutex::default() });
         }
-        Ok(Self(Arc::new(Database { connections, next: AtomicUsize::new(0) })))
+        Ok(Self(Database { connections, next: AtomicUsize::new(0) }))
     }
 
     async fn batch(&self, statements: &str) -> Result<()> {
@@ -168,13 +172,6 @@ impl Postgres {
         Ok(self.resolve(path).await?.filter(|(_, is_directory)| !*is_directory).map(|(id, _)| id))
     }
 
-    async fn rename(&self, id: Option<i64>, to: &str) -> Result<Verdict> {
-        let (parent, name) = split(to);
-        let (Some(id), Some(parent)) = (id, self.directory(parent).await?) else { return Ok(Verdict::Missing) };
-        let update = "UPDATE rowdrive_loadtest.node SET parent = $1, name = $2 WHERE id = $3";
-        self.change(update, &[&parent, &name, &id]).await
-    }
-
     async fn change(&self, text: &str, values: Values<'_>) -> Result<Verdict> {
         let connection = self.connection()?;
         match connection.client.execute(&connection.prepared(text).await?, values).await {
@@ -190,7 +187,7 @@ impl Postgres {
 fn child(row: &Row) -> Result<Child> {
     let name = row.try_get(7)?;
     if row.try_get(0)? {
-        return Ok(Child { name, node: Node::Directory });
+        return Ok(Child { name, node: Some(Node::Directory) });
     }
     let digest: Vec<u8> = row.try_get(6)?;
     let attributes = Attributes {
@@ -202,14 +199,13 @@ fn child(row: &Row) -> Result<Child> {
         digest: Digest(digest.try_into().ok().context("a digest has another length")?),
         location: ContentLocation::Inline,
     };
-    Ok(Child { name, node: Node::File(attributes) })
+    Ok(Child { name, node: Some(Node::File(attributes)) })
 }
 
+#[async_trait]
 impl Layout for Postgres {
-    const NAME: &'static str = "relational-postgresql";
-
     /// Compacts the table and its indexes, and keeps a copy of the rows.
-    async fn settle(&self) -> Result<Option<u64>> {
+    async fn compact(&self) -> Result<Option<u64>> {
         self.batch("VACUUM (FULL, ANALYZE) rowdrive_loadtest.node").await?;
         let size = "SELECT pg_total_relation_size('rowdrive_loadtest.node')";
         let bytes = self.one(size, &[]).await?.context("no size")?.get::<_, i64>(0) as u64;
@@ -224,57 +220,58 @@ impl Layout for Postgres {
         self.change(insert, &[&parent, &name]).await
     }
 
-    async fn create(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let (parent, name) = split(path);
-        let Some(parent) = self.directory(parent).await? else { return Ok(Verdict::Missing) };
-        let Attributes { size, mime, creator, modified, added, digest, .. } = attributes;
-        let insert = "INSERT INTO rowdrive_loadtest.node
-            (parent, name, is_directory, size, mime, creator, modified, added, digest)
-            VALUES ($1, $2, false, $3, $4, $5, $6, $7, $8)";
-        let (size, digest) = (*size as i64, digest.0.as_slice());
-        self.change(insert, &[&parent, &name, &size, mime, creator, &modified.ms(), &added.ms(), &digest]).await
-    }
-
-    async fn overwrite(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let Some(id) = self.file(path).await? else { return Ok(Verdict::Missing) };
-        let Attributes { size, mime, creator, modified, added, digest, .. } = attributes;
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let Attributes { size, mime, creator, modified, added, digest, .. } = &file.attributes;
+        let (size, digest, modified, added) = (*size as i64, digest.0.as_slice(), modified.ms(), added.ms());
+        if is_new {
+            let (parent, name) = split(&file.path);
+            let Some(parent) = self.directory(parent).await? else { return Ok(Verdict::Missing) };
+            let insert = "INSERT INTO rowdrive_loadtest.node
+                (parent, name, is_directory, size, mime, creator, modified, added, digest)
+                VALUES ($1, $2, false, $3, $4, $5, $6, $7, $8)";
+            return self.change(insert, &[&parent, &name, &size, mime, creator, &modified, &added, &digest]).await;
+        }
+        let Some(id) = self.file(&file.path).await? else { return Ok(Verdict::Missing) };
         let update = "UPDATE rowdrive_loadtest.node
             SET size = $1, mime = $2, creator = $3, modified = $4, added = $5, digest = $6 WHERE id = $7";
-        let (size, digest) = (*size as i64, digest.0.as_slice());
-        self.change(update, &[&size, mime, creator, &modified.ms(), &added.ms(), &digest, &id]).await
+        self.change(update, &[&size, mime, creator, &modified, &added, &digest, &id]).await
+    }
+
+    /// Content is measured in the store's layouts alone.
+    async fn read(&self, _path: &str) -> Result<Option<Bytes>> {
+        Ok(None)
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
         let Some((id, _)) = self.resolve(path).await? else { return Ok(None) };
         let found = self.one(&format!("{SELECT} WHERE id = $1"), &[&id]).await?;
-        found.map(|row| Ok(child(&row)?.node)).transpose()
+        Ok(found.map(|row| child(&row)).transpose()?.and_then(|child| child.node))
     }
 
-    async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
         let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let select = "SELECT name FROM rowdrive_loadtest.node WHERE parent = $1 AND id <> 0";
-        Ok(Some(self.query(select, &[&id]).await?.iter().map(|row| row.get(0)).collect()))
-    }
-
-    async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let found = self.query(&format!("{SELECT} WHERE parent = $1 AND id <> 0"), &[&id]).await?;
+        let all = format!("{SELECT} WHERE parent = $1 AND id <> 0");
+        let found = match ask {
+            List::Names => {
+                let select = "SELECT name FROM rowdrive_loadtest.node WHERE parent = $1 AND id <> 0";
+                let rows = self.query(select, &[&id]).await?;
+                return Ok(Some(rows.iter().map(|row| Child { name: row.get(0), node: None }).collect()));
+            }
+            List::Attributes => self.query(&all, &[&id]).await?,
+            List::Page { after, limit } => {
+                let page = format!("{all} AND name > $2 AND NOT is_directory ORDER BY name LIMIT $3");
+                self.query(&page, &[&id, after, &(*limit as i64)]).await?
+            }
+        };
         found.iter().map(child).collect::<Result<_>>().map(Some)
     }
 
-    async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let Some(id) = self.directory(path).await? else { return Ok(None) };
-        let select = format!("{SELECT} WHERE parent = $1 AND name > $2 AND NOT is_directory ORDER BY name LIMIT $3");
-        let found = self.query(&select, &[&id, &after, &(limit as i64)]).await?;
-        found.iter().map(child).collect::<Result<_>>().map(Some)
-    }
-
-    async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {
-        self.rename(self.directory(from).await?, to).await
-    }
-
-    async fn move_file(&self, from: &str, to: &str) -> Result<Verdict> {
-        self.rename(self.file(from).await?, to).await
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
+        let id = self.resolve(from).await?.map(|(id, _)| id);
+        let (parent, name) = split(to);
+        let (Some(id), Some(parent)) = (id, self.directory(parent).await?) else { return Ok(Verdict::Missing) };
+        let update = "UPDATE rowdrive_loadtest.node SET parent = $1, name = $2 WHERE id = $3";
+        self.change(update, &[&parent, &name, &id]).await
     }
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
@@ -289,24 +286,19 @@ impl Layout for Postgres {
         Ok(self.query(&select, &[&name]).await?.iter().map(|row| row.get(0)).collect())
     }
 
-    async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let Period { from, to, under, limit } = period;
-        let newest = |below: &str| {
-            format!(
-                "SELECT modified, {PATH} FROM (
-                    SELECT modified, parent, name FROM rowdrive_loadtest.node
-                    WHERE modified >= $1 AND modified < $2 {below} ORDER BY modified DESC LIMIT $3
-                ) AS n"
-            )
-        };
-        let limit = *limit as i64;
-        let found = if under.is_empty() {
-            self.query(&newest(""), &[from, to, &limit]).await?
-        } else {
-            let Some(root) = self.directory(under).await? else { return Ok(Vec::new()) };
-            let select = format!("{BELOW} {}", newest("AND parent IN (SELECT id FROM below)"));
-            self.query(&select, &[from, to, &limit, &root]).await?
-        };
+    async fn period(&self, ask: &Period) -> Result<Vec<(i64, String)>> {
+        let Period { clock, creator, from, to, under, limit } = ask;
+        let Some(root) = self.directory(under).await? else { return Ok(Vec::new()) };
+        let time = if *clock == Clock::Modified { "modified" } else { "added" };
+        let (with, below) = if under.is_empty() { ("", "$4 = 0") } else { (BELOW, "parent IN (SELECT id FROM below)") };
+        let creator_is = if creator.is_some() { "creator = $5::text" } else { "$5::text IS NULL" };
+        let select = format!(
+            "{with} SELECT {time}, {PATH} FROM (
+                SELECT {time}, parent, name FROM rowdrive_loadtest.node
+                WHERE {time} >= $1 AND {time} < $2 AND {below} AND {creator_is} ORDER BY {time} DESC LIMIT $3
+            ) AS n"
+        );
+        let found = self.query(&select, &[from, to, &(*limit as i64), &root, creator]).await?;
         Ok(found.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 }

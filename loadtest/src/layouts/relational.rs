@@ -5,11 +5,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
+use rowdrive::schema::index::by_time::Clock;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
-use super::{Child, Layout, Node, Period, Verdict, split};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
 
 /// The root's id: it has no row.
 const ROOT: i64 = 0;
@@ -24,22 +27,19 @@ const SCHEMA: &str = "
         UNIQUE (parent, name)
     );
     CREATE INDEX IF NOT EXISTS node_by_name ON node (name);
-    CREATE INDEX IF NOT EXISTS node_by_time ON node (modified);
+    CREATE INDEX IF NOT EXISTS node_by_modified ON node (modified);
+    CREATE INDEX IF NOT EXISTS node_by_added ON node (added);
+    CREATE INDEX IF NOT EXISTS node_by_creator ON node (creator, modified);
 ";
 /// What a node's attributes are read from, in this order.
 const SELECT: &str = "SELECT is_directory, size, mime, creator, modified, added, digest, name FROM node ";
 const INSERT: &str = "INSERT INTO node (parent, name, is_directory, size, mime, creator, modified, added, digest)
                       VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8)";
-const NEWEST: &str = "SELECT modified, parent, name FROM node WHERE modified >= ?1 AND modified < ?2
-                      ORDER BY modified DESC LIMIT ?3";
-const NEWEST_BELOW: &str = "
-    WITH RECURSIVE below (id) AS (
-        VALUES (?4) UNION ALL SELECT node.id FROM node JOIN below ON parent = below.id WHERE is_directory
-    )
-    SELECT modified, parent, name FROM node WHERE parent IN below AND modified >= ?1 AND modified < ?2
-    ORDER BY modified DESC LIMIT ?3";
+/// All directories below ?4.
+const BELOW: &str = "WITH RECURSIVE below (id) AS (
+    VALUES (?4) UNION ALL SELECT node.id FROM node JOIN below ON parent = below.id WHERE is_directory
+)";
 
-#[derive(Clone)]
 pub struct Relational(Arc<Database>);
 
 struct Database {
@@ -156,7 +156,7 @@ fn insert(connection: &Connection, parent: i64, name: &str, attributes: &Attribu
 fn child(row: &Row<'_>) -> rusqlite::Result<Child> {
     let name = row.get(7)?;
     if row.get(0)? {
-        return Ok(Child { name, node: Node::Directory });
+        return Ok(Child { name, node: Some(Node::Directory) });
     }
     let attributes = Attributes {
         size: row.get::<_, i64>(1)? as u64,
@@ -167,7 +167,7 @@ fn child(row: &Row<'_>) -> rusqlite::Result<Child> {
         digest: Digest(row.get(6)?),
         location: ContentLocation::Inline,
     };
-    Ok(Child { name, node: Node::File(attributes) })
+    Ok(Child { name, node: Some(Node::File(attributes)) })
 }
 
 /// Renames a node, whatever it is: its row alone.
@@ -179,20 +179,75 @@ fn rename(connection: &Connection, id: Option<i64>, to: &str) -> Result<Verdict>
     Ok(Verdict::Done)
 }
 
-impl Layout for Relational {
-    const NAME: &'static str = "relational";
+/// Stores a file, or replaces it.
+fn put(connection: &Connection, file: &NewFile, is_new: bool) -> Result<Verdict> {
+    if is_new {
+        let (parent, name) = split(&file.path);
+        let Some(parent) = directory(connection, parent)? else { return Ok(Verdict::Missing) };
+        return insert(connection, parent, name, &file.attributes);
+    }
+    let Some(id) = self::file(connection, &file.path)? else { return Ok(Verdict::Missing) };
+    let Attributes { size, mime, creator, modified, added, digest, .. } = &file.attributes;
+    let mut update = connection.prepare_cached(
+        "UPDATE node SET size = ?1, mime = ?2, creator = ?3, modified = ?4, added = ?5, digest = ?6 WHERE id = ?7",
+    )?;
+    update.execute(params![*size as i64, mime, creator, modified.ms(), added.ms(), digest.0, id])?;
+    Ok(Verdict::Done)
+}
 
+fn list(connection: &Connection, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+    let Some(id) = directory(connection, path)? else { return Ok(None) };
+    let all = |where_: &str| format!("{SELECT} WHERE parent = ?1 {where_}");
+    let children = match ask {
+        List::Names => {
+            let mut select = connection.prepare_cached("SELECT name FROM node WHERE parent = ?1")?;
+            let names = select.query_map([id], |row| Ok(Child { name: row.get(0)?, node: None }))?;
+            names.collect::<rusqlite::Result<_>>()?
+        }
+        List::Attributes => {
+            connection.prepare_cached(&all(""))?.query_map([id], child)?.collect::<rusqlite::Result<_>>()?
+        }
+        List::Page { after, limit } => {
+            let page = all("AND name > ?2 AND NOT is_directory ORDER BY name LIMIT ?3");
+            let mut select = connection.prepare_cached(&page)?;
+            select.query_map(params![id, after, *limit as i64], child)?.collect::<rusqlite::Result<_>>()?
+        }
+    };
+    Ok(Some(children))
+}
+
+fn period(
+    connection: &Connection,
+    Period { clock, creator, from, to, under, limit }: &Period,
+) -> Result<Vec<(i64, String)>> {
+    let Some(root) = directory(connection, under)? else { return Ok(Vec::new()) };
+    let time = if *clock == Clock::Modified { "modified" } else { "added" };
+    let (with, below) = if root == ROOT { ("", "?4 = ?4") } else { (BELOW, "parent IN below") };
+    let creator_is = if creator.is_some() { "creator = ?5" } else { "?5 IS NULL" };
+    let mut select = connection.prepare_cached(&format!(
+        "{with} SELECT {time}, parent, name FROM node
+         WHERE {time} >= ?1 AND {time} < ?2 AND {below} AND {creator_is} ORDER BY {time} DESC LIMIT ?3"
+    ))?;
+    let file = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let files = select.query_map(params![from, to, *limit as i64, root, creator], file)?;
+    let files: Vec<(i64, i64, String)> = files.collect::<rusqlite::Result<_>>()?;
+    let path = |(time, parent, name)| Ok((time, format!("{}/{name}", path_of(connection, parent)?)));
+    files.into_iter().map(path).collect()
+}
+
+#[async_trait]
+impl Layout for Relational {
     /// Compacts the database, and writes the log into it.
-    async fn settle(&self) -> Result<Option<u64>> {
+    async fn compact(&self) -> Result<Option<u64>> {
         let database = self.0.clone();
-        let settle = move || {
+        let compact = move || {
             let writer = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            writer.execute_batch("VACUUM")?;
+            writer.execute_batch("VACUUM; ANALYZE")?;
             writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             let path = writer.path().context("the database has no file")?;
             Ok(Some(std::fs::metadata(path)?.len()))
         };
-        tokio::task::spawn_blocking(settle).await?
+        tokio::task::spawn_blocking(compact).await?
     }
 
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
@@ -200,98 +255,42 @@ impl Layout for Relational {
         self.write(move |connection| {
             let (parent, name) = split(&path);
             let Some(parent) = directory(connection, parent)? else { return Ok(Verdict::Missing) };
-            let mut insert =
-                connection.prepare_cached("INSERT INTO node (parent, name, is_directory) VALUES (?1, ?2, 1)")?;
-            insert.execute(params![parent, name])?;
+            let insert = "INSERT INTO node (parent, name, is_directory) VALUES (?1, ?2, 1)";
+            connection.prepare_cached(insert)?.execute(params![parent, name])?;
             Ok(Verdict::Done)
         })
         .await
     }
 
-    async fn create(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let (path, attributes) = (path.to_owned(), attributes.clone());
-        self.write(move |connection| {
-            let (parent, name) = split(&path);
-            match directory(connection, parent)? {
-                Some(parent) => insert(connection, parent, name, &attributes),
-                None => Ok(Verdict::Missing),
-            }
-        })
-        .await
-    }
-
-    async fn overwrite(&self, path: &str, attributes: &Attributes) -> Result<Verdict> {
-        let (path, attributes) = (path.to_owned(), attributes.clone());
-        self.write(move |connection| {
-            let Some(id) = file(connection, &path)? else { return Ok(Verdict::Missing) };
-            let Attributes { size, mime, creator, modified, added, digest, .. } = &attributes;
-            let mut update = connection.prepare_cached(
-                "UPDATE node SET size = ?1, mime = ?2, creator = ?3, modified = ?4, added = ?5, digest = ?6
-                 WHERE id = ?7",
-            )?;
-            update.execute(params![*size as i64, mime, creator, modified.ms(), added.ms(), digest.0, id])?;
-            Ok(Verdict::Done)
-        })
-        .await
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let file = file.clone();
+        self.write(move |connection| put(connection, &file, is_new)).await
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
         let path = path.to_owned();
         self.read(move |connection| {
             let (parent, name) = split(&path);
-            if path.is_empty() {
-                return Ok(Some(Node::Directory));
-            }
             let Some(parent) = directory(connection, parent)? else { return Ok(None) };
             let mut select = connection.prepare_cached(&format!("{SELECT} WHERE parent = ?1 AND name = ?2"))?;
-            Ok(select.query_row(params![parent, name], child).optional()?.map(|child| child.node))
+            Ok(select.query_row(params![parent, name], child).optional()?.and_then(|child| child.node))
         })
         .await
     }
 
-    async fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
-        let path = path.to_owned();
-        self.read(move |connection| {
-            let Some(id) = directory(connection, &path)? else { return Ok(None) };
-            let mut select = connection.prepare_cached("SELECT name FROM node WHERE parent = ?1")?;
-            let names = select.query_map([id], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            Ok(Some(names))
-        })
-        .await
+    /// Content is measured in the store's layouts alone.
+    async fn read(&self, _path: &str) -> Result<Option<Bytes>> {
+        Ok(None)
     }
 
-    async fn list_attributes(&self, path: &str) -> Result<Option<Vec<Child>>> {
-        let path = path.to_owned();
-        self.read(move |connection| {
-            let Some(id) = directory(connection, &path)? else { return Ok(None) };
-            let mut select = connection.prepare_cached(&format!("{SELECT} WHERE parent = ?1"))?;
-            let children = select.query_map([id], child)?.collect::<rusqlite::Result<_>>()?;
-            Ok(Some(children))
-        })
-        .await
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+        let (path, ask) = (path.to_owned(), ask.clone());
+        self.read(move |connection| list(connection, &path, &ask)).await
     }
 
-    async fn page(&self, path: &str, after: &str, limit: usize) -> Result<Option<Vec<Child>>> {
-        let (path, after) = (path.to_owned(), after.to_owned());
-        self.read(move |connection| {
-            let Some(id) = directory(connection, &path)? else { return Ok(None) };
-            let mut select = connection.prepare_cached(&format!(
-                "{SELECT} WHERE parent = ?1 AND name > ?2 AND NOT is_directory ORDER BY name LIMIT ?3"
-            ))?;
-            let page = select.query_map(params![id, after, limit as i64], child)?.collect::<rusqlite::Result<_>>()?;
-            Ok(Some(page))
-        })
-        .await
-    }
-
-    async fn rename_folder(&self, from: &str, to: &str) -> Result<Verdict> {
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.write(move |connection| rename(connection, directory(connection, &from)?, &to)).await
-    }
-
-    async fn move_file(&self, from: &str, to: &str) -> Result<Verdict> {
-        let (from, to) = (from.to_owned(), to.to_owned());
-        self.write(move |connection| rename(connection, file(connection, &from)?, &to)).await
+        self.write(move |connection| rename(connection, resolve(connection, &from)?.map(|(id, _)| id), &to)).await
     }
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
@@ -307,43 +306,26 @@ impl Layout for Relational {
     async fn find(&self, name: &str) -> Result<Vec<String>> {
         let name = name.to_owned();
         self.read(move |connection| {
-            let mut select =
-                connection.prepare_cached("SELECT parent FROM node WHERE name = ?1 AND NOT is_directory")?;
+            let select = "SELECT parent FROM node WHERE name = ?1 AND NOT is_directory";
+            let mut select = connection.prepare_cached(select)?;
             let parents = select.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
             parents.into_iter().map(|parent| Ok(format!("{}/{name}", path_of(connection, parent)?))).collect()
         })
         .await
     }
 
-    async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let Period { from, to, under, limit } = period.clone();
-        self.read(move |connection| {
-            let Some(root) = directory(connection, &under)? else { return Ok(Vec::new()) };
-            let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-            let limit = limit as i64;
-            let files: Vec<(i64, i64, String)> = if root == ROOT {
-                let mut select = connection.prepare_cached(NEWEST)?;
-                select.query_map(params![from, to, limit], found)?.collect::<rusqlite::Result<_>>()?
-            } else {
-                let mut select = connection.prepare_cached(NEWEST_BELOW)?;
-                select.query_map(params![from, to, limit, root], found)?.collect::<rusqlite::Result<_>>()?
-            };
-            let path = |(time, parent, name)| Ok((time, format!("{}/{name}", path_of(connection, parent)?)));
-            files.into_iter().map(path).collect()
-        })
-        .await
+    async fn period(&self, ask: &Period) -> Result<Vec<(i64, String)>> {
+        let ask = ask.clone();
+        self.read(move |connection| period(connection, &ask)).await
     }
 
     /// All in one transaction.
-    async fn load(&self, files: &[(String, Attributes)], _at_a_time: usize) -> Result<u64> {
+    async fn load(&self, files: &[NewFile], _at_a_time: usize) -> Result<u64> {
         let files = files.to_vec();
         self.transaction(move |connection| {
             let mut stored = 0;
-            for (path, attributes) in &files {
-                let (parent, name) = split(path);
-                let parent = directory(connection, parent)?.with_context(|| format!("{parent} was not loaded"))?;
-                let verdict = unless_taken(insert(connection, parent, name, attributes))?;
-                stored += u64::from(verdict == Verdict::Done);
+            for file in &files {
+                stored += u64::from(unless_taken(put(connection, file, true))? == Verdict::Done);
             }
             Ok(stored)
         })

@@ -1,226 +1,259 @@
-//! A table of rows that hold one node each: what the layouts made by hand are built of.
+//! What the layouts in a store share: tables, one packing of attributes, conditions, and commits.
 
 use std::ops::Bound;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::future::ready;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rowdrive::schema::dir::{DirEntry, FileEntry};
-use rowdrive::schema::file::Attributes;
-use rowdrive::schema::{CF, DirId, FileId, StayId, Timestamp};
-use rowdrive::table::spec::CellSize;
+use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
+use rowdrive::schema::{CF, Timestamp};
+use rowdrive::table::spec::{CellSize, Compression};
 use rowdrive::table::{
-    Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, Row, RowCursor, RowKey, RowQuery,
-    RowRange, ScanQuery, TableSpec, Tables,
+    Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, Row, RowKey, RowQuery, RowRange,
+    ScanQuery, TableSpec, Tables,
 };
 
-use super::{Child, Node, Verdict};
+use super::{Child, List, Node, Verdict};
+
+/// The family of content, apart from what lists read.
+pub const CONTENT: &str = "c";
+/// Its cell.
+pub const DATA: &[u8] = b"data";
+/// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
+pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
+pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
+/// Rows that one commit of a rename changes, bytes of their content, and commits of it at a time.
+const BATCH: usize = 100;
+const BATCH_BYTES: usize = 1 << 20;
+const AT_A_TIME: usize = 16;
+
+/// One packing of a file's attributes for all layouts, in one value. More may follow it.
+pub fn pack(attributes: &Attributes) -> Vec<u8> {
+    let Attributes { size, mime, creator, modified, added, digest, .. } = attributes;
+    let mut value = Vec::with_capacity(96);
+    for number in [*size, modified.ms() as u64, added.ms() as u64] {
+        value.extend(number.to_be_bytes());
+    }
+    value.extend(digest.0);
+    for text in [mime, creator] {
+        value.push(text.len() as u8);
+        value.extend(text.as_bytes());
+    }
+    value
+}
+
+/// The attributes of a packed value, and what follows them.
+pub fn unpack(value: &[u8]) -> Result<(Attributes, &[u8])> {
+    fn split(value: &[u8], at: usize) -> Result<(&[u8], &[u8])> {
+        value.split_at_checked(at).context("packed attributes are cut off")
+    }
+    fn number(value: &[u8]) -> Result<(u64, &[u8])> {
+        let (number, rest) = split(value, 8)?;
+        Ok((u64::from_be_bytes(number.try_into()?), rest))
+    }
+    fn text(value: &[u8]) -> Result<(String, &[u8])> {
+        let (length, rest) = split(value, 1)?;
+        let (text, rest) = split(rest, length.first().copied().unwrap_or_default().into())?;
+        Ok((std::str::from_utf8(text)?.to_owned(), rest))
+    }
+    let (size, rest) = number(value)?;
+    let (modified, rest) = number(rest)?;
+    let (added, rest) = number(rest)?;
+    let (digest, rest) = split(rest, 32)?;
+    let (mime, rest) = text(rest)?;
+    let (creator, rest) = text(rest)?;
+    let [modified, added] = [modified, added].map(|time| Timestamp::from_ms(time as i64));
+    let digest = Digest(digest.try_into()?);
+    Ok((Attributes { size, mime, creator, modified, added, digest, location: ContentLocation::Inline }, rest))
+}
+
+/// The node of a row that holds one: the value of its cell.
+#[derive(Clone, Debug)]
+pub enum Stored {
+    /// An id, where directories have one.
+    Directory(Bytes),
+    /// Packed attributes, and what the layout adds.
+    File(Bytes),
+}
 
 const FILE: &[u8] = b"f";
 const DIRECTORY: &[u8] = b"d";
-/// Rows of a scan that are read at a time.
-const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
-/// Rows of a folder that are read at a time, which the engine reads from memory at once if they are few.
-pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
-/// Rows that one commit of a rename changes, and commits of it at a time.
-const BATCH: usize = 100;
-const AT_A_TIME: usize = 16;
-
-/// What a row holds: the values that the drive itself keeps of a name, so that all layouts store the same bytes.
-#[derive(Clone, Debug)]
-pub enum Stored {
-    Directory(DirEntry),
-    File(FileEntry),
-}
 
 impl Stored {
-    pub fn directory(id: DirId) -> Self {
-        Self::Directory(DirEntry { id, creator: "loadtest".into(), created: Timestamp::from_ms(0) })
-    }
-
     pub fn file(attributes: &Attributes) -> Self {
-        Self::File(FileEntry { id: FileId::random(), stay: StayId::CREATED, attributes: attributes.clone() })
+        Self::File(pack(attributes).into())
     }
 
-    /// None if the row holds none.
-    pub fn of(row: &Row) -> Result<Option<Self>> {
-        Ok(match (row.get(CF, DIRECTORY), row.get(CF, FILE)) {
-            (Some(value), _) => Some(Self::Directory(DirEntry::decode(value)?)),
-            (None, Some(value)) => Some(Self::File(FileEntry::decode(value)?)),
-            (None, None) => None,
+    pub fn from_row(row: &Row) -> Option<Self> {
+        let directory = row.get(CF, DIRECTORY).map(|value| Self::Directory(value.clone()));
+        directory.or_else(|| row.get(CF, FILE).map(|value| Self::File(value.clone())))
+    }
+
+    pub fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    pub fn node(&self) -> Result<Node> {
+        Ok(match self {
+            Self::Directory(_) => Node::Directory,
+            Self::File(value) => Node::File(unpack(value)?.0),
         })
     }
 
-    pub fn node(self) -> Node {
+    fn cell(&self) -> (&'static [u8], &Bytes) {
         match self {
-            Self::Directory(_) => Node::Directory,
-            Self::File(entry) => Node::File(entry.attributes),
+            Self::Directory(id) => (DIRECTORY, id),
+            Self::File(value) => (FILE, value),
         }
     }
 
-    fn cell(&self) -> (Column, Bytes) {
-        match self {
-            Self::Directory(entry) => (Column::new(CF, DIRECTORY), entry.encode()),
-            Self::File(entry) => (Column::new(CF, FILE), entry.encode()),
-        }
+    pub fn put(&self) -> Change {
+        let (qualifier, value) = self.cell();
+        Change::put(CF, qualifier, value.clone())
+    }
+
+    pub fn take(&self) -> Change {
+        Change::delete(CF, self.cell().0)
+    }
+
+    /// Holds if a row has this very node.
+    pub fn check(&self) -> Check {
+        let (qualifier, value) = self.cell();
+        equals(qualifier, value.clone())
+    }
+
+    /// Hold if a row has no node.
+    pub fn absent() -> Vec<Check> {
+        [FILE, DIRECTORY].map(absent).to_vec()
+    }
+
+    /// What a list answers of the row of a child; none if it is not asked for.
+    pub fn child(row: &Row, name: &str, ask: &List) -> Result<Option<Child>> {
+        let Some(stored) = Self::from_row(row) else { return Ok(None) };
+        let node = match ask {
+            List::Names => None,
+            List::Attributes => Some(stored.node()?),
+            List::Page { .. } if !stored.is_file() => return Ok(None),
+            List::Page { after, .. } if name <= after.as_str() => return Ok(None),
+            List::Page { .. } => Some(stored.node()?),
+        };
+        Ok(Some(Child { name: name.to_owned(), node }))
     }
 }
 
-/// Whether a row is a directory's, without a look at its value.
-pub fn is_directory(row: &Row) -> bool {
-    row.get(CF, DIRECTORY).is_some()
+pub fn absent(qualifier: impl Into<Bytes>) -> Check {
+    Check::Absent(Column::new(CF, qualifier))
 }
 
-/// What a list takes of the row of a child: its name.
-pub fn name(name: &str, _: &Row) -> Result<Option<String>> {
-    Ok(Some(name.to_owned()))
+pub fn equals(qualifier: impl Into<Bytes>, value: impl Into<Bytes>) -> Check {
+    Check::Equals(Column::new(CF, qualifier), value.into())
 }
 
-/// What a list with attributes takes.
-pub fn child(name: &str, row: &Row) -> Result<Option<Child>> {
-    Ok(Stored::of(row)?.map(|stored| Child { name: name.to_owned(), node: stored.node() }))
+/// The content of a new file, if it has any.
+pub fn put_content(content: &Bytes) -> Option<Change> {
+    (!content.is_empty()).then(|| Change::put(CONTENT, DATA, content.clone()))
 }
 
-/// What a page of files takes.
-pub fn file(name: &str, row: &Row) -> Result<Option<Child>> {
-    if is_directory(row) { Ok(None) } else { child(name, row) }
-}
-
-/// When the file of a row was modified, in milliseconds; none for a directory.
-pub fn modified(row: &Row) -> Result<Option<i64>> {
-    let Some(value) = row.get(CF, FILE) else { return Ok(None) };
-    Ok(Some(FileEntry::decode(value)?.attributes.modified.ms()))
-}
-
+/// A table, by its name.
 #[derive(Clone)]
-pub struct Rows {
-    tables: Tables,
-    table: &'static str,
+pub struct Table {
+    pub tables: Tables,
+    pub name: &'static str,
 }
 
-impl Rows {
-    pub async fn create(tables: Tables, table: &'static str) -> Result<Self> {
-        let cf = FamilySpec { name: CF.into(), bloom: true, cells: CellSize::Small, compression: Default::default() };
-        tables.create(&TableSpec { name: table.into(), lifecycle: KeyLifecycle::Reusable, families: vec![cf] }).await?;
-        Ok(Self { tables, table })
+impl Table {
+    pub async fn create(tables: &Tables, name: &'static str, lifecycle: KeyLifecycle, more: &[&str]) -> Result<Self> {
+        let family = |name: &str| FamilySpec {
+            name: name.into(),
+            bloom: name != CONTENT,
+            cells: if name == CONTENT { CellSize::Large } else { CellSize::Small },
+            compression: if name == CONTENT { Compression::None } else { Compression::default() },
+        };
+        let families = [CF].iter().chain(more).map(|name| family(name)).collect();
+        tables.create(&TableSpec { name: name.into(), lifecycle, families }).await?;
+        Ok(Self { tables: tables.clone(), name })
     }
 
+    /// The cells of a row but for content.
     pub async fn get(&self, key: &[u8]) -> Result<Row> {
-        Ok(self.tables.get(self.table, key, &RowQuery::families(&[CF])).await?)
+        Ok(self.tables.get(self.name, key, &RowQuery::families(&[CF])).await?)
     }
 
-    pub async fn stored(&self, key: &[u8]) -> Result<Option<Stored>> {
-        Stored::of(&self.get(key).await?)
+    pub async fn get_many(&self, keys: impl Iterator<Item = Bytes>) -> Result<Vec<Row>> {
+        let queries: Vec<_> = keys.map(|key| (key, RowQuery::families(&[CF]))).collect();
+        Ok(self.tables.get_many(self.name, &queries).await?)
     }
 
-    /// The first rows of a range.
-    pub async fn some(&self, range: &RowRange, limit: usize) -> Result<Vec<(RowKey, Row)>> {
-        let (table, range, ask) = (self.table, range.clone(), RowQuery::families(&[CF]));
-        Ok(self.tables.scan(&ScanQuery { table, range, row_query: ask, limit, reverse: false }).await?)
+    pub async fn content(&self, key: &[u8]) -> Result<Bytes> {
+        Ok(self.tables.cell(self.name, key, CONTENT, DATA).await?.unwrap_or_default())
     }
 
     pub async fn last_key(&self) -> Result<Option<RowKey>> {
-        let ask = RowQuery::families(&[CF]);
-        let last = ScanQuery { table: self.table, range: RowRange::all(), row_query: ask, limit: 1, reverse: true };
+        let row_query = RowQuery::families(&[CF]);
+        let last = ScanQuery { table: self.name, range: RowRange::all(), row_query, limit: 1, reverse: true };
         Ok(self.tables.scan(&last).await?.into_iter().next().map(|(key, _)| key))
     }
 
-    /// Shows all rows of a range, in the order of their keys.
-    pub async fn scan(&self, range: RowRange, see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
-        self.scan_by(SCAN, range, see).await
-    }
-
-    /// As [`scan`](Self::scan), for the rows of one folder.
-    pub async fn list(&self, range: RowRange, see: impl FnMut(&RowKey, &Row) -> Result<()> + Send) -> Result<()> {
-        self.scan_by(LIST, range, see).await
-    }
-
-    async fn scan_by(
+    /// Shows rows of a range in the order of their keys, so many at a time, until `see` returns none or a later start.
+    pub async fn scan(
         &self,
+        mut range: RowRange,
         at_a_time: usize,
-        range: RowRange,
-        mut see: impl FnMut(&RowKey, &Row) -> Result<()> + Send,
+        mut see: impl FnMut(&RowKey, &Row) -> Result<Next> + Send,
     ) -> Result<()> {
-        let mut cursor = RowCursor::new(self.table, range, RowQuery::families(&[CF]), at_a_time);
-        while let Some(rows) = cursor.next(&self.tables).await? {
-            rows.iter().try_for_each(|(key, row)| see(key, row))?;
-        }
-        Ok(())
-    }
-
-    /// Files of the rows that start so, whose names follow: `limit` of them at most, in the order of their names.
-    pub async fn files_after(&self, start: &[u8], after: &str, limit: usize) -> Result<Vec<Child>> {
-        let mut range =
-            RowRange { from: Bound::Excluded([start, after.as_bytes()].concat().into()), ..RowRange::prefix(start) };
-        let mut files = Vec::new();
-        while files.len() < limit {
-            let rows = self.some(&range, limit - files.len()).await?;
-            let Some((last, _)) = rows.last() else { break };
+        let mut row_query = RowQuery::families(&[CF]);
+        loop {
+            let query = ScanQuery { table: self.name, range, row_query, limit: at_a_time, reverse: false };
+            let rows = self.tables.scan(&query).await?;
+            ScanQuery { range, row_query, .. } = query;
+            let Some((last, _)) = rows.last() else { return Ok(()) };
             range.from = Bound::Excluded(last.clone());
             for (key, row) in &rows {
-                files.extend(file(std::str::from_utf8(key.get(start.len()..).unwrap_or_default())?, row)?);
+                match see(key, row)? {
+                    Next::Row => {}
+                    Next::Leap(to) => {
+                        range.from = Bound::Included(to);
+                        break;
+                    }
+                    Next::Nothing => return Ok(()),
+                }
             }
         }
-        Ok(files)
     }
 
-    /// A row that must not be there.
-    pub fn absent(&self, key: impl Into<Bytes>) -> ConditionalRow {
-        let checks = [FILE, DIRECTORY].map(|q| Check::Absent(Column::new(CF, q))).to_vec();
-        ConditionalRow { table: self.table, row: key.into(), checks, changes: vec![] }
+    pub fn row(&self, key: impl Into<Bytes>, checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
+        ConditionalRow { table: self.name, row: key.into(), checks, changes }
     }
 
-    /// A new row.
-    pub fn added(&self, key: impl Into<Bytes>, stored: &Stored, cells: Vec<Change>) -> ConditionalRow {
-        let (Column { family, qualifier }, value) = stored.cell();
-        let mut absent = self.absent(key);
-        absent.changes = cells;
-        absent.changes.push(Change::Put { family, qualifier, value });
-        absent
-    }
-
-    /// A row that must be there as it was read.
-    pub fn kept(&self, key: impl Into<Bytes>, stored: &Stored) -> ConditionalRow {
-        let (column, value) = stored.cell();
-        ConditionalRow {
-            table: self.table,
-            row: key.into(),
-            checks: vec![Check::Equals(column, value)],
-            changes: vec![],
-        }
-    }
-
-    /// A row that goes, with these cells beside its node's.
-    pub fn removed(&self, key: impl Into<Bytes>, stored: &Stored, cells: &[&'static [u8]]) -> ConditionalRow {
-        let mut kept = self.kept(key, stored);
-        kept.changes.push(Change::delete(CF, stored.cell().0.qualifier));
-        kept.changes.extend(cells.iter().map(|qualifier| Change::delete(CF, *qualifier)));
-        kept
-    }
-
-    /// A row whose node changes, or cells beside it.
-    pub fn changed(&self, key: impl Into<Bytes>, old: &Stored, new: &Stored, cells: Vec<Change>) -> ConditionalRow {
-        let (Column { family, qualifier }, value) = new.cell();
-        let mut kept = self.kept(key, old);
-        kept.changes.extend(cells);
-        kept.changes.push(Change::Put { family, qualifier, value });
-        kept
-    }
-
-    /// As [`commit`].
+    /// Commits at one instant, or not at all.
     pub async fn commit(&self, guarded: Vec<ConditionalRow>) -> Result<Verdict> {
         commit(&self.tables, Plan { guarded, ..Plan::default() }).await
     }
+}
 
-    /// As [`commit_groups`].
-    pub async fn commit_groups(&self, groups: Vec<Vec<ConditionalRow>>) -> Result<Verdict> {
-        commit_groups(&self.tables, groups).await
-    }
+/// Where a scan goes on.
+pub enum Next {
+    Row,
+    /// At this key.
+    Leap(RowKey),
+    Nothing,
 }
 
 /// At one instant, or not at all.
-pub async fn commit(tables: &Tables, plan: Plan) -> Result<Verdict> {
+pub async fn commit(tables: &Tables, mut plan: Plan) -> Result<Verdict> {
+    // A plan names a row once.
+    let mut merged: Vec<ConditionalRow> = Vec::with_capacity(plan.guarded.len());
+    for row in plan.guarded {
+        match merged.iter_mut().find(|same| same.table == row.table && same.row == row.row) {
+            Some(same) => {
+                same.checks.extend(row.checks);
+                same.changes.extend(row.changes);
+            }
+            None => merged.push(row),
+        }
+    }
+    plan.guarded = merged;
     match tables.commit(plan).await? {
         Outcome::Committed => Ok(Verdict::Done),
         Outcome::Refused(refusal) if matches!(refusal.check, Check::Absent(_)) => Ok(Verdict::Exists),
@@ -228,22 +261,42 @@ pub async fn commit(tables: &Tables, plan: Plan) -> Result<Verdict> {
     }
 }
 
-/// Each group at one instant, several groups at a time: what is too much for one commit. There is an instant at which
-/// some have happened and others have not.
-pub async fn commit_groups(tables: &Tables, groups: Vec<Vec<ConditionalRow>>) -> Result<Verdict> {
-    let mut batches: Vec<Vec<ConditionalRow>> = Vec::new();
-    // A plan names a row once.
-    let apart = |batch: &[ConditionalRow], group: &[ConditionalRow]| {
-        !batch.iter().any(|old| group.iter().any(|new| old.row == new.row))
-    };
+/// Commits the groups, each at one instant, several groups at a time: what is too much for one commit. There is an
+/// instant at which some have happened and others have not.
+pub async fn commit_groups(tables: &Tables, groups: Vec<Plan>) -> Result<Verdict> {
+    let mut batches: Vec<(Plan, usize)> = Vec::new();
     for group in groups {
+        let bytes = bytes(&group);
         match batches.last_mut() {
-            Some(batch) if batch.len() + group.len() <= BATCH && apart(batch, &group) => batch.extend(group),
-            _ => batches.push(group),
+            Some((batch, sum)) if batch.guarded.len() < BATCH && *sum + bytes <= BATCH_BYTES => {
+                batch.prepare.extend(group.prepare);
+                batch.guarded.extend(group.guarded);
+                batch.finish.extend(group.finish);
+                *sum += bytes;
+            }
+            _ => batches.push((group, bytes)),
         }
     }
-    let plans = batches.into_iter().map(|guarded| Plan { guarded, ..Plan::default() });
-    let commits = stream::iter(plans).map(|plan| commit(tables, plan)).buffer_unordered(AT_A_TIME);
+    let commits = stream::iter(batches).map(|(plan, _)| commit(tables, plan)).buffer_unordered(AT_A_TIME);
     let refused = commits.try_filter(|verdict| ready(*verdict != Verdict::Done)).try_collect::<Vec<_>>().await?;
     Ok(refused.first().copied().unwrap_or(Verdict::Done))
+}
+
+/// Bytes that a plan puts.
+fn bytes(plan: &Plan) -> usize {
+    let value = |change: &Change| if let Change::Put { value, .. } = change { value.len() } else { 0 };
+    plan.guarded.iter().flat_map(|row| &row.changes).map(value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_survive_their_packing_and_what_follows_is_returned() {
+        let attributes = crate::data::attributes(1_700_000_000_123);
+        let value = [&pack(&attributes)[..], b"more"].concat();
+        assert_eq!(unpack(&value).unwrap(), (attributes, &b"more"[..]));
+        assert!(unpack(&value[..20]).is_err() && unpack(&value[..60]).is_err());
+    }
 }

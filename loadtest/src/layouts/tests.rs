@@ -8,20 +8,13 @@ use rand::{RngExt, SeedableRng};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
+use rowdrive::schema::index::by_time::Clock;
 use rowdrive::table::Tables;
-use tempfile::TempDir;
 
-use super::dirid_name::DirIdName;
-use super::drive::Whole;
-use super::full_path::FullPath;
-use super::name::Name;
+use super::kinds::Kind;
 use super::postgres::Postgres;
 use super::relational::Relational;
-use super::row_id::RowId;
-use super::tree::Tree;
-use super::uuid::Uuid;
-use super::uuid::step::{Bare, Copied, Indexed};
-use super::{Child, Layout, Node, Period, Verdict, is_within, split};
+use super::*;
 
 const STEPS: usize = 400;
 /// Some of them sort before a slash, some after it, and some are the start of another.
@@ -83,23 +76,29 @@ impl Model {
     }
 }
 
-fn attributes(modified: i64) -> Attributes {
-    Attributes {
+/// A file of each other moment is another user's, and has content if the layout stores it.
+fn file(path: &str, modified: i64) -> NewFile {
+    let attributes = Attributes {
         size: 0,
         mime: "image/jpeg".into(),
-        creator: "loadtest".into(),
+        creator: creator(modified).into(),
         modified: Timestamp::from_ms(modified),
-        added: Timestamp::from_ms(0),
+        added: Timestamp::from_ms(1_000 - modified),
         digest: Digest([7; 32]),
         location: ContentLocation::Inline,
-    }
+    };
+    NewFile { path: path.to_owned(), attributes, content: Bytes::from(format!("content {modified}")) }
+}
+
+fn creator(modified: i64) -> &'static str {
+    if modified % 2 == 0 { "even" } else { "odd" }
 }
 
 fn path(random: &mut StdRng) -> String {
     (0..random.random_range(1..=3)).map(|_| format!("/{}", NAMES[random.random_range(0..NAMES.len())])).collect()
 }
 
-fn shown(node: &Node) -> Option<i64> {
+fn modified(node: &Node) -> Option<i64> {
     match node {
         Node::Directory => None,
         Node::File(attributes) => Some(attributes.modified.ms()),
@@ -107,20 +106,20 @@ fn shown(node: &Node) -> Option<i64> {
 }
 
 fn named(children: Vec<Child>) -> Vec<(String, Option<i64>)> {
-    children.into_iter().map(|child| (child.name, shown(&child.node))).collect()
+    children.into_iter().map(|child| (child.name, modified(&child.node.unwrap()))).collect()
 }
 
-async fn change(layout: &impl Layout, model: &mut Model, random: &mut StdRng, step: i64) {
+async fn change(layout: &dyn Layout, model: &mut Model, random: &mut StdRng, step: i64) {
     let [one, other] = [path(random), path(random)];
     let said = match random.random_range(0..10) {
         0..=1 => (layout.mkdir(&one).await, model.add(&one, None)),
-        2..=5 => (layout.create(&one, &attributes(step)).await, model.add(&one, Some(step))),
+        2..=5 => (layout.put(&file(&one, step), true).await, model.add(&one, Some(step))),
         6 => {
             let expected = if model.is_file(&one) { Verdict::Done } else { Verdict::Missing };
             if expected == Verdict::Done {
                 model.nodes.insert(one.clone(), Some(step));
             }
-            (layout.overwrite(&one, &attributes(step)).await, expected)
+            (layout.put(&file(&one, step), false).await, expected)
         }
         7 => {
             let expected = if model.is_file(&one) { Verdict::Done } else { Verdict::Missing };
@@ -130,20 +129,24 @@ async fn change(layout: &impl Layout, model: &mut Model, random: &mut StdRng, st
             (layout.delete(&one).await, expected)
         }
         8 if model.is_directory(&one) && !is_within(&other, &one) => {
-            (layout.rename_folder(&one, &other).await, model.rename(&one, &other))
+            (layout.rename(&one, &other).await, model.rename(&one, &other))
         }
-        9 if model.is_file(&one) && one != other => (layout.move_file(&one, &other).await, model.rename(&one, &other)),
+        9 if model.is_file(&one) && one != other => (layout.rename(&one, &other).await, model.rename(&one, &other)),
         _ => return,
     };
     assert_eq!(said.0.unwrap(), said.1, "step {step}, {one}, {other}");
 }
 
-async fn look(layout: &impl Layout, model: &Model, random: &mut StdRng) {
+async fn look(layout: &dyn Layout, kind: Kind, model: &Model, random: &mut StdRng) {
     let one = path(random);
     let there = layout.stat(&one).await.unwrap();
-    assert_eq!(there.as_ref().map(shown), model.nodes.get(&one).copied(), "{one}");
+    assert_eq!(there.as_ref().map(modified), model.nodes.get(&one).copied(), "{one}");
     if let Some(Node::File(found)) = there {
-        assert_eq!((found.mime.as_str(), found.creator.as_str()), ("image/jpeg", "loadtest"));
+        assert_eq!((found.mime.as_str(), found.creator.as_str()), ("image/jpeg", creator(found.modified.ms())));
+        if kind.is_in_store() {
+            let content = Bytes::from(format!("content {}", found.modified.ms()));
+            assert_eq!(layout.read(&one).await.unwrap(), Some(content), "{one}");
+        }
     }
     let name = NAMES[random.random_range(0..NAMES.len())];
     let found: BTreeSet<String> = layout.find(name).await.unwrap().into_iter().collect();
@@ -153,149 +156,117 @@ async fn look(layout: &impl Layout, model: &Model, random: &mut StdRng) {
         if !model.is_directory(under) {
             continue;
         }
-        let period = Period { from: 50, to: 300, under: under.into(), limit: 3 };
-        let mut expected: Vec<_> =
-            files().filter(|(at, path)| (50..300).contains(at) && is_within(path, under)).collect();
-        expected.sort_unstable_by(|a, b| b.cmp(a));
-        expected.truncate(3);
-        assert_eq!(layout.period(&period).await.unwrap(), expected, "below {under:?}");
+        for (clock, of) in [(Clock::Modified, None), (Clock::Modified, Some("odd")), (Clock::Added, None)] {
+            // The drive gives files the time of addition itself.
+            if clock == Clock::Added && kind == Kind::Drive {
+                continue;
+            }
+            let time = |modified| if clock == Clock::Added { 1_000 - modified } else { modified };
+            let (from, to) = if clock == Clock::Added { (700, 950) } else { (50, 300) };
+            let period = Period { clock, creator: of.map(str::to_owned), from, to, under: under.into(), limit: 3 };
+            let is_asked = |modified: i64, path: &str| {
+                (from..to).contains(&time(modified))
+                    && is_within(path, under)
+                    && of.is_none_or(|of| of == creator(modified))
+            };
+            let asked = files().filter(|(modified, path)| is_asked(*modified, path));
+            let mut expected: Vec<_> = asked.map(|(modified, path)| (time(modified), path)).collect();
+            expected.sort_unstable_by(|a, b| b.cmp(a));
+            expected.truncate(3);
+            assert_eq!(layout.period(&period).await.unwrap(), expected, "{period:?}");
+        }
     }
 }
 
-async fn look_everywhere(layout: &impl Layout, model: &Model) {
+async fn look_everywhere(layout: &dyn Layout, model: &Model) {
     let directories = model.nodes.keys().map(String::as_str).filter(|path| model.is_directory(path)).chain([""]);
     for directory in directories {
         let expected = model.children(directory);
-        let names = layout.list(directory).await.unwrap().unwrap();
+        let names = layout.list(directory, &List::Names).await.unwrap().unwrap();
         assert_eq!(names.len(), expected.len(), "{directory:?}: {names:?}");
-        assert_eq!(names.iter().collect::<BTreeSet<_>>(), expected.keys().collect(), "{directory:?}");
-        let children = named(layout.list_attributes(directory).await.unwrap().unwrap());
+        assert_eq!(
+            names.iter().map(|child| &child.name).collect::<BTreeSet<_>>(),
+            expected.keys().collect(),
+            "{directory:?}"
+        );
+        let children = named(layout.list(directory, &List::Attributes).await.unwrap().unwrap());
         assert_eq!(children.len(), expected.len(), "{directory:?}: {children:?}");
         assert_eq!(children.into_iter().collect::<BTreeMap<_, _>>(), expected, "{directory:?}");
         let files: Vec<_> = expected.into_iter().filter(|(_, node)| node.is_some()).collect();
         let mut after = String::new();
         for page in files.chunks(2).chain([&[][..]]) {
-            let found = named(layout.page(directory, &after, 2).await.unwrap().unwrap());
+            let ask = List::Page { after: after.clone(), limit: 2 };
+            let found = named(layout.list(directory, &ask).await.unwrap().unwrap());
             assert_eq!(found, page, "{directory:?} after {after:?}");
             after = page.last().map_or(after, |(name, _)| name.clone());
         }
     }
     for missing in ["/z", "/a/z", "/z/a"] {
-        assert_eq!(layout.list(missing).await.unwrap(), None);
-        assert_eq!(layout.list_attributes(missing).await.unwrap(), None);
-        assert_eq!(layout.page(missing, "", 2).await.unwrap(), None);
+        for ask in [List::Names, List::Attributes, List::Page { after: String::new(), limit: 2 }] {
+            assert_eq!(layout.list(missing, &ask).await.unwrap(), None);
+        }
     }
 }
 
 /// A folder moves with more children than are read at a time, and with a folder of as many in it.
-async fn move_a_full_folder(layout: &impl Layout, model: &mut Model) {
+async fn move_a_full_folder(layout: &dyn Layout, model: &mut Model) {
     for folder in ["/full", "/full/below"] {
         assert_eq!(layout.mkdir(folder).await.unwrap(), model.add(folder, None));
         for n in 0..7 {
             // Of a name that no other has.
-            let file = format!("{folder}/{n}-{}", folder.len());
-            assert_eq!(layout.create(&file, &attributes(n)).await.unwrap(), model.add(&file, Some(n)));
+            let path = format!("{folder}/{n}-{}", folder.len());
+            assert_eq!(layout.put(&file(&path, n), true).await.unwrap(), model.add(&path, Some(n)));
         }
     }
-    assert_eq!(layout.rename_folder("/full", "/moved").await.unwrap(), model.rename("/full", "/moved"));
+    assert_eq!(layout.rename("/full", "/moved").await.unwrap(), model.rename("/full", "/moved"));
     assert_eq!(model.children("/moved/below").len(), 7);
 }
 
-async fn conforms<L: Layout>(layout: L) {
+async fn conforms(kind: Kind, layout: &dyn Layout) {
     let mut random = StdRng::seed_from_u64(3);
-    let mut model = Model { nodes: BTreeMap::new(), names_repeat: L::NAMES_REPEAT };
+    let mut model = Model { nodes: BTreeMap::new(), names_repeat: kind.names_repeat() };
     for directory in ["/a", "/ab"] {
         assert_eq!(layout.load_directory(directory).await.unwrap(), Verdict::Done);
         model.nodes.insert(directory.into(), None);
     }
-    let files: Vec<_> = [("/a/l1", 60), ("/a/l2", 61), ("/ab/l1", 62), ("/l3", 63)]
-        .map(|(path, modified)| (path.to_owned(), attributes(modified)))
-        .into();
-    let stored = files.iter().filter(|(path, file)| model.add(path, Some(file.modified.ms())) == Verdict::Done);
-    let expected = stored.count() as u64;
+    let files =
+        [("/a/l1", 60), ("/a/l2", 61), ("/ab/l1", 62), ("/l3", 63)].map(|(path, modified)| file(path, modified));
+    let is_new = |file: &&NewFile| model.add(&file.path, Some(file.attributes.modified.ms())) == Verdict::Done;
+    let expected = files.iter().filter(is_new).count() as u64;
     assert_eq!(layout.load(&files, 1).await.unwrap(), expected);
-    move_a_full_folder(&layout, &mut model).await;
-    look_everywhere(&layout, &model).await;
+    move_a_full_folder(layout, &mut model).await;
+    look_everywhere(layout, &model).await;
     for step in 0..STEPS {
-        change(&layout, &mut model, &mut random, step as i64 + 100).await;
-        look(&layout, &model, &mut random).await;
+        change(layout, &mut model, &mut random, step as i64 + 100).await;
+        look(layout, kind, &model, &mut random).await;
         if step % 20 == 0 {
-            look_everywhere(&layout, &model).await;
+            look_everywhere(layout, &model).await;
         }
     }
-    look_everywhere(&layout, &model).await;
+    look_everywhere(layout, &model).await;
     layout.close().await.unwrap();
 }
 
-fn tables() -> (TempDir, Tables) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Rocks::open(&dir.path().join("db"), RocksOptions { memory: 64 << 20 }).unwrap();
-    (dir, Tables::new(Arc::new(store)))
+#[tokio::test]
+async fn layouts_in_a_store_conform() {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_in_store()) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Rocks::open(&dir.path().join("db"), RocksOptions { memory: 64 << 20 }).unwrap();
+        let layout = kind.in_store(&Tables::new(Arc::new(store)), dir.path()).await.unwrap();
+        eprintln!("{}", kind.name());
+        conforms(kind, layout.as_ref()).await;
+    }
 }
 
 #[tokio::test]
 async fn relational_conforms() {
     let dir = tempfile::tempdir().unwrap();
-    conforms(Relational::open(dir.path(), 1 << 20).await.unwrap()).await;
+    conforms(Kind::Relational, &Relational::open(dir.path(), 1 << 20).await.unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL: name it by ROWDRIVE_TEST_POSTGRES=postgresql://user@host/database"]
 async fn postgres_conforms() {
     let url = std::env::var("ROWDRIVE_TEST_POSTGRES").unwrap();
-    conforms(Postgres::create(&url).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn row_id_conforms() {
-    let (_dir, tables) = tables();
-    conforms(RowId::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn name_conforms() {
-    let (_dir, tables) = tables();
-    conforms(Name::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn full_path_conforms() {
-    let (_dir, tables) = tables();
-    conforms(FullPath::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn dirid_name_conforms() {
-    let (_dir, tables) = tables();
-    conforms(DirIdName::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn uuid_bare_conforms() {
-    let (_dir, tables) = tables();
-    conforms(Uuid::<Bare>::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn uuid_copied_conforms() {
-    let (_dir, tables) = tables();
-    conforms(Uuid::<Copied>::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn uuid_conforms() {
-    let (_dir, tables) = tables();
-    conforms(Uuid::<Indexed>::create(tables).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn drive_conforms() {
-    let (dir, tables) = tables();
-    conforms(Whole::create(tables, dir.path().join("content")).await.unwrap()).await;
-}
-
-#[tokio::test]
-async fn tree_conforms() {
-    let (_dir, tables) = tables();
-    conforms(Tree::create(tables).await.unwrap()).await;
+    conforms(Kind::Postgres, &Postgres::create(&url).await.unwrap()).await;
 }

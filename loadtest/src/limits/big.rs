@@ -12,10 +12,10 @@ use super::profile::Profiles;
 use super::rounds::Rounds;
 use super::server::Asked;
 use super::{Options, Subject, large};
+use crate::comparison::disk_usage::DiskUsage;
 use crate::data::Tree;
-use crate::measure::{Pace, bar};
+use crate::progress::{Stop as Pace, bar};
 use crate::report::model::Limit;
-use crate::settled::Settled;
 use crate::stats::median;
 use crate::subtrees::{Moved, Mover};
 
@@ -25,7 +25,7 @@ const STREAMS: u64 = 4;
 const FILE: &str = "/v1/fs/limits/large.bin";
 
 /// Bytes a file, and the time that the store took to open.
-pub fn of_store(tree: &Tree, settled: &Settled, opened: Duration) -> Vec<Limit> {
+pub fn of_store(tree: &Tree, settled: &DiskUsage, opened: Duration) -> Vec<Limit> {
     let files = tree.files.len() as f64;
     let bytes = settled.tables.values().sum::<u64>() as f64 / files;
     let path = tree.files.iter().map(|file| tree.path(file).len()).sum::<usize>() as f64 / files;

@@ -26,14 +26,13 @@ use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
+use crate::comparison::disk_usage::compact;
+use crate::comparison::store::load;
 use crate::data::{CAMERA, Tree};
 use crate::http::Base;
-use crate::layouts::Layout;
-use crate::layouts::drive::Whole;
-use crate::load::load;
-use crate::measure::{Pace, bar};
+use crate::layouts::kinds::Kind;
+use crate::progress::{Stop as Pace, bar};
 use crate::report::model::Limit;
-use crate::settled::settle;
 pub use child::Server;
 use profile::Profiles;
 use rounds::Rounds;
@@ -101,13 +100,13 @@ async fn fill(tree: &Tree, data: &Path, options: &Options, pace: &Pace) -> Resul
     let (db, content) = (data.join("db"), data.join("content"));
     let open =
         || -> Result<Tables> { Ok(Tables::new(Arc::new(Rocks::open(&db, RocksOptions { memory: options.memory })?))) };
-    let layout = Whole::create(open()?, content.clone()).await?;
-    load("limits: filling a drive", &layout, tree, pace).await?;
+    let layout = Kind::Drive.in_store(&open()?, data).await?;
+    load("limits", layout.as_ref(), tree, &bytes::Bytes::new(), 64, pace).await?;
     layout.close().await?;
     drop(layout);
     let title = bar("limits: compacting")?;
     let at = db.clone();
-    let settled = tokio::task::spawn_blocking(move || settle(&at)).await??;
+    let settled = tokio::task::spawn_blocking(move || compact(&at)).await??;
     title.finish_and_clear();
     let start = Instant::now();
     let tables = open()?;

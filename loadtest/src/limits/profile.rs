@@ -12,7 +12,7 @@ use inferno::collapse::perf::Folder;
 use inferno::flamegraph;
 
 use super::beside::beside;
-use crate::measure::bar;
+use crate::progress::bar;
 use crate::report::model::Limit;
 
 /// Samples a second of each core: no divisor of what else goes by the clock.

@@ -12,7 +12,7 @@ use super::child::Server;
 use super::loops::{Loop, Speed};
 use super::server::Asked;
 use crate::http::closed_loop;
-use crate::measure;
+use crate::progress;
 use crate::stats::median;
 
 type Make = Arc<dyn Fn(u64) -> Request<Full<Bytes>> + Send + Sync>;
@@ -35,7 +35,7 @@ impl Measure {
 pub struct Rounds {
     pub rounds: usize,
     pub ms: u64,
-    pub pace: measure::Pace,
+    pub pace: progress::Stop,
 }
 
 /// What one measurement gave, by round.
@@ -72,7 +72,7 @@ impl Rounds {
         server: &Server,
         measures: [Measure; N],
     ) -> Result<[Series; N]> {
-        let bar = measure::bar(&format!("limits: {title}"))?;
+        let bar = progress::bar(&format!("limits: {title}"))?;
         let mut found = [(); N].map(|()| Series::default());
         for round in 0..=self.rounds {
             let ms = if round == 0 { self.ms / 4 } else { self.ms };

@@ -76,6 +76,7 @@ impl Gauge {
         let most = self.totals.iter().max().copied().unwrap_or_default();
         Spread {
             hottest_over_mean: median(&self.hottest),
+            worst: 0.0,
             floor: 0.0,
             gini: mean(&self.ginis),
             hottest_share: most as f64 / total.max(1) as f64,

@@ -85,6 +85,7 @@ fn compared(tree: &Tree, layout: Keyed, load: Load, seed: u64) -> anyhow::Result
         splits: case.splitting.name().to_owned(),
         spread,
         cost: cost(case, layout),
+        ..HotSpot::default()
     };
     Ok(cases.into_iter().zip(spreads).map(hot_spot).collect())
 }

@@ -128,6 +128,9 @@ pub struct Work {
     pub cells_read: Option<f64>,
     /// Of qualifiers and values.
     pub bytes_read: Option<f64>,
+    /// Cells that commits read to check their conditions, beside `cells_read`.
+    #[serde(default)]
+    pub checks: Option<f64>,
     pub commits: Option<f64>,
     pub cells_written: Option<f64>,
     /// Of keys, qualifiers and values, in conditions too.
@@ -148,6 +151,7 @@ impl Work {
             rows_read: both(self.rows_read, other.rows_read),
             cells_read: both(self.cells_read, other.cells_read),
             bytes_read: both(self.bytes_read, other.bytes_read),
+            checks: both(self.checks, other.checks),
             commits: both(self.commits, other.commits),
             cells_written: both(self.cells_written, other.cells_written),
             bytes_written: both(self.bytes_written, other.bytes_written),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::BoxFuture;
-use procfs::process::Process;
 use rowdrive::engines::rocks::Rocks;
 use rowdrive::table::{
     Cell, Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
@@ -20,12 +20,13 @@ pub struct Counted {
     rows: AtomicU64,
     cells: AtomicU64,
     bytes: AtomicU64,
+    checks: AtomicU64,
 }
 
 impl Counted {
     pub fn new(store: Rocks) -> Self {
-        let [reads, rows, cells, bytes] = [0; 4].map(AtomicU64::new);
-        Self { store, reads, rows, cells, bytes }
+        let [reads, rows, cells, bytes, checks] = [0; 5].map(AtomicU64::new);
+        Self { store, reads, rows, cells, bytes, checks }
     }
 
     /// Counts one read of a store: so many rows with these cells, each with the bytes of its qualifier and its value.
@@ -102,32 +103,38 @@ impl Store for Counted {
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Answer<Outcome>> {
+        let checks: usize = plan.guarded.iter().map(|row| row.checks.len()).sum();
+        self.checks.fetch_add(checks as u64, Ordering::Relaxed);
         self.store.commit(plan)
     }
 }
 
 /// Where a layout's work is read. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Meter {
-    /// None for a layout that is in no store.
-    store: Option<Arc<Counted>>,
+pub enum Meter {
+    /// The time of this process alone.
+    #[default]
+    Process,
+    /// That of PostgreSQL's processes too.
+    Server,
+    Store(Arc<Counted>),
 }
 
 impl Meter {
-    pub fn of(store: Arc<Counted>) -> Self {
-        Self { store: Some(store) }
-    }
-
     /// Everything since the start of this process, or since the store was opened.
     pub fn read(&self) -> Result<Work> {
         let mut work = Work { cpu_us: cpu_seconds()? * 1e6, ..Work::default() };
-        if let Some(counted) = &self.store {
+        if let Self::Server = self {
+            work.cpu_us += server_cpu_seconds()? * 1e6;
+        }
+        if let Self::Store(counted) = self {
             let of = |counter: &AtomicU64| Some(counter.load(Ordering::Relaxed) as f64);
             let writes = counted.store.commit_stats();
             work.reads = of(&counted.reads);
             work.rows_read = of(&counted.rows);
             work.cells_read = of(&counted.cells);
             work.bytes_read = of(&counted.bytes);
+            work.checks = of(&counted.checks);
             work.commits = Some(writes.plans as f64);
             work.cells_written = Some(writes.changes as f64);
             work.bytes_written = Some(writes.bytes as f64);
@@ -139,8 +146,15 @@ impl Meter {
 
 /// Of all threads of this process.
 pub fn cpu_seconds() -> Result<f64> {
-    let stat = Process::myself()?.stat()?;
-    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Ok(Duration::try_from(time)?.as_secs_f64())
+}
+
+/// Of all processes of PostgreSQL on this machine.
+fn server_cpu_seconds() -> Result<f64> {
+    let stats = procfs::process::all_processes()?.filter_map(|process| process.ok()?.stat().ok());
+    let ticks: u64 = stats.filter(|stat| stat.comm == "postgres").map(|stat| stat.utime + stat.stime).sum();
+    Ok(ticks as f64 / procfs::ticks_per_second() as f64)
 }
 
 #[cfg(test)]
@@ -155,7 +169,7 @@ mod tests {
     async fn reads_and_writes_of_a_store_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let counted = Arc::new(Counted::new(Rocks::open(dir.path(), RocksOptions::default()).unwrap()));
-        let meter = Meter::of(counted.clone());
+        let meter = Meter::Store(counted.clone());
         let tables = Tables::new(counted);
         let cf = FamilySpec { name: "cf".into(), bloom: true, cells: CellSize::Small, compression: Default::default() };
         let spec = TableSpec { name: "t".into(), lifecycle: KeyLifecycle::Reusable, families: vec![cf] };

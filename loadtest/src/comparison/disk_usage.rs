@@ -11,7 +11,7 @@ use rocksdb::{Cache, ColumnFamilyDescriptor, DB, Env, Options};
 const CACHE: usize = 64 << 20;
 
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct DiskUsage {
     /// Bytes on disk by table.
     pub tables: BTreeMap<String, u64>,
     /// Bytes of keys and values, uncompressed.
@@ -21,12 +21,12 @@ pub struct Settled {
 }
 
 /// Compacts the store in this folder whole, and measures it.
-pub fn settle(folder: &Path) -> Result<Settled> {
+pub fn compact(folder: &Path) -> Result<DiskUsage> {
     let (mut options, families) = Options::load_latest(folder, Env::new()?, false, Cache::new_lru_cache(CACHE))?;
     options.create_if_missing(false);
     let names: Vec<String> = families.iter().map(|family: &ColumnFamilyDescriptor| family.name().to_owned()).collect();
     let db = DB::open_cf_descriptors(&options, folder, families)?;
-    let mut settled = Settled::default();
+    let mut usage = DiskUsage::default();
     for name in names {
         let family = db.cf_handle(&name).with_context(|| format!("{name} is gone"))?;
         db.flush_cf(&family)?;
@@ -36,20 +36,20 @@ pub fn settle(folder: &Path) -> Result<Settled> {
             continue;
         }
         let table = name.split(':').next().unwrap_or(&name).to_owned();
-        *settled.tables.entry(table).or_default() += bytes;
-        let told = db.property_value_cf(&family, AGGREGATED_TABLE_PROPERTIES)?.unwrap_or_default();
-        settled.raw += property(&told, "raw key size") + property(&told, "raw value size");
-        settled.index_and_filter += property(&told, "index block size") + property(&told, "filter block size");
-        settled.cells += property(&told, "# entries");
+        *usage.tables.entry(table).or_default() += bytes;
+        let text = db.property_value_cf(&family, AGGREGATED_TABLE_PROPERTIES)?.unwrap_or_default();
+        usage.raw += property(&text, "raw key size") + property(&text, "raw value size");
+        usage.index_and_filter += property(&text, "index block size") + property(&text, "filter block size");
+        usage.cells += property(&text, "# entries");
     }
-    Ok(settled)
+    Ok(usage)
 }
 
 /// A number of what RocksDB tells of its tables, as `# entries=3; raw key size=40; ...`; a name may go on in brackets.
-fn property(told: &str, name: &str) -> u64 {
-    let values = told.split(';').filter_map(|one| one.trim().split_once('='));
+fn property(text: &str, name: &str) -> u64 {
+    let values = text.split(';').filter_map(|one| one.trim().split_once('='));
     let mut named = values
-        .filter(|(told, _)| told.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" (")));
+        .filter(|(text, _)| text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" (")));
     named.next().and_then(|(_, value)| value.trim().parse().ok()).unwrap_or_default()
 }
 
@@ -59,13 +59,13 @@ mod tests {
 
     #[test]
     fn properties_are_read_by_their_whole_names() {
-        let told = "# data blocks=1; # entries=3; raw key size=40; raw average key size=2.0; \
+        let text = "# data blocks=1; # entries=3; raw key size=40; raw average key size=2.0; \
                     index block size (user-key? 1, delta-value? 1)=29; filter block size=69; ";
-        assert_eq!(property(told, "# entries"), 3);
-        assert_eq!(property(told, "raw key size"), 40);
-        assert_eq!(property(told, "index block size"), 29);
-        assert_eq!(property(told, "filter block size"), 69);
-        assert_eq!(property(told, "raw value size"), 0);
+        assert_eq!(property(text, "# entries"), 3);
+        assert_eq!(property(text, "raw key size"), 40);
+        assert_eq!(property(text, "index block size"), 29);
+        assert_eq!(property(text, "filter block size"), 69);
+        assert_eq!(property(text, "raw value size"), 0);
     }
 
     #[test]
@@ -79,11 +79,11 @@ mod tests {
             db.put_cf(&db.cf_handle(family).unwrap(), key, "value").unwrap();
         }
         drop(db);
-        let settled = settle(dir.path()).unwrap();
-        assert_eq!(settled.tables.keys().collect::<Vec<_>>(), ["t", "u"]);
-        assert_eq!(settled.cells, 3);
+        let usage = compact(dir.path()).unwrap();
+        assert_eq!(usage.tables.keys().collect::<Vec<_>>(), ["t", "u"]);
+        assert_eq!(usage.cells, 3);
         // A key is followed by eight bytes of its sequence and kind.
-        assert_eq!(settled.raw, 3 * (1 + 8 + 5));
-        assert!(settled.index_and_filter > 0);
+        assert_eq!(usage.raw, 3 * (1 + 8 + 5));
+        assert!(usage.index_and_filter > 0);
     }
 }

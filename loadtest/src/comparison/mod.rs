@@ -1,0 +1,222 @@
+//! The comparison of row keys: every layout stores the same tree, and then answers the same requests, one operation after
+//! the other, all layouts in the same minute, in rounds.
+//!
+//! Read in this order: [`operations`] (what is measured) and [`requests`], [`loops`] (how), [`store`] (the stores that
+//! rounds work on), [`work`] and [`disk_usage`] (what is counted beside the time), [`summary`] (what rounds say together).
+
+pub mod disk_usage;
+pub mod loops;
+mod operations;
+mod requests;
+pub mod store;
+mod summary;
+mod work;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use crate::data::{self, Tree};
+use crate::layouts::kinds::Kind;
+use crate::layouts::postgres::Postgres;
+use crate::progress::Stop;
+use crate::report::model::{Measured, Report};
+use loops::{Clients, Pace, Round, Subject};
+use operations::{ALL, Context, Operation, WITH_CONTENT};
+use store::{Stage, Store, clear};
+
+/// What is compared, and how long.
+#[derive(Clone)]
+pub struct Options {
+    pub kinds: Vec<Kind>,
+    pub seed: u64,
+    /// Rounds over all operations.
+    pub rounds: usize,
+    pub clients: usize,
+    /// How long a loop lasts.
+    pub budget: Duration,
+    /// Bytes of memory for each store.
+    pub memory: usize,
+    pub postgres: Option<String>,
+    /// Holds the stores.
+    pub folder: PathBuf,
+    /// Files of the trees with content.
+    pub files_with_content: u32,
+}
+
+/// Lengths of content, as they are named behind an operation, beside none.
+const CONTENT: [(&str, usize); 2] = [("4k", 4 << 10), ("64k", 64 << 10)];
+/// The layouts that differ in where content is.
+const CONTENT_KINDS: [Kind; 5] = [Kind::FullPath, Kind::DirIdName, Kind::Uuid, Kind::UuidIndexed, Kind::Drive];
+
+/// Measures all operations on this tree, and those that content makes a difference to on small trees with content. `keep`
+/// gets the report whenever it has grown.
+pub async fn compare(
+    options: &Options,
+    tree: Arc<Tree>,
+    stop: &Stop,
+    report: &mut Report,
+    keep: &mut impl FnMut(&Report) -> Result<()>,
+) -> Result<()> {
+    let pace = Pace { clients: options.clients, budget: options.budget, stop: stop.clone() };
+    let stage = |tree, content| Stage {
+        tree,
+        content: data::content(content),
+        folder: options.folder.clone(),
+        pace: pace.clone(),
+        seed: options.seed,
+        memory: options.memory,
+        postgres: options.postgres.clone(),
+    };
+    let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "", rounds: options.rounds };
+    part.run(&options.kinds, report, keep).await?;
+    for (name, length) in CONTENT {
+        let tree = Arc::new(Tree::new(options.files_with_content, options.seed));
+        let suffix = format!("_{name}");
+        let part =
+            Part { stage: stage(tree, length), operations: &WITH_CONTENT, suffix: &suffix, rounds: options.rounds };
+        let kinds: Vec<Kind> = options.kinds.iter().copied().filter(|kind| CONTENT_KINDS.contains(kind)).collect();
+        part.run(&kinds, report, keep).await?;
+    }
+    Ok(())
+}
+
+/// Operations on one tree.
+struct Part<'a> {
+    stage: Stage,
+    operations: &'static [Operation],
+    /// Of the operations' names.
+    suffix: &'a str,
+    rounds: usize,
+}
+
+/// A layout, with what its rounds have found until now.
+struct Entry {
+    store: Store,
+    rounds: BTreeMap<&'static str, Vec<Round>>,
+    unsupported: BTreeMap<&'static str, &'static str>,
+}
+
+impl Part<'_> {
+    async fn run(
+        &self,
+        kinds: &[Kind],
+        report: &mut Report,
+        keep: &mut impl FnMut(&Report) -> Result<()>,
+    ) -> Result<()> {
+        let measured = self.measure(kinds, report, keep).await;
+        let mut cleared = Ok(());
+        for kind in kinds {
+            cleared = cleared.and(clear(&self.stage.folder.join(kind.name())));
+        }
+        if let (Some(url), true) = (&self.stage.postgres, kinds.contains(&Kind::Postgres)) {
+            cleared = cleared.and(Postgres::remove(url).await);
+        }
+        measured.and(cleared)
+    }
+
+    async fn measure(
+        &self,
+        kinds: &[Kind],
+        report: &mut Report,
+        keep: &mut impl FnMut(&Report) -> Result<()>,
+    ) -> Result<()> {
+        let mut entries = Vec::new();
+        for kind in kinds {
+            let store = Store::load(*kind, &self.stage).await.with_context(|| format!("layout {}", kind.name()))?;
+            if self.suffix.is_empty() {
+                report.costs.insert(kind.name().to_owned(), store.costs.clone());
+            }
+            entries.push(Entry { store, rounds: BTreeMap::new(), unsupported: BTreeMap::new() });
+            keep(report)?;
+        }
+        for number in 0..self.rounds {
+            let round = self.round(number, &mut entries).await;
+            for entry in &entries {
+                self.summarize(entry, report);
+            }
+            keep(report)?;
+            round?;
+        }
+        Ok(())
+    }
+
+    /// All operations, each with all layouts after one another, in an order that changes.
+    async fn round(&self, number: usize, entries: &mut [Entry]) -> Result<()> {
+        let mut subjects = Vec::new();
+        for (at, entry) in entries.iter_mut().enumerate() {
+            subjects.push((at, entry.store.open(&self.stage).await?));
+        }
+        let mut random = StdRng::seed_from_u64(self.stage.seed ^ number as u64);
+        let mut measured = Ok(());
+        for operation in self.operations {
+            eprintln!("round {} of {}: {}{}", number + 1, self.rounds, operation.name, self.suffix);
+            subjects.shuffle(&mut random);
+            for (at, subject) in &subjects {
+                let Some(entry) = entries.get_mut(*at) else { continue };
+                if measured.is_ok() {
+                    let kind = entry.store.kind;
+                    let name = || format!("{} of {}", operation.name, kind.name());
+                    measured = self.one(number, operation, entry, subject).await.with_context(name);
+                }
+            }
+        }
+        let mut closed = Ok(());
+        for (at, subject) in subjects {
+            closed = closed.and(subject.layout.close().await);
+            drop(subject);
+            closed = closed.and(entries.get(at).map_or(Ok(()), |entry| entry.store.clear_copy()));
+        }
+        measured.and(closed)
+    }
+
+    async fn one(&self, number: usize, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
+        let Stage { tree, content, pace, seed, .. } = &self.stage;
+        let is_mix = operation.clients == Clients::Many;
+        if is_mix && entry.rounds.get("stat").and_then(|rounds| rounds.first()).is_some_and(Round::is_slow) {
+            entry.unsupported.insert(operation.name, "not measured: each request reads the whole table");
+            return Ok(());
+        }
+        // Each round uses other files, in another order.
+        let seed = seed ^ (number as u64) << 32;
+        let context = Context { tree: tree.clone(), kind: entry.store.kind, seed, content: content.clone() };
+        match (operation.requests)(&context) {
+            Ok(requests) => {
+                let rounds = entry.rounds.entry(operation.name).or_default();
+                let is_slow = rounds.first().map(Round::is_slow);
+                rounds.extend(loops::measure(subject, operation.clients, pace, is_slow, requests).await?);
+            }
+            Err(why) => {
+                entry.unsupported.insert(operation.name, why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is known of a layout to the report.
+    fn summarize(&self, entry: &Entry, report: &mut Report) {
+        let name = entry.store.kind.name();
+        let operations = report.layouts.entry(name.to_owned()).or_default();
+        for (operation, rounds) in &entry.rounds {
+            let figures = summary::figures(rounds);
+            if *operation == "rename_folder"
+                && self.suffix.is_empty()
+                && let Some(costs) = report.costs.get_mut(name)
+            {
+                costs.rename_ms = Some(figures.p50_us as f64 / 1e3);
+                costs.open_ms = entry.store.costs.open_ms;
+            }
+            operations.insert(format!("{operation}{}", self.suffix), Measured::Figures(Box::new(figures)));
+        }
+        for (operation, why) in &entry.unsupported {
+            let why = Measured::Unsupported { unsupported: (*why).to_owned() };
+            operations.insert(format!("{operation}{}", self.suffix), why);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What is measured of each layout: the same operations on the same paths, in this order.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Zipf};
+use rowdrive::schema::index::by_time::Clock;
+
+use super::loops::Clients;
+use super::requests::Request;
+use crate::data::{ARCHIVE, CAMERA, COVER, CREATORS, DAY, DAYS, FIRST_DAY, FIRST_YEAR, HOME, SHARED, Tree, YEARS};
+use crate::layouts::kinds::Kind;
+use crate::layouts::{List, Period};
+
+/// Files of a page, in a folder or of a time.
+const PAGE: usize = 100;
+/// Days of a period.
+const PERIOD: i64 = 30;
+/// Paths that are drawn from at most: of a larger tree a random part.
+const PATHS: usize = 500_000;
+/// The exponent of YCSB's Zipf distribution.
+const SKEW: f64 = 0.99;
+
+/// What the requests of an operation are made of.
+pub struct Context {
+    pub tree: Arc<Tree>,
+    pub kind: Kind,
+    /// Of this round: it decides which files and folders are used, and in which order.
+    pub seed: u64,
+    /// Of the files that are stored.
+    pub content: Bytes,
+}
+
+pub type Requests = Box<dyn Iterator<Item = Request> + Send>;
+
+pub struct Operation {
+    pub name: &'static str,
+    pub clients: Clients,
+    /// In this round. The reason, if the layout cannot do it.
+    pub requests: fn(&Context) -> Result<Requests, &'static str>,
+}
+
+const BOTH: Clients = Clients::OneAndMany { rate: None };
+
+const fn at(rate: f64) -> Clients {
+    Clients::OneAndMany { rate: Some(rate) }
+}
+
+const fn operation(
+    name: &'static str,
+    clients: Clients,
+    requests: fn(&Context) -> Result<Requests, &'static str>,
+) -> Operation {
+    Operation { name, clients, requests }
+}
+
+/// Reads first, while the tables are as they were loaded; renames of folders last, since they change paths.
+pub const ALL: [Operation; 25] = [
+    operation("stat", at(5_000.0), |c| boxed(c.paths(1).map(Request::Stat))),
+    operation("stat_deep", BOTH, |c| boxed(c.paths_below(ARCHIVE, 1).map(Request::Stat))),
+    operation("list", BOTH, |c| boxed(c.folders().map(|path| Request::List(path, List::Names)))),
+    operation("list_attributes", at(1_000.0), |c| boxed(c.folders().map(|path| Request::List(path, List::Attributes)))),
+    operation("list_page_first", BOTH, |_| boxed(std::iter::repeat_with(|| page(String::new())))),
+    operation("list_page_deep", BOTH, |c| boxed(c.random_pages())),
+    operation("find_name", BOTH, |c| boxed(c.paths(2).filter_map(name).map(Request::Find))),
+    operation("time_period", at(100.0), |c| boxed(c.periods((FIRST_YEAR, YEARS * 365), Clock::Modified))),
+    operation("time_period_scattered", BOTH, |c| boxed(c.periods((FIRST_DAY, DAYS), Clock::Modified))),
+    operation("time_period_under", BOTH, |c| boxed(c.periods_under())),
+    operation("added_period", BOTH, |c| match c.kind.keeps_added() {
+        true => boxed(c.periods((FIRST_DAY, DAYS), Clock::Added)),
+        false => Err("the drive sets the time of addition itself"),
+    }),
+    operation("creator_period", BOTH, |c| boxed(c.creator_periods())),
+    operation("ycsb_a", Clients::Many, |c| c.mix([50, 50, 0, 0, 0])),
+    operation("ycsb_b", Clients::Many, |c| c.mix([95, 5, 0, 0, 0])),
+    operation("ycsb_c", Clients::Many, |c| c.mix([100, 0, 0, 0, 0])),
+    operation("ycsb_d", Clients::Many, |c| c.latest()),
+    operation("ycsb_e", Clients::Many, |c| c.mix([0, 0, 95, 5, 0])),
+    operation("ycsb_f", Clients::Many, |c| c.mix([50, 0, 0, 0, 50])),
+    operation("create", at(1_000.0), |c| boxed(c.new_files("new"))),
+    operation("create_same_name", BOTH, |c| match c.kind.names_repeat() {
+        true => boxed(c.same_names()),
+        false => Err("the row key is the name: there is room for one file of a name in the whole drive"),
+    }),
+    OVERWRITE,
+    MOVE_FILE,
+    operation("delete", BOTH, |c| boxed(c.movable().1.into_iter().map(Request::Delete))),
+    RENAME_FOLDER,
+    operation("rename_deep", Clients::One, |_| boxed(renames(ARCHIVE))),
+];
+
+/// What content makes a difference to.
+pub const WITH_CONTENT: [Operation; 5] = [
+    operation("read", BOTH, |c| boxed(c.paths(1).map(Request::Read))),
+    operation("create", BOTH, |c| boxed(c.new_files("new"))),
+    OVERWRITE,
+    MOVE_FILE,
+    RENAME_FOLDER,
+];
+
+const OVERWRITE: Operation = operation("overwrite", BOTH, |c| {
+    let (modified, content) = (FIRST_DAY + DAY, c.content.clone());
+    let overwrite = move |path| Request::Put { path, modified, content: content.clone(), is_new: false };
+    boxed(c.paths(3).map(overwrite))
+});
+
+const MOVE_FILE: Operation = operation("move_file", BOTH, |c| {
+    let to = |from: &String| format!("{HOME}/moved-{}", from.replace('/', "-"));
+    boxed(c.movable().0.into_iter().map(move |from| Request::Rename { to: to(&from), from }))
+});
+
+const RENAME_FOLDER: Operation = operation("rename_folder", Clients::One, |_| boxed(renames(CAMERA)));
+
+fn boxed(requests: impl Iterator<Item = Request> + Send + 'static) -> Result<Requests, &'static str> {
+    Ok(Box::new(requests))
+}
+
+fn page(after: String) -> Request {
+    Request::List(CAMERA.to_owned(), List::Page { after, limit: PAGE })
+}
+
+/// The name of a path, if only one file has it.
+fn name(path: String) -> Option<String> {
+    path.rsplit_once('/').map(|(_, name)| name.to_owned()).filter(|name| name != COVER)
+}
+
+/// A folder, back and forth: one cannot be renamed by two clients at a time.
+fn renames(folder: &'static str) -> impl Iterator<Item = Request> + Send {
+    let names = [folder.to_owned(), format!("{HOME}/renamed")];
+    (0..).map(move |n| {
+        let [one, other] = names.clone();
+        if n % 2 == 0 { Request::Rename { from: one, to: other } } else { Request::Rename { from: other, to: one } }
+    })
+}
+
+impl Context {
+    fn all_paths(&self, turn: u64) -> Vec<String> {
+        let files = self.tree.shuffled(self.seed ^ turn).into_iter();
+        let files = files.filter(|file| self.kind.names_repeat() || file.name != COVER);
+        files.map(|file| self.tree.path(file)).take(PATHS).collect()
+    }
+
+    /// Paths of files that the layout has room for, shuffled, again and again.
+    fn paths(&self, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
+        self.all_paths(turn).into_iter().cycle()
+    }
+
+    fn paths_below(&self, root: &str, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
+        let mut paths = self.all_paths(turn);
+        paths.retain(|path| path.starts_with(root));
+        paths.into_iter().cycle()
+    }
+
+    fn folders(&self) -> impl Iterator<Item = String> + Send + use<> {
+        let folders: Vec<String> = self.tree.shuffled_folders(self.seed).into_iter().map(str::to_owned).collect();
+        folders.into_iter().cycle()
+    }
+
+    /// Pages that begin anywhere in the largest folder but for its last page.
+    fn random_pages(&self) -> impl Iterator<Item = Request> + Send + use<> {
+        let camera = self.tree.files.iter().filter(|file| self.tree.dir(file) == CAMERA);
+        let mut names: Vec<String> = camera.map(|file| file.name.clone()).collect();
+        names.truncate(names.len().saturating_sub(PAGE).max(1));
+        let mut random = StdRng::seed_from_u64(self.seed);
+        std::iter::repeat_with(move || {
+            page(names.get(random.random_range(0..names.len())).cloned().unwrap_or_default())
+        })
+    }
+
+    /// Periods of these days, from a first one on; other periods in each round.
+    fn periods(&self, (first, days): (i64, i64), clock: Clock) -> impl Iterator<Item = Request> + Send + use<> {
+        let turn = (self.seed >> 32) as i64 * 11;
+        (0..).map(move |n| {
+            let from = first + (turn + n) * 37 % (days - PERIOD) * DAY;
+            let to = from + PERIOD * DAY;
+            Request::Period(Period { clock, creator: None, from, to, under: String::new(), limit: PAGE })
+        })
+    }
+
+    /// Below folders of about an eighth of all files each, whose times are scattered.
+    fn periods_under(&self) -> impl Iterator<Item = Request> + Send + use<> {
+        let years: Vec<String> = (2000..2003).map(|year| format!("{SHARED}/{year}")).collect();
+        self.periods((FIRST_DAY, DAYS), Clock::Modified).zip(years.into_iter().cycle()).map(|(request, under)| {
+            match request {
+                Request::Period(period) => Request::Period(Period { under, ..period }),
+                other => other,
+            }
+        })
+    }
+
+    fn creator_periods(&self) -> impl Iterator<Item = Request> + Send + use<> {
+        self.periods((FIRST_DAY, DAYS), Clock::Modified).zip((0..CREATORS).cycle()).map(|(request, n)| match request {
+            Request::Period(period) => Request::Period(Period { creator: Some(format!("user{n:02}")), ..period }),
+            other => other,
+        })
+    }
+
+    fn new_files(&self, prefix: &'static str) -> impl Iterator<Item = Request> + Send + use<> {
+        let content = self.content.clone();
+        self.folders().enumerate().map(move |(n, folder)| {
+            let path = format!("{folder}/{prefix}-{n:08}.jpg");
+            Request::Put { path, modified: FIRST_DAY + n as i64, content: content.clone(), is_new: true }
+        })
+    }
+
+    fn same_names(&self) -> impl Iterator<Item = Request> + Send + use<> {
+        let folders = self.tree.folders().len().max(1);
+        self.folders().enumerate().map(move |(n, folder)| {
+            let path = format!("{folder}/same-{}.jpg", n / folders);
+            Request::Put { path, modified: FIRST_DAY + n as i64, content: Bytes::new(), is_new: true }
+        })
+    }
+
+    /// Files to move and files to delete, each once: a file that has moved is not where it was. The folders that are
+    /// renamed stay whole.
+    fn movable(&self) -> (Vec<String>, Vec<String>) {
+        let mut paths = self.all_paths(4);
+        paths.retain(|path| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE));
+        let mut seen = HashSet::new();
+        paths.retain(|path| seen.insert(path.clone()));
+        let deleted = paths.split_off(paths.len() / 2);
+        (paths, deleted)
+    }
+
+    /// Of a hundred requests so many stats, overwrites, pages, uploads, and stats with an overwrite of the same file; files
+    /// by a Zipf distribution.
+    fn mix(&self, of_hundred: [u32; 5]) -> Result<Requests, &'static str> {
+        let (paths, mut new) = (self.all_paths(5), self.new_files("mix"));
+        let zipf = Zipf::new(paths.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
+        let mut random = StdRng::seed_from_u64(self.seed);
+        boxed(std::iter::from_fn(move || {
+            let path = paths.get(zipf.sample(&mut random) as usize - 1).or(paths.first())?.clone();
+            let mut dice = random.random_range(0..100);
+            let mut is = |share: u32| {
+                let is_so = dice < share;
+                dice = dice.wrapping_sub(share);
+                is_so
+            };
+            let [stat, overwrite, pages, create, _] = of_hundred;
+            let modified = FIRST_DAY;
+            Some(if is(stat) {
+                Request::Stat(path)
+            } else if is(overwrite) {
+                Request::Put { path, modified, content: Bytes::new(), is_new: false }
+            } else if is(pages) {
+                let folder = path.rsplit_once('/')?.0.to_owned();
+                Request::List(folder, List::Page { after: String::new(), limit: PAGE })
+            } else if is(create) {
+                new.next()?
+            } else {
+                Request::Modify { path, modified }
+            })
+        }))
+    }
+
+    /// Uploads, and stats of what was uploaded last, by a Zipf distribution of its age.
+    fn latest(&self) -> Result<Requests, &'static str> {
+        /// The newest files may not be stored yet.
+        const UNDER_WAY: usize = 2_000;
+        let (old, mut new) = (self.all_paths(6), self.new_files("latest"));
+        let zipf = Zipf::new(old.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
+        let mut random = StdRng::seed_from_u64(self.seed);
+        let mut stored: Vec<String> = Vec::new();
+        boxed(std::iter::from_fn(move || {
+            if random.random_ratio(1, 20) {
+                let request = new.next()?;
+                if let Request::Put { path, .. } = &request {
+                    stored.push(path.clone());
+                }
+                return Some(request);
+            }
+            let age = zipf.sample(&mut random) as usize;
+            let recent = stored.len().checked_sub(UNDER_WAY + age).and_then(|at| stored.get(at));
+            Some(Request::Stat(recent.or(old.get(age - 1)).or(old.first())?.clone()))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixes_have_the_shares_and_the_skew_of_their_names() {
+        let tree = Arc::new(Tree::new(2_000, 1));
+        let context = Context { tree, kind: Kind::FullPath, seed: 1, content: Bytes::new() };
+        let drawn = |requests: Result<Requests, _>| requests.unwrap().take(10_000).collect::<Vec<_>>();
+        let share = |all: &[Request], is: fn(&Request) -> bool| all.iter().filter(|request| is(request)).count();
+        let b = drawn(context.mix([95, 5, 0, 0, 0]));
+        assert!((9_400..9_600).contains(&share(&b, |request| matches!(request, Request::Stat(_)))));
+        assert!((400..600).contains(&share(&b, |request| matches!(request, Request::Put { is_new: false, .. }))));
+        let e = drawn(context.mix([0, 0, 95, 5, 0]));
+        assert!((9_400..9_600).contains(&share(&e, |request| matches!(request, Request::List(..)))));
+        assert!((400..600).contains(&share(&e, |request| matches!(request, Request::Put { is_new: true, .. }))));
+        let f = drawn(context.mix([50, 0, 0, 0, 50]));
+        assert!((4_800..5_200).contains(&share(&f, |request| matches!(request, Request::Modify { .. }))));
+        // The first of 2,000 has 1 / sum(1 / n^0.99) of all: an eighth.
+        let first = &context.all_paths(5)[0];
+        let hits = b.iter().filter(|request| matches!(request, Request::Stat(path) if path == first)).count();
+        assert!((1_000..1_350).contains(&hits), "{hits}");
+        let d = drawn(context.latest());
+        assert!((400..600).contains(&share(&d, |request| matches!(request, Request::Put { is_new: true, .. }))));
+    }
+
+    #[test]
+    fn what_moves_is_not_deleted_or_renamed_with_its_folder() {
+        let tree = Arc::new(Tree::new(2_000, 1));
+        let context = Context { tree, kind: Kind::FullPath, seed: 1, content: Bytes::new() };
+        let (moved, deleted) = context.movable();
+        let all: HashSet<&String> = moved.iter().chain(&deleted).collect();
+        assert_eq!((all.len(), moved.len().abs_diff(deleted.len()) <= 1), (1_600, true));
+        assert!(all.iter().all(|path| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE)));
+    }
+}

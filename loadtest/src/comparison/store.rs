@@ -1,0 +1,191 @@
+//! One layout's store: loaded and compacted once, then copied for each round, so that all rounds measure the same data,
+//! whatever the rounds before have changed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use procfs::process::Process;
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::table::Tables;
+
+use super::disk_usage::{DiskUsage, compact};
+use super::loops::{Pace, Subject};
+use super::work::{Counted, Meter, cpu_seconds};
+use crate::data::{CAMERA, Tree, attributes};
+use crate::layouts::kinds::Kind;
+use crate::layouts::postgres::Postgres;
+use crate::layouts::{LOAD, Layout, NewFile, Verdict};
+use crate::progress::{Stop, bar};
+use crate::report::model::Costs;
+
+/// What all layouts are measured with.
+pub struct Stage {
+    pub tree: Arc<Tree>,
+    /// Of each file.
+    pub content: Bytes,
+    /// Holds a folder for each layout.
+    pub folder: PathBuf,
+    pub pace: Pace,
+    pub seed: u64,
+    /// Bytes of memory for a store.
+    pub memory: usize,
+    /// Where PostgreSQL is.
+    pub postgres: Option<String>,
+}
+
+/// A layout whose files are stored. Nothing is open between two rounds.
+pub struct Store {
+    pub kind: Kind,
+    /// What was loaded, compacted.
+    loaded: PathBuf,
+    /// The copy that a round works on.
+    copy: PathBuf,
+    pub costs: Costs,
+}
+
+impl Store {
+    /// Stores the whole tree in an empty layout, and compacts it.
+    pub async fn load(kind: Kind, stage: &Stage) -> Result<Self> {
+        let folder = stage.folder.join(kind.name());
+        let [loaded, copy] = ["loaded", "copy"].map(|name| folder.join(name));
+        std::fs::create_dir_all(&loaded)?;
+        let layout = open(kind, stage, &loaded, true).await?.layout;
+        let (start, cpu, device) = (Instant::now(), cpu_seconds()?, written()?);
+        let Stage { tree, content, pace, .. } = stage;
+        let clients = pace.clients;
+        let stored = load(kind.name(), layout.as_ref(), tree, content, clients, &pace.stop).await;
+        let (load_seconds, load_cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+        let bytes = if stored.is_ok() { layout.compact().await } else { Ok(None) };
+        let closed = layout.close().await;
+        let (files, bytes) = (stored?, bytes?);
+        closed?;
+        drop(layout);
+        let camera = stage.tree.files.iter().filter(|file| stage.tree.dir(file) == CAMERA).count();
+        let mut costs = Costs {
+            files,
+            refused: stage.tree.files.len() as u64 - files,
+            load_seconds,
+            load_cpu_seconds,
+            table_bytes: bytes.into_iter().map(|bytes| ("node".to_owned(), bytes)).collect(),
+            rename_files: camera as u64,
+            ..Costs::default()
+        };
+        let db = loaded.join("db");
+        if db.exists() {
+            let title = bar(&format!("{}: compacting", kind.name()))?;
+            let DiskUsage { tables, raw, index_and_filter, cells } =
+                tokio::task::spawn_blocking(move || compact(&db)).await??;
+            title.finish_and_clear();
+            costs.cells_per_file = Some(cells as f64 / files.max(1) as f64);
+            costs.table_bytes = tables;
+            costs.index_and_filter_bytes = Some(index_and_filter);
+            // What is written under `/dev/shm` and the like reaches no device.
+            let device = written()? - device;
+            costs.write_amplification = (device > 0).then(|| device as f64 / raw.max(1) as f64);
+        }
+        costs.disk_bytes_per_file = costs.table_bytes.values().sum::<u64>() as f64 / files.max(1) as f64;
+        Ok(Self { kind, loaded, copy, costs })
+    }
+
+    /// Opens a fresh copy of what was loaded.
+    pub async fn open(&mut self, stage: &Stage) -> Result<Subject> {
+        self.clear_copy()?;
+        copy_store(&self.loaded, &self.copy)?;
+        let start = Instant::now();
+        let subject = open(self.kind, stage, &self.copy, false).await?;
+        if self.kind.is_in_store() {
+            self.costs.open_ms.get_or_insert(start.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(subject)
+    }
+
+    pub fn clear_copy(&self) -> Result<()> {
+        clear(&self.copy)
+    }
+}
+
+/// Opens a layout in a folder: an empty one if it is new.
+async fn open(kind: Kind, stage: &Stage, folder: &Path, is_new: bool) -> Result<Subject> {
+    match kind {
+        Kind::Relational => {
+            Ok(Subject { layout: Kind::relational(folder, stage.memory).await?, meter: Meter::default() })
+        }
+        Kind::Postgres => {
+            let url = stage.postgres.as_deref().context("name the server with --postgres")?;
+            let layout: Arc<dyn Layout> =
+                Arc::new(if is_new { Postgres::create(url).await? } else { Postgres::as_loaded(url).await? });
+            Ok(Subject { layout, meter: Meter::Server })
+        }
+        _ => {
+            let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.memory })?;
+            let store = Arc::new(Counted::new(store));
+            let layout = kind.in_store(&Tables::new(store.clone()), folder).await?;
+            Ok(Subject { layout, meter: Meter::Store(store) })
+        }
+    }
+}
+
+/// Stores all directories and files in a layout of this name, and returns how many files there was room for.
+pub async fn load(
+    name: &str,
+    layout: &dyn Layout,
+    tree: &Tree,
+    content: &Bytes,
+    clients: usize,
+    stop: &Stop,
+) -> Result<u64> {
+    let title = bar(&format!("{name}: loading"))?;
+    for directory in &tree.dirs {
+        let verdict = layout.load_directory(directory).await?;
+        ensure!(verdict == Verdict::Done, "{name}: {directory} cannot be made: {verdict:?}");
+    }
+    let mut stored = 0;
+    for files in tree.files.chunks(LOAD) {
+        stop.go_on()?;
+        let new = files.iter().map(|file| NewFile {
+            path: tree.path(file),
+            attributes: attributes(file.modified),
+            content: content.clone(),
+        });
+        stored += layout.load(&new.collect::<Vec<_>>(), clients).await?;
+        title.inc(files.len() as u64);
+    }
+    title.finish_and_clear();
+    Ok(stored)
+}
+
+/// Copies a folder. Files of tables are linked, since RocksDB never changes one that is written.
+fn copy_store(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (old, new) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_store(&old, &new)?;
+        } else if old.extension().is_some_and(|kind| kind == "sst") {
+            std::fs::hard_link(&old, &new)?;
+        } else {
+            std::fs::copy(&old, &new)?;
+            // Or the first sync of the round would write it.
+            std::fs::File::open(&new)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that this process has had written to devices.
+fn written() -> Result<u64> {
+    let io = Process::myself()?.io().context("this process may not read its own counters")?;
+    Ok(io.write_bytes.saturating_sub(io.cancelled_write_bytes))
+}
+
+/// Removes what a layout has left in a folder.
+pub fn clear(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
+    }
+    Ok(())
+}

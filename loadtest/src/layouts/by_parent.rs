@@ -1,0 +1,435 @@
+//! Layouts whose rows name their parent by its id: `rowkey-id`, `name` and `tree`. A row is one node, and to rename a
+//! folder is to change its row alone.
+//!
+//! - `rowkey-id`: the key is a row id that is counted up, which is the id of a directory too; the parent's id and the
+//!   name are cells, as in a table of a relational database that was moved as it is, without its indexes. Every
+//!   question reads the whole table. No row can guard a name, so two clients at once can both make it.
+//! - `name`: the key is the name, and so the id; the parent's id is a cell. A name is found at once, but only one node of
+//!   the drive can have it, every list reads the whole table, and a new name of a folder is a change of all its children.
+//! - `tree`: the key is the parent's random id and the name, as inodes have it: a path is as many reads as it has names, a
+//!   folder is one range, and what is not asked for by path is found by reading everything.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ::uuid::Uuid;
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use rowdrive::schema::CF;
+use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowRange, Tables};
+
+use super::answers::{Directories, Position, newest};
+use super::rows::{CONTENT, DATA, LIST, Next, SCAN, Stored, Table, commit_groups, equals, put_content};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
+
+const PARENT: &[u8] = b"p";
+const NAME: &[u8] = b"n";
+/// Bytes of an id in the keys of a tree.
+const ID: usize = 16;
+
+/// What the row key is.
+pub enum Key {
+    RowId {
+        last: AtomicU64,
+        /// What a client that makes directories and then loads files into them knows.
+        loaded: Mutex<HashMap<String, Bytes>>,
+    },
+    Name,
+    Tree,
+}
+
+pub struct ByParent {
+    rows: Table,
+    key: Key,
+}
+
+/// Where a path's node is, or would be.
+struct Place {
+    parent: Bytes,
+    /// Conditions on the parent's row, if it has one that can be named.
+    guard: Option<ConditionalRow>,
+    key: RowKey,
+    stored: Option<Stored>,
+    /// The key belongs to a node of another path.
+    is_taken: bool,
+}
+
+impl ByParent {
+    pub async fn row_id(tables: &Tables) -> Result<Self> {
+        let rows = Table::create(tables, "row_id", KeyLifecycle::Reusable, &[CONTENT]).await?;
+        let last = rows.last_key().await?.and_then(|key| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)));
+        let key = Key::RowId { last: AtomicU64::new(last.unwrap_or_default()), loaded: Mutex::default() };
+        Ok(Self { rows, key })
+    }
+
+    pub async fn name(tables: &Tables) -> Result<Self> {
+        Ok(Self { rows: Table::create(tables, "name", KeyLifecycle::Reusable, &[CONTENT]).await?, key: Key::Name })
+    }
+
+    pub async fn tree(tables: &Tables) -> Result<Self> {
+        Ok(Self { rows: Table::create(tables, "tree", KeyLifecycle::Reusable, &[CONTENT]).await?, key: Key::Tree })
+    }
+
+    fn root(&self) -> Bytes {
+        match self.key {
+            Key::RowId { .. } => Bytes::from_static(&[0; 8]),
+            Key::Name => Bytes::from_static(b"/"),
+            Key::Tree => Bytes::from_static(&[0; ID]),
+        }
+    }
+
+    /// The id of a directory.
+    fn id(&self, key: &RowKey, stored: &Stored) -> Option<Bytes> {
+        match (&self.key, stored) {
+            (_, Stored::File(_)) => None,
+            (Key::Tree, Stored::Directory(id)) => Some(id.clone()),
+            (Key::RowId { .. } | Key::Name, Stored::Directory(_)) => Some(key.clone()),
+        }
+    }
+
+    fn new_directory(&self) -> Stored {
+        Stored::Directory(match self.key {
+            Key::Tree => Bytes::copy_from_slice(Uuid::new_v4().as_bytes()),
+            Key::RowId { .. } | Key::Name => Bytes::from_static(b"d"),
+        })
+    }
+
+    /// The cells of a row beside its node.
+    fn cells(&self, parent: &Bytes, name: &str) -> Vec<Change> {
+        let mut cells = Vec::new();
+        if !matches!(self.key, Key::Tree) {
+            cells.push(Change::put(CF, PARENT, parent.clone()));
+        }
+        if matches!(self.key, Key::RowId { .. }) {
+            cells.push(Change::put(CF, NAME, name.as_bytes().to_vec()));
+        }
+        cells
+    }
+
+    /// The parent's id and the name of a row.
+    fn position<'a>(&self, key: &'a RowKey, row: &'a Row) -> Result<(Bytes, &'a str)> {
+        let cell = |qualifier| row.get(CF, qualifier).context("a row lacks its parent or its name");
+        let (parent, name): (Bytes, &[u8]) = match self.key {
+            Key::RowId { .. } => (cell(PARENT)?.clone(), cell(NAME)?),
+            Key::Name => (cell(PARENT)?.clone(), key),
+            Key::Tree => (key.slice(..ID.min(key.len())), key.get(ID..).unwrap_or_default()),
+        };
+        Ok((parent, std::str::from_utf8(name)?))
+    }
+
+    /// Shows every row, and returns all directories.
+    async fn survey(&self, mut see: impl FnMut(&RowKey, Stored, Position) -> Result<()> + Send) -> Result<Directories> {
+        let mut directories = Directories::default();
+        let each = |key: &RowKey, row: &Row| {
+            let (parent, name) = self.position(key, row)?;
+            if let Some(stored) = Stored::from_row(row) {
+                let position = (parent, name.to_owned());
+                self.id(key, &stored).into_iter().for_each(|id| directories.add(id, position.clone()));
+                see(key, stored, position)?;
+            }
+            Ok(Next::Row)
+        };
+        self.rows.scan(RowRange::all(), SCAN, each).await?;
+        Ok(directories)
+    }
+
+    /// None if the parent directory does not exist.
+    async fn place(&self, path: &str) -> Result<Option<Place>> {
+        match &self.key {
+            Key::RowId { last, .. } => self.place_by_survey(path, last).await,
+            Key::Name => self.place_by_names(path).await,
+            Key::Tree => self.place_in_tree(path).await,
+        }
+    }
+
+    async fn place_by_survey(&self, path: &str, last: &AtomicU64) -> Result<Option<Place>> {
+        let (parent, name) = split(path);
+        let mut same_name = Vec::new();
+        let see = |key: &RowKey, stored, position: Position| {
+            if position.1 == name {
+                same_name.push((position.0, key.clone(), stored));
+            }
+            Ok(())
+        };
+        let directories = self.survey(see).await?;
+        let Some(parent) = directories.find(self.root(), parent) else { return Ok(None) };
+        let found = same_name.into_iter().find(|(of, ..)| *of == parent).map(|(_, key, stored)| (key, stored));
+        let (key, stored) = match found {
+            Some((key, stored)) => (key, Some(stored)),
+            None => (next(last), None),
+        };
+        Ok(Some(Place { parent, guard: None, key, stored, is_taken: false }))
+    }
+
+    /// The rows of all names of the path at once: each must be the parent of the next.
+    async fn place_by_names(&self, path: &str) -> Result<Option<Place>> {
+        let keys: Vec<Bytes> = path.split('/').skip(1).map(|name| Bytes::copy_from_slice(name.as_bytes())).collect();
+        let mut rows = self.rows.get_many(keys.iter().cloned()).await?;
+        let (mut parent, mut guard) = (self.root(), None);
+        let (Some(key), Some(own)) = (keys.last().cloned(), rows.pop()) else { return Ok(None) };
+        for (key, row) in keys.iter().zip(&rows) {
+            let is_child = row.get(CF, PARENT) == Some(&parent);
+            let Some(stored @ Stored::Directory(_)) = Stored::from_row(row).filter(|_| is_child) else {
+                return Ok(None);
+            };
+            guard = Some(self.rows.row(key.clone(), vec![stored.check(), equals(PARENT, parent)], vec![]));
+            parent = key.clone();
+        }
+        let stored = Stored::from_row(&own);
+        let is_here = own.get(CF, PARENT) == Some(&parent);
+        // A row that is about to be made must not be its own parent.
+        let is_taken = stored.is_some() && !is_here || keys.iter().rev().skip(1).any(|other| *other == key);
+        Ok(Some(Place { parent, guard, key, stored: stored.filter(|_| is_here), is_taken }))
+    }
+
+    async fn place_in_tree(&self, path: &str) -> Result<Option<Place>> {
+        let (mut parent, mut guard) = (self.root(), None);
+        let (directory, name) = split(path);
+        let key = |parent: &Bytes, name: &str| Bytes::from([parent, name.as_bytes()].concat());
+        for name in directory.split('/').skip(1) {
+            let at = key(&parent, name);
+            let Some(stored @ Stored::Directory(_)) = Stored::from_row(&self.rows.get(&at).await?) else {
+                return Ok(None);
+            };
+            guard = Some(self.rows.row(at.clone(), vec![stored.check()], vec![]));
+            parent = self.id(&at, &stored).unwrap_or_default();
+        }
+        let key = key(&parent, name);
+        let stored = Stored::from_row(&self.rows.get(&key).await?);
+        Ok(Some(Place { parent, guard, key, stored, is_taken: false }))
+    }
+
+    /// A file that exists.
+    async fn file(&self, path: &str) -> Result<Option<(RowKey, Stored)>> {
+        let place = self.place(path).await?;
+        Ok(place.and_then(|place| Some((place.key, place.stored.filter(Stored::is_file)?))))
+    }
+
+    async fn directory(&self, path: &str) -> Result<Option<Bytes>> {
+        if path.is_empty() {
+            return Ok(Some(self.root()));
+        }
+        let place = self.place(path).await?;
+        Ok(place.and_then(|place| self.id(&place.key, &place.stored?)))
+    }
+
+    async fn add(&self, path: &str, stored: Stored, content: Option<Change>) -> Result<Verdict> {
+        match self.place(path).await? {
+            None => Ok(Verdict::Missing),
+            Some(place) if place.stored.is_some() || place.is_taken => Ok(Verdict::Exists),
+            Some(place) => {
+                let mut changes = self.cells(&place.parent, split(path).1);
+                changes.push(stored.put());
+                changes.extend(content);
+                let row = self.rows.row(place.key, Stored::absent(), changes);
+                self.rows.commit(place.guard.into_iter().chain([row]).collect()).await
+            }
+        }
+    }
+
+    /// The row of a node that leaves its key.
+    fn removed(&self, key: RowKey, stored: &Stored) -> ConditionalRow {
+        let mut changes = vec![stored.take()];
+        for cell in self.cells(&Bytes::new(), "") {
+            changes.extend(cell.qualifier().map(|qualifier| Change::delete(CF, qualifier.clone())));
+        }
+        if stored.is_file() {
+            changes.push(Change::delete(CONTENT, DATA));
+        }
+        self.rows.row(key, vec![stored.check()], changes)
+    }
+
+    /// The children of a folder whose id has become another, since it is its name.
+    async fn adopt(&self, old: &Bytes, new: &Bytes) -> Result<Verdict> {
+        let mut groups = Vec::new();
+        let each = |key: &RowKey, row: &Row| {
+            if row.get(CF, PARENT) == Some(old) {
+                let row = self.rows.row(key.clone(), vec![equals(PARENT, old.clone())], self.cells(new, ""));
+                groups.push(Plan { guarded: vec![row], ..Plan::default() });
+            }
+            Ok(Next::Row)
+        };
+        self.rows.scan(RowRange::all(), SCAN, each).await?;
+        commit_groups(&self.rows.tables, groups).await
+    }
+}
+
+/// The next row id.
+fn next(last: &AtomicU64) -> Bytes {
+    Bytes::copy_from_slice(&(last.fetch_add(1, Ordering::Relaxed) + 1).to_be_bytes())
+}
+
+#[async_trait]
+impl Layout for ByParent {
+    async fn mkdir(&self, path: &str) -> Result<Verdict> {
+        self.add(path, self.new_directory(), None).await
+    }
+
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let (new, content) = (Stored::file(&file.attributes), put_content(&file.content));
+        if is_new {
+            return self.add(&file.path, new, content).await;
+        }
+        let Some((key, old)) = self.file(&file.path).await? else { return Ok(Verdict::Missing) };
+        let changes = [new.put()].into_iter().chain(content).collect();
+        self.rows.commit(vec![self.rows.row(key, vec![old.check()], changes)]).await
+    }
+
+    async fn stat(&self, path: &str) -> Result<Option<Node>> {
+        self.place(path).await?.and_then(|place| place.stored).map(|stored| stored.node()).transpose()
+    }
+
+    async fn read(&self, path: &str) -> Result<Option<Bytes>> {
+        match self.file(path).await? {
+            Some((key, _)) => self.rows.content(&key).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A range of a tree; otherwise the whole table, sorted where the keys are not.
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+        let Some(id) = self.directory(path).await? else { return Ok(None) };
+        let (mut range, mut at_a_time) = (RowRange::all(), SCAN);
+        if let Key::Tree = self.key {
+            (range, at_a_time) = (RowRange::prefix(&id), LIST.min(ask.limit()));
+            if !ask.after().is_empty() {
+                range.from = Bound::Excluded([&id, ask.after().as_bytes()].concat().into());
+            }
+        }
+        let is_sorted = !matches!(self.key, Key::RowId { .. });
+        let mut children = Vec::new();
+        let each = |key: &RowKey, row: &Row| {
+            let (parent, name) = self.position(key, row)?;
+            if parent == id {
+                children.extend(Stored::child(row, name, ask)?);
+            }
+            Ok(if is_sorted && children.len() >= ask.limit() { Next::Nothing } else { Next::Row })
+        };
+        self.rows.scan(range, at_a_time, each).await?;
+        if !is_sorted {
+            children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            children.truncate(ask.limit());
+        }
+        Ok(Some(children))
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
+        let Some(source) = self.place(from).await? else { return Ok(Verdict::Missing) };
+        let Some(stored) = source.stored else { return Ok(Verdict::Missing) };
+        let Some(mut target) = self.place(to).await? else { return Ok(Verdict::Missing) };
+        if let Key::RowId { .. } = self.key {
+            target.key = source.key.clone();
+        }
+        let is_same_row = source.key == target.key;
+        if target.stored.is_some() || target.is_taken && !is_same_row {
+            return Ok(Verdict::Exists);
+        }
+        let mut guarded: Vec<_> = target.guard.into_iter().collect();
+        let mut changes = self.cells(&target.parent, split(to).1);
+        if is_same_row {
+            guarded.push(self.rows.row(source.key, vec![stored.check()], changes));
+            return self.rows.commit(guarded).await;
+        }
+        changes.push(stored.put());
+        if stored.is_file() {
+            changes.extend(put_content(&self.rows.content(&source.key).await?));
+        }
+        guarded.push(self.rows.row(target.key.clone(), Stored::absent(), changes));
+        guarded.push(self.removed(source.key.clone(), &stored));
+        let verdict = self.rows.commit(guarded).await?;
+        if verdict == Verdict::Done && !stored.is_file() && matches!(self.key, Key::Name) {
+            return self.adopt(&source.key, &target.key).await;
+        }
+        Ok(verdict)
+    }
+
+    async fn delete(&self, path: &str) -> Result<Verdict> {
+        match self.file(path).await? {
+            Some((key, stored)) => self.rows.commit(vec![self.removed(key, &stored)]).await,
+            None => Ok(Verdict::Missing),
+        }
+    }
+
+    async fn find(&self, wanted: &str) -> Result<Vec<String>> {
+        if let Key::Name = self.key {
+            return self.find_by_key(wanted).await;
+        }
+        let mut found = Vec::new();
+        let see = |_: &RowKey, stored: Stored, position: Position| {
+            if stored.is_file() && position.1 == wanted {
+                found.push(position);
+            }
+            Ok(())
+        };
+        let directories = self.survey(see).await?;
+        Ok(found.iter().map(|position| directories.path(position)).collect())
+    }
+
+    /// There is no order by time: every row is read.
+    async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
+        let mut files = Vec::new();
+        let see = |_: &RowKey, stored: Stored, position: Position| {
+            let Node::File(attributes) = stored.node()? else { return Ok(()) };
+            if period.time(&attributes).is_some() {
+                files.push((attributes, position));
+            }
+            Ok(())
+        };
+        let directories = self.survey(see).await?;
+        Ok(newest(files, &directories, period))
+    }
+
+    async fn load_directory(&self, path: &str) -> Result<Verdict> {
+        let Key::RowId { last, loaded } = &self.key else { return self.mkdir(path).await };
+        let (parent, name) = split(path);
+        let (parent, key) = (self.loaded(loaded, parent)?, next(last));
+        loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), key.clone());
+        let changes = [self.cells(&parent, name), vec![self.new_directory().put()]].concat();
+        self.rows.commit(vec![self.rows.row(key, Stored::absent(), changes)]).await
+    }
+
+    /// A client that knows the ids of its directories, and that nothing has the names, need not read the table for each
+    /// file.
+    async fn load(&self, files: &[NewFile], at_a_time: usize) -> Result<u64> {
+        let put = async |file: &NewFile| match &self.key {
+            Key::RowId { last, loaded } => {
+                let (parent, name) = split(&file.path);
+                let mut changes = self.cells(&self.loaded(loaded, parent)?, name);
+                changes.push(Stored::file(&file.attributes).put());
+                changes.extend(put_content(&file.content));
+                self.rows.commit(vec![self.rows.row(next(last), Stored::absent(), changes)]).await
+            }
+            Key::Name | Key::Tree => self.put(file, true).await,
+        };
+        let puts: Vec<_> = files.iter().map(put).collect();
+        let verdicts = stream::iter(puts).buffer_unordered(at_a_time);
+        verdicts.try_fold(0, async |sum, verdict| Ok(sum + u64::from(verdict == Verdict::Done))).await
+    }
+}
+
+impl ByParent {
+    fn loaded(&self, loaded: &Mutex<HashMap<String, Bytes>>, path: &str) -> Result<Bytes> {
+        if path.is_empty() {
+            return Ok(self.root());
+        }
+        let loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.get(path).cloned().with_context(|| format!("{path} was not loaded"))
+    }
+
+    /// The row of the name, and those of its parents up to the root.
+    async fn find_by_key(&self, wanted: &str) -> Result<Vec<String>> {
+        let (mut path, mut key) = (String::new(), Bytes::copy_from_slice(wanted.as_bytes()));
+        while key != self.root() {
+            let row = self.rows.get(&key).await?;
+            let is_found = Stored::from_row(&row).is_some_and(|stored| stored.is_file() == path.is_empty());
+            let (true, Some(parent)) = (is_found, row.get(CF, PARENT)) else { return Ok(Vec::new()) };
+            path = format!("/{}{path}", std::str::from_utf8(&key)?);
+            key = parent.clone();
+        }
+        Ok(vec![path])
+    }
+}

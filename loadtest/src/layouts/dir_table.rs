@@ -1,0 +1,206 @@
+//! The directory table of the worked example, which `dirid-name` and `uuid` have: a row for each directory, keyed by its
+//! full path, with the cells `cf:id`, `sub:d_<name>` for each directory in it and, in `uuid`, `sub:f_<name>` for each
+//! file. A rename of a directory writes its row and those of the directories below it anew.
+
+use std::ops::Bound;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use rowdrive::schema::CF;
+use rowdrive::schema::dir::{DIRECTORY, FILE, ID, SUB};
+use rowdrive::table::{
+    Cell, Change, Check, Column, ConditionalRow, KeyLifecycle, PageQuery, Plan, RowCursor, RowQuery, RowRange, Tables,
+};
+
+use super::rows::{LIST, Table, absent, commit_groups, equals};
+use super::{Verdict, split};
+
+#[derive(Clone)]
+pub struct DirTable(pub Table);
+
+/// A name in a directory that exists, and the nodes of that name.
+#[derive(Clone)]
+pub struct Slot {
+    pub parent: String,
+    pub parent_id: Bytes,
+    pub name: String,
+    /// The directory's id.
+    pub directory: Option<Bytes>,
+    pub file: Option<Bytes>,
+}
+
+impl Slot {
+    pub fn is_taken(&self) -> bool {
+        self.directory.is_some() || self.file.is_some()
+    }
+}
+
+/// The cell of a child: `kind` is `d_` or `f_`.
+pub fn child(kind: &[u8], name: &str) -> Bytes {
+    [kind, name.as_bytes()].concat().into()
+}
+
+/// The row key of a directory: that of the root is a slash.
+fn key(path: &str) -> Bytes {
+    if path.is_empty() { Bytes::from_static(b"/") } else { Bytes::copy_from_slice(path.as_bytes()) }
+}
+
+/// The path of a row key.
+pub fn path(key: &[u8]) -> Result<&str> {
+    Ok(if key == b"/" { "" } else { std::str::from_utf8(key)? })
+}
+
+fn below(path: &str) -> RowRange {
+    let bound = |end: &str| Bytes::from(format!("{path}{end}"));
+    // The root's own key is the first of this range.
+    RowRange { from: Bound::Excluded(bound("/")), to: Bound::Excluded(bound("0")) }
+}
+
+impl DirTable {
+    /// With the row of the root, whose id is `root`.
+    pub async fn create(tables: &Tables, root: Bytes) -> Result<Self> {
+        let table = Table::create(tables, "dir", KeyLifecycle::Reusable, &[SUB]).await?;
+        table.commit(vec![table.row(key(""), vec![absent(ID)], vec![Change::put(CF, ID, root)])]).await?;
+        Ok(Self(table))
+    }
+
+    pub async fn id(&self, path: &str) -> Result<Option<Bytes>> {
+        Ok(self.0.tables.cell(self.0.name, &key(path), CF, ID).await?)
+    }
+
+    /// One read of the parent's row; none if it does not exist.
+    pub async fn slot(&self, path: &str) -> Result<Option<Slot>> {
+        let (parent, name) = split(path);
+        let [directory, file] = [DIRECTORY, FILE].map(|kind| Column::new(SUB, child(kind, name)));
+        let cells = vec![Column::new(CF, ID), directory.clone(), file.clone()];
+        let row = self.0.tables.get(self.0.name, &key(parent), &RowQuery::cells(cells)).await?;
+        let Some(id) = row.get(CF, ID) else { return Ok(None) };
+        let [directory, file] = [directory, file].map(|column| row.get(SUB, &column.qualifier).cloned());
+        let (parent, name) = (parent.to_owned(), name.to_owned());
+        Ok(Some(Slot { parent, parent_id: id.clone(), name, directory, file }))
+    }
+
+    /// Changes of the parent's row, if it is still the same directory and the name has the nodes of the slot.
+    pub fn row(&self, slot: &Slot, changes: Vec<Change>) -> ConditionalRow {
+        let mut checks = vec![equals(ID, slot.parent_id.clone())];
+        for (kind, value) in [(DIRECTORY, &slot.directory), (FILE, &slot.file)] {
+            let column = Column::new(SUB, child(kind, &slot.name));
+            checks.push(match value {
+                Some(value) => Check::Equals(column, value.clone()),
+                None => Check::Absent(column),
+            });
+        }
+        self.0.row(key(&slot.parent), checks, changes)
+    }
+
+    pub fn put(&self, slot: &Slot, kind: &[u8], value: Bytes) -> ConditionalRow {
+        self.row(slot, vec![Change::put(SUB, child(kind, &slot.name), value)])
+    }
+
+    pub fn take(&self, slot: &Slot, kind: &[u8]) -> ConditionalRow {
+        self.row(slot, vec![Change::delete(SUB, child(kind, &slot.name))])
+    }
+
+    /// The rows that make a directory in a slot.
+    pub fn made(&self, slot: &Slot, id: &Bytes) -> Vec<ConditionalRow> {
+        let path = format!("{}/{}", slot.parent, slot.name);
+        let own = self.0.row(key(&path), vec![absent(ID)], vec![Change::put(CF, ID, id.clone())]);
+        vec![self.put(slot, DIRECTORY, id.clone()), own]
+    }
+
+    /// The directory's id and the cells of children in a range, page by page; none if there is no such directory.
+    pub async fn children(
+        &self,
+        path: &str,
+        (from, to): (Bound<Bytes>, Bound<Bytes>),
+        limit: usize,
+    ) -> Result<Option<(Bytes, Vec<Cell>)>> {
+        let (table, row, unchanged) = (self.0.name, key(path), vec![Column::new(CF, ID)]);
+        let mut query = PageQuery { table, row, family: SUB, from, to, limit: limit.min(LIST), unchanged };
+        let mut cells = Vec::new();
+        loop {
+            let page = self.0.tables.page(&query).await?;
+            let Some(id) = page.unchanged.into_iter().next().flatten() else { return Ok(None) };
+            cells.extend(page.cells);
+            match cells.last() {
+                Some(last) if page.more && cells.len() < limit => query.from = Bound::Excluded(last.qualifier.clone()),
+                _ => return Ok(Some((id, cells))),
+            }
+        }
+    }
+
+    /// The ids and paths of a directory and of all below it.
+    pub async fn subtree(&self, of: &str) -> Result<Vec<(Bytes, String)>> {
+        let mut found: Vec<_> = self.id(of).await?.map(|id| (id, of.to_owned())).into_iter().collect();
+        let mut rows = RowCursor::new(self.0.name, below(of), RowQuery::cells(vec![Column::new(CF, ID)]), LIST);
+        while let Some(some) = rows.next(&self.0.tables).await? {
+            for (key, row) in some {
+                let id = row.get(CF, ID).context("a directory's row lacks its id")?;
+                found.push((id.clone(), path(&key)?.to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The rows of all directories that have this cell, with its value.
+    pub async fn with_child(&self, child: Bytes) -> Result<Vec<(String, Bytes)>> {
+        let column = Column::new(SUB, child);
+        let mut rows = RowCursor::new(self.0.name, RowRange::all(), RowQuery::cells(vec![column.clone()]), LIST);
+        let mut found = Vec::new();
+        while let Some(some) = rows.next(&self.0.tables).await? {
+            for (key, row) in some {
+                let value = row.get(SUB, &column.qualifier).context("a scan returns a row without the cell")?;
+                found.push((path(&key)?.to_owned(), value.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Renames a directory: the rows of `also` and its own at one instant, then those below it, page by page.
+    pub async fn rename(&self, source: &Slot, target: &Slot, also: Vec<ConditionalRow>) -> Result<Verdict> {
+        let Some(id) = &source.directory else { return Ok(Verdict::Missing) };
+        if target.is_taken() {
+            return Ok(Verdict::Exists);
+        }
+        let mut guarded = self.made(target, id);
+        guarded.push(self.take(source, DIRECTORY));
+        guarded.extend(also);
+        let verdict = self.0.commit(guarded).await?;
+        if verdict != Verdict::Done {
+            return Ok(verdict);
+        }
+        let [from, to] = [source, target].map(|slot| format!("{}/{}", slot.parent, slot.name));
+        let mut groups = Vec::new();
+        for (id, old) in self.subtree(&from).await? {
+            let new = format!("{to}{}", old.get(from.len()..).unwrap_or_default());
+            let own = (old != from).then(|| Change::put(CF, ID, id));
+            self.carry(&old, &new, own, &mut groups).await?;
+        }
+        commit_groups(&self.0.tables, groups).await
+    }
+
+    /// Moves the cells of a row, page by page. `own`: what the new row needs beside its children.
+    async fn carry(&self, old: &str, new: &str, own: Option<Change>, groups: &mut Vec<Plan>) -> Result<()> {
+        let (mut puts, mut takes) = (Vec::from_iter(own), vec![Change::delete(CF, ID)]);
+        let mut from = Bound::Unbounded;
+        loop {
+            let Some((_, cells)) = self.children(old, (from, Bound::Unbounded), LIST).await? else { return Ok(()) };
+            let last = cells.last().map(|cell| cell.qualifier.clone()).filter(|_| cells.len() >= LIST);
+            for Cell { qualifier, value } in cells {
+                takes.push(Change::delete(SUB, qualifier.clone()));
+                puts.push(Change::put(SUB, qualifier, value));
+            }
+            // Pages are committed in any order, and nobody else renames: so no condition but one that always holds.
+            let row = |path, changes| self.0.row(key(path), vec![absent(&b"-"[..])], changes);
+            let mut guarded = vec![row(old, std::mem::take(&mut takes))];
+            if !puts.is_empty() {
+                guarded.push(row(new, std::mem::take(&mut puts)));
+            }
+            groups.push(Plan { guarded, ..Plan::default() });
+            match last {
+                Some(last) => from = Bound::Excluded(last),
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The two tables that the worked example ends with: directories keyed by full path with a cell for each child, files
+//! keyed by random UUID; and what the drive adds to them, one step at a time. A rename never touches a file's row.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
+use rowdrive::schema::dir::{self, FILE};
+use rowdrive::schema::file::{self, Attributes, ContentLocation};
+use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
+use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
+
+use super::answers::Newest;
+use super::dir_table::{DirTable, Slot, child};
+use super::indexes::{Ids, Indexes};
+use super::rows::{CONTENT, DATA, Next, SCAN, Table, commit, equals, pack, put_content, unpack};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within};
+
+/// The cell of packed attributes in a file's row.
+const PACKED: &[u8] = b"a";
+/// The cell of a directory's link: its parent's id, and its name.
+const LINK: &[u8] = b"p";
+/// Bytes of an id.
+const ID: usize = 16;
+
+/// What a step adds to the tables of the worked example.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Each attribute is a cell of its own in the file's row; otherwise one cell has them all.
+    pub cells: bool,
+    /// `sub:f_<name>` has a copy of the attributes beside the UUID.
+    pub copies: bool,
+    /// There are rows by time, creator and name, and a link from each directory to its parent.
+    pub indexes: bool,
+}
+
+pub struct Uuid {
+    step: Step,
+    directories: DirTable,
+    files: Table,
+    indexed: Option<Indexed>,
+}
+
+struct Indexed {
+    indexes: Indexes,
+    links: Table,
+}
+
+/// A file as its directory's cell says it.
+struct FileCell {
+    ids: Ids,
+    /// None in the steps that keep the UUID alone.
+    attributes: Option<Attributes>,
+}
+
+impl Uuid {
+    pub async fn create(tables: &Tables, step: Step) -> Result<Self> {
+        let directories = DirTable::create(tables, DirId::ROOT.key()).await?;
+        let files = Table::create(tables, "file", KeyLifecycle::UniqueId, &[CONTENT]).await?;
+        let indexed = if step.indexes {
+            let links = Table::create(tables, "parent", KeyLifecycle::UniqueId, &[]).await?;
+            Some(Indexed { indexes: Indexes::create(tables).await?, links })
+        } else {
+            None
+        };
+        Ok(Self { step, directories, files, indexed })
+    }
+
+    /// The value of a directory's cell of a file.
+    fn encode(&self, ids: Ids, attributes: &Attributes) -> Bytes {
+        if self.step.copies { [pack(attributes), ids.encode()].concat().into() } else { ids.file.key() }
+    }
+
+    fn decode(&self, value: &[u8]) -> Result<FileCell> {
+        if self.step.copies {
+            let (attributes, rest) = unpack(value)?;
+            return Ok(FileCell {
+                ids: Ids::decode(rest).context("a file lacks its ids")?,
+                attributes: Some(attributes),
+            });
+        }
+        let file = FileId(uuid::Uuid::from_slice(value).context("a file's cell is no UUID")?);
+        Ok(FileCell { ids: Ids { file, stay: StayId::CREATED }, attributes: None })
+    }
+
+    fn file(&self, slot: &Slot) -> Result<Option<FileCell>> {
+        slot.file.as_ref().map(|value| self.decode(value)).transpose()
+    }
+
+    /// The attributes of files, from their cells or else from their rows.
+    async fn attributes(&self, files: Vec<FileCell>) -> Result<Vec<Attributes>> {
+        if self.step.copies {
+            return Ok(files.into_iter().filter_map(|file| file.attributes).collect());
+        }
+        let rows = self.files.get_many(files.iter().map(|file| file.ids.file.key())).await?;
+        rows.iter().map(|row| self.attributes_of(row)).collect()
+    }
+
+    fn attributes_of(&self, row: &Row) -> Result<Attributes> {
+        if self.step.cells {
+            return Attributes::from_row(row)?.context("a file's row has no attributes");
+        }
+        Ok(unpack(row.get(CF, PACKED).context("a file's row has no attributes")?)?.0)
+    }
+
+    /// The row of a new file.
+    fn file_row(&self, ids: Ids, new: &NewFile) -> RowChange {
+        let mut changes = match self.step.cells {
+            true => new.attributes.put_cells(),
+            false => vec![Change::put(CF, PACKED, pack(&new.attributes))],
+        };
+        changes.extend(put_content(&new.content));
+        RowChange { table: self.files.name, row: ids.file.key(), changes }
+    }
+
+    /// The rows that go with a file.
+    fn dropped(&self, slot: &Slot, old: &FileCell) -> Result<Vec<RowChange>> {
+        let mut rows = self.unindexed(slot, old)?;
+        let mut changes = vec![Change::delete(CF, PACKED), Change::delete(CONTENT, DATA)];
+        if self.step.cells {
+            changes = file::delete_cells(ContentLocation::Inline);
+            let position = [file::DIR, file::NAME, file::STAY];
+            changes.retain(|change| change.qualifier().is_none_or(|cell| !position.contains(&&cell[..])));
+        }
+        rows.push(RowChange { table: self.files.name, row: old.ids.file.key(), changes });
+        Ok(rows)
+    }
+
+    fn indexed(&self, slot: &Slot, ids: Ids, attributes: &Attributes) -> Result<Vec<RowChange>> {
+        let Some(Indexed { indexes, .. }) = &self.indexed else { return Ok(Vec::new()) };
+        let position = [&slot.parent_id, slot.name.as_bytes()].concat();
+        indexes.put(ids, attributes, &slot.name, position.into())
+    }
+
+    fn unindexed(&self, slot: &Slot, old: &FileCell) -> Result<Vec<RowChange>> {
+        match (&self.indexed, &old.attributes) {
+            (Some(Indexed { indexes, .. }), Some(attributes)) => indexes.delete(old.ids, attributes, &slot.name),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn rename_file(&self, source: &Slot, target: &Slot, old: FileCell) -> Result<Verdict> {
+        let mut plan = Plan { finish: self.unindexed(source, &old)?, ..Plan::default() };
+        let value = match &old.attributes {
+            Some(attributes) => {
+                let ids = if self.step.indexes { old.ids.moved() } else { old.ids };
+                plan.prepare = self.indexed(target, ids, attributes)?;
+                self.encode(ids, attributes)
+            }
+            None => old.ids.file.key(),
+        };
+        plan.guarded = vec![self.directories.take(source, FILE), self.directories.put(target, FILE, value)];
+        commit(&self.files.tables, plan).await
+    }
+
+    /// The path of a directory, by the links from it up to the root.
+    async fn path(&self, links: &Table, id: &[u8], known: &mut HashMap<Bytes, Bytes>) -> Result<String> {
+        let (mut names, mut id) = (Vec::new(), Bytes::copy_from_slice(id));
+        while id != DirId::ROOT.key() {
+            let link = match known.get(&id) {
+                Some(link) => link.clone(),
+                None => {
+                    let row = links.get(&id).await?;
+                    let link = row.get(CF, LINK).context("a directory has no link")?.clone();
+                    known.insert(id, link.clone());
+                    link
+                }
+            };
+            id = link.slice(..ID.min(link.len()));
+            names.push(link.slice(id.len()..));
+        }
+        let names: Result<Vec<&str>, _> = names.iter().rev().map(|name| std::str::from_utf8(name)).collect();
+        Ok(names?.into_iter().flat_map(|name| ["/", name]).collect())
+    }
+
+    async fn path_of_position(
+        &self,
+        links: &Table,
+        position: &[u8],
+        known: &mut HashMap<Bytes, Bytes>,
+    ) -> Result<String> {
+        let (id, name) = position.split_at_checked(ID).context("a position is cut off")?;
+        Ok(format!("{}/{}", self.path(links, id, known).await?, std::str::from_utf8(name)?))
+    }
+
+    async fn period_in_index(
+        &self,
+        Indexed { indexes, links }: &Indexed,
+        period: &Period,
+    ) -> Result<Vec<(i64, String)>> {
+        let (mut found, mut after, mut known) = (Vec::new(), None, HashMap::new());
+        loop {
+            let page = indexes.period(period, &mut after).await?;
+            let is_last = page.is_empty();
+            for (time, position) in page {
+                let path = self.path_of_position(links, &position, &mut known).await?;
+                if is_within(&path, &period.under) {
+                    found.push((time, path));
+                }
+            }
+            if is_last || found.len() >= period.limit {
+                found.truncate(period.limit);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Reads the files of every directory below the period's.
+    async fn period_in_directories(&self, period: &Period) -> Result<Vec<(i64, String)>> {
+        let mut newest = Newest::new(period);
+        for (_, directory) in self.directories.subtree(&period.under).await? {
+            let (names, files): (Vec<_>, Vec<_>) = self.files_in(&directory).await?.into_iter().unzip();
+            for (name, attributes) in names.into_iter().zip(self.attributes(files).await?) {
+                newest.offer(&attributes, || format!("{directory}/{}", name.as_str()));
+            }
+        }
+        Ok(newest.done())
+    }
+
+    async fn files_in(&self, directory: &str) -> Result<Vec<(Name, FileCell)>> {
+        let cells = self.directories.children(directory, dir::range(FILE, ""), usize::MAX).await?.unwrap_or_default().1;
+        cells.iter().map(|cell| Ok((dir::child(&cell.qualifier)?.1, self.decode(&cell.value)?))).collect()
+    }
+
+    /// Reads the whole file table, which has no paths, and then directories until the paths of all found files are known.
+    async fn period_in_files(&self, period: &Period) -> Result<Vec<(i64, String)>> {
+        let mut newest = Newest::new(period);
+        let each = |key: &RowKey, row: &Row| {
+            newest.offer(&self.attributes_of(row)?, || key.clone());
+            Ok(Next::Row)
+        };
+        self.files.scan(RowRange::all(), SCAN, each).await?;
+        let found = newest.done();
+        let mut paths: HashMap<Bytes, String> = HashMap::new();
+        for (_, directory) in self.directories.subtree("").await? {
+            if paths.len() == found.len() {
+                break;
+            }
+            for (name, file) in self.files_in(&directory).await? {
+                let key = file.ids.file.key();
+                if found.iter().any(|(_, wanted)| *wanted == key) {
+                    paths.insert(key, format!("{directory}/{}", name.as_str()));
+                }
+            }
+        }
+        let named = found.into_iter().map(|(time, key)| Ok((time, paths.remove(&key).context("a file has no name")?)));
+        named.collect()
+    }
+}
+
+#[async_trait]
+impl Layout for Uuid {
+    async fn mkdir(&self, path: &str) -> Result<Verdict> {
+        let Some(slot) = self.directories.slot(path).await? else { return Ok(Verdict::Missing) };
+        if slot.is_taken() {
+            return Ok(Verdict::Exists);
+        }
+        let id = DirId::random().key();
+        let link = |Indexed { links, .. }: &Indexed| {
+            let changes = vec![Change::put(CF, LINK, [&slot.parent_id, slot.name.as_bytes()].concat())];
+            RowChange { table: links.name, row: id.clone(), changes }
+        };
+        let prepare = self.indexed.iter().map(link).collect();
+        let guarded = self.directories.made(&slot, &id);
+        commit(&self.files.tables, Plan { prepare, guarded, ..Plan::default() }).await
+    }
+
+    async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        let Some(slot) = self.directories.slot(&file.path).await? else { return Ok(Verdict::Missing) };
+        let old = self.file(&slot)?;
+        match (&old, is_new) {
+            (None, false) => return Ok(Verdict::Missing),
+            (_, true) if slot.is_taken() => return Ok(Verdict::Exists),
+            _ => {}
+        }
+        let ids = Ids::new();
+        let mut prepare = self.indexed(&slot, ids, &file.attributes)?;
+        prepare.push(self.file_row(ids, file));
+        let guarded = vec![self.directories.put(&slot, FILE, self.encode(ids, &file.attributes))];
+        let finish = old.map_or(Ok(Vec::new()), |old| self.dropped(&slot, &old))?;
+        commit(&self.files.tables, Plan { prepare, guarded, finish, ..Plan::default() }).await
+    }
+
+    async fn stat(&self, path: &str) -> Result<Option<Node>> {
+        let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
+        if let Some(file) = self.file(&slot)? {
+            return Ok(self.attributes(vec![file]).await?.pop().map(Node::File));
+        }
+        Ok(slot.directory.map(|_| Node::Directory))
+    }
+
+    async fn read(&self, path: &str) -> Result<Option<Bytes>> {
+        let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
+        match self.file(&slot)? {
+            Some(file) => self.files.content(&file.ids.file.key()).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
+        let range = match ask {
+            List::Names | List::Attributes => (Bound::Unbounded, Bound::Unbounded),
+            List::Page { after, .. } if after.is_empty() => dir::range(FILE, ""),
+            List::Page { after, .. } => (Bound::Excluded(child(FILE, after)), dir::range(FILE, "").1),
+        };
+        let Some((_, cells)) = self.directories.children(path, range, ask.limit()).await? else { return Ok(None) };
+        let (mut children, mut files) = (Vec::with_capacity(cells.len()), Vec::new());
+        for cell in &cells {
+            let (kind, name) = dir::child(&cell.qualifier)?;
+            let is_file = kind == FILE;
+            if is_file && !matches!(ask, List::Names) {
+                files.push(self.decode(&cell.value)?);
+            }
+            children.push((name, is_file));
+        }
+        let mut attributes = self.attributes(files).await?.into_iter();
+        let child = |(name, is_file): (Name, bool)| {
+            let node = match ask {
+                List::Names => None,
+                _ if is_file => attributes.next().map(Node::File),
+                _ => Some(Node::Directory),
+            };
+            Child { name: name.as_str().to_owned(), node }
+        };
+        Ok(Some(children.into_iter().map(child).collect()))
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
+        let (Some(source), Some(target)) = (self.directories.slot(from).await?, self.directories.slot(to).await?)
+        else {
+            return Ok(Verdict::Missing);
+        };
+        if target.is_taken() {
+            return Ok(Verdict::Exists);
+        }
+        if let Some(file) = self.file(&source)? {
+            return self.rename_file(&source, &target, file).await;
+        }
+        let link = |slot: &Slot| [&slot.parent_id, slot.name.as_bytes()].concat();
+        let relink = |Indexed { links, .. }: &Indexed| -> Option<ConditionalRow> {
+            let (check, put) = (equals(LINK, link(&source)), Change::put(CF, LINK, link(&target)));
+            Some(links.row(source.directory.clone()?, vec![check], vec![put]))
+        };
+        let also = self.indexed.iter().filter_map(relink).collect();
+        self.directories.rename(&source, &target, also).await
+    }
+
+    async fn delete(&self, path: &str) -> Result<Verdict> {
+        let Some(slot) = self.directories.slot(path).await? else { return Ok(Verdict::Missing) };
+        let Some(file) = self.file(&slot)? else { return Ok(Verdict::Missing) };
+        let (guarded, finish) = (vec![self.directories.take(&slot, FILE)], self.dropped(&slot, &file)?);
+        commit(&self.files.tables, Plan { guarded, finish, ..Plan::default() }).await
+    }
+
+    /// Without an index every directory is asked for the name.
+    async fn find(&self, name: &str) -> Result<Vec<String>> {
+        let Some(Indexed { indexes, links }) = &self.indexed else {
+            let found = self.directories.with_child(child(FILE, name)).await?;
+            return Ok(found.into_iter().map(|(directory, _)| format!("{directory}/{name}")).collect());
+        };
+        let (mut found, mut known) = (Vec::new(), HashMap::new());
+        for position in indexes.find(name).await? {
+            let path = self.path_of_position(links, &position, &mut known).await?;
+            if super::split(&path).1 == name {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
+        match &self.indexed {
+            Some(indexed) => self.period_in_index(indexed, period).await,
+            None if self.step.copies || !period.under.is_empty() => self.period_in_directories(period).await,
+            None => self.period_in_files(period).await,
+        }
+    }
+}
