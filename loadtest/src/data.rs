@@ -18,6 +18,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 
+use crate::layouts::split;
+
 /// A file that is to be stored.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -76,21 +78,23 @@ impl Tree {
         let folders = (files / FOLDER).max(10);
         let archive: Vec<Folder> = (0..folders / 10)
             .map(|n| {
-                let digits =
-                    (0..DEPTH).rev().map(|level| format!("/{}{}", char::from(b'a' + level as u8), digit(n, level)));
-                let dir = make(&mut dirs, &mut made, &format!("{ARCHIVE}{}", digits.collect::<String>()));
+                let level = |level: u32| format!("/{}{}", char::from(b'a' + level as u8), n / FAN.pow(level));
+                let below: String = (0..DEPTH).rev().map(level).collect();
+                let dir = make(&mut dirs, &mut made, &format!("{ARCHIVE}{below}"));
                 // The nineties, in the order of the folders.
                 Folder { dir, from: FIRST_YEAR - 3_650 * DAY + i64::from(n) * DAY % (3_600 * DAY), days: 1 }
             })
             .collect();
+        // Each folder has a name of its own, since one layout has room for no other.
         let mut event = |root: &str, years: i64, event: u32| {
             let (year, month) = (i64::from(event) % years, i64::from(event) / years % 12);
-            let path = format!("{root}/{0}/{0}-{1:02}/event-{event:07}", 2000 + year, month + 1);
+            let top = split(root).1;
+            let path = format!("{root}{0}/{top}{0}-{1:02}/{top}event-{event:07}", 2000 + year, month + 1);
             let from = FIRST_YEAR + year * 365 * DAY + month * 30 * DAY;
             Folder { dir: make(&mut dirs, &mut made, &path), from, days: 28 }
         };
-        let own: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(HOME, YEARS, n)).collect();
-        let shared: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(SHARED, DAYS / 365, n)).collect();
+        let own: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(&format!("{HOME}/"), YEARS, n)).collect();
+        let shared: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(&format!("{SHARED}/s"), DAYS / 365, n)).collect();
         let camera = [Folder { dir: 2, from: FIRST_DAY + DAYS * DAY, days: 365 }];
 
         let mut all = Vec::with_capacity(files as usize);
@@ -141,12 +145,6 @@ impl Tree {
     pub fn path(&self, file: &File) -> String {
         format!("{}/{}", self.dir(file), file.name)
     }
-}
-
-/// The folder of a level that a number falls into: the uppermost level has as many as it needs.
-fn digit(n: u32, level: u32) -> u32 {
-    let folder = n / FAN.pow(level);
-    if level + 1 == DEPTH { folder } else { folder % FAN }
 }
 
 fn name(n: u32) -> String {
@@ -225,9 +223,11 @@ mod tests {
         assert!(below(ARCHIVE).iter().all(|file| tree.path(file).matches('/').count() == 3 + DEPTH as usize + 1));
         let used: HashSet<_> = tree.files.iter().map(|file| file.dir).collect();
         assert_eq!(tree.files.iter().filter(|file| file.name == COVER).count(), used.len());
+        let names: HashSet<_> = tree.dirs.iter().map(|dir| split(dir).1).collect();
+        assert_eq!(names.len(), tree.dirs.len());
         // Times follow the folders in one half, and not in the other.
         let january = |root: &str| below(root).iter().map(|file| file.modified).max().unwrap();
         assert!(january(&format!("{HOME}/2000")) < FIRST_YEAR + 365 * DAY);
-        assert!(january(&format!("{SHARED}/2000")) > FIRST_DAY + 360 * DAY);
+        assert!(january(&format!("{SHARED}/s2000")) > FIRST_DAY + 360 * DAY);
     }
 }

@@ -182,7 +182,7 @@ impl Context {
 
     /// Below folders of about an eighth of all files each, whose times are scattered.
     fn periods_under(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let years: Vec<String> = (2000..2003).map(|year| format!("{SHARED}/{year}")).collect();
+        let years: Vec<String> = (2000..2003).map(|year| format!("{SHARED}/s{year}")).collect();
         self.periods((FIRST_DAY, DAYS), Clock::Modified).zip(years.into_iter().cycle()).map(|(request, under)| {
             match request {
                 Request::Period(period) => Request::Period(Period { under, ..period }),
