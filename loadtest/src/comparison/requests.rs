@@ -6,6 +6,9 @@ use bytes::Bytes;
 use crate::data::attributes;
 use crate::layouts::{Layout, List, NewFile, Period, Verdict};
 
+/// How often an overwrite is tried again.
+const ATTEMPTS: usize = 100;
+
 #[derive(Clone, Debug)]
 pub enum Request {
     Stat(String),
@@ -57,7 +60,15 @@ impl Request {
             }
             Self::Put { path, modified, content, is_new } => {
                 let file = NewFile { path, attributes: attributes(modified), content };
-                done(layout.put(&file, is_new).await?, &file.path)?;
+                let mut verdict = layout.put(&file, is_new).await?;
+                // Another client has overwritten the same file meanwhile: read it again, as the drive itself does.
+                for _ in 0..if is_new { 0 } else { ATTEMPTS } {
+                    if verdict == Verdict::Done {
+                        break;
+                    }
+                    verdict = layout.put(&file, false).await?;
+                }
+                done(verdict, &file.path)?;
             }
             Self::Modify { path, modified } => {
                 Box::pin(Self::Stat(path.clone()).send(layout)).await?;
