@@ -284,11 +284,19 @@ impl Layout for Uuid {
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
-        let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
-        if let Some(file) = self.file(&slot)? {
-            return Ok(self.attributes(vec![file]).await?.pop().map(Node::File));
+        loop {
+            let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
+            let Some(file) = self.file(&slot)? else { return Ok(slot.directory.map(|_| Node::Directory)) };
+            let key = file.ids.file.key();
+            if let Some(attributes) = file.attributes {
+                return Ok(Some(Node::File(attributes)));
+            }
+            // Between the two reads the file may have been overwritten, and its old row removed.
+            let row = self.files.get(&key).await?;
+            if !row.is_empty() {
+                return self.attributes_of(&row).map(|attributes| Some(Node::File(attributes)));
+            }
         }
-        Ok(slot.directory.map(|_| Node::Directory))
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {
