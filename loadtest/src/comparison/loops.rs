@@ -14,10 +14,11 @@ use crate::layouts::Layout;
 use crate::progress::Stop;
 use crate::report::model::Work;
 
-/// A request that takes longer, in microseconds, reads much of a table: several at a time only wait for a core.
-const SLOW_US: u64 = 20_000;
+/// A request that takes longer, or longer than a quarter of a loop, reads much of a table: several at a time only wait for
+/// a core.
+const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
-const LEAST: u64 = 3;
+const LEAST: u64 = 2;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 /// How often requests at a set rate begin: all of a tick at once.
@@ -139,7 +140,8 @@ pub async fn measure(
     if is_slow.is_none() && probe.seconds < 1.0 {
         probe = Some(run(1, Duration::ZERO).await?).filter(|again| again.count > 0).unwrap_or(probe);
     }
-    let is_slow = clients == Clients::One || is_slow.unwrap_or(probe.latencies.min() > SLOW_US);
+    let slow = SLOW.min(pace.budget / 4).as_micros() as u64;
+    let is_slow = clients == Clients::One || is_slow.unwrap_or(probe.latencies.min() > slow);
     if is_slow {
         let spent = Duration::from_secs_f64(probe.seconds);
         if spent < pace.budget {
@@ -363,7 +365,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_operation_is_measured_with_one_client() {
         let (subject, _) = subject(Slow { sleep_ms: 30, ..Slow::default() });
-        let round = measure(&subject, BOTH, &pace(8, 1), None, stats("/a")).await.unwrap().unwrap();
+        let round = measure(&subject, BOTH, &pace(8, 80), None, stats("/a")).await.unwrap().unwrap();
         assert!(round.is_slow() && round.one.unwrap().count >= 1);
     }
 
@@ -373,7 +375,7 @@ mod tests {
     async fn a_set_rate_does_not_wait_for_answers() {
         let (subject, _) = subject(Slow { sleep_ms: 10, ..Slow::default() });
         let both = Clients::OneAndMany { rate: Some(500.0) };
-        let round = measure(&subject, both, &pace(64, 200), None, stats("/a")).await.unwrap().unwrap();
+        let round = measure(&subject, both, &pace(64, 200), Some(false), stats("/a")).await.unwrap().unwrap();
         let (rate, at_rate) = round.at_rate.unwrap();
         assert_eq!((rate, at_rate.count), (500.0, 100));
         assert!(at_rate.latencies.value_at_quantile(0.5) >= 10_000);

@@ -129,7 +129,7 @@ fn name(path: String) -> Option<String> {
 
 /// A folder, back and forth: one cannot be renamed by two clients at a time.
 fn renames(folder: &'static str) -> impl Iterator<Item = Request> + Send {
-    let names = [folder.to_owned(), format!("{HOME}/renamed")];
+    let names = [folder.to_owned(), format!("{folder}-renamed")];
     (0..).map(move |n| {
         let [one, other] = names.clone();
         if n % 2 == 0 { Request::Rename { from: one, to: other } } else { Request::Rename { from: other, to: one } }
