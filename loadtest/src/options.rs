@@ -123,7 +123,8 @@ impl Options {
             memory: self.memory,
             postgres: self.postgres.clone(),
             folder: folder.to_owned(),
-            files_with_content: if self.quick { 1_000 } else { 2_000 },
+            files_with_content: if self.quick { 500 } else { 2_000 },
+            content: if self.quick { &comparison::CONTENT[1..] } else { &comparison::CONTENT },
         }
     }
 

@@ -48,10 +48,12 @@ pub struct Options {
     pub folder: PathBuf,
     /// Files of the trees with content.
     pub files_with_content: u32,
+    /// The lengths of their content, of [`CONTENT`].
+    pub content: &'static [(&'static str, usize)],
 }
 
 /// Lengths of content, as they are named behind an operation, beside none.
-const CONTENT: [(&str, usize); 2] = [("4k", 4 << 10), ("64k", 64 << 10)];
+pub const CONTENT: [(&str, usize); 2] = [("4k", 4 << 10), ("64k", 64 << 10)];
 /// The layouts that differ in where content is.
 const CONTENT_KINDS: [Kind; 5] = [Kind::FullPath, Kind::DirIdName, Kind::Uuid, Kind::UuidIndexed, Kind::Drive];
 
@@ -76,11 +78,11 @@ pub async fn compare(
     };
     let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "", rounds: options.rounds };
     part.run(&options.kinds, report, keep).await?;
-    for (name, length) in CONTENT {
+    for (name, length) in options.content {
         let tree = Arc::new(Tree::new(options.files_with_content, options.seed));
         let suffix = format!("_{name}");
         let part =
-            Part { stage: stage(tree, length), operations: &WITH_CONTENT, suffix: &suffix, rounds: options.rounds };
+            Part { stage: stage(tree, *length), operations: &WITH_CONTENT, suffix: &suffix, rounds: options.rounds };
         let kinds: Vec<Kind> = options.kinds.iter().copied().filter(|kind| CONTENT_KINDS.contains(kind)).collect();
         part.run(&kinds, report, keep).await?;
     }
