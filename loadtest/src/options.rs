@@ -113,7 +113,7 @@ impl Options {
 
     /// How the layouts are compared, with their stores in `folder`.
     pub fn comparison(&self, folder: &Path) -> comparison::Options {
-        let ms = self.ms.unwrap_or(if self.quick { 10 } else { 50 });
+        let ms = self.ms.unwrap_or(if self.quick { 10 } else { 40 });
         comparison::Options {
             kinds: self.layouts(),
             seed: self.seed,

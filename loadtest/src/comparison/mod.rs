@@ -28,7 +28,7 @@ use crate::layouts::postgres::Postgres;
 use crate::progress::Stop;
 use crate::report::model::{Measured, Report};
 use loops::{Clients, Pace, Round, Subject};
-use operations::{ALL, Context, Operation, WITH_CONTENT};
+use operations::{ALL, Context, Inputs, Operation, WITH_CONTENT};
 use store::{Stage, Store, clear};
 
 /// What is compared, and how long.
@@ -156,6 +156,9 @@ impl Part<'_> {
             subjects.push((at, entry.store.open(&self.stage).await?));
         }
         let mut random = StdRng::seed_from_u64(self.stage.seed ^ number as u64);
+        // Each round uses other files, in another order.
+        let seed = self.stage.seed ^ (number as u64) << 32;
+        let inputs = Inputs::new(self.stage.tree.clone(), seed, self.stage.content.clone());
         let mut measured = Ok(());
         for operation in self.operations {
             eprintln!("round {} of {}: {}{}", number + 1, self.rounds, operation.name, self.suffix);
@@ -165,7 +168,7 @@ impl Part<'_> {
                 if measured.is_ok() {
                     let kind = entry.store.kind;
                     let name = || format!("{} of {}", operation.name, kind.name());
-                    measured = self.one(number, operation, entry, subject).await.with_context(name);
+                    measured = self.one(&inputs, operation, entry, subject).await.with_context(name);
                 }
             }
         }
@@ -178,21 +181,17 @@ impl Part<'_> {
         measured.and(closed)
     }
 
-    async fn one(&self, number: usize, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
-        let Stage { tree, content, pace, seed, .. } = &self.stage;
+    async fn one(&self, round: &Inputs, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
         let is_mix = operation.clients == Clients::Many;
         if is_mix && entry.rounds.get("stat").and_then(|rounds| rounds.first()).is_some_and(Round::is_slow) {
             entry.unsupported.insert(operation.name, "not measured: each request reads the whole table");
             return Ok(());
         }
-        // Each round uses other files, in another order.
-        let seed = seed ^ (number as u64) << 32;
-        let context = Context { tree: tree.clone(), kind: entry.store.kind, seed, content: content.clone() };
-        match (operation.requests)(&context) {
+        match (operation.requests)(&Context { round, kind: entry.store.kind }) {
             Ok(requests) => {
                 let rounds = entry.rounds.entry(operation.name).or_default();
                 let is_slow = rounds.first().map(Round::is_slow);
-                rounds.extend(loops::measure(subject, operation.clients, pace, is_slow, requests).await?);
+                rounds.extend(loops::measure(subject, operation.clients, &self.stage.pace, is_slow, requests).await?);
             }
             Err(why) => {
                 entry.unsupported.insert(operation.name, why);

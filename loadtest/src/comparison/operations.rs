@@ -1,7 +1,7 @@
 //! What is measured of each layout: the same operations on the same paths, in this order.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rand::rngs::StdRng;
@@ -25,14 +25,44 @@ const PATHS: usize = 500_000;
 const SKEW: f64 = 0.99;
 
 /// What the requests of an operation are made of.
-pub struct Context {
-    pub tree: Arc<Tree>,
+pub struct Context<'a> {
+    pub round: &'a Inputs,
     pub kind: Kind,
-    /// Of this round: it decides which files and folders are used, and in which order.
+}
+
+/// What all layouts use in a round: shuffled once, by a seed of this round, which decides on files, folders and their order.
+pub struct Inputs {
+    pub tree: Arc<Tree>,
     pub seed: u64,
     /// Of the files that are stored.
     pub content: Bytes,
+    /// By the turn of an operation, and whether a name may be in two directories.
+    paths: Mutex<HashMap<(u64, bool), Paths>>,
 }
+
+impl Inputs {
+    pub fn new(tree: Arc<Tree>, seed: u64, content: Bytes) -> Self {
+        Self { tree, seed, content, paths: Mutex::default() }
+    }
+
+    fn paths(&self, turn: u64, names_repeat: bool) -> Paths {
+        let mut known = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let shuffled = || {
+            let files = self.tree.shuffled(self.seed ^ turn).into_iter();
+            let files = files.filter(|file| names_repeat || file.name != COVER);
+            Arc::new(files.map(|file| self.tree.path(file)).take(PATHS).collect())
+        };
+        known.entry((turn, names_repeat)).or_insert_with(shuffled).clone()
+    }
+}
+
+/// Again and again.
+fn cycle(all: Paths) -> impl Iterator<Item = String> + Send {
+    (0..all.len()).cycle().filter_map(move |at| all.get(at).cloned())
+}
+
+/// Shuffled.
+type Paths = Arc<Vec<String>>;
 
 pub type Requests = Box<dyn Iterator<Item = Request> + Send>;
 
@@ -40,7 +70,7 @@ pub struct Operation {
     pub name: &'static str,
     pub clients: Clients,
     /// In this round. The reason, if the layout cannot do it.
-    pub requests: fn(&Context) -> Result<Requests, &'static str>,
+    pub requests: fn(&Context<'_>) -> Result<Requests, &'static str>,
 }
 
 const BOTH: Clients = Clients::OneAndMany { rate: None };
@@ -52,7 +82,7 @@ const fn at(rate: f64) -> Clients {
 const fn operation(
     name: &'static str,
     clients: Clients,
-    requests: fn(&Context) -> Result<Requests, &'static str>,
+    requests: fn(&Context<'_>) -> Result<Requests, &'static str>,
 ) -> Operation {
     Operation { name, clients, requests }
 }
@@ -102,7 +132,7 @@ pub const WITH_CONTENT: [Operation; 5] = [
 ];
 
 const OVERWRITE: Operation = operation("overwrite", BOTH, |c| {
-    let (modified, content) = (FIRST_DAY + DAY, c.content.clone());
+    let (modified, content) = (FIRST_DAY + DAY, c.round.content.clone());
     let overwrite = move |path| Request::Put { path, modified, content: content.clone(), is_new: false };
     boxed(c.paths(3).map(overwrite))
 });
@@ -136,35 +166,32 @@ fn renames(folder: &'static str) -> impl Iterator<Item = Request> + Send {
     })
 }
 
-impl Context {
-    fn all_paths(&self, turn: u64) -> Vec<String> {
-        let files = self.tree.shuffled(self.seed ^ turn).into_iter();
-        let files = files.filter(|file| self.kind.names_repeat() || file.name != COVER);
-        files.map(|file| self.tree.path(file)).take(PATHS).collect()
+impl Context<'_> {
+    fn all_paths(&self, turn: u64) -> Paths {
+        self.round.paths(turn, self.kind.names_repeat())
     }
 
     /// Paths of files that the layout has room for, shuffled, again and again.
     fn paths(&self, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
-        self.all_paths(turn).into_iter().cycle()
+        cycle(self.all_paths(turn))
     }
 
     fn paths_below(&self, root: &str, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
-        let mut paths = self.all_paths(turn);
-        paths.retain(|path| path.starts_with(root));
-        paths.into_iter().cycle()
+        let all = self.all_paths(turn);
+        cycle(Arc::new(all.iter().filter(|path| path.starts_with(root)).cloned().collect()))
     }
 
     fn folders(&self) -> impl Iterator<Item = String> + Send + use<> {
-        let folders: Vec<String> = self.tree.shuffled_folders(self.seed).into_iter().map(str::to_owned).collect();
-        folders.into_iter().cycle()
+        let folders = self.round.tree.shuffled_folders(self.round.seed);
+        cycle(Arc::new(folders.into_iter().map(str::to_owned).collect()))
     }
 
     /// Pages that begin anywhere in the largest folder but for its last page.
     fn random_pages(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let camera = self.tree.files.iter().filter(|file| self.tree.dir(file) == CAMERA);
+        let camera = self.round.tree.files.iter().filter(|file| self.round.tree.dir(file) == CAMERA);
         let mut names: Vec<String> = camera.map(|file| file.name.clone()).collect();
         names.truncate(names.len().saturating_sub(PAGE).max(1));
-        let mut random = StdRng::seed_from_u64(self.seed);
+        let mut random = StdRng::seed_from_u64(self.round.seed);
         std::iter::repeat_with(move || {
             page(names.get(random.random_range(0..names.len())).cloned().unwrap_or_default())
         })
@@ -172,7 +199,7 @@ impl Context {
 
     /// Periods of these days, from a first one on; other periods in each round.
     fn periods(&self, (first, days): (i64, i64), clock: Clock) -> impl Iterator<Item = Request> + Send + use<> {
-        let turn = (self.seed >> 32) as i64 * 11;
+        let turn = (self.round.seed >> 32) as i64 * 11;
         (0..).map(move |n| {
             let from = first + (turn + n) * 37 % (days - PERIOD) * DAY;
             let to = from + PERIOD * DAY;
@@ -199,7 +226,7 @@ impl Context {
     }
 
     fn new_files(&self, prefix: &'static str) -> impl Iterator<Item = Request> + Send + use<> {
-        let content = self.content.clone();
+        let content = self.round.content.clone();
         self.folders().enumerate().map(move |(n, folder)| {
             let path = format!("{folder}/{prefix}-{n:08}.jpg");
             Request::Put { path, modified: FIRST_DAY + n as i64, content: content.clone(), is_new: true }
@@ -207,7 +234,7 @@ impl Context {
     }
 
     fn same_names(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let folders = self.tree.folders().len().max(1);
+        let folders = self.round.tree.folders().len().max(1);
         self.folders().enumerate().map(move |(n, folder)| {
             let path = format!("{folder}/same-{}.jpg", n / folders);
             Request::Put { path, modified: FIRST_DAY + n as i64, content: Bytes::new(), is_new: true }
@@ -217,10 +244,9 @@ impl Context {
     /// Files to move and files to delete, each once: a file that has moved is not where it was. The folders that are
     /// renamed stay whole.
     fn movable(&self) -> (Vec<String>, Vec<String>) {
-        let mut paths = self.all_paths(4);
-        paths.retain(|path| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE));
-        let mut seen = HashSet::new();
-        paths.retain(|path| seen.insert(path.clone()));
+        let all = self.all_paths(4);
+        let is_free = |path: &&String| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE);
+        let mut paths: Vec<String> = all.iter().filter(is_free).cloned().collect();
         let deleted = paths.split_off(paths.len() / 2);
         (paths, deleted)
     }
@@ -230,7 +256,7 @@ impl Context {
     fn mix(&self, of_hundred: [u32; 5]) -> Result<Requests, &'static str> {
         let (paths, mut new) = (self.all_paths(5), self.new_files("mix"));
         let zipf = Zipf::new(paths.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
-        let mut random = StdRng::seed_from_u64(self.seed);
+        let mut random = StdRng::seed_from_u64(self.round.seed);
         boxed(std::iter::from_fn(move || {
             let path = paths.get(zipf.sample(&mut random) as usize - 1).or(paths.first())?.clone();
             let mut dice = random.random_range(0..100);
@@ -262,7 +288,7 @@ impl Context {
         const UNDER_WAY: usize = 2_000;
         let (old, mut new) = (self.all_paths(6), self.new_files("latest"));
         let zipf = Zipf::new(old.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
-        let mut random = StdRng::seed_from_u64(self.seed);
+        let mut random = StdRng::seed_from_u64(self.round.seed);
         let mut stored: Vec<String> = Vec::new();
         boxed(std::iter::from_fn(move || {
             if random.random_ratio(1, 20) {
@@ -281,12 +307,15 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn mixes_have_the_shares_and_the_skew_of_their_names() {
         let tree = Arc::new(Tree::new(2_000, 1));
-        let context = Context { tree, kind: Kind::FullPath, seed: 1, content: Bytes::new() };
+        let round = Inputs::new(tree, 1, Bytes::new());
+        let context = Context { round: &round, kind: Kind::FullPath };
         let drawn = |requests: Result<Requests, _>| requests.unwrap().take(10_000).collect::<Vec<_>>();
         let share = |all: &[Request], is: fn(&Request) -> bool| all.iter().filter(|request| is(request)).count();
         let b = drawn(context.mix([95, 5, 0, 0, 0]));
@@ -308,7 +337,8 @@ mod tests {
     #[test]
     fn what_moves_is_not_deleted_or_renamed_with_its_folder() {
         let tree = Arc::new(Tree::new(2_000, 1));
-        let context = Context { tree, kind: Kind::FullPath, seed: 1, content: Bytes::new() };
+        let round = Inputs::new(tree, 1, Bytes::new());
+        let context = Context { round: &round, kind: Kind::FullPath };
         let (moved, deleted) = context.movable();
         let all: HashSet<&String> = moved.iter().chain(&deleted).collect();
         assert_eq!((all.len(), moved.len().abs_diff(deleted.len()) <= 1), (1_600, true));
