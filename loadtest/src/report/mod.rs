@@ -1,20 +1,25 @@
-//! What a run found, written down: `report.json` for programs, CSV for spreadsheets, `report.html` for people.
+//! What a run found, written down: `report.json` for programs, CSV for spreadsheets, two pages for people.
 //!
-//! `model` is what the JSON holds, `rows` the CSV, `html` and `plots` the page, `text` the same for a terminal,
-//! `order`, `phrases` and `numbers` how both order operations and write words and numbers, `ratios` how layouts compare.
+//! - [`model`]: what the JSON holds
+//! - `order`: layouts and operations in their order and words; `ratios`: how layouts compare; `verdict`: which to take
+//! - `table`: one table for all files; `rows`: those that are CSV too; `hot_spots`; `pages`: which page has which
+//! - [`text`], `html`: pages as Markdown and HTML; `svg`: small plots; `numbers`: figures in words
 
+mod hot_spots;
 mod html;
 pub mod model;
 mod numbers;
 mod order;
-mod phrases;
-mod plots;
+mod pages;
 mod ratios;
 mod rows;
+mod svg;
+mod table;
 pub mod text;
+mod verdict;
 
 use std::fs::Permissions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -24,6 +29,7 @@ use model::Report;
 
 /// Writes all files of a report into `dir`, which is made if it is missing. Each is written under another name and then
 /// renamed, so that a reader finds the old one or the new one, whole. What is not a finite number is `null` in the JSON.
+/// A page of which no part was measured is removed.
 ///
 /// Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
@@ -32,10 +38,30 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
     let mut json = serde_json::to_vec_pretty(report).context("cannot write the report as JSON")?;
     json.push(b'\n');
     replace(dir, "report.json", &json)?;
-    for (name, rows) in rows::all(report)? {
-        replace(dir, name, &rows)?;
+    for table in rows::all(report) {
+        replace(dir, &table.file, &table.csv()?)?;
     }
-    replace(dir, "report.html", html::page(report)?.as_bytes())
+    let pages = pages::all(report);
+    for name in ["report", "limits"] {
+        let other = pages.iter().find(|page| page.name != name);
+        match pages.iter().find(|page| page.name == name) {
+            Some(page) => {
+                replace(dir, &format!("{name}.html"), html::page(page, other).as_bytes())?;
+                replace(dir, &format!("{name}.md"), text::page(page).as_bytes())?;
+            }
+            None => ["html", "md"].iter().try_for_each(|kind| remove(&dir.join(format!("{name}.{kind}"))))?,
+        }
+    }
+    Ok(())
+}
+
+fn remove(file: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}, which is of an earlier run", file.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Mode of the files, less what the user's mask takes away: temporary files are private otherwise.
@@ -87,7 +113,7 @@ mod tests {
             "regions": {
                 "fullpath": {
                     "rows": {
-                        "hottest_over_mean": 16.0, "floor": 0.0, "gini": 0.9375, "hottest_share": 0.25, "idle_regions": 3,
+                        "hottest_over_mean": 16.0, "floor": 0.0, "gini": 0.9375, "hottest_share": 0.25, "idle_regions": 3, "worst": 16.0,
                         "achieved": 0.125, "heat": [[0, 4]],
                     },
                 },
@@ -108,31 +134,26 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_replaced_whole_and_leaves_nothing_else() {
+    fn files_are_replaced_whole_and_pages_without_a_part_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("to/be/made");
-        write(&Report::default(), &dir).unwrap();
-        write(&samples::full(), &dir).unwrap();
-        let mut names: Vec<String> =
-            std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        let expected = [
-            "costs.csv",
-            "hot_spots.csv",
-            "http.csv",
-            "layouts.csv",
-            "limits.csv",
-            "ratios.csv",
-            "regions.csv",
-            "report.html",
-            "report.json",
-            "table_bytes.csv",
-            "work.csv",
-        ];
-        assert_eq!(names, expected);
-        assert!(std::fs::read_to_string(dir.join("report.json")).unwrap().contains("fullpath"));
+        let names = |report: &Report| {
+            write(report, &dir).unwrap();
+            let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+            files.collect::<std::collections::BTreeSet<_>>()
+        };
+        let always = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv ratios.csv regions.csv report.json \
+            table_bytes.csv work.csv";
+        let pages = [names(&Report::default()), names(&samples::full())];
+        assert_eq!(pages[0], always.split(' ').map(str::to_owned).collect());
+        let all = "limits.html limits.md report.html report.md";
+        assert_eq!(pages[1], format!("{always} {all}").split(' ').map(str::to_owned).collect());
         let mode = std::fs::metadata(dir.join("report.html")).unwrap().permissions().mode();
         assert_eq!(mode & 0o600, 0o600);
+        assert!(std::fs::read_to_string(dir.join("report.html")).unwrap().contains("href=\"limits.html\""));
+        let limits = names(&Report { limits: samples::full().limits, ..Report::default() });
+        assert_eq!(limits, format!("{always} limits.html limits.md").split(' ').map(str::to_owned).collect());
+        assert!(!std::fs::read_to_string(dir.join("limits.html")).unwrap().contains("report.html"));
     }
 
     #[test]
