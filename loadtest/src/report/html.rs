@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::table::{Bar, Cell, Column, Page, Part, Table};
+use super::table::{Bar, Cell, Page, Part, Table};
 
 /// `other`: the page beside this one, if there is one.
 pub fn page(page: &Page, other: Option<&Page>) -> String {
@@ -54,16 +54,20 @@ fn part(part: &Part) -> Markup {
 /// What stands between `**` is strong, and what stands between backticks code.
 fn rich(text: &str) -> Markup {
     let code = |text: &str| {
-        html! { @for (at, part) in text.split('`').enumerate() { @if at % 2 == 1 { code { (part) } } @else { (part) } } }
+        html! {
+            @for (at, part) in text.split('`').enumerate() { @if at % 2 == 1 { code { (part) } } @else { (part) } }
+        }
     };
-    html! { @for (at, part) in text.split("**").enumerate() { @if at % 2 == 1 { strong { (code(part)) } } @else { (code(part)) } } }
+    html! { @for (at, part) in text.split("**").enumerate() {
+        @if at % 2 == 1 { strong { (code(part)) } } @else { (code(part)) }
+    } }
 }
 
 /// Scrolls by itself where the page is narrow; the first column stays.
 fn table(table: &Table) -> Markup {
-    let at = table.columns.iter().position(Column::is_group);
+    let at = table.columns.iter().position(|column| column.kind == '@');
     let name = |row: &[Cell]| Some(row.get(at?)?.text.clone());
-    let columns = || table.shown(&table.columns).filter(|(column, _)| !column.is_group());
+    let columns = || table.shown(&table.columns).filter(|(column, _)| column.kind != '@');
     html! {
         div.table tabindex="0" role="region" aria-label=(table.caption) {
             table {
@@ -76,7 +80,8 @@ fn table(table: &Table) -> Markup {
                             tr { th.group scope="rowgroup" colspan=(columns().count()) { span { (name) } } }
                         }
                         @for row in group { tr {
-                            @for (at, (column, of)) in table.shown(row).filter(|(column, _)| !column.is_group()).enumerate() {
+                            @let cells = table.shown(row).filter(|(column, _)| column.kind != '@');
+                            @for (at, (column, of)) in cells.enumerate() {
                                 @if at == 0 { th scope="row" { (cell(of)) } } @else {
                                     td.number[column.is_number()].long[of.text.len() > 30] { (cell(of)) }
                                 }
@@ -108,20 +113,24 @@ fn place(part: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::model::{Costs, Figures, Report};
-    use crate::report::{pages, samples};
+    use crate::report::model::{Costs, Figures, HttpRun, Measured, Report, Spread};
+    use crate::report::pages;
+    use crate::report::tests::sample;
 
     fn written(report: &Report) -> Vec<String> {
         let pages = pages::all(report);
         pages.iter().map(|page| super::page(page, pages.iter().find(|other| other.name != page.name))).collect()
     }
 
+    fn well_formed(page: &str) {
+        roxmltree::Document::parse(&page[page.find("<body").unwrap()..page.find("</html>").unwrap()]).unwrap();
+    }
+
     #[test]
     fn pages_are_well_formed_need_nothing_else_and_take_no_text_for_markup() {
-        for page in written(&samples::full()) {
-            let body = &page[page.find("<body").unwrap()..page.find("</html>").unwrap()];
-            roxmltree::Document::parse(body).unwrap();
-            assert!(body.contains("<svg") && body.contains("&lt;script&gt;") && !page.contains("<script"));
+        for page in written(&sample()) {
+            well_formed(&page);
+            assert!(page.contains("<svg") && page.contains("&lt;script&gt;") && !page.contains("<script"));
             let alone = page.replace("http://www.w3.org/2000/svg", "");
             assert!(
                 ["http:", "https:", "src=", "@import", "url(", "<link"].iter().all(|outside| !alone.contains(outside))
@@ -131,18 +140,19 @@ mod tests {
 
     #[test]
     fn what_is_no_number_breaks_nothing_and_a_partial_run_says_so_first() {
-        let mut report = samples::full();
+        let mut report = sample();
         report.meta.complete = false;
-        report.http.iter_mut().for_each(|run| run.curve = vec![(f64::NAN, 0), (101.0, u64::MAX)]);
-        report.http.iter_mut().for_each(|run| run.offered_per_second = f64::INFINITY);
-        report.limits.iter_mut().for_each(|limit| limit.ratio = f64::NAN);
-        report.regions.values_mut().flat_map(|tables| tables.values_mut()).for_each(|of| of.heat = vec![vec![]]);
+        report.http.push(HttpRun { curve: vec![(f64::NAN, 0), (101.0, u64::MAX)], ..report.http[0].clone() });
+        report.http.push(HttpRun { offered_per_second: f64::INFINITY, ..report.http[0].clone() });
+        report.limits[0].ratio = f64::NAN;
+        report
+            .regions
+            .insert("new".into(), [("empty".to_owned(), Spread { heat: vec![vec![]], ..Spread::default() })].into());
         report.costs.insert("new".into(), Costs { disk_bytes_per_file: f64::NAN, ..Costs::default() });
         let none = Figures { per_second: f64::NAN, rounds: vec![0.0, f64::NAN], ..Figures::default() };
-        let none = crate::report::model::Measured::Figures(Box::new(none));
-        report.layouts.insert("new".into(), [("stat".to_owned(), none)].into());
+        report.layouts.insert("new".into(), [("stat".to_owned(), Measured::Figures(Box::new(none)))].into());
         for page in written(&report) {
-            roxmltree::Document::parse(&page[page.find("<body").unwrap()..page.find("</html>").unwrap()]).unwrap();
+            well_formed(&page);
             assert!(!page.contains("NaN") && !page.contains("inf<") && !page.contains("inf%"));
             assert!(page.find("partial: ").unwrap() < page.find("<nav").unwrap());
         }

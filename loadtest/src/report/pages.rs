@@ -1,10 +1,11 @@
 //! The two pages: row keys, and the limits of the server. Each section is a few tables, in the order of the page.
 
 use maud::html;
+use serde_json::{Value, json};
 
 use super::hot_spots;
 use super::model::{HttpRun, Meta, Report};
-use super::numbers::{bytes, figure, grouped, percent};
+use super::numbers::percent;
 use super::order::{self, REFERENCE};
 use super::svg::{self, Line};
 use super::table::{Page, Part, Table};
@@ -41,7 +42,7 @@ fn keys(report: &Report) -> Vec<(&'static str, &'static str, Vec<Part>)> {
     let answers = verdict::all(report).into_iter().map(Part::Text);
     let steps = Table::new("layouts", order::layouts(report).into_iter().map(order::step));
     let operations = Table::new("operations", order::operations(report).into_iter().map(order::meaning));
-    let [to_reference, steps_before] = [ratios::to_reference(report), ratios::steps(report)];
+    let [to_reference, steps_before] = ratios::pairs(report);
     let caption = format!("To `{REFERENCE}`");
     let before = "Each step to the one before";
     let matrix = |id, caption: &str, pairs, many| Part::Table(ratios::matrix(report, id, caption, pairs, many));
@@ -69,31 +70,21 @@ fn keys(report: &Report) -> Vec<(&'static str, &'static str, Vec<Part>)> {
 
 /// Which run this was.
 fn run(meta: &Meta) -> Part {
-    let machine = &meta.machine;
-    let tree = format!("{} files in {} folders, seed {}", grouped(meta.files), grouped(meta.directories), meta.seed);
-    let rounds = meta.rounds.map(|rounds| format!(", {rounds} rounds over all layouts")).unwrap_or_default();
-    let quick = if meta.quick { "; quick: for a look, not for conclusions" } else { "" };
-    let mut facts = vec![
-        ("began", format!("{}, took {} s{quick}", meta.started, figure(meta.seconds))),
-        ("tree", tree),
-        ("clients", format!("{}{rounds}", meta.clients)),
-        ("machine", format!("{}, {} cores, {}", machine.cpu, machine.cores, bytes(machine.memory_bytes as f64))),
-        ("system", format!("{}, {}", machine.system, machine.file_system)),
-        ("loadtest", meta.version.clone()),
-    ];
-    facts.extend(meta.versions.iter().map(|(name, version)| (name.as_str(), version.clone())));
-    facts.extend(meta.notes.iter().filter(|_| meta.complete).map(|note| ("note", note.clone())));
-    let settings = meta.settings.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
-    facts.extend((!settings.is_empty()).then_some(("settings", settings)));
-    Part::Table(Table::new(
-        "run",
-        facts.iter().map(|(name, value)| serde_json::json!([{"name": name, "value": value}])),
-    ))
+    Part::Table(Table::new("run", members(&serde_json::to_value(meta).unwrap_or_default(), "")))
 }
 
 fn settings(meta: &Meta) -> Part {
-    let settings = meta.settings.iter().map(|(name, value)| serde_json::json!([{"name": name, "value": value}]));
-    Part::Table(Table::new("settings", settings))
+    Part::Table(Table::new("settings", members(&json!(meta.settings), "")))
+}
+
+/// All members of an object, with those of its own objects.
+fn members(object: &Value, of: &str) -> Vec<Value> {
+    let row = |(name, value): (&String, &Value)| match value {
+        Value::Object(_) => members(value, &format!("{name}: ")),
+        Value::Array(list) => list.iter().map(|value| json!([{"name": name, "value": value}])).collect(),
+        value => vec![json!([{"name": format!("{of}{}", name.replace('_', " ")), "value": value}])],
+    };
+    object.as_object().into_iter().flatten().flat_map(row).collect()
 }
 
 /// Only open loops have a latency that counts the wait for a busy server.

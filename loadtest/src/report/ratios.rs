@@ -49,6 +49,16 @@ impl Ratio {
         self.rounds >= ROUNDS && (self.highest < 1.0 || self.lowest > 1.0)
     }
 
+    /// `0.66`, `≈ 0.98` if there is no difference, and `0.66?` of too few rounds.
+    pub fn text(&self) -> String {
+        let [sign, few] = match self.rounds < ROUNDS {
+            true => ["", "?"],
+            false if self.is_clear() => ["", ""],
+            false => ["≈ ", ""],
+        };
+        format!("{sign}{}{few}", figure(self.median))
+    }
+
     /// `0.61 to 0.72`.
     pub fn range(&self) -> String {
         format!("{} to {}", figure(self.lowest), figure(self.highest))
@@ -56,21 +66,14 @@ impl Ratio {
 
     /// Its bar starts in the middle, at 1, and ends at 0.01 or 100; with the number of rounds where it is not the usual.
     fn value(&self, name: &str, clients: usize, rounds: usize) -> Value {
-        let few = self.rounds < ROUNDS;
-        let marks = [(few, "?"), (self.clients < clients, "*")].into_iter().filter(|(is_so, _)| *is_so);
-        let marks: String = marks.map(|(_, mark)| mark).collect();
-        let sign = if self.is_clear() || few { "" } else { "≈ " };
+        let alone = if self.clients < clients { "*" } else { "" };
         let n = if self.rounds < rounds { format!(", n {}", self.rounds) } else { String::new() };
-        let end = 0.5 + self.median.log10() / 4.0;
-        let class = match self.median < 1.0 {
-            _ if !self.is_clear() => "same",
-            true => "less",
-            false => "more",
-        };
+        let end = (0.5 + self.median.log10() / 4.0).clamp(0.0, 1.0);
+        let class = if self.median < 1.0 { "less" } else { "more" };
         json!({
-            name: format!("{sign}{}{marks}", figure(self.median)),
+            name: format!("{}{alone}", self.text()),
             format!("{name}_more"): format!("{}{n}", self.range()),
-            format!("{name}_bar"): (end.min(0.5), end.max(0.5), class, [0.5]),
+            format!("{name}_bar"): (end.min(0.5), end.max(0.5), if self.is_clear() { class } else { "same" }, [0.5]),
         })
     }
 }
@@ -84,25 +87,18 @@ fn one_client(figures: &Figures) -> &Figures {
     figures.one_client.as_deref().unwrap_or(figures)
 }
 
-/// Each layout and the one that all are compared with.
-pub fn to_reference(report: &Report) -> Vec<[&str; 2]> {
+/// Each layout and the one that all are compared with; and those of [`STEPS`]. Only what was measured.
+pub fn pairs(report: &Report) -> [Vec<[&str; 2]>; 2] {
+    let is_measured = |pair: &[&str; 2]| pair.iter().all(|layout| report.layouts.contains_key(*layout));
     let others = order::layouts(report).into_iter().filter(|layout| *layout != REFERENCE);
-    others.map(|layout| [layout, REFERENCE]).filter(|pair| is_measured(report, pair)).collect()
-}
-
-/// Those of [`STEPS`] that were measured.
-pub fn steps(report: &Report) -> Vec<[&str; 2]> {
-    STEPS.into_iter().filter(|pair| is_measured(report, pair)).collect()
-}
-
-fn is_measured(report: &Report, pair: &[&str; 2]) -> bool {
-    pair.iter().all(|layout| report.layouts.contains_key(*layout))
+    let to_reference = others.map(|layout| [layout, REFERENCE]).filter(is_measured).collect();
+    [to_reference, STEPS.into_iter().filter(is_measured).collect()]
 }
 
 /// All ratios, each once.
 pub fn rows(report: &Report) -> Vec<Value> {
-    let mut pairs = to_reference(report);
-    pairs.extend(steps(report).into_iter().filter(|[_, reference]| *reference != REFERENCE));
+    let [mut pairs, steps] = pairs(report);
+    pairs.extend(steps.into_iter().filter(|[_, reference]| *reference != REFERENCE));
     let mut all = Vec::new();
     for operation in order::operations(report) {
         for [layout, reference] in &pairs {
@@ -120,26 +116,21 @@ pub fn rows(report: &Report) -> Vec<Value> {
 /// A row for each operation, a column for each pair.
 pub fn matrix(report: &Report, id: &str, caption: &str, pairs: &[[&str; 2]], many: bool) -> Table {
     let clients = if many { report.meta.clients } else { 1 };
+    let rounds = report.meta.rounds.unwrap_or(ROUNDS);
     let common = pairs.iter().all(|[_, reference]| *reference == REFERENCE);
-    let name = |[layout, reference]: &[&str; 2]| {
-        if common { format!("`{layout}`") } else { format!("`{layout}` / `{reference}`") }
+    let name = |[layout, reference]: &[&str; 2]| match common {
+        true => format!("`{layout}`"),
+        false => format!("`{layout}` / `{reference}`"),
     };
-    let ratio = |operation, pair| Ratio::of(report, operation, pair, many);
-    let all = || {
-        order::operations(report)
-            .into_iter()
-            .flat_map(|operation| pairs.iter().filter_map(move |pair| ratio(operation, *pair)))
-    };
-    let rounds = all().map(|ratio| ratio.rounds).max().unwrap_or_default();
     let rows = order::operations(report).into_iter().filter_map(|operation| {
-        let cells = pairs.iter().filter_map(|pair| Some(ratio(operation, *pair)?.value(&name(pair), clients, rounds)));
-        let cells: Vec<Value> = cells.collect();
+        let cell =
+            |pair: &[&str; 2]| Some(Ratio::of(report, operation, *pair, many)?.value(&name(pair), clients, rounds));
+        let cells: Vec<Value> = pairs.iter().filter_map(cell).collect();
         let name = json!({"operation": order::label(operation)});
         (!cells.is_empty()).then(|| std::iter::once(name).chain(cells).collect())
     });
     let columns: String = pairs.iter().map(name).map(|name| format!(",{name}=#{name}")).collect();
-    let with = if clients == 1 { "one client".to_owned() } else { format!("{clients} clients") };
-    let caption = format!("{caption}, {with}, n = {rounds} rounds");
+    let caption = format!("{caption} (clients: {clients}, rounds: {rounds})");
     Table { id: id.into(), caption, ..Table::default() }.with(&format!("operation=operation{columns}"), rows)
 }
 

@@ -31,15 +31,16 @@ fn bar(part: f64, class: &str, marks: &[f64]) -> Value {
 
 pub fn rates(report: &Report) -> Table {
     let rows = order::measured(report).map(|(operation, layout, measured)| {
-        let rates = layouts(report).into_iter().filter_map(|layout| Some(figures(report, layout, operation)?.per_second));
-        let fastest = rates.fold(0.0, f64::max);
+        let rate = |layout| Some(figures(report, layout, operation)?.per_second);
+        let fastest = layouts(report).into_iter().filter_map(rate).fold(0.0, f64::max);
         let name = json!({"operation": operation, "layout": layout});
         let Measured::Figures(found) = measured else { return json!([name, measured]) };
-        let (low, high) = found.range().unzip();
-        let range = found.range().map(|(low, high)| format!("{} to {}", figure(low), figure(high)));
-        let bar = bar(found.per_second / fastest, "more", &[]);
-        let range = json!({"per_second_bar": bar, "per_second_more": range, "lowest_per_second": low, "highest_per_second": high});
-        json!([name, range, found])
+        let bar = json!({"per_second_bar": bar(found.per_second / fastest, "more", &[])});
+        let range = found.range().map(|(low, high)| {
+            let more = format!("{} to {}", figure(low), figure(high));
+            json!({"per_second_more": more, "lowest_per_second": low, "highest_per_second": high})
+        });
+        json!([name, bar, range, found])
     });
     Table::new("rates", rows)
 }

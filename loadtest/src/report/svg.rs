@@ -6,9 +6,7 @@ use maud::{Markup, html};
 
 use super::numbers::{grouped, latency};
 
-const WIDTH: f64 = 360.0;
-const HEIGHT: f64 = 230.0;
-/// Of the curves, without their labels: left, right, top and bottom.
+/// Of the curves in a plot of 360 by 230, without their labels: left, right, top and bottom.
 const FRAME: [f64; 4] = [52.0, 262.0, 10.0, 200.0];
 
 /// A curve: log10 across, microseconds upwards.
@@ -17,7 +15,7 @@ pub struct Line {
     pub points: Vec<(f64, u64)>,
 }
 
-/// The points of a curve by percentile: each step of one across is a tenth of the requests. The slowest one has no place.
+/// The points of a curve by percentile: each step of one across is a tenth of the requests. The slowest has no place.
 pub fn percentiles(curve: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let within = curve.iter().filter(|(percentile, _)| (0.0..100.0).contains(percentile));
     within.map(|(percentile, us)| (-(1.0 - percentile / 100.0).log10(), *us)).collect()
@@ -25,21 +23,17 @@ pub fn percentiles(curve: &[(f64, u64)]) -> Vec<(f64, u64)> {
 
 /// The round number (1, 2 or 5 times a power of ten) at a third of a decade.
 fn round(third: i32) -> f64 {
-    let step = match third.rem_euclid(3) {
-        0 => 1.0,
-        1 => 2.0,
-        _ => 5.0,
-    };
-    step * 10_f64.powi(third.div_euclid(3))
+    [1.0, 2.0, 5.0].get(third.rem_euclid(3) as usize).copied().unwrap_or(1.0) * 10_f64.powi(third.div_euclid(3))
 }
 
 /// Round numbers around all values, which are log10; only powers of ten if they are many.
 fn ticks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
-    let thirds = (low * 3.0 - 0.1).floor() as i32..=(high * 3.0 + 0.1).ceil() as i32;
-    let many = thirds.end() - thirds.start() > 6;
-    let ends = [*thirds.start(), *thirds.end()];
-    thirds.filter(|third| !many || third.rem_euclid(3) == 0 || ends.contains(third)).map(round).collect()
+    let (low, high) = ((low * 3.0 - 0.1).floor() as i32, (high * 3.0 + 0.1).ceil() as i32);
+    match high - low > 6 {
+        true => (low.div_euclid(3)..=(high + 2).div_euclid(3)).map(|decade| round(decade * 3)).collect(),
+        false => (low..=high).map(round).collect(),
+    }
 }
 
 /// Curves with their names at their ends; nothing without a point.
@@ -48,9 +42,9 @@ pub fn chart(title: &str, by_percentile: bool, lines: &[Line]) -> Markup {
     if points().next().is_none() {
         return Markup::default();
     }
-    let labels = ["0", "90 %", "99 %", "99.9 %", "99.99 %"];
+    let percents = ["0", "90 %", "99 %", "99.9 %", "99.99 %"];
     let across: Vec<(f64, String)> = match by_percentile {
-        true => (0..).map(f64::from).zip(labels.map(str::to_owned)).collect(),
+        true => (0..).map(f64::from).zip(percents.map(str::to_owned)).collect(),
         false => ticks(points().map(|(x, _)| *x)).into_iter().map(|x| (x.log10(), grouped(x as u64))).collect(),
     };
     let log = |us: u64| (us.max(1) as f64).log10();
@@ -66,7 +60,7 @@ pub fn chart(title: &str, by_percentile: bool, lines: &[Line]) -> Markup {
     html! {
         figure.plot {
             figcaption { (title) }
-            svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(title) {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 360 230" role="img" aria-label=(title) {
                 @for us in &up {
                     path.grid d={ "M" (left) " " (y(*us)) "H" (right) } {}
                     text.end x=(left - 5.0) y=(y(*us) + 4.0) { (latency(*us)) }
@@ -74,7 +68,10 @@ pub fn chart(title: &str, by_percentile: bool, lines: &[Line]) -> Markup {
                 @for (at, label) in &across { text.middle x=(x(*at)) y=(bottom + 18.0) { (label) } }
                 @for (at, (line, name)) in lines.iter().zip(names).enumerate() {
                     polyline class={ "line c" (at % 6) } points=(drawn(line)) {}
-                    @if let Some(name) = name { text x=(right + 6.0) y=(name + 4.0) { (line.name) } }
+                    @if let Some(y) = name {
+                        path class={ "line c" (at % 6) } d={ "M" (right + 4.0) " " (y) "h16" } {}
+                        text x=(right + 24.0) y=(y + 4.0) { (line.name) }
+                    }
                 }
             }
         }
@@ -97,15 +94,8 @@ fn apart(lines: &[Line], y: impl Fn(u64) -> f64) -> Vec<Option<f64>> {
 /// Columns of a map: of more windows, several make one.
 const COLUMNS: usize = 50;
 /// Requests of a region through the mean of all: where a class of colour ends.
-const CLASSES: [(f64, &str); 7] = [
-    (0.0, "none"),
-    (0.5, "to 0.5"),
-    (1.5, "to 1.5: even"),
-    (3.0, "to 3"),
-    (6.0, "to 6"),
-    (12.0, "to 12"),
-    (f64::INFINITY, "more"),
-];
+const CLASSES: [f64; 7] = [0.0, 0.5, 1.5, 3.0, 6.0, 12.0, f64::INFINITY];
+const NAMES: [&str; 7] = ["none", "to 0.5", "to 1.5: even", "to 3", "to 6", "to 12", "more"];
 
 /// Windows to the right, regions upwards in the order of their keys; nothing without windows or regions.
 pub fn heat(title: &str, windows: &[Vec<u32>]) -> Option<Markup> {
@@ -116,7 +106,7 @@ pub fn heat(title: &str, windows: &[Vec<u32>]) -> Option<Markup> {
         let count = |region| windows.iter().filter_map(|window| window.get(region)).map(|n| f64::from(*n)).sum::<f64>();
         let mean = (0..regions).map(count).sum::<f64>() / regions as f64;
         for region in 0..regions {
-            let class = CLASSES.iter().position(|(end, _)| count(region) <= end * mean + 1e-9).unwrap_or_default();
+            let class = CLASSES.iter().position(|end| count(region) <= end * mean + 1e-9).unwrap_or_default();
             paths.entry(class).or_default().push_str(&format!("M{column} {}h1v1h-1z", regions - 1 - region));
         }
     }
@@ -134,6 +124,8 @@ pub fn heat(title: &str, windows: &[Vec<u32>]) -> Option<Markup> {
 pub fn heat_scale() -> Markup {
     html! {
         p.soft { "Time goes to the right, regions go upwards. Requests through the mean of all regions: " }
-        ul.scale { @for (class, (_, name)) in CLASSES.iter().enumerate() { li { span class={ "swatch h" (class) } {} (name) } } }
+        ul.scale {
+            @for (class, name) in NAMES.iter().enumerate() { li { span class={ "swatch h" (class) } {} (name) } }
+        }
     }
 }

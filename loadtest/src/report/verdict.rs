@@ -6,16 +6,13 @@ use super::numbers::figure;
 use super::order::{self, REFERENCE, label};
 use super::ratios::{ROUNDS, Ratio, ratio};
 
-/// A question, the operation that decides it, and others that belong to it.
+/// A question, the operation that decides it, and others that belong to it or are its price.
 const QUESTIONS: [(&str, &str, &[&str]); 4] = [
-    ("A drive that renames folders often", "rename_folder", &["rename_deep", "move_file"]),
-    ("An archive asked by period", "time_period", &["time_period_scattered", "time_period_under", "creator_period"]),
-    ("Many writers at once", "create", &["overwrite", "move_file"]),
-    ("One very large folder", "list_page_deep", &["list_page_first", "rename_folder"]),
+    ("A drive that renames folders often", "rename_folder", &["rename_deep", "move_file", "stat", "create"]),
+    ("An archive asked by period", "time_period", &["time_period_scattered", "time_period_under", "create"]),
+    ("Many writers at once", "create", &["overwrite", "move_file", "list_attributes", "find_name"]),
+    ("One very large folder", "list_page_deep", &["list_page_first", "rename_folder", "stat"]),
 ];
-/// What a key that is best at one of them may pay with.
-const EVERYDAY: [&str; 8] =
-    ["stat", "list", "list_attributes", "find_name", "time_period", "create", "overwrite", "rename_folder"];
 /// They differ from the others by more than their key.
 const NO_KEYS: [&str; 3] = ["relational", "relational-postgresql", "drive"];
 
@@ -37,40 +34,27 @@ fn answer(report: &Report, operation: &str, also: &[&str]) -> String {
         return format!("not answered: “{}” of `{REFERENCE}` was not measured.", label(operation));
     };
     if first.rounds < ROUNDS {
-        let few = "too few to tell a difference from noise";
-        return format!(
-            "not answered: `{best}` was fastest, but {} rounds are {few} ({ROUNDS} are not).",
-            first.rounds
-        );
+        let few = format!("{} rounds are too few to tell a difference from noise", first.rounds);
+        return format!("not answered: `{best}` was fastest, but {few} ({ROUNDS} are not).");
     }
     let is_clear =
         |(other, _): &&(&str, Ratio)| ratio(report, operation, [best, other]).is_some_and(|ratio| ratio.is_clear());
     let (slower, same): (Vec<_>, Vec<_>) = others.iter().partition(is_clear);
-    let names = same.iter().map(|(key, _)| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    let names = |keys: &[(&str, Ratio)]| keys.iter().map(|(key, _)| format!("`{key}`")).collect::<Vec<_>>().join(", ");
     let rival = slower.iter().find(|(key, _)| *key == REFERENCE).or(slower.first()).map(|(key, _)| *key);
     let Some((rival, first)) = rival.and_then(|rival| Some((rival, ratio(report, operation, [best, rival])?))) else {
-        return format!("this run shows no difference between `{best}` and {names}.");
+        return format!("no difference in this run among {}.", names(&found));
     };
-    let times = |ratio: Ratio| format!("{} times ({})", figure(ratio.median), ratio.range());
-    let mut text = format!("`{best}`: “{}” at {} the rate of `{rival}`", label(operation), times(first));
-    let clients = if first.clients == 1 { "one client".to_owned() } else { format!("{} clients", first.clients) };
-    text.push_str(&format!(" with {clients}{}.", why(report, operation, best, rival)));
-    if !same.is_empty() {
-        text.push_str(&format!(" No difference between it and {names}."));
-    }
-    for operation in also {
-        let found = ratio(report, operation, [best, rival]).map(|ratio| match ratio.is_clear() {
-            true => format!(" “{}”: {}.", label(operation), times(ratio)),
-            false => format!(" “{}”: no difference.", label(operation)),
-        });
-        text.extend(found);
-    }
-    let prices = EVERYDAY.into_iter().filter(|price| *price != operation && !also.contains(price));
-    let prices = prices.filter_map(|price| Some((price, ratio(report, price, [best, rival])?)));
-    let price = prices.filter(|(_, ratio)| ratio.highest < 1.0 && ratio.is_clear());
-    let price = price.min_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
-    text.extend(price.map(|(price, ratio)| format!(" Its price: “{}” at {}.", label(price), times(ratio))));
-    text
+    let text = |name, ratio: Ratio| format!("“{}” at {} times ({})", label(name), ratio.text(), ratio.range());
+    let also = also.iter().filter_map(|name| Some(text(name, ratio(report, name, [best, rival])?)));
+    let also = also.collect::<Vec<_>>().join(", ");
+    let mut sentences = vec![
+        format!("`{best}`: {} the rate of `{rival}` (clients: {})", text(operation, first), first.clients),
+        why(report, operation, best, rival),
+    ];
+    sentences.extend((!same.is_empty()).then(|| format!("No difference between it and {}", names(&same))));
+    sentences.extend((!also.is_empty()).then(|| format!("Beside it, by the same key: {also}")));
+    sentences.iter().map(|sentence| format!("{sentence}. ")).collect::<String>().trim_end().into()
 }
 
 /// What the faster one does least of, beside the other. The time of the CPU is no explanation.
@@ -83,10 +67,10 @@ fn why(report: &Report, operation: &str, best: &str, rival: &str) -> String {
     match both.max_by(|one, other| factor(one).total_cmp(&factor(other))) {
         Some(most) if factor(&most) > 1.1 => {
             let name = most.0.replace('_', " ");
-            format!(", because one takes {} {name} instead of {}", figure(most.1), figure(most.2))
+            format!("The reason: {} {name} for each, instead of {}", figure(most.1), figure(most.2))
         }
-        Some(_) => ", which its work does not explain".into(),
-        None => ", and its work was not counted".into(),
+        Some(_) => "Its work does not explain it".into(),
+        None => "Its work was not counted".into(),
     }
 }
 
@@ -106,16 +90,15 @@ fn regions(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{Measured, Work};
-    use crate::report::samples;
+    use crate::report::model::{Figures, Measured, Work};
 
     /// The answer about renames, from rates and cells written by layout.
     fn renames(layouts: &[(&str, f64, f64)], rounds: usize) -> String {
         let mut report = Report::default();
         for (layout, per_second, cells) in layouts {
-            let work = Work { cells_written: Some(*cells), ..Work::default() };
-            let mut figures = samples::figures(1, *per_second, work);
-            figures.rounds.truncate(rounds);
+            let work = Some(Work { cells_written: Some(*cells), ..Work::default() });
+            let rounds = vec![*per_second; rounds];
+            let figures = Figures { clients: Some(1), rounds, work, ..Figures::default() };
             let all = report.layouts.entry((*layout).to_owned()).or_default();
             all.insert("rename_folder".into(), Measured::Figures(Box::new(figures)));
         }
@@ -126,14 +109,14 @@ mod tests {
     fn a_sentence_follows_from_the_figures() {
         let found = renames(&[("fullpath", 10.0, 20_000.0), ("tree", 2_600.0, 2.0), ("uuid", 27.0, 19_000.0)], 5);
         let expected = "**A drive that renames folders often:** `tree`: “rename a folder” at 260 times (260 to 260) the \
-            rate of `fullpath` with one client, because one takes 2.00 cells written instead of 20,000.";
+            rate of `fullpath` (clients: 1). The reason: 2.00 cells written for each, instead of 20,000.";
         assert_eq!(found, expected);
         let turned = renames(&[("fullpath", 3_000.0, 2.0), ("tree", 30.0, 2.0)], 5);
         assert!(
             turned.contains("`fullpath`: “rename a folder” at 100 times (100 to 100) the rate of `tree`"),
             "{turned}"
         );
-        assert!(turned.contains("which its work does not explain"), "{turned}");
+        assert!(turned.contains("Its work does not explain it"), "{turned}");
         // The drive's own promises are no key.
         assert_eq!(renames(&[("fullpath", 1.0, 1.0), ("drive", 9.0, 1.0)], 5), renames(&[("fullpath", 1.0, 1.0)], 5));
     }
@@ -143,7 +126,7 @@ mod tests {
         let same = renames(&[("fullpath", 10.0, 9.0), ("tree", 260.0, 2.0), ("dirid-name", 260.0, 2.0)], 5);
         assert!(same.contains("No difference between it and `"), "{same}");
         let equal = renames(&[("fullpath", 10.0, 9.0), ("tree", 10.0, 9.0)], 5);
-        assert!(equal.contains("shows no difference between `fullpath` and `tree`"), "{equal}");
+        assert!(equal.contains("no difference in this run among `fullpath`, `tree`."), "{equal}");
         assert!(renames(&[("fullpath", 1.0, 1.0), ("tree", 9.0, 1.0)], 4).contains("4 rounds are too few"));
         assert!(renames(&[("tree", 9.0, 1.0)], 5).contains("was not measured"));
     }
