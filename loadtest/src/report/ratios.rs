@@ -78,11 +78,6 @@ impl Ratio {
     }
 }
 
-/// With many clients, if both can.
-pub fn ratio(report: &Report, operation: &str, pair: [&str; 2]) -> Option<Ratio> {
-    Ratio::of(report, operation, pair, true)
-}
-
 fn one_client(figures: &Figures) -> &Figures {
     figures.one_client.as_deref().unwrap_or(figures)
 }

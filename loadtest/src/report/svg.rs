@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::numbers::{grouped, latency};
 
 /// Of the curves in a plot of 360 by 230, without their labels: left, right, top and bottom.
-const FRAME: [f64; 4] = [52.0, 262.0, 10.0, 200.0];
+const FRAME: [f64; 4] = [52.0, 250.0, 10.0, 200.0];
 
 /// A curve: log10 across, microseconds upwards.
 pub struct Line {

@@ -4,7 +4,7 @@ use super::hot_spots::{WHOLE, by_heat, is_plain};
 use super::model::{HotSpot, Report};
 use super::numbers::figure;
 use super::order::{self, REFERENCE, label};
-use super::ratios::{ROUNDS, Ratio, ratio};
+use super::ratios::{ROUNDS, Ratio};
 
 /// A question, the operation that decides it, and others that belong to it or are its price.
 const QUESTIONS: [(&str, &str, &[&str]); 4] = [
@@ -28,7 +28,7 @@ pub fn all(report: &Report) -> Vec<String> {
 fn answer(report: &Report, operation: &str, also: &[&str]) -> String {
     let keys = order::layouts(report).into_iter().filter(|layout| !NO_KEYS.contains(layout));
     let mut found: Vec<(&str, Ratio)> =
-        keys.filter_map(|key| Some((key, ratio(report, operation, [key, REFERENCE])?))).collect();
+        keys.filter_map(|key| Some((key, Ratio::of(report, operation, [key, REFERENCE], true)?))).collect();
     found.sort_by(|(_, one), (_, other)| other.median.total_cmp(&one.median));
     let [(best, first), others @ ..] = found.as_slice() else {
         return format!("not answered: “{}” of `{REFERENCE}` was not measured.", label(operation));
@@ -37,16 +37,19 @@ fn answer(report: &Report, operation: &str, also: &[&str]) -> String {
         let few = format!("{} rounds are too few to tell a difference from noise", first.rounds);
         return format!("not answered: `{best}` was fastest, but {few} ({ROUNDS} are not).");
     }
-    let is_clear =
-        |(other, _): &&(&str, Ratio)| ratio(report, operation, [best, other]).is_some_and(|ratio| ratio.is_clear());
+    let is_clear = |(other, _): &&(&str, Ratio)| {
+        Ratio::of(report, operation, [best, other], true).is_some_and(|ratio| ratio.is_clear())
+    };
     let (slower, same): (Vec<_>, Vec<_>) = others.iter().partition(is_clear);
     let names = |keys: &[(&str, Ratio)]| keys.iter().map(|(key, _)| format!("`{key}`")).collect::<Vec<_>>().join(", ");
     let rival = slower.iter().find(|(key, _)| *key == REFERENCE).or(slower.first()).map(|(key, _)| *key);
-    let Some((rival, first)) = rival.and_then(|rival| Some((rival, ratio(report, operation, [best, rival])?))) else {
+    let Some((rival, first)) =
+        rival.and_then(|rival| Some((rival, Ratio::of(report, operation, [best, rival], true)?)))
+    else {
         return format!("no difference in this run among {}.", names(&found));
     };
     let text = |name, ratio: Ratio| format!("“{}” at {} times ({})", label(name), ratio.text(), ratio.range());
-    let also = also.iter().filter_map(|name| Some(text(name, ratio(report, name, [best, rival])?)));
+    let also = also.iter().filter_map(|name| Some(text(name, Ratio::of(report, name, [best, rival], true)?)));
     let also = also.collect::<Vec<_>>().join(", ");
     let mut sentences = vec![
         format!("`{best}`: {} the rate of `{rival}` (clients: {})", text(operation, first), first.clients),
