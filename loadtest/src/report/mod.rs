@@ -1,20 +1,25 @@
-//! What a run found, written down: `report.json` for programs, CSV for spreadsheets, `report.html` for people.
+//! What a run found, written down: `report.json` for programs, CSV for spreadsheets, two pages for people.
 //!
-//! `model` is what the JSON holds, `rows` the CSV, `html` and `plots` the page, `text` the same for a terminal,
-//! `order`, `phrases` and `numbers` how both order operations and write words and numbers, `ratios` how layouts compare.
+//! - [`model`]: what the JSON holds
+//! - `order`: layouts and operations in their order and words; `ratios`: how layouts compare; `verdict`: which to take
+//! - `table`: one table for all files; `rows`: those that are CSV too; `hot_spots`; `pages`: which page has which
+//! - [`text`], `html`: pages as Markdown and HTML; `svg`: small plots; `numbers`: figures in words
 
+mod hot_spots;
 mod html;
 pub mod model;
 mod numbers;
 mod order;
-mod phrases;
-mod plots;
+mod pages;
 mod ratios;
 mod rows;
+mod svg;
+mod table;
 pub mod text;
+mod verdict;
 
 use std::fs::Permissions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -24,6 +29,7 @@ use model::Report;
 
 /// Writes all files of a report into `dir`, which is made if it is missing. Each is written under another name and then
 /// renamed, so that a reader finds the old one or the new one, whole. What is not a finite number is `null` in the JSON.
+/// A page of which no part was measured is removed.
 ///
 /// Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
@@ -32,10 +38,33 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
     let mut json = serde_json::to_vec_pretty(report).context("cannot write the report as JSON")?;
     json.push(b'\n');
     replace(dir, "report.json", &json)?;
-    for (name, rows) in rows::all(report)? {
-        replace(dir, name, &rows)?;
+    for table in rows::all(report) {
+        replace(dir, &table.file, &table.csv()?)?;
     }
-    replace(dir, "report.html", html::page(report)?.as_bytes())
+    let pages = pages::all(report);
+    for name in ["report", "limits"] {
+        let other = pages.iter().find(|page| page.name != name);
+        match pages.iter().find(|page| page.name == name) {
+            Some(page) => {
+                replace(dir, &format!("{name}.html"), html::page(page, other).as_bytes())?;
+                replace(dir, &format!("{name}.md"), text::page(page).as_bytes())?;
+            }
+            None => {
+                remove(&dir.join(format!("{name}.html")))?;
+                remove(&dir.join(format!("{name}.md")))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove(file: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}, which is of an earlier run", file.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Mode of the files, less what the user's mask takes away: temporary files are private otherwise.
@@ -56,83 +85,48 @@ fn replace(dir: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod samples;
-
-#[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 
+    const SAMPLE: &str = include_str!("sample.json");
+
+    /// A small report with something in every member; some text of it looks like markup.
+    pub fn sample() -> Report {
+        serde_json::from_str(SAMPLE).unwrap()
+    }
+
     #[test]
     fn the_json_keeps_its_shape() {
-        let expected = json!({
-            "meta": {
-                "version": "0.1.0", "started": "2026-01-02T03:04:05Z", "seconds": 12.5, "complete": true, "notes": [],
-                "seed": 7, "files": 1000, "directories": 20, "clients": 64, "quick": false,
-                "machine": {
-                    "cpu": "A processor", "cores": 2, "memory_bytes": 1024, "system": "Linux", "file_system": "ext4",
-                },
-                "versions": {"rocksdb": "11.8.1"},
-            },
-            "layouts": {
-                "fullpath": {
-                    "period": {"unsupported": "no order by time"},
-                    "stat": {
-                        "per_second": 1000.5, "p50_us": 50, "p99_us": 900, "count": 100,
-                        "curve": [[0.0, 10], [99.0, 900]],
-                    },
-                },
-            },
-            "regions": {
-                "fullpath": {
-                    "rows": {
-                        "hottest_over_mean": 16.0, "floor": 0.0, "gini": 0.9375, "hottest_share": 0.25, "idle_regions": 3,
-                        "achieved": 0.125, "heat": [[0, 4]],
-                    },
-                },
-            },
-            "hot_spots": [],
-            "costs": {},
-            "http": [],
-            "limits": [{
-                "operation": "stat", "unit": "requests/s", "ours": 90.0, "limit": 100.0, "limit_is": "static handler",
-                "ratio": 0.9, "goal": ">= 0.85", "met": true, "raw": {}, "also": {},
-            }],
-        });
-        let read: Report = serde_json::from_value(expected.clone()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        write(&read, dir.path()).unwrap();
-        let written: Value = serde_json::from_slice(&std::fs::read(dir.path().join("report.json")).unwrap()).unwrap();
+        write(&sample(), dir.path()).unwrap();
+        let written = std::fs::read(dir.path().join("report.json")).unwrap();
+        let [written, expected] =
+            [&written, SAMPLE.as_bytes()].map(|json| serde_json::from_slice::<Value>(json).unwrap());
         assert_eq!(written, expected);
     }
 
     #[test]
-    fn a_report_is_replaced_whole_and_leaves_nothing_else() {
+    fn files_are_replaced_whole_and_pages_without_a_part_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("to/be/made");
-        write(&Report::default(), &dir).unwrap();
-        write(&samples::full(), &dir).unwrap();
-        let mut names: Vec<String> =
-            std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        let expected = [
-            "costs.csv",
-            "hot_spots.csv",
-            "http.csv",
-            "layouts.csv",
-            "limits.csv",
-            "ratios.csv",
-            "regions.csv",
-            "report.html",
-            "report.json",
-            "table_bytes.csv",
-            "work.csv",
-        ];
-        assert_eq!(names, expected);
-        assert!(std::fs::read_to_string(dir.join("report.json")).unwrap().contains("fullpath"));
+        let names = |report: &Report| {
+            write(report, &dir).unwrap();
+            let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+            files.collect::<std::collections::BTreeSet<_>>()
+        };
+        let always = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv ratios.csv regions.csv report.json \
+            table_bytes.csv work.csv";
+        let and = |pages: &str| format!("{always}{pages}").split(' ').map(str::to_owned).collect();
+        assert_eq!(names(&Report::default()), and(""));
+        assert_eq!(names(&sample()), and(" limits.html limits.md report.html report.md"));
         let mode = std::fs::metadata(dir.join("report.html")).unwrap().permissions().mode();
         assert_eq!(mode & 0o600, 0o600);
+        assert!(std::fs::read_to_string(dir.join("report.html")).unwrap().contains("href=\"limits.html\""));
+        let limits = Report { limits: sample().limits, ..Report::default() };
+        assert_eq!(names(&limits), and(" limits.html limits.md"));
+        assert!(!std::fs::read_to_string(dir.join("limits.html")).unwrap().contains("report.html"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything that a run found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     pub meta: Meta,
     /// By layout, then by operation.
@@ -14,14 +15,10 @@ pub struct Report {
     /// are split at the quantiles of their own keys.
     pub regions: BTreeMap<String, BTreeMap<String, Spread>>,
     /// The same under other loads, and with remedies.
-    #[serde(default)]
     pub hot_spots: Vec<HotSpot>,
     /// By layout.
-    #[serde(default)]
     pub costs: BTreeMap<String, Costs>,
-    #[serde(default)]
     pub http: Vec<HttpRun>,
-    #[serde(default)]
     pub limits: Vec<Limit>,
 }
 
@@ -171,14 +168,13 @@ impl Figures {
 
 /// How evenly load falls on regions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Spread {
     /// Median over windows of a second: requests of the hottest region through the mean of all.
     pub hottest_over_mean: f64,
     /// What that is by chance alone, when each request falls on any region: no layout does better.
-    #[serde(default)]
     pub floor: f64,
     /// The same in the worst window.
-    #[serde(default)]
     pub worst: f64,
     /// Mean over windows: 0 is even, (regions - 1) / regions is all in one.
     pub gini: f64,
@@ -189,12 +185,12 @@ pub struct Spread {
     /// Achieved through offered load, when each region has a token bucket of twice its fair share.
     pub achieved: f64,
     /// Requests by window, then by region.
-    #[serde(default)]
     pub heat: Vec<Vec<u32>>,
 }
 
 /// The spread of a table under one load, with or without a remedy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HotSpot {
     /// As `one tree imported`, `64 users import`, `reads, Zipf 0.99`.
     pub load: String,
@@ -207,23 +203,23 @@ pub struct HotSpot {
     pub splits: String,
     pub spread: Spread,
     /// What the remedy costs, as `a scan reads 16 ranges`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     /// Requests a second, on average.
-    #[serde(default)]
     pub rate: f64,
     /// Row keys or ranges that a reader of this very table asks for to get one row, to list one folder, and to scan one
     /// range of keys, as a period; none where the table answers no such question.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub get: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<u32>,
 }
 
 /// What a layout costs beside what it gives; nothing where it could not be measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Costs {
     pub files: u64,
     /// Files that could not be stored, since the layout has no room for two of one name.
@@ -239,10 +235,8 @@ pub struct Costs {
     /// Blocks of index and filter, for all files.
     pub index_and_filter_bytes: Option<u64>,
     /// Milliseconds to open the store and what it holds.
-    #[serde(default)]
     pub open_ms: Option<f64>,
     /// By table.
-    #[serde(default)]
     pub table_bytes: BTreeMap<String, u64>,
     /// Milliseconds for the rename of a folder of `rename_files`.
     pub rename_ms: Option<f64>,
@@ -251,6 +245,7 @@ pub struct Costs {
 
 /// A load over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HttpRun {
     /// As `stat`, `upload small`, `mixed`.
     pub mix: String,
@@ -269,29 +264,24 @@ pub struct HttpRun {
     /// The generator had no time left: these are its own limits, not the server's.
     pub generator_bound: bool,
     /// Answered with 2xx within `seconds`: `per_second` is of these.
-    #[serde(default)]
     pub requests: u64,
-    #[serde(default)]
     pub seconds: f64,
     /// `errors` by kind, as `status 503`, `connection broken`, `not sent`.
-    #[serde(default)]
     pub failures: BTreeMap<String, u64>,
     /// How often the server closed a connection between two requests.
-    #[serde(default)]
     pub reopened: u64,
     /// Share of its time that the busiest thread of the generator computed.
-    #[serde(default)]
     pub generator_cpu_share: f64,
     /// And that it waited for a core, since others had them all; nothing where that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_wait_share: Option<f64>,
     /// It was cut short.
-    #[serde(default)]
     pub interrupted: bool,
 }
 
 /// One line of the comparison with what the machine can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Limit {
     pub operation: String,
     /// As `requests/s`, `MiB/s`, `ms`.
@@ -307,14 +297,12 @@ pub struct Limit {
     pub goal: String,
     pub met: bool,
     /// Each raw limit, by name.
-    #[serde(default)]
     pub raw: BTreeMap<String, f64>,
     /// Commits per sync, system calls per request, resident bytes, and the like, by name.
-    #[serde(default)]
     pub also: BTreeMap<String, f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// A flame graph of where the time goes, if the goal is missed: a file beside the report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
 }
