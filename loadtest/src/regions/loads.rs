@@ -1,4 +1,4 @@
-//! What clients ask for, and when: requests at simulated seconds, which nobody waits for.
+//! Which requests arrive, and when: at simulated seconds, and no client waits for an answer.
 
 use std::collections::HashMap;
 
@@ -7,252 +7,249 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Zipf};
 
-use super::keys::{Dir, File, Request};
-use super::pace::Pace;
-use super::users::{self, Turns, User};
-use crate::data::{DAY, DAYS, FIRST_DAY, Tree};
+use super::keys::{Action, Dir, Request};
+use crate::data::Tree;
 
-/// When the simulated requests begin: after every time at which a file of the tree was modified.
-const NOW: i64 = FIRST_DAY + DAYS * DAY;
+/// Files of the tree at most, in loads that are compared: the first of it, with all files of their folders.
+const MOST_FILES: usize = 100_000;
+const READS: usize = 50_000;
+/// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
+const NOW: i64 = 1_800_000_000_000;
+/// Files of a new user.
+const FEW: usize = 8;
+/// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in
+/// most of them.
+const SECONDS: usize = 50;
+/// Requests a second at most. An even load over 16 regions then has a hottest one of 1.05 times the mean by chance.
+const FASTEST: usize = 20_000;
 
-/// A load on the drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// One tree, folder by folder.
+    /// All files of the tree, folder by folder.
+    WholeTree,
+    /// At most 100,000 of them, as in all other loads.
     OneTree,
-    /// So many users at a time, each a part of the tree below a home of its own.
+    /// So many a second.
+    AtRate(usize),
+    /// One tree whose files have names as a camera gives them: numbers that go on from folder to folder or, with true,
+    /// begin again in each.
+    CameraNames(bool),
+    /// One tree whose files were all modified now.
+    JustModified,
+    /// So many users in turns, each a part of the tree below a home of its own.
     Users(usize),
     /// Users in the order of their names; each stores a few files and never comes back.
     NewUsers,
-    /// One tree whose files were all modified now.
-    JustModified,
-    /// Reads of single files by path after the import of one tree; their popularity follows Zipf's law with this
-    /// exponent.
+    /// Reads of files by path after the import of one tree; their popularity follows Zipf's law with this exponent.
     Reads(f64),
 }
 
 /// Takes each request with its second.
-pub type Replayed<'a> = dyn FnMut(f64, &Request<'_>) + 'a;
+pub type Arrived<'a> = dyn FnMut(f64, &Request<'_>) + 'a;
 
 impl Load {
     pub fn name(self) -> String {
         match self {
+            Self::WholeTree => "whole tree imported".to_owned(),
             Self::OneTree => "one tree imported".to_owned(),
+            Self::AtRate(rate) => format!("one tree imported, {rate} files/s"),
+            Self::CameraNames(false) => "one tree imported, camera names".to_owned(),
+            Self::CameraNames(true) => "one tree imported, camera names by folder".to_owned(),
+            Self::JustModified => "one tree imported, files modified now".to_owned(),
             Self::Users(users) => format!("{users} users import"),
             Self::NewUsers => "new users in id order".to_owned(),
-            Self::JustModified => "one tree imported, files modified now".to_owned(),
             Self::Reads(exponent) => format!("reads, Zipf {exponent}"),
         }
     }
 
-    /// The load that brings the rows which this one meets: itself, if it writes them.
+    /// The load that writes the rows which this one finds: itself, if it writes any.
     pub fn data(self) -> Self {
         if let Self::Reads(_) = self { Self::OneTree } else { self }
     }
 
-    /// Replays the load on as many files of the tree as its pace says; the same each time for the same seed.
+    /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are made
+    /// along with it.
+    pub fn arrival_rate(self, files: usize) -> (usize, usize) {
+        let requests = match self {
+            Self::WholeTree => files,
+            Self::Reads(_) if files > 0 => READS,
+            _ => files.min(MOST_FILES),
+        };
+        let rate = if let Self::AtRate(rate) = self { rate } else { requests.div_ceil(SECONDS).min(FASTEST) };
+        (requests, rate.max(1))
+    }
+
+    /// Replays the load; the same each time for the same seed.
     ///
     /// Errors only if the popularity of files has no distribution, as with a negative exponent.
-    pub fn replay(self, tree: &Tree, pace: &Pace, seed: u64, each: &mut Replayed<'_>) -> anyhow::Result<()> {
-        let files = pace.files;
-        let (users, at_a_time) = match self {
-            Self::OneTree | Self::JustModified => (vec![User::whole(files)], 1),
-            Self::Users(users) => (users::parts(files, users), users),
-            Self::NewUsers => (users::newcomers(files), 1),
-            Self::Reads(exponent) => return read(tree, pace, exponent, seed, each),
+    pub fn replay(self, tree: &Tree, seed: u64, arrived: &mut Arrived<'_>) -> anyhow::Result<()> {
+        let (requests, rate) = self.arrival_rate(tree.files.len());
+        let second = |request: usize| request as f64 / rate as f64;
+        let mut clients = Clients { load: self, tree, numbers: HashMap::new(), named: HashMap::new(), last: 0 };
+        let Self::Reads(exponent) = self else {
+            // Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
+            let users = if let Self::Users(users) = self { users } else { 1 };
+            let each = requests / users.max(1);
+            let mut turns: Vec<usize> = (0..each * users).map(|turn| turn / each).collect();
+            turns.shuffle(&mut StdRng::seed_from_u64(seed));
+            let mut files: Vec<usize> = (0..users).map(|user| user * each).collect();
+            for (request, user) in turns.into_iter().enumerate() {
+                let Some(file) = files.get_mut(user) else { continue };
+                let user = if self == Self::NewUsers { request / FEW } else { user };
+                clients.request(Action::Create, user, *file, second(request), arrived);
+                *file += 1;
+            }
+            return Ok(());
         };
-        let mut import = Import::new(tree, &users, self == Self::JustModified);
-        for (request, (user, file)) in Turns::new(&users, at_a_time, seed).enumerate() {
-            import.create(user, pace.position(file), pace.second(request), each);
+        let mut popular: Vec<usize> = (0..self.data().arrival_rate(tree.files.len()).0).collect();
+        popular.iter().for_each(|file| clients.request(Action::Create, 0, *file, 0.0, &mut |_, _| {}));
+        let mut random = StdRng::seed_from_u64(seed);
+        popular.shuffle(&mut random);
+        let zipf = Zipf::new(popular.len().max(1) as f64, exponent)?;
+        for request in 0..requests {
+            // A rank, from 1.
+            let rank = zipf.sample(&mut random) as usize;
+            if let Some(file) = popular.get(rank.saturating_sub(1)) {
+                clients.request(Action::Read, 0, *file, second(request), arrived);
+            }
         }
         Ok(())
     }
 }
 
-/// An import under way: which directories there are by now.
-struct Import<'a> {
+/// What the clients of a load have made.
+struct Clients<'a> {
+    load: Load,
     tree: &'a Tree,
-    /// By directory of the tree.
-    parents: Vec<Option<usize>>,
-    users: &'a [User],
-    just_modified: bool,
-    /// By user and directory of the tree.
-    made: HashMap<(usize, usize), Dir>,
-    /// In which the first directory of each user is made.
-    top: Dir,
-    number: u64,
+    /// Of directories and of files, by path; the greatest of them is `last`.
+    numbers: HashMap<String, u64>,
+    last: u64,
+    /// Files to which a camera gave names, by folder or in all.
+    named: HashMap<Option<usize>, u32>,
 }
 
-impl<'a> Import<'a> {
-    fn new(tree: &'a Tree, users: &'a [User], just_modified: bool) -> Self {
-        let at: HashMap<&str, usize> = tree.dirs.iter().enumerate().map(|(at, dir)| (dir.as_str(), at)).collect();
-        let parent = |dir: &String| dir.rsplit_once('/').and_then(|(parent, _)| at.get(parent).copied());
-        let parents = tree.dirs.iter().map(parent).collect();
-        let top = Dir { number: 0, path: users.first().map_or("/", User::top).to_owned() };
-        Self { tree, parents, users, just_modified, made: HashMap::new(), top, number: 0 }
-    }
-
-    /// Makes the directories that a file needs, all in the same moment, and the file.
-    fn create(&mut self, user: usize, file: usize, at: f64, each: &mut Replayed<'_>) {
-        let tree = self.tree;
-        let Some(file) = tree.files.get(file) else { return };
-        self.mkdirs(user, file.dir, at, each);
-        self.number += 1;
-        let (Some(dir), Some(owner)) = (self.made.get(&(user, file.dir)), self.users.get(user)) else { return };
+impl Clients<'_> {
+    /// A request for a file, after those for the directories that it needs, all in the same moment.
+    fn request(&mut self, action: Action, user: usize, file: usize, at: f64, arrived: &mut Arrived<'_>) {
+        let Some(file) = self.tree.files.get(file) else { return };
+        let Some(folder) = self.tree.dirs.get(file.dir) else { return };
+        let creator = format!("user{user:06}");
+        let path = match (self.load, folder.match_indices('/').nth(1)) {
+            // A home replaces the first component.
+            (Load::Users(_) | Load::NewUsers, Some((at, _))) => format!("/home/{creator}{}", folder.split_at(at).1),
+            (Load::Users(_) | Load::NewUsers, None) => format!("/home/{creator}"),
+            _ => folder.clone(),
+        };
+        let name = if let Load::CameraNames(by_folder) = self.load {
+            let number = self.named.entry(by_folder.then_some(file.dir)).or_insert(0);
+            *number += 1;
+            format!("IMG_{number:08}.JPG")
+        } else {
+            file.name.clone()
+        };
+        let path = format!("{path}/{name}");
+        // After every time of the tree.
         let added = NOW + (at * 1000.0) as i64;
-        let modified = if self.just_modified { added } else { file.modified };
-        let file = File { number: self.number, name: &file.name, creator: &owner.name, modified, added };
-        each(at, &Request::Create { dir, file });
-    }
-
-    fn mkdirs(&mut self, user: usize, dir: usize, at: f64, each: &mut Replayed<'_>) {
-        let missing: Vec<usize> = self.ancestors(dir).take_while(|d| !self.made.contains_key(&(user, *d))).collect();
-        for dir in missing.into_iter().rev() {
-            let (Some(path), Some(owner)) = (self.tree.dirs.get(dir), self.users.get(user)) else { return };
-            self.number += 1;
-            let new = Dir { number: self.number, path: owner.path(path) };
-            let parent = self.parents.get(dir).copied().flatten();
-            let parent = parent.and_then(|parent| self.made.get(&(user, parent))).unwrap_or(&self.top);
-            each(at, &Request::Mkdir { parent, dir: &new });
-            self.made.insert((user, dir), new);
+        let modified = if self.load == Load::JustModified { added } else { file.modified };
+        let mut dirs = vec![Dir { number: 0, path: "" }];
+        for (end, _) in path.match_indices('/').skip(1).chain([(path.len(), "")]) {
+            let (child, below) = path.split_at(end);
+            let made = self.numbers.get(child).copied();
+            let number = made.unwrap_or(self.last + 1);
+            if made.is_none() {
+                self.last = number;
+                self.numbers.insert(child.to_owned(), number);
+            }
+            let action = if below.is_empty() { action } else { Action::Mkdir };
+            if below.is_empty() || made.is_none() {
+                let creator = &creator;
+                arrived(at, &Request { action, dirs: &dirs, number, path: child, creator, modified, added });
+            }
+            dirs.push(Dir { number, path: child });
         }
     }
-
-    /// The directory itself, its parent, and so on up to the first level.
-    fn ancestors(&self, dir: usize) -> impl Iterator<Item = usize> {
-        std::iter::successors(Some(dir), |dir| self.parents.get(*dir).copied().flatten())
-    }
-}
-
-fn read(tree: &Tree, pace: &Pace, exponent: f64, seed: u64, each: &mut Replayed<'_>) -> anyhow::Result<()> {
-    let users = [User::whole(pace.files)];
-    let mut import = Import::new(tree, &users, false);
-    let mut numbers: Vec<u64> = Vec::with_capacity(pace.files);
-    for file in 0..pace.files {
-        import.create(0, pace.position(file), 0.0, &mut |_, _| {});
-        numbers.push(import.number);
-    }
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut popular: Vec<usize> = (0..numbers.len()).collect();
-    popular.shuffle(&mut random);
-    let zipf = Zipf::new(popular.len() as f64, exponent)?;
-    let mut dirs: Vec<&Dir> = Vec::new();
-    for request in 0..pace.requests {
-        // A rank, from 1.
-        let rank = zipf.sample(&mut random) as usize;
-        let Some(file) = popular.get(rank.saturating_sub(1)).copied() else { continue };
-        let (Some(number), Some(found)) = (numbers.get(file), tree.files.get(pace.position(file))) else { continue };
-        dirs.clear();
-        dirs.extend(import.ancestors(found.dir).filter_map(|dir| import.made.get(&(0, dir))));
-        dirs.push(&import.top);
-        dirs.reverse();
-        each(pace.second(request), &Request::Read { dirs: &dirs, file: *number, name: &found.name });
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    /// Seconds and a line for each request.
-    fn lines(load: Load, tree: &Tree, files: usize) -> Vec<(f64, String)> {
+    /// Second, action, path and creator of each request of 500 files.
+    fn requests(load: Load) -> Vec<(f64, Action, String, String)> {
         let mut all = Vec::new();
-        let each = &mut |at: f64, request: &Request<'_>| {
-            all.push((
-                at,
-                match request {
-                    Request::Mkdir { parent, dir } => format!("mkdir {} in {}", dir.path, parent.path),
-                    Request::Create { dir, file } => format!("create {}/{} of {}", dir.path, file.name, file.creator),
-                    Request::Read { dirs, name, .. } => format!("read {}/{name}", dirs.last().unwrap().path),
-                },
-            ));
+        let arrived = &mut |at: f64, request: &Request<'_>| {
+            assert_eq!(request.dirs.last().unwrap().path, request.path.rsplit_once('/').unwrap().0);
+            all.push((at, request.action, request.path.to_owned(), request.creator.to_owned()));
         };
-        load.replay(tree, &Pace::of(load, files), 3, each).unwrap();
+        load.replay(&Tree::new(500, 7), 3, arrived).unwrap();
         all
     }
 
-    fn creates(lines: &[(f64, String)]) -> Vec<&str> {
-        lines.iter().map(|(_, line)| line.as_str()).filter(|line| line.starts_with("create")).collect()
+    /// Path and creator of each file.
+    fn creates(load: Load) -> Vec<(String, String)> {
+        let creates = requests(load).into_iter().filter(|(_, action, ..)| *action == Action::Create);
+        creates.map(|(_, _, path, creator)| (path, creator)).collect()
+    }
+
+    fn paths() -> Vec<String> {
+        let tree = Tree::new(500, 7);
+        tree.files.iter().map(|file| format!("{}/{}", tree.dirs[file.dir], file.name)).collect()
     }
 
     #[test]
     fn a_tree_comes_in_order_and_parents_before_children() {
-        let tree = Tree::new(500, 7);
-        let lines = lines(Load::OneTree, &tree, 500);
-        assert_eq!(lines[0], (0.0, "mkdir /home in /".to_owned()));
-        assert_eq!(lines[1], (0.0, "mkdir /home/photos in /home".to_owned()));
-        let expected: Vec<String> = tree.files.iter().map(|f| format!("create {} of loadtest", tree.path(f))).collect();
-        assert_eq!(creates(&lines), expected);
-        // 10 a second: 50 seconds in all.
-        assert!(lines.is_sorted_by_key(|(at, _)| *at));
-        assert_eq!(lines.last().unwrap().0, 49.9);
-        let mut made = vec!["/".to_owned()];
-        for (_, line) in &lines {
-            if let Some((dir, parent)) = line.strip_prefix("mkdir ").and_then(|line| line.split_once(" in ")) {
-                assert!(made.iter().any(|m| m == parent) && !made.iter().any(|m| m == dir), "{line}");
-                made.push(dir.to_owned());
+        for (load, last) in [(Load::OneTree, 49.9), (Load::AtRate(200), 499.0 / 200.0)] {
+            assert_eq!(creates(load).into_iter().map(|(path, _)| path).collect::<Vec<_>>(), paths());
+            let (requests, mut made) = (requests(load), BTreeSet::from([""]));
+            assert!(requests.is_sorted_by_key(|(at, ..)| *at) && requests.last().unwrap().0 == last);
+            for (_, action, path, _) in &requests {
+                assert!(made.contains(path.rsplit_once('/').unwrap().0), "{path}");
+                assert!(*action == Action::Create || made.insert(path), "{path}");
             }
         }
     }
 
     #[test]
-    fn each_user_has_a_home_and_all_files_are_stored_once() {
-        let tree = Tree::new(500, 7);
-        let lines = lines(Load::Users(8), &tree, 500);
-        let creates = creates(&lines);
-        let mut names: Vec<&str> =
-            creates.iter().map(|l| l.rsplit_once('/').unwrap().1.split_once(' ').unwrap().0).collect();
-        let mut all: Vec<&str> = tree.files.iter().map(|f| f.name.as_str()).collect();
-        names.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(names, all);
-        for line in &creates {
-            let owner = line.rsplit_once(" of ").unwrap().1;
-            assert!(line.starts_with(&format!("create /home/{owner}/photos/")), "{line}");
-        }
-        // At once: each of them within the first requests.
-        let mut early: Vec<&str> = creates.iter().take(80).map(|l| l.rsplit_once(' ').unwrap().1).collect();
-        early.sort_unstable();
-        early.dedup();
-        assert_eq!(early.len(), 8);
-        assert!(lines.iter().any(|(_, line)| line == "mkdir /home/user000001 in /home"));
+    fn a_load_takes_fifty_seconds_unless_it_is_large() {
+        let rates = [0, 1_000, 20_000, 1_000_000, 2_000_000].map(|files| Load::WholeTree.arrival_rate(files).1);
+        assert_eq!(rates, [1, 20, 400, 20_000, 20_000]);
+        assert_eq!(Load::OneTree.arrival_rate(125_000), (100_000, 2_000));
+        assert_eq!(Load::AtRate(200).arrival_rate(125_000), (100_000, 200));
+        assert_eq!([0, 1_000].map(|files| Load::Reads(0.8).arrival_rate(files)), [(0, 1), (50_000, 1_000)]);
     }
 
     #[test]
-    fn new_users_come_one_after_another() {
+    fn cameras_count_on_or_by_folder() {
         let tree = Tree::new(500, 7);
-        let lines = lines(Load::NewUsers, &tree, 500);
-        let owners: Vec<&str> = creates(&lines).iter().map(|l| l.rsplit_once(' ').unwrap().1).collect();
-        assert!(owners.is_sorted());
-        assert_eq!((owners[0], owners[7], owners[8]), ("user000001", "user000001", "user000002"));
-        assert_eq!(owners.len(), 500);
+        let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
+        let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dirs[tree.files[second].dir]);
+        let found = [false, true].map(|by_folder| creates(Load::CameraNames(by_folder)).swap_remove(second).0);
+        assert_eq!(found, [named(second + 1), named(1)]);
+    }
+
+    #[test]
+    fn each_user_has_a_home_and_each_file_comes_once() {
+        for (load, users, early) in [(Load::Users(10), 10, 10), (Load::NewUsers, 63, 7)] {
+            let creates = creates(load);
+            // `/home` of the tree becomes the home.
+            let found: BTreeSet<_> = creates.iter().map(|(path, user)| path.replace(&format!("/{user}"), "")).collect();
+            assert_eq!(found, paths().into_iter().collect());
+            let some = |n: usize| creates.iter().take(n).map(|(_, user)| user).collect::<BTreeSet<_>>().len();
+            assert_eq!((some(500), some(50)), (users, early));
+            assert!(creates.iter().all(|(path, user)| path.starts_with(&format!("/home/{user}/"))));
+        }
     }
 
     #[test]
     fn reads_are_skewed_as_zipf_says_and_only_of_files_there_are() {
-        let tree = Tree::new(1_000, 7);
-        let lines = lines(Load::Reads(1.2), &tree, 1_000);
-        let mut counts: HashMap<&str, usize> = HashMap::new();
-        for (_, line) in &lines {
-            *counts.entry(line).or_default() += 1;
-        }
-        let all: Vec<String> = tree.files.iter().map(|f| format!("read {}", tree.path(f))).collect();
-        assert!(counts.keys().all(|line| all.iter().any(|a| a == line)));
-        let mut shares: Vec<f64> = counts.values().map(|count| *count as f64 / lines.len() as f64).collect();
+        let (mut counts, all) = (HashMap::new(), paths());
+        requests(Load::Reads(1.2)).into_iter().for_each(|(_, _, path, _)| *counts.entry(path).or_insert(0.0) += 1.0);
+        assert!(counts.keys().all(|path| all.contains(path)));
+        let mut shares: Vec<f64> = counts.into_values().map(|count| count / READS as f64).collect();
         shares.sort_unstable_by(|a, b| b.total_cmp(a));
-        // 1 / (1^-1.2 + ... + 1000^-1.2) is 0.2306; 2^-1.2 of that is 0.1004.
-        assert!((shares[0] - 0.2306).abs() < 0.005 && (shares[1] - 0.1004).abs() < 0.005, "{:?}", &shares[..2]);
-    }
-
-    #[test]
-    fn a_load_repeats_with_its_seed() {
-        let tree = Tree::new(300, 7);
-        for load in [Load::Users(8), Load::Reads(0.99)] {
-            assert_eq!(lines(load, &tree, 300), lines(load, &tree, 300));
-        }
+        // 1 / (1^-1.2 + ... + 500^-1.2) is 0.2410; 2^-1.2 of that is 0.1049.
+        assert!((shares[0] - 0.2410).abs() < 0.005 && (shares[1] - 0.1049).abs() < 0.005, "{:?}", &shares[..2]);
     }
 }
