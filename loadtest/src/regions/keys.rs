@@ -1,12 +1,12 @@
 //! Which rows a request touches, by layout: the key of its row alone decides which region serves a request.
 
+use std::cell::LazyCell;
 use std::ops::Range;
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::path::fold;
 use rowdrive::schema::{FileId, Timestamp, dir, file, index::by_name, index::by_owner, index::by_time};
+use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
 /// What the row keys of a table are made of. A number has 8 bytes, big-endian, and is counted up; an id has 16 random bytes.
@@ -56,12 +56,10 @@ pub const LAYOUTS: [Layout; 8] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Makes a directory.
     Mkdir,
-    /// Makes a file. The client has made the directory, so it knows its id.
+    /// Of a file. The client has made the directory, so it knows its id.
     Create,
-    /// Reads the attributes of a file by its path. The client of `rowkey-id` has the number: only a scan of the whole
-    /// table finds it by path.
+    /// Of a file's attributes by its path; of `rowkey-id` by its number, since only a scan of the table finds the path.
     Read,
 }
 
@@ -101,25 +99,30 @@ impl Layout {
         let by_directory = self.tables.iter().any(|(_, key)| matches!(key, Key::Directory(_)));
         let access = if request.action == Action::Read { Access::Read } else { Access::Write };
         let parent = request.dirs.last().map_or("", |dir| dir.path);
-        let parent = if parent.is_empty() { "/" } else { parent }.as_bytes();
-        let mut rows = Vec::new();
+        let parent = if parent.is_empty() { "/" } else { parent };
+        // One id for all keys of a file, and none for those without.
+        let own = LazyCell::new(|| FileId(id(request.number, seed)));
+        let (own, mut rows) = (|| *own, Vec::new());
         for (table, (_, key)) in self.tables.iter().enumerate() {
+            let mut row = |access: Access, key: Vec<u8>| rows.push((access, table, key));
             match (key, request.action) {
-                (Key::Directory(false), Action::Create) => rows.push((Access::Read, table, parent.to_vec())),
-                (Key::Directory(_), Action::Mkdir) => {
-                    rows.extend([parent, request.path.as_bytes()].map(|key| (access, table, key.to_vec())));
+                (Key::Directory(false), Action::Create) => row(Access::Read, parent.into()),
+                (Key::Directory(_), action) => {
+                    row(access, parent.into());
+                    if action == Action::Mkdir {
+                        row(access, request.path.into());
+                    }
                 }
-                (Key::Directory(_), _) => rows.push((access, table, parent.to_vec())),
                 (Key::Time | Key::Owner | Key::FoldedName, Action::Mkdir | Action::Read) => {}
                 (_, Action::Mkdir) if by_directory => {}
                 // A walk: each directory is a row of its parent.
                 (Key::IdAndName, Action::Read) => {
                     let paths = request.dirs.iter().skip(1).map(|dir| dir.path).chain([request.path]);
-                    for (dir, path) in request.dirs.chunks(1).zip(paths) {
-                        rows.push((access, table, key.of(&Request { dirs: dir, path, ..*request }, seed).concat()));
+                    for (dirs, path) in request.dirs.chunks(1).zip(paths) {
+                        row(access, key.of(&Request { dirs, path, ..*request }, seed, own).concat());
                     }
                 }
-                _ => rows.extend(key.of(request, seed).into_iter().map(|key| (access, table, key))),
+                _ => key.of(request, seed, own).into_iter().for_each(|key| row(access, key)),
             }
         }
         rows
@@ -128,9 +131,9 @@ impl Layout {
 
 impl Key {
     /// The keys of a child's own rows: two where there are two times.
-    fn of(self, request: &Request<'_>, seed: u64) -> Vec<Vec<u8>> {
+    fn of(self, request: &Request<'_>, seed: u64, own: impl Fn() -> FileId) -> Vec<Vec<u8>> {
         let name = request.path.rsplit('/').next().unwrap_or_default();
-        let (parent, own) = (request.dirs.last().map_or(0, |dir| dir.number), FileId(id(request.number, seed)));
+        let parent = request.dirs.last().map_or(0, |dir| dir.number);
         let times = [(Clock::Modified, request.modified), (Clock::Added, request.added)];
         let times = times.map(|(clock, ms)| (clock, Timestamp::from_ms(ms)));
         match self {
@@ -138,46 +141,49 @@ impl Key {
             Self::Name => vec![name.into()],
             Self::Path | Self::Directory(_) => vec![request.path.into()],
             Self::NumberAndName => vec![[&parent.to_be_bytes()[..], name.as_bytes()].concat()],
-            Self::Id => vec![own.key().into()],
+            Self::Id => vec![own().key().into()],
             Self::IdAndName => vec![[id(parent, seed).as_bytes(), name.as_bytes()].concat()],
-            Self::Time => times.map(|(clock, at)| by_time::key(clock, at, own).into()).into(),
-            Self::Owner => times.map(|(clock, at)| by_owner::key(request.creator, clock, at, own).into()).into(),
-            Self::FoldedName => vec![by_name::key(&fold(name), own).into()],
+            Self::Time => times.map(|(clock, at)| by_time::key(clock, at, own()).into()).into(),
+            Self::Owner => times.map(|(clock, at)| by_owner::key(request.creator, clock, at, own()).into()).into(),
+            Self::FoldedName => vec![by_name::key(&fold(name), own()).into()],
         }
     }
 
-    /// The component that names the group of rows which lie together: a folder, a creator, a time.
+    /// The leading component, which names a group of rows: a folder, a creator, a time.
     pub fn lead(self, key: &[u8]) -> Range<usize> {
-        let end = match self {
-            Self::Number | Self::NumberAndName => 8,
-            Self::Id | Self::IdAndName => 16,
-            Self::Path | Self::Directory(_) => key.iter().rposition(|byte| *byte == b'/').unwrap_or(key.len()),
-            Self::Name | Self::FoldedName | Self::Owner => key.iter().position(|byte| *byte == 0).unwrap_or(key.len()),
-            Self::Time => return 1..9,
-        };
-        0..end
+        match self {
+            Self::Number | Self::NumberAndName => 0..8,
+            Self::Time => 1..9,
+            _ => 0..key.iter().position(|byte| *byte == 0).unwrap_or(key.len()),
+        }
     }
 }
 
-/// The random id that belongs to a number: a generator for each, so that reads find what imports made.
+/// The random id that belongs to a number: reads find what imports made.
 fn id(number: u64, seed: u64) -> Uuid {
-    let mut random = StdRng::seed_from_u64(seed.rotate_left(32) ^ number);
-    Builder::from_random_bytes(random.random()).into_uuid()
+    Builder::from_random_bytes(hash(&[seed, number].map(u64::to_be_bytes).concat())).into_uuid()
+}
+
+/// The first half of SHA-256.
+pub fn hash(key: &[u8]) -> [u8; 16] {
+    Sha256::digest(key).first_chunk().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each row that a request of a child of `/a` touches, with the ids of 1 and 2 as `<1>` and `<2>`.
+    /// The rows of a request for a child of `/a`: with `<1>` for the id of 1, `0` and `T` for the first bytes of numbers and
+    /// of times.
     fn rows(layout: &Layout, action: Action) -> String {
         let dirs = &[Dir { number: 0, path: "" }, Dir { number: 1, path: "/a" }];
         let request = Request { action, dirs, number: 2, path: "/a/B", creator: "eva", modified: 5, added: 6 };
         let text = |(access, table, key): (Access, usize, Vec<u8>)| {
-            let mut text = key.escape_ascii().to_string();
+            let mut text = key.escape_ascii().to_string().replace(&r"\x00".repeat(7), "0");
             for number in 0..=2 {
                 text = text.replace(&id(number, 1).as_bytes().escape_ascii().to_string(), &format!("<{number}>"));
             }
+            let text = text.replace(&format!(r"\x7f{}", r"\xff".repeat(6)), "T");
             format!("{access:?} {} {text}", layout.tables[table].0)
         };
         layout.rows(&request, 1).into_iter().map(text).collect::<Vec<_>>().join(", ")
@@ -185,30 +191,24 @@ mod tests {
 
     #[test]
     fn each_layout_touches_its_own_rows() {
-        let all = |name: &str| {
-            let layout = LAYOUTS.iter().find(|layout| layout.name == name).unwrap();
-            [Action::Mkdir, Action::Create, Action::Read].map(|action| rows(layout, action))
-        };
-        let one = |key: &str| ["Write", "Write", "Read"].map(|access| format!("{access} rows {key}"));
-        assert_eq!(all("rowkey-id"), one(r"\x00\x00\x00\x00\x00\x00\x00\x02"));
-        assert_eq!((all("name"), all("fullpath")), (one("B"), one("/a/B")));
-        assert_eq!(all("tree"), ["Write rows <1>B", "Write rows <1>B", "Read rows <0>a, Read rows <1>B"]);
-        let mkdir = "Write dir /a, Write dir /a/B";
-        let file = r"file \x00\x00\x00\x00\x00\x00\x00\x01B";
-        let dirid = [mkdir.to_owned(), format!("Read dir /a, Write {file}"), format!("Read dir /a, Read {file}")];
-        assert_eq!(all("dirid-name"), dirid);
-        let [create, read] = ["Write dir /a, Write file <2>", "Read dir /a, Read file <2>"];
-        assert_eq!(all("uuid"), [mkdir, create, read]);
         let index = [
-            r"Write time \x00\x7f\xff\xff\xff\xff\xff\xff\xfa<2>, Write time \x01\x7f\xff\xff\xff\xff\xff\xff\xf9<2>",
-            r"Write owner ave\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xfa<2>",
-            r"Write owner ave\x00\x01\x7f\xff\xff\xff\xff\xff\xff\xf9<2>, Write name b\x00f<2>",
+            r"Write time \x00T\xfa<2>, Write time \x01T\xf9<2>, Write owner ave\x00\x00T\xfa<2>",
+            r"Write owner ave\x00\x01T\xf9<2>, Write name b\x00f<2>",
         ]
         .join(", ");
-        assert_eq!(all("uuid-indexed"), [mkdir, &format!("{create}, {index}"), read]);
-        assert_eq!(
-            all("fullpath-indexed"),
-            ["Write rows /a/B", &format!("Write rows /a/B, {index}"), "Read rows /a/B"]
-        );
+        let expected = [
+            r"rowkey-id: Write rows 0\x02; Write rows 0\x02; Read rows 0\x02",
+            r"name: Write rows B; Write rows B; Read rows B",
+            r"fullpath: Write rows /a/B; Write rows /a/B; Read rows /a/B",
+            r"fullpath-indexed: Write rows /a/B; Write rows /a/B, INDEX; Read rows /a/B",
+            r"dirid-name: Write dir /a, Write dir /a/B; Read dir /a, Write file 0\x01B; Read dir /a, Read file 0\x01B",
+            r"uuid: Write dir /a, Write dir /a/B; Write dir /a, Write file <2>; Read dir /a, Read file <2>",
+            r"uuid-indexed: Write dir /a, Write dir /a/B; Write dir /a, Write file <2>, INDEX; Read dir /a, Read file <2>",
+            r"tree: Write rows <1>B; Write rows <1>B; Read rows <0>a, Read rows <1>B",
+        ];
+        for (layout, expected) in LAYOUTS.iter().zip(expected) {
+            let found = [Action::Mkdir, Action::Create, Action::Read].map(|action| rows(layout, action));
+            assert_eq!(format!("{}: {}", layout.name, found.join("; ")), expected.replace("INDEX", &index));
+        }
     }
 }

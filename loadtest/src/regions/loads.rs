@@ -10,107 +10,97 @@ use rand_distr::{Distribution, Zipf};
 use super::keys::{Action, Dir, Request};
 use crate::data::Tree;
 
-/// Files of the tree at most, in loads that are compared: the first of it, with all files of their folders.
-const MOST_FILES: usize = 100_000;
-const READS: usize = 50_000;
-/// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
-const NOW: i64 = 1_800_000_000_000;
-/// Files of a new user.
-const FEW: usize = 8;
 /// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in
 /// most of them.
 const SECONDS: usize = 50;
-/// Requests a second at most. An even load over 16 regions then has a hottest one of 1.05 times the mean by chance.
-const FASTEST: usize = 20_000;
+/// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
+const NOW: i64 = 1_800_000_000_000;
 
+/// A load: an import of 50,000 files of the tree at most, folder by folder, or reads after it. They are nine tenths from its
+/// beginning and one from its end, where its largest folder is: so folders keep their files, and it keeps its share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// All files of the tree, folder by folder.
-    WholeTree,
-    /// At most 100,000 of them, as in all other loads.
-    OneTree,
-    /// So many a second.
-    AtRate(usize),
-    /// One tree whose files have names as a camera gives them: numbers that go on from folder to folder or, with true,
-    /// begin again in each.
-    CameraNames(bool),
-    /// One tree whose files were all modified now.
-    JustModified,
-    /// So many users in turns, each a part of the tree below a home of its own.
-    Users(usize),
-    /// Users in the order of their names; each stores a few files and never comes back.
-    NewUsers,
-    /// Reads of files by path after the import of one tree; their popularity follows Zipf's law with this exponent.
-    Reads(f64),
+pub struct Load {
+    pub name: &'static str,
+    /// Requests a second, of 100,000 files at most; none for as many as take 50 seconds.
+    rate: Option<usize>,
+    /// So many users at a time, each with a part of the tree below a home of its own; 0 for one without a home.
+    users: usize,
+    /// Files of a user who never comes back; the next one in the order of their names follows.
+    few: Option<usize>,
+    /// Names as a camera gives them: numbers that go on from folder to folder or, with true, begin again in each.
+    camera: Option<bool>,
+    modified_now: bool,
+    /// 50,000 reads of files by path; their popularity follows Zipf's law with this exponent.
+    reads: Option<f64>,
 }
+
+pub const IMPORT: Load =
+    Load { name: "one tree imported", rate: None, users: 0, few: None, camera: None, modified_now: false, reads: None };
+
+/// In the order of the report.
+pub const LOADS: [Load; 11] = [
+    IMPORT,
+    Load { name: "one tree imported, 200 files/s", rate: Some(200), ..IMPORT },
+    Load { name: "one tree imported, 2000 files/s", rate: Some(2_000), ..IMPORT },
+    Load { name: "one tree imported, 20000 files/s", rate: Some(20_000), ..IMPORT },
+    Load { name: "one tree imported, camera names", camera: Some(false), ..IMPORT },
+    Load { name: "one tree imported, camera names by folder", camera: Some(true), ..IMPORT },
+    Load { name: "one tree imported, files modified now", modified_now: true, ..IMPORT },
+    Load { name: "64 users import", users: 64, ..IMPORT },
+    Load { name: "new users in id order", users: 1, few: Some(8), ..IMPORT },
+    Load { name: "reads, Zipf 0.99", reads: Some(0.99), ..IMPORT },
+    Load { name: "reads, Zipf 1.2", reads: Some(1.2), ..IMPORT },
+];
 
 /// Takes each request with its second.
 pub type Arrived<'a> = dyn FnMut(f64, &Request<'_>) + 'a;
 
 impl Load {
-    pub fn name(self) -> String {
-        match self {
-            Self::WholeTree => "whole tree imported".to_owned(),
-            Self::OneTree => "one tree imported".to_owned(),
-            Self::AtRate(rate) => format!("one tree imported, {rate} files/s"),
-            Self::CameraNames(false) => "one tree imported, camera names".to_owned(),
-            Self::CameraNames(true) => "one tree imported, camera names by folder".to_owned(),
-            Self::JustModified => "one tree imported, files modified now".to_owned(),
-            Self::Users(users) => format!("{users} users import"),
-            Self::NewUsers => "new users in id order".to_owned(),
-            Self::Reads(exponent) => format!("reads, Zipf {exponent}"),
-        }
-    }
-
     /// The load that writes the rows which this one finds: itself, if it writes any.
     pub fn data(self) -> Self {
-        if let Self::Reads(_) = self { Self::OneTree } else { self }
+        Self { reads: None, ..self }
     }
 
     /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are made
     /// along with it.
     pub fn arrival_rate(self, files: usize) -> (usize, usize) {
-        let requests = match self {
-            Self::WholeTree => files,
-            Self::Reads(_) if files > 0 => READS,
-            _ => files.min(MOST_FILES),
-        };
-        let rate = if let Self::AtRate(rate) = self { rate } else { requests.div_ceil(SECONDS).min(FASTEST) };
-        (requests, rate.max(1))
+        let most = if self.rate.is_some() { 100_000 } else { 50_000 };
+        let requests = if self.reads.is_some() && files > 0 { 50_000 } else { files.min(most) };
+        (requests, self.rate.unwrap_or(requests.div_ceil(SECONDS).max(1)))
     }
 
     /// Replays the load; the same each time for the same seed.
     ///
     /// Errors only if the popularity of files has no distribution, as with a negative exponent.
     pub fn replay(self, tree: &Tree, seed: u64, arrived: &mut Arrived<'_>) -> anyhow::Result<()> {
-        let (requests, rate) = self.arrival_rate(tree.files.len());
+        let ((requests, rate), (files, _)) =
+            (self.arrival_rate(tree.files.len()), self.data().arrival_rate(tree.files.len()));
         let second = |request: usize| request as f64 / rate as f64;
+        let position = |file: usize| if file < files / 10 * 9 { file } else { tree.files.len() - files + file };
         let mut clients = Clients { load: self, tree, numbers: HashMap::new(), named: HashMap::new(), last: 0 };
-        let Self::Reads(exponent) = self else {
-            // Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
-            let users = if let Self::Users(users) = self { users } else { 1 };
-            let each = requests / users.max(1);
-            let mut turns: Vec<usize> = (0..each * users).map(|turn| turn / each).collect();
-            turns.shuffle(&mut StdRng::seed_from_u64(seed));
-            let mut files: Vec<usize> = (0..users).map(|user| user * each).collect();
-            for (request, user) in turns.into_iter().enumerate() {
-                let Some(file) = files.get_mut(user) else { continue };
-                let user = if self == Self::NewUsers { request / FEW } else { user };
-                clients.request(Action::Create, user, *file, second(request), arrived);
-                *file += 1;
-            }
-            return Ok(());
-        };
-        let mut popular: Vec<usize> = (0..self.data().arrival_rate(tree.files.len()).0).collect();
-        popular.iter().for_each(|file| clients.request(Action::Create, 0, *file, 0.0, &mut |_, _| {}));
         let mut random = StdRng::seed_from_u64(seed);
+        // Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
+        let users = self.users.max(1);
+        let mut turns: Vec<usize> = (0..files / users * users).map(|turn| turn % users).collect();
+        turns.shuffle(&mut random);
+        let mut next: Vec<usize> = (0..users).map(|user| files / users * user).collect();
+        let none: &mut Arrived<'_> = &mut |_, _| {};
+        for (request, user) in turns.into_iter().enumerate() {
+            let Some(file) = next.get_mut(user) else { continue };
+            let user = self.few.map_or(user, |few| request / few);
+            let arrived = if self.reads.is_some() { &mut *none } else { &mut *arrived };
+            clients.request(Action::Create, user, position(*file), second(request), arrived);
+            *file += 1;
+        }
+        let Some(exponent) = self.reads else { return Ok(()) };
+        let mut popular: Vec<usize> = (0..files).collect();
         popular.shuffle(&mut random);
-        let zipf = Zipf::new(popular.len().max(1) as f64, exponent)?;
+        let zipf = Zipf::new(files.max(1) as f64, exponent)?;
         for request in 0..requests {
             // A rank, from 1.
             let rank = zipf.sample(&mut random) as usize;
             if let Some(file) = popular.get(rank.saturating_sub(1)) {
-                clients.request(Action::Read, 0, *file, second(request), arrived);
+                clients.request(Action::Read, 0, position(*file), second(request), arrived);
             }
         }
         Ok(())
@@ -121,7 +111,7 @@ impl Load {
 struct Clients<'a> {
     load: Load,
     tree: &'a Tree,
-    /// Of directories and of files, by path; the greatest of them is `last`.
+    /// Of directories and, if they are read, of files, by path; `last` is the greatest of all.
     numbers: HashMap<String, u64>,
     last: u64,
     /// Files to which a camera gave names, by folder or in all.
@@ -134,13 +124,10 @@ impl Clients<'_> {
         let Some(file) = self.tree.files.get(file) else { return };
         let Some(folder) = self.tree.dirs.get(file.dir) else { return };
         let creator = format!("user{user:06}");
-        let path = match (self.load, folder.match_indices('/').nth(1)) {
-            // A home replaces the first component.
-            (Load::Users(_) | Load::NewUsers, Some((at, _))) => format!("/home/{creator}{}", folder.split_at(at).1),
-            (Load::Users(_) | Load::NewUsers, None) => format!("/home/{creator}"),
-            _ => folder.clone(),
-        };
-        let name = if let Load::CameraNames(by_folder) = self.load {
+        // A home replaces the first component.
+        let (_, below) = folder.split_at(folder.match_indices('/').nth(1).map_or(folder.len(), |(at, _)| at));
+        let path = if self.load.users > 0 { format!("/home/{creator}{below}") } else { folder.clone() };
+        let name = if let Some(by_folder) = self.load.camera {
             let number = self.named.entry(by_folder.then_some(file.dir)).or_insert(0);
             *number += 1;
             format!("IMG_{number:08}.JPG")
@@ -148,21 +135,20 @@ impl Clients<'_> {
             file.name.clone()
         };
         let path = format!("{path}/{name}");
-        // After every time of the tree.
         let added = NOW + (at * 1000.0) as i64;
-        let modified = if self.load == Load::JustModified { added } else { file.modified };
+        let modified = if self.load.modified_now { added } else { file.modified };
         let mut dirs = vec![Dir { number: 0, path: "" }];
         for (end, _) in path.match_indices('/').skip(1).chain([(path.len(), "")]) {
             let (child, below) = path.split_at(end);
             let made = self.numbers.get(child).copied();
             let number = made.unwrap_or(self.last + 1);
-            if made.is_none() {
-                self.last = number;
+            self.last = self.last.max(number);
+            let is_file = below.is_empty();
+            if made.is_none() && (!is_file || self.load.reads.is_some()) {
                 self.numbers.insert(child.to_owned(), number);
             }
-            let action = if below.is_empty() { action } else { Action::Mkdir };
-            if below.is_empty() || made.is_none() {
-                let creator = &creator;
+            if is_file || made.is_none() {
+                let (action, creator) = (if is_file { action } else { Action::Mkdir }, &creator);
                 arrived(at, &Request { action, dirs: &dirs, number, path: child, creator, modified, added });
             }
             dirs.push(Dir { number, path: child });
@@ -200,39 +186,25 @@ mod tests {
 
     #[test]
     fn a_tree_comes_in_order_and_parents_before_children() {
-        for (load, last) in [(Load::OneTree, 49.9), (Load::AtRate(200), 499.0 / 200.0)] {
+        for (load, last) in [(IMPORT, 49.9), (Load { rate: Some(200), ..IMPORT }, 499.0 / 200.0)] {
             assert_eq!(creates(load).into_iter().map(|(path, _)| path).collect::<Vec<_>>(), paths());
             let (requests, mut made) = (requests(load), BTreeSet::from([""]));
             assert!(requests.is_sorted_by_key(|(at, ..)| *at) && requests.last().unwrap().0 == last);
             for (_, action, path, _) in &requests {
-                assert!(made.contains(path.rsplit_once('/').unwrap().0), "{path}");
-                assert!(*action == Action::Create || made.insert(path), "{path}");
+                let parent = path.rsplit_once('/').unwrap().0;
+                assert!(made.contains(parent) && (*action == Action::Create || made.insert(path)), "{path}");
             }
         }
+        let [import, reads] = [None, Some(0.8)].map(|reads| Load { reads, ..IMPORT });
+        let rates = [0, 1_000, 125_000].map(|files| import.arrival_rate(files));
+        assert_eq!(rates, [(0, 1), (1_000, 20), (50_000, 1_000)]);
+        assert_eq!([0, 1_000].map(|files| reads.arrival_rate(files)), [(0, 1), (50_000, 1_000)]);
     }
 
     #[test]
-    fn a_load_takes_fifty_seconds_unless_it_is_large() {
-        let rates = [0, 1_000, 20_000, 1_000_000, 2_000_000].map(|files| Load::WholeTree.arrival_rate(files).1);
-        assert_eq!(rates, [1, 20, 400, 20_000, 20_000]);
-        assert_eq!(Load::OneTree.arrival_rate(125_000), (100_000, 2_000));
-        assert_eq!(Load::AtRate(200).arrival_rate(125_000), (100_000, 200));
-        assert_eq!([0, 1_000].map(|files| Load::Reads(0.8).arrival_rate(files)), [(0, 1), (50_000, 1_000)]);
-    }
-
-    #[test]
-    fn cameras_count_on_or_by_folder() {
-        let tree = Tree::new(500, 7);
-        let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
-        let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dirs[tree.files[second].dir]);
-        let found = [false, true].map(|by_folder| creates(Load::CameraNames(by_folder)).swap_remove(second).0);
-        assert_eq!(found, [named(second + 1), named(1)]);
-    }
-
-    #[test]
-    fn each_user_has_a_home_and_each_file_comes_once() {
-        for (load, users, early) in [(Load::Users(10), 10, 10), (Load::NewUsers, 63, 7)] {
-            let creates = creates(load);
+    fn each_user_has_a_home_each_file_comes_once_and_cameras_count() {
+        for (together, few, users, early) in [(10, None, 10, 10), (1, Some(8), 63, 7)] {
+            let creates = creates(Load { users: together, few, ..IMPORT });
             // `/home` of the tree becomes the home.
             let found: BTreeSet<_> = creates.iter().map(|(path, user)| path.replace(&format!("/{user}"), "")).collect();
             assert_eq!(found, paths().into_iter().collect());
@@ -240,14 +212,21 @@ mod tests {
             assert_eq!((some(500), some(50)), (users, early));
             assert!(creates.iter().all(|(path, user)| path.starts_with(&format!("/home/{user}/"))));
         }
+        let tree = Tree::new(500, 7);
+        let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
+        let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dirs[tree.files[second].dir]);
+        let found =
+            [false, true].map(|by_folder| creates(Load { camera: Some(by_folder), ..IMPORT }).swap_remove(second).0);
+        assert_eq!(found, [named(second + 1), named(1)]);
     }
 
     #[test]
     fn reads_are_skewed_as_zipf_says_and_only_of_files_there_are() {
         let (mut counts, all) = (HashMap::new(), paths());
-        requests(Load::Reads(1.2)).into_iter().for_each(|(_, _, path, _)| *counts.entry(path).or_insert(0.0) += 1.0);
+        let reads = Load { reads: Some(1.2), ..IMPORT };
+        requests(reads).into_iter().for_each(|(_, _, path, _)| *counts.entry(path).or_insert(0.0) += 1.0);
         assert!(counts.keys().all(|path| all.contains(path)));
-        let mut shares: Vec<f64> = counts.into_values().map(|count| count / READS as f64).collect();
+        let mut shares: Vec<f64> = counts.into_values().map(|count| count / 50_000.0).collect();
         shares.sort_unstable_by(|a, b| b.total_cmp(a));
         // 1 / (1^-1.2 + ... + 500^-1.2) is 0.2410; 2^-1.2 of that is 0.1049.
         assert!((shares[0] - 0.2410).abs() < 0.005 && (shares[1] - 0.1049).abs() < 0.005, "{:?}", &shares[..2]);

@@ -3,7 +3,6 @@
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use sha2::{Digest, Sha256};
 
 use super::keys::{Access, Key};
 
@@ -19,8 +18,6 @@ pub enum Mitigation {
     HashKey,
     /// The same in hexadecimal digits.
     HashHexadecimal,
-    /// A hash replaces the folder; the name follows.
-    HashFolder,
     /// The bytes of the leading component backwards: a number, a name, a time; undoes the drive's reversal of creators.
     Reverse,
     /// A leading number as ten decimal digits, backwards.
@@ -41,7 +38,6 @@ impl Mitigation {
             Self::None => "none",
             Self::HashKey => "hash",
             Self::HashHexadecimal => "hash in hexadecimal",
-            Self::HashFolder => "hash of the folder",
             Self::Reverse if key == Some(Key::Owner) => "creator not reversed",
             Self::Reverse => "reverse",
             Self::ReverseDigits => "reverse decimal digits",
@@ -63,7 +59,7 @@ impl Mitigation {
             Self::Hash(prefixes) => [1, if row { 1 } else { prefixes }, prefixes],
             Self::HashKey | Self::HashHexadecimal => [1, u8::from(row), 0],
             Self::Reverse if key == Key::Owner => [1, 1, 1],
-            Self::HashFolder | Self::Reverse | Self::ReverseDigits => [1, 1, 0],
+            Self::Reverse | Self::ReverseDigits => [1, 1, 0],
         };
         let [get, listing, range] = reads.map(|reads| (reads > 0).then_some(u32::from(reads)));
         [get, listing.filter(|_| list), range.filter(|_| scan)]
@@ -71,26 +67,25 @@ impl Mitigation {
 
     /// How much more readers of such a table ask for, in words.
     pub fn cost(self, key: Key) -> Option<String> {
-        let scan = match key {
-            Key::Path | Key::Directory(_) => "a subtree",
-            Key::Name | Key::FoldedName => "a prefix of names",
-            Key::Time | Key::Owner => "a period",
-            Key::Number | Key::NumberAndName | Key::Id | Key::IdAndName => "a range of ids",
-        };
-        let prices = ["a get", "a listing", scan].into_iter().zip(Self::None.price(key)).zip(self.price(key));
+        let prices = ["get", "listing", "scan"].into_iter().zip(Self::None.price(key)).zip(self.price(key));
         let more = prices.filter(|((_, before), after)| before != after).map(|((read, _), after)| match after {
-            Some(reads) => format!("{read} is {reads} reads"),
-            None => format!("{read} reads the whole table"),
+            Some(reads) => format!("a {read} is {reads} reads"),
+            None => format!("a {read} reads the whole table"),
         });
-        let mut costs: Vec<String> = more.collect();
-        if costs.is_empty() {
-            costs.push("nothing: a reader computes the key".to_owned());
-        }
-        (self != Self::None).then(|| costs.join("; "))
+        let more = more.collect::<Vec<_>>().join("; ");
+        let cost = if more.is_empty() { "nothing: a reader computes the key".to_owned() } else { more };
+        (self != Self::None).then_some(cost)
     }
 
-    /// The keys that a client writes or reads instead of this one.
-    pub fn apply(self, made_of: Key, access: Access, key: &[u8], salts: &mut StdRng) -> Vec<Vec<u8>> {
+    /// The keys that a client writes or reads instead of this one, which has this hash.
+    pub fn apply(
+        self,
+        made_of: Key,
+        access: Access,
+        key: &[u8],
+        hash: impl Fn() -> [u8; 16],
+        salts: &mut StdRng,
+    ) -> Vec<Vec<u8>> {
         let salted = |salt: u8, prefixes: u8| [&[salt.wrapping_mul(step(prefixes))], key].concat();
         let lead = made_of.lead(key);
         let (head, rest) = key.split_at(lead.start.min(key.len()));
@@ -99,10 +94,9 @@ impl Mitigation {
             (Self::None, _) => key.to_vec(),
             (Self::Salt(prefixes), Access::Read) => return (0..prefixes).map(|salt| salted(salt, prefixes)).collect(),
             (Self::Salt(prefixes), Access::Write) => salted(salts.random_range(0..prefixes), prefixes),
-            (Self::Hash(prefixes), _) => salted(hash(key).map_or(0, |[first, ..]| first / step(prefixes)), prefixes),
-            (Self::HashKey, _) => hash(key).into_iter().flatten().collect(),
-            (Self::HashHexadecimal, _) => format!("{:032x}", hash(key).map_or(0, u128::from_be_bytes)).into(),
-            (Self::HashFolder, _) => hash(lead).iter().flatten().chain(tail).copied().collect(),
+            (Self::Hash(prefixes), _) => salted(hash()[0] / step(prefixes), prefixes),
+            (Self::HashKey, _) => hash().into(),
+            (Self::HashHexadecimal, _) => format!("{:032x}", u128::from_be_bytes(hash())).into(),
             (Self::Reverse, _) => head.iter().chain(lead.iter().rev()).chain(tail).copied().collect(),
             (Self::ReverseDigits, _) => {
                 let number = lead.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
@@ -123,43 +117,23 @@ fn step(prefixes: u8) -> u8 {
     u8::MAX / prefixes.max(2) + 1
 }
 
-/// The first half of SHA-256.
-fn hash(key: &[u8]) -> Option<[u8; 16]> {
-    Sha256::digest(key).first_chunk().copied()
-}
-
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
 
     use super::*;
-
-    #[test]
-    fn a_salt_is_any_prefix_and_a_reader_asks_for_all() {
-        let (mut counts, mut salts) = ([0; 256], StdRng::seed_from_u64(1));
-        for _ in 0..1_000 {
-            let [key] = &Mitigation::Salt(4).apply(Key::Path, Access::Write, b"/a", &mut salts)[..] else { panic!() };
-            assert_eq!(key[1..], *b"/a");
-            counts[usize::from(key[0])] += 1;
-        }
-        let used = [0x00, 0x40, 0x80, 0xc0].map(|prefix| counts[prefix]);
-        assert!(used.iter().all(|count| (200..300).contains(count)) && used.iter().sum::<u32>() == 1_000, "{used:?}");
-        let asked = Mitigation::Salt(4).apply(Key::Path, Access::Read, b"a", &mut salts);
-        assert_eq!(asked, [b"\x00a", b"\x40a", b"\x80a", b"\xc0a"]);
-    }
+    use crate::regions::keys::hash;
 
     #[test]
     fn each_mitigation_by_hand() {
         // SHA-256 of "abc" (FIPS 180-2, appendix B.1), its first half.
         let abc = 0xba78_16bf_8f01_cfea_4141_40de_5dae_2223_u128.to_be_bytes();
-        let folder = [&abc[..], b"/d"].concat();
         let ascending = [b"\x01", &[0xff; 7][..], b"\xf00123456789abcdef"].concat();
-        let cases: [(Mitigation, Key, &[u8], &[u8]); 11] = [
+        let cases: [(Mitigation, Key, &[u8], &[u8]); 10] = [
             (Mitigation::Hash(4), Key::Name, b"abc", b"\x80abc"),
             (Mitigation::Hash(16), Key::Name, b"abc", b"\xb0abc"),
             (Mitigation::HashKey, Key::Path, b"abc", &abc),
             (Mitigation::HashHexadecimal, Key::Path, b"abc", b"ba7816bf8f01cfea414140de5dae2223"),
-            (Mitigation::HashFolder, Key::Path, b"abc/d", &folder),
             (Mitigation::Reverse, Key::NumberAndName, b"\0\0\0\0\0\0\x01\x02ab", b"\x02\x01\0\0\0\0\0\0ab"),
             (Mitigation::Reverse, Key::FoldedName, b"a1\0fid", b"1a\0fid"),
             (Mitigation::Reverse, Key::Time, b"\x01abcdefghid", b"\x01hgfedcbaid"),
@@ -169,10 +143,21 @@ mod tests {
         ];
         let salts = &mut StdRng::seed_from_u64(1);
         for (mitigation, made_of, key, changed) in cases {
-            assert_eq!(mitigation.apply(made_of, Access::Write, key, salts), [changed], "{mitigation:?} {made_of:?}");
+            assert_eq!(
+                mitigation.apply(made_of, Access::Write, key, || hash(key), salts),
+                [changed],
+                "{mitigation:?} {made_of:?}"
+            );
             // A key that is too short is no error.
-            mitigation.apply(made_of, Access::Read, b"", salts);
+            mitigation.apply(made_of, Access::Read, b"", || hash(b""), salts);
         }
+        // A salt is any prefix; a reader asks for all.
+        let mut salt = |access| Mitigation::Salt(4).apply(Key::Path, access, b"a", || hash(b"a"), salts);
+        let asked = salt(Access::Read);
+        assert_eq!(asked, [b"\x00a", b"\x40a", b"\x80a", b"\xc0a"]);
+        let written: Vec<_> = (0..1_000).flat_map(|_| salt(Access::Write)).collect();
+        let counts = asked.iter().map(|key| written.iter().filter(|other| *other == key).count());
+        assert!(counts.clone().all(|count| (200..300).contains(&count)) && counts.sum::<usize>() == 1_000);
     }
 
     #[test]
@@ -183,7 +168,6 @@ mod tests {
             (Mitigation::Salt(16), Key::Path, [Some(16); 3]),
             (Mitigation::Hash(16), Key::Path, [one, Some(16), Some(16)]),
             (Mitigation::HashKey, Key::Path, [one, None, None]),
-            (Mitigation::HashFolder, Key::Path, [one, one, None]),
             // A folder is a row.
             (Mitigation::Hash(16), dir, [one, one, Some(16)]),
             (Mitigation::HashKey, dir, [one, one, None]),
@@ -195,8 +179,8 @@ mod tests {
             assert_eq!(mitigation.price(key), price, "{mitigation:?} {key:?}");
         }
         let cost = |mitigation: Mitigation, key| mitigation.cost(key).unwrap();
-        assert_eq!(cost(Mitigation::HashKey, dir), "a subtree reads the whole table");
-        assert_eq!(cost(Mitigation::Hash(4), Key::Path), "a listing is 4 reads; a subtree is 4 reads");
+        assert_eq!(cost(Mitigation::HashKey, dir), "a scan reads the whole table");
+        assert_eq!(cost(Mitigation::Hash(4), Key::Path), "a listing is 4 reads; a scan is 4 reads");
         assert_eq!(cost(Mitigation::Reverse, Key::NumberAndName), "nothing: a reader computes the key");
     }
 }

@@ -4,10 +4,8 @@
 //!
 //! To be read in this order, each file knows those above it alone:
 //!
-//! - [`keys`]: which rows a request touches, by layout
-//! - [`loads`]: which requests arrive, and when
-//! - [`mitigations`]: changes of row keys, and their price
-//! - [`splits`]: the regions of a table
+//! - [`keys`]: which rows a request touches, by layout; [`loads`]: which requests arrive, and when
+//! - [`mitigations`]: changes of row keys, and their price; [`splits`]: the regions of a table
 //! - [`token_bucket`]: how much of its load a region serves; [`region_load`]: what is counted by region
 //! - [`simulation`]: a load on a layout; [`selection`]: which of them answer a question
 //!
@@ -25,9 +23,9 @@ mod token_bucket;
 use std::collections::BTreeMap;
 
 use keys::{LAYOUTS, Layout};
-use loads::Load;
+use loads::{IMPORT, LOADS, Load};
 use mitigations::Mitigation;
-use simulation::{Case, Simulation};
+use simulation::{ALL_TABLES, Case, Simulation};
 use splits::Splitting;
 
 use crate::data::Tree;
@@ -36,35 +34,27 @@ use crate::report::model::{HotSpot, Spread};
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
-/// The spread of each layout's tables while the whole tree is imported, split at the quantiles of their own keys; and the
-/// spread under other loads, with mitigations and with other splits, on the first 100,000 files of the tree.
+/// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the spread
+/// under other loads, with mitigations and with other splits: each on a part of a large tree.
 ///
-/// A load is 50 simulated seconds long, or goes at 20,000 requests a second if that is longer. The fewer requests a
-/// second, the hotter is the hottest region by chance alone: [`Spread::floor`].
+/// The fewer requests a second, the hotter is the hottest region by chance alone: [`Spread::floor`].
 ///
 /// `progress` gets what is simulated. Errors only if a distribution cannot be sampled, which no load asks for.
 pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
     let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
-    for load in [Load::WholeTree].into_iter().chain(selection::LOADS) {
+    for load in LOADS {
         for layout in &LAYOUTS {
-            progress(&format!("regions: {}, {}", layout.name, load.name()));
-            let plain = |(table, _): &(&'static str, _)| Case {
-                table,
-                mitigation: Mitigation::None,
-                splitting: Splitting::Quantiles,
-            };
-            let whole = load == Load::WholeTree;
-            let cases = if whole { layout.tables.iter().map(plain).collect() } else { selection::cases(load, layout) };
-            if cases.is_empty() {
-                continue;
-            }
+            progress(&format!("regions: {}, {}", layout.name, load.name));
+            let cases = selection::cases(load, layout);
+            let (_, rate) = load.arrival_rate(tree.files.len());
             let spreads = cases.iter().zip(Simulation { tree, layout, load, seed }.spreads(&cases)?);
-            if whole {
-                let by_table = spreads.map(|(case, spread)| (case.table.to_owned(), spread)).collect();
-                imports.insert(layout.name.to_owned(), by_table);
-            } else {
-                let (_, rate) = load.arrival_rate(tree.files.len());
-                hot_spots.extend(spreads.map(|(case, spread)| hot_spot(layout, load, case, rate as f64, spread)));
+            for (case, spread) in spreads {
+                let plain = (case.mitigation, case.splitting) == (Mitigation::None, Splitting::Quantiles);
+                if load == IMPORT && plain && case.table != ALL_TABLES {
+                    let tables: &mut BTreeMap<_, _> = imports.entry(layout.name.to_owned()).or_default();
+                    tables.insert(case.table.to_owned(), spread.clone());
+                }
+                hot_spots.push(hot_spot(layout, load, case, rate as f64, spread));
             }
         }
     }
@@ -76,7 +66,7 @@ fn hot_spot(layout: &Layout, load: Load, case: &Case, rate: f64, spread: Spread)
     // The prices of all tables are those of each.
     let [get, list, scan] = table.map(|key| case.mitigation.price(key)).unwrap_or_default();
     HotSpot {
-        load: load.name(),
+        load: load.name.to_owned(),
         layout: layout.name.to_owned(),
         table: case.table.to_owned(),
         remedy: case.mitigation.name(table),

@@ -34,9 +34,7 @@ impl RegionLoad {
     }
 
     /// The spread of a load of so many seconds. A rest of less than a second is no window, unless it is all there is: few
-    /// requests are never even.
-    ///
-    /// Errors never: [`floor`].
+    /// requests are never even. Errors never: [`floor`].
     pub fn spread(mut self, seconds: f64) -> anyhow::Result<Spread> {
         let mut totals = [0; REGIONS];
         for window in &self.windows {
@@ -76,9 +74,7 @@ fn over_mean(window: &Window) -> f64 {
 /// 1.05 of 20,000 requests, 1.22 of 1,000. The same each time.
 ///
 /// Windows have the multinomial distribution, drawn region by region from conditional binomial ones (Devroye,
-/// "Non-Uniform Random Variate Generation", 1986, section XI.1.4).
-///
-/// Errors never: the chances are between 0 and 1.
+/// "Non-Uniform Random Variate Generation", 1986, section XI.1.4). Errors never: the chances are between 0 and 1.
 pub fn floor(requests: u32) -> anyhow::Result<f64> {
     let mut random = StdRng::seed_from_u64(0);
     let mut hottest = Vec::with_capacity(FLOOR_WINDOWS);

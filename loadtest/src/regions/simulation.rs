@@ -1,13 +1,15 @@
 //! Replays a load: once to find the split keys, once to count where the requests fall.
 
+use std::cell::LazyCell;
+
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::keys::{Access, Layout};
+use super::keys::{Access, Layout, hash};
 use super::loads::Load;
 use super::mitigations::Mitigation;
 use super::region_load::RegionLoad;
-use super::splits::{REGIONS, Sample, Splitting};
+use super::splits::{REGIONS, Regions, Splitting};
 use crate::data::Tree;
 use crate::report::model::Spread;
 
@@ -40,17 +42,16 @@ pub struct Simulation<'a> {
 impl Simulation<'_> {
     /// The spread of each case, in their order.
     pub fn spreads(&self, cases: &[Case]) -> anyhow::Result<Vec<Spread>> {
-        let tables = self.layout.tables.len();
-        let mut samples: Vec<Sample> =
-            cases.iter().flat_map(|case| (0..tables).map(|_| Sample::new(case.splitting, self.seed))).collect();
-        self.replay(self.load.data(), cases, &mut |_, part, access, key| {
-            if let (Access::Write, Some(sample)) = (access, samples.get_mut(part)) {
-                sample.push(key);
-            }
+        let tables = if cases.is_empty() { return Ok(Vec::new()) } else { self.layout.tables.len() };
+        let mut cells: Vec<Vec<Vec<u8>>> = vec![Vec::new(); cases.len() * tables];
+        let is_data = |case: &Case, access| access == Access::Write && case.splitting.of_data();
+        self.replay(self.load.data(), cases, is_data, &mut |_, part, _, key| {
+            cells.iter_mut().skip(part).take(1).for_each(|cells| cells.push(key.to_vec()));
         })?;
-        let mut regions: Vec<_> = samples.into_iter().map(Sample::into_regions).collect();
+        let splittings = cases.iter().flat_map(|case| vec![case.splitting; tables]);
+        let mut regions: Vec<Regions> = splittings.zip(cells).map(|(by, cells)| Regions::new(by, cells)).collect();
         let mut loads: Vec<RegionLoad> = cases.iter().map(|_| RegionLoad::default()).collect();
-        self.replay(self.load, cases, &mut |at, part, access, key| {
+        self.replay(self.load, cases, |_, _| true, &mut |at, part, access, key| {
             let (case, table) = (part / tables, part % tables);
             if let (Some(load), Some(regions)) = (loads.get_mut(case), regions.get_mut(part)) {
                 let first =
@@ -63,14 +64,21 @@ impl Simulation<'_> {
     }
 
     /// Each row that the load touches, its key changed as in each case of its table.
-    fn replay(&self, load: Load, cases: &[Case], touched: &mut Touched<'_>) -> anyhow::Result<()> {
+    fn replay(
+        &self,
+        load: Load,
+        cases: &[Case],
+        wanted: impl Fn(&Case, Access) -> bool,
+        touched: &mut Touched<'_>,
+    ) -> anyhow::Result<()> {
         let mut salts = StdRng::seed_from_u64(self.seed);
         load.replay(self.tree, self.seed, &mut |at, request| {
             for (access, table, key) in self.layout.rows(request, self.seed) {
+                let hash = LazyCell::new(|| hash(&key));
                 let Some((name, made_of)) = self.layout.tables.get(table) else { continue };
-                for (n, case) in cases.iter().enumerate().filter(|(_, case)| [*name, ALL_TABLES].contains(&case.table))
-                {
-                    for key in case.mitigation.apply(*made_of, access, &key, &mut salts) {
+                let of_table = |case: &Case| [*name, ALL_TABLES].contains(&case.table) && wanted(case, access);
+                for (n, case) in cases.iter().enumerate().filter(|(_, case)| of_table(case)) {
+                    for key in case.mitigation.apply(*made_of, access, &key, || *hash, &mut salts) {
                         touched(at, n * self.layout.tables.len() + table, access, &key);
                     }
                 }

@@ -1,16 +1,9 @@
 //! The regions of a table: where it is split, and which of 16 servers has which region.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-
 use super::keys::Access;
 
 /// Regions of a table that is split before its data comes, and servers.
 pub const REGIONS: usize = 16;
-
-/// Keys of a table that are kept at most to find its quantiles: each region then has its sixteenth of the cells to about
-/// one percent.
-const SAMPLE: usize = 1 << 17;
 
 /// How a table is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +12,6 @@ pub enum Splitting {
     Even,
     /// For keys that begin with hexadecimal digits: HBase's `HexStringSplit`.
     Hexadecimal,
-    /// For keys that begin with decimal digits: HBase's `DecimalStringSplit`.
-    Decimal,
     /// At the quantiles of the table's own cells: the splits of a cluster that has the data already.
     Quantiles,
     /// Not before there is data: the table begins as one region. A region with a sixteenth of the cells of the whole load
@@ -33,60 +24,28 @@ pub enum Splitting {
 }
 
 impl Splitting {
+    /// Whether it depends on the data.
+    pub fn of_data(self) -> bool {
+        matches!(self, Self::Quantiles | Self::Growing)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Even => "even",
             Self::Hexadecimal => "hexadecimal",
-            Self::Decimal => "decimal",
             Self::Quantiles => "at quantiles",
             Self::Growing => "growing",
         }
     }
 }
 
-/// The cells of a table by their row keys: how many, and a sample, each with the same chance (Vitter's algorithm R, "Random
-/// sampling with a reservoir", ACM TOMS 11, 1985).
-///
-/// A row counts as often as it was written, since a row of many cells is larger. A row of more than a sixteenth of all
-/// cells has a region for itself, and leaves others without a row: no region ends within a row.
-pub struct Sample {
-    splitting: Splitting,
-    kept: Vec<Vec<u8>>,
-    seen: usize,
-    random: StdRng,
-}
-
-impl Sample {
-    pub fn new(splitting: Splitting, seed: u64) -> Self {
-        Self { splitting, kept: Vec::new(), seen: 0, random: StdRng::seed_from_u64(seed) }
-    }
-
-    pub fn push(&mut self, key: &[u8]) {
-        self.seen += 1;
-        if self.splitting == Splitting::Quantiles {
-            if self.kept.len() < SAMPLE {
-                self.kept.push(key.to_vec());
-            } else if let Some(kept) = self.kept.get_mut(self.random.random_range(0..self.seen)) {
-                *kept = key.to_vec();
-            }
-        }
-    }
-
-    pub fn into_regions(mut self) -> Regions {
-        self.kept.sort_unstable();
-        let start = |n: usize| match self.splitting {
-            Splitting::Even => Some(vec![(n * 256 / REGIONS) as u8]),
-            Splitting::Hexadecimal => Some(format!("{:08x}", n << 28).into_bytes()),
-            Splitting::Decimal => Some(format!("{:08}", n * 100_000_000 / REGIONS).into_bytes()),
-            Splitting::Quantiles => self.kept.get(n * self.kept.len() / REGIONS).cloned(),
-            Splitting::Growing => None,
-        };
-        let split = (1..REGIONS).filter_map(|n| Some(Region { start: start(n)?, server: n, ..Region::default() }));
-        let growing = self.splitting == Splitting::Growing;
-        let full = if growing { (self.seen / REGIONS).max(2) } else { 0 };
-        let first = Region { full, ..Region::default() };
-        Regions { full, regions: [first].into_iter().chain(split).collect(), requests: [0; REGIONS] }
-    }
+/// The regions of a table.
+pub struct Regions {
+    full: usize,
+    /// By their first keys.
+    regions: Vec<Region>,
+    /// By server.
+    requests: [usize; REGIONS],
 }
 
 #[derive(Default)]
@@ -99,16 +58,27 @@ struct Region {
     full: usize,
 }
 
-/// The regions of a table.
-pub struct Regions {
-    full: usize,
-    /// By their first keys.
-    regions: Vec<Region>,
-    /// By server.
-    requests: [usize; REGIONS],
-}
-
 impl Regions {
+    /// For the row keys of a table's cells.
+    ///
+    /// A row counts as often as it was written, since a row of many cells is larger. A row of more than a sixteenth of all
+    /// cells has a region for itself, and leaves others without a row: no region ends within a row.
+    pub fn new(splitting: Splitting, mut cells: Vec<Vec<u8>>) -> Self {
+        if splitting == Splitting::Quantiles {
+            cells.sort_unstable();
+        }
+        let start = |n: usize| match splitting {
+            Splitting::Even => Some(vec![(n * 256 / REGIONS) as u8]),
+            Splitting::Hexadecimal => Some(format!("{:08x}", n << 28).into_bytes()),
+            Splitting::Quantiles => cells.get(n * cells.len() / REGIONS).cloned(),
+            Splitting::Growing => None,
+        };
+        let split = (1..REGIONS).filter_map(|n| Some(Region { start: start(n)?, server: n, ..Region::default() }));
+        let full = if splitting == Splitting::Growing { (cells.len() / REGIONS).max(2) } else { 0 };
+        let first = Region { full, ..Region::default() };
+        Self { full, regions: [first].into_iter().chain(split).collect(), requests: [0; REGIONS] }
+    }
+
     /// The server of the region that a key is in.
     pub fn server(&mut self, access: Access, key: &[u8]) -> usize {
         let at = self.regions.partition_point(|region| region.start.as_slice() <= key).saturating_sub(1);
@@ -149,10 +119,7 @@ mod tests {
     use super::*;
 
     fn regions(splitting: Splitting, keys: impl IntoIterator<Item = Vec<u8>>) -> Regions {
-        let mut sample = Sample::new(splitting, 1);
-        keys.into_iter().for_each(|key| sample.push(&key));
-        assert!(sample.kept.len() <= SAMPLE);
-        sample.into_regions()
+        Regions::new(splitting, keys.into_iter().collect())
     }
 
     fn servers<const N: usize>(regions: &mut Regions, keys: [&[u8]; N]) -> [usize; N] {
@@ -168,19 +135,14 @@ mod tests {
         assert_eq!(servers(&mut even, [b"0", b"9", b"a", b"f"]), [3, 3, 6, 6]);
         let keys = [&b"0fff"[..], b"10000000", b"9fffffffff", b"a0000000", b"f", b"f0000000"];
         assert_eq!(servers(&mut regions(Splitting::Hexadecimal, []), keys), [0, 1, 9, 10, 14, 15]);
-        let keys: [&[u8]; 4] = [b"0624999999", b"0625000000", b"9374999999", b"9375000000"];
-        assert_eq!(servers(&mut regions(Splitting::Decimal, []), keys), [0, 1, 14, 15]);
     }
 
     #[test]
     fn quantiles_give_each_region_as_many_cells() {
-        let key = |n: usize| (n as u32).to_be_bytes().to_vec();
-        for (keys, tolerance) in [(160, 0), (4 * SAMPLE, SAMPLE / 80)] {
-            let mut quantiles = regions(Splitting::Quantiles, (0..keys).rev().map(key));
-            let mut counts = [0; REGIONS];
-            (0..keys).for_each(|n| counts[quantiles.server(Access::Write, &key(n))] += 1);
-            assert!(counts.iter().all(|count: &usize| count.abs_diff(keys / REGIONS) <= tolerance), "{counts:?}");
-        }
+        let keys = || (0..160u8).rev().map(|n| vec![n]);
+        let (mut quantiles, mut counts) = (regions(Splitting::Quantiles, keys()), [0; REGIONS]);
+        keys().for_each(|key| counts[quantiles.server(Access::Read, &key)] += 1);
+        assert_eq!(counts, [10; REGIONS]);
         // A row larger than a region leaves others idle.
         let mut large = regions(Splitting::Quantiles, (0..16u8).map(|n| vec![n.max(8)]));
         assert_eq!(servers(&mut large, [&[7], &[8], &[9], &[15]]), [0, 8, 9, 15]);
