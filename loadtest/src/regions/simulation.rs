@@ -29,7 +29,7 @@ pub struct Case {
 }
 
 /// Takes a row with its second, and its part: its case and table as one number.
-type Touched<'a> = dyn FnMut(f64, usize, Access, &[u8]) + 'a;
+type Touched<'a> = dyn FnMut(f64, usize, &[u8], Access) + 'a;
 
 /// One load on one layout.
 pub struct Simulation<'a> {
@@ -44,14 +44,13 @@ impl Simulation<'_> {
     pub fn spreads(&self, cases: &[Case]) -> anyhow::Result<Vec<Spread>> {
         let tables = if cases.is_empty() { return Ok(Vec::new()) } else { self.layout.tables.len() };
         let mut cells: Vec<Vec<Vec<u8>>> = vec![Vec::new(); cases.len() * tables];
-        let is_data = |case: &Case, access| access == Access::Write && case.splitting.of_data();
-        self.replay(self.load.data(), cases, is_data, &mut |_, part, _, key| {
+        self.replay(cases, true, &mut |_, part, key, _| {
             cells.iter_mut().skip(part).take(1).for_each(|cells| cells.push(key.to_vec()));
         })?;
         let splittings = cases.iter().flat_map(|case| vec![case.splitting; tables]);
         let mut regions: Vec<Regions> = splittings.zip(cells).map(|(by, cells)| Regions::new(by, cells)).collect();
         let mut loads: Vec<RegionLoad> = cases.iter().map(|_| RegionLoad::default()).collect();
-        self.replay(self.load, cases, |_, _| true, &mut |at, part, access, key| {
+        self.replay(cases, false, &mut |at, part, key, access| {
             let (case, table) = (part / tables, part % tables);
             if let (Some(load), Some(regions)) = (loads.get_mut(case), regions.get_mut(part)) {
                 let first =
@@ -63,23 +62,22 @@ impl Simulation<'_> {
         loads.into_iter().map(|load| load.spread(requests as f64 / rate as f64)).collect()
     }
 
-    /// Each row that the load touches, its key changed as in each case of its table.
-    fn replay(
-        &self,
-        load: Load,
-        cases: &[Case],
-        wanted: impl Fn(&Case, Access) -> bool,
-        touched: &mut Touched<'_>,
-    ) -> anyhow::Result<()> {
+    /// Each row that the load touches, its key changed as in each case of its table; or only the data that splits need.
+    fn replay(&self, cases: &[Case], data: bool, touched: &mut Touched<'_>) -> anyhow::Result<()> {
+        let load = if data { self.load.data() } else { self.load };
         let mut salts = StdRng::seed_from_u64(self.seed);
         load.replay(self.tree, self.seed, &mut |at, request| {
             for (access, table, key) in self.layout.rows(request, self.seed) {
                 let hash = LazyCell::new(|| hash(&key));
                 let Some((name, made_of)) = self.layout.tables.get(table) else { continue };
-                let of_table = |case: &Case| [*name, ALL_TABLES].contains(&case.table) && wanted(case, access);
-                for (n, case) in cases.iter().enumerate().filter(|(_, case)| of_table(case)) {
+                for (n, case) in cases.iter().enumerate() {
+                    let is_needed =
+                        access == Access::Write && matches!(case.splitting, Splitting::Quantiles | Splitting::Growing);
+                    if ![*name, ALL_TABLES].contains(&case.table) || data && !is_needed {
+                        continue;
+                    }
                     for key in case.mitigation.apply(*made_of, access, &key, || *hash, &mut salts) {
-                        touched(at, n * self.layout.tables.len() + table, access, &key);
+                        touched(at, n * self.layout.tables.len() + table, &key, access);
                     }
                 }
             }

@@ -24,11 +24,6 @@ pub enum Splitting {
 }
 
 impl Splitting {
-    /// Whether it depends on the data.
-    pub fn of_data(self) -> bool {
-        matches!(self, Self::Quantiles | Self::Growing)
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             Self::Even => "even",
