@@ -9,7 +9,8 @@ use rowdrive::schema::{FileId, Timestamp, dir, file, index::by_name, index::by_o
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
-/// What the row keys of a table are made of. A number has 8 bytes, big-endian, and is counted up; an id has 16 random bytes.
+/// What the row keys of a table are made of. A number has 8 bytes, big-endian, and is counted up; an id has 16 random
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Number,
@@ -173,8 +174,8 @@ pub fn hash(key: &[u8]) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    /// The rows of a request for a child of `/a`: with `<1>` for the id of 1, `0` and `T` for the first bytes of numbers and
-    /// of times.
+    /// The rows of a request for a child of `/a`: with `<1>` for the id of 1, `0` and `T` for the first bytes of
+    /// numbers and of times.
     fn rows(layout: &Layout, action: Action) -> String {
         let dirs = &[Dir { number: 0, path: "" }, Dir { number: 1, path: "/a" }];
         let request = Request { action, dirs, number: 2, path: "/a/B", creator: "eva", modified: 5, added: 6 };

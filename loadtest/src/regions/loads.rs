@@ -16,13 +16,14 @@ const SECONDS: usize = 50;
 /// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
 const NOW: i64 = 1_800_000_000_000;
 
-/// A load: an import of 50,000 files of the tree at most, folder by folder, or reads after it. They are nine tenths from its
-/// beginning and one from its end, where its largest folder is: so folders keep their files, and it keeps its share.
+/// A load: an import of 50,000 files of the tree at most, folder by folder, or reads after it. They are nine tenths
+/// from its beginning and one from its end, where its largest folder is: so folders keep their files, and it keeps its
+/// share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     pub name: &'static str,
-    /// Requests a second, of 100,000 files at most; none for as many as take 50 seconds. At 20,000 a second each second goes
-    /// over three regions, so that keys in order have a ratio of 5.
+    /// Requests a second, of 100,000 files at most; none for as many as take 50 seconds. At 20,000 a second each second
+    /// goes over three regions, so that keys in order have a ratio of 5.
     rate: Option<usize>,
     /// So many users at a time, each with a part of the tree below a home of its own; 0 for one without a home.
     users: usize,
@@ -62,8 +63,8 @@ impl Load {
         Self { reads: None, ..self }
     }
 
-    /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are made
-    /// along with it.
+    /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are
+    /// made along with it.
     pub fn arrival_rate(self, files: usize) -> (usize, usize) {
         let most = if self.rate.is_some() { 100_000 } else { 50_000 };
         let requests = if self.reads.is_some() && files > 0 { 50_000 } else { files.min(most) };

@@ -1,5 +1,5 @@
-//! Mitigations of hot spots: changes of row keys that spread load, by the names of HBase practice (HBase Reference Guide,
-//! "Rowkey Design"), and their price for readers.
+//! Mitigations of hot spots: changes of row keys that spread load, by the names of HBase practice (HBase Reference
+//! Guide, "Rowkey Design"), and their price for readers.
 
 use rand::RngExt;
 use rand::rngs::StdRng;

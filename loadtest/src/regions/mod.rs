@@ -1,6 +1,6 @@
 //! Hot spots: how evenly the requests of a load fall on the regions of a table, for each layout of row keys, and what
-//! mitigations change. Nothing is stored: the keys of a tree are made, dealt to 16 regions by split keys, and counted by
-//! simulated seconds.
+//! mitigations change. Nothing is stored: the keys of a tree are made, dealt to 16 regions by split keys, and counted
+//! by simulated seconds.
 //!
 //! To be read in this order, each file knows those above it alone:
 //!
@@ -34,8 +34,8 @@ use crate::report::model::{HotSpot, Spread};
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
-/// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the spread
-/// under other loads, with mitigations and with other splits: each on a part of a large tree.
+/// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
+/// spread under other loads, with mitigations and with other splits: each on a part of a large tree.
 ///
 /// The fewer requests a second, the hotter is the hottest region by chance alone: [`Spread::floor`].
 ///

@@ -33,8 +33,8 @@ impl RegionLoad {
         }
     }
 
-    /// The spread of a load of so many seconds. A rest of less than a second is no window, unless it is all there is: few
-    /// requests are never even. Errors never: [`floor`].
+    /// The spread of a load of so many seconds. A rest of less than a second is no window, unless it is all there is:
+    /// few requests are never even. Errors never: [`floor`].
     pub fn spread(mut self, seconds: f64) -> anyhow::Result<Spread> {
         let mut totals = [0; REGIONS];
         for window in &self.windows {

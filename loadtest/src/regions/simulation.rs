@@ -16,11 +16,12 @@ use crate::report::model::Spread;
 /// The tables of a layout together: their regions on the same 16 servers.
 pub const ALL_TABLES: &str = "all tables";
 
-/// How far apart the first regions of two tables are. HBase assigns the regions of a new table round-robin, from any server
-/// on; 5 and 16 have no common divisor, so no two tables of a layout begin on the same server.
+/// How far apart the first regions of two tables are. HBase assigns the regions of a new table round-robin, from any
+/// server on; 5 and 16 have no common divisor, so no two tables of a layout begin on the same server.
 const OFFSET: usize = 5;
 
-/// A table, how its keys are changed, and how it is split. For [`ALL_TABLES`] a server's load is of all rows of a request.
+/// A table, how its keys are changed, and how it is split. For [`ALL_TABLES`] a server's load is of all rows of a
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     pub table: &'static str,

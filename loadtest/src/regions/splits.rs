@@ -14,9 +14,9 @@ pub enum Splitting {
     Hexadecimal,
     /// At the quantiles of the table's own cells: the splits of a cluster that has the data already.
     Quantiles,
-    /// Not before there is data: the table begins as one region. A region with a sixteenth of the cells of the whole load
-    /// is full and splits at its middle; each half goes to the server with the fewest regions and, of these, the fewest
-    /// requests until then.
+    /// Not before there is data: the table begins as one region. A region with a sixteenth of the cells of the whole
+    /// load is full and splits at its middle; each half goes to the server with the fewest regions and, of these, the
+    /// fewest requests until then.
     ///
     /// HBase is slower and less simple: its first splits come earlier (`SteppingSplitPolicy`), both halves stay on the
     /// server of the whole until the balancer moves them, and neither answers for a moment.
@@ -56,8 +56,8 @@ struct Region {
 impl Regions {
     /// For the row keys of a table's cells.
     ///
-    /// A row counts as often as it was written, since a row of many cells is larger. A row of more than a sixteenth of all
-    /// cells has a region for itself, and leaves others without a row: no region ends within a row.
+    /// A row counts as often as it was written, since a row of many cells is larger. A row of more than a sixteenth of
+    /// all cells has a region for itself, and leaves others without a row: no region ends within a row.
     pub fn new(splitting: Splitting, mut cells: Vec<Vec<u8>>) -> Self {
         if splitting == Splitting::Quantiles {
             cells.sort_unstable();
