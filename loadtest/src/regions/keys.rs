@@ -1,332 +1,215 @@
-//! Which rows a request touches, by layout: the key of its row is all that puts a request into a region.
+//! Which rows a request touches, by layout: the key of its row alone decides which region serves a request.
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use std::cell::LazyCell;
+use std::ops::Range;
+
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::path::fold;
 use rowdrive::schema::{FileId, Timestamp, dir, file, index::by_name, index::by_owner, index::by_time};
-use uuid::Builder;
+use sha2::{Digest, Sha256};
+use uuid::{Builder, Uuid};
 
-/// A layout whose rows lie in regions. The relational one has none.
+/// What the row keys of a table are made of. A number has 8 bytes, big-endian, and is counted up; an id has 16 random
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keyed {
-    /// One table keyed by a row id that is counted up.
-    RowkeyId,
-    /// One table keyed by the name alone.
-    Name,
-    /// One table keyed by the full path.
-    FullPath,
-    /// Directories by full path, files by their directory's id, which is counted up, and name.
-    DiridName,
-    /// The drive's own: directories by full path, files by random id, indexes by time, owner and name.
-    Uuid,
-    /// One table keyed by the parent's random id and the name.
-    Tree,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    Rows,
-    Dir,
-    File,
-    Time,
-    Owner,
-    Name,
-}
-
-/// What a table's row keys are made of, from their first byte on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A number of 8 bytes, big-endian, counted up.
+pub enum Key {
     Number,
-    /// Such a number and a name.
-    NumberAndName,
-    /// 16 random bytes.
-    Random,
-    /// 16 random bytes and a name.
-    RandomAndName,
-    Path,
     Name,
-    /// As [`by_time::key`] makes it: a byte, 8 bytes of inverted milliseconds, 16 random bytes.
+    Path,
+    /// The number of the directory, and the name.
+    NumberAndName,
+    Id,
+    /// The id of the directory, and the name.
+    IdAndName,
+    /// The path of a directory, whose row has a cell for each directory in it; with true, for each file too.
+    Directory(bool),
+    /// As [`by_time::key`]: a byte, 8 bytes of inverted milliseconds, the id.
     Time,
-    /// As [`by_owner::key`] makes it: a name reversed, a zero byte, and a time's key.
+    /// As [`by_owner::key`]: the creator reversed, a zero byte, a time's key.
     Owner,
+    /// As [`by_name::key`]: the folded name, a zero byte, a byte, the id.
+    FoldedName,
 }
 
-/// What a request does to a row. Only what is written is data that a table is split by.
+/// A layout: its tables by name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub name: &'static str,
+    pub tables: &'static [(&'static str, Key)],
+}
+
+const DIR: (&str, Key) = (dir::TABLE, Key::Directory(true));
+const FILE: (&str, Key) = (file::TABLE, Key::Id);
+const TIME: (&str, Key) = (by_time::TABLE, Key::Time);
+const OWNER: (&str, Key) = (by_owner::TABLE, Key::Owner);
+const NAME: (&str, Key) = (by_name::TABLE, Key::FoldedName);
+
+pub const LAYOUTS: [Layout; 8] = [
+    Layout { name: "rowkey-id", tables: &[("rows", Key::Number)] },
+    Layout { name: "name", tables: &[("rows", Key::Name)] },
+    Layout { name: "fullpath", tables: &[("rows", Key::Path)] },
+    Layout { name: "fullpath-indexed", tables: &[("rows", Key::Path), TIME, OWNER, NAME] },
+    Layout { name: "dirid-name", tables: &[(dir::TABLE, Key::Directory(false)), (file::TABLE, Key::NumberAndName)] },
+    Layout { name: "uuid", tables: &[DIR, FILE] },
+    Layout { name: "uuid-indexed", tables: &[DIR, FILE, TIME, OWNER, NAME] },
+    Layout { name: "tree", tables: &[("rows", Key::IdAndName)] },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Mkdir,
+    /// Of a file. The client has made the directory, so it knows its id.
+    Create,
+    /// Of a file's attributes by its path; of `rowkey-id` by its number, since only a scan of the table finds the path.
+    Read,
+}
+
+/// A client's request for a child of a directory, the same for all layouts.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub action: Action,
+    /// From the root down.
+    pub dirs: &'a [Dir<'a>],
+    /// Counted up over directories and files in the order of their creation.
+    pub number: u64,
+    /// Of the child.
+    pub path: &'a str,
+    pub creator: &'a str,
+    /// Milliseconds since 1970.
+    pub modified: i64,
+    pub added: i64,
+}
+
+/// The root has number 0 and an empty path.
+#[derive(Clone, Copy, Debug)]
+pub struct Dir<'a> {
+    pub number: u64,
+    pub path: &'a str,
+}
+
+/// Whether a request reads a row or writes it. Only a written row is data by which a table is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Write,
     Read,
 }
 
-/// A directory of the simulated drive.
-#[derive(Clone, Debug)]
-pub struct Dir {
-    /// Counted up over directories and files, in the order in which they are made; the root's is 0.
-    pub number: u64,
-    pub path: String,
-}
-
-/// A file of the simulated drive.
-#[derive(Clone, Copy, Debug)]
-pub struct File<'a> {
-    /// As a directory's.
-    pub number: u64,
-    pub name: &'a str,
-    pub creator: &'a str,
-    /// Milliseconds since 1970.
-    pub modified: i64,
-    /// Milliseconds since 1970.
-    pub added: i64,
-}
-
-/// What a client asks for, whatever the layout.
-#[derive(Clone, Copy, Debug)]
-pub enum Request<'a> {
-    Mkdir {
-        parent: &'a Dir,
-        dir: &'a Dir,
-    },
-    Create {
-        dir: &'a Dir,
-        file: File<'a>,
-    },
-    /// Attributes of a file by its path: its directories from the root down, then its name.
-    Read {
-        dirs: &'a [&'a Dir],
-        file: u64,
-        name: &'a str,
-    },
-}
-
-/// Takes each row that a request touches.
-pub type Touched<'a> = dyn FnMut(Access, Table, &[u8]) + 'a;
-
-impl Keyed {
-    pub const ALL: [Self; 6] = [Self::RowkeyId, Self::Name, Self::FullPath, Self::DiridName, Self::Uuid, Self::Tree];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RowkeyId => "rowkey-id",
-            Self::Name => "name",
-            Self::FullPath => "fullpath",
-            Self::DiridName => "dirid-name",
-            Self::Uuid => "uuid",
-            Self::Tree => "tree",
-        }
-    }
-
-    /// The drive's table of where each directory hangs is left out: one row a directory, random as a file's.
-    pub fn tables(self) -> &'static [Table] {
-        match self {
-            Self::RowkeyId | Self::Name | Self::FullPath | Self::Tree => &[Table::Rows],
-            Self::DiridName => &[Table::Dir, Table::File],
-            Self::Uuid => &[Table::Dir, Table::File, Table::Time, Table::Owner, Table::Name],
-        }
-    }
-
-    /// The tables that a read of a file by its path touches.
-    pub fn tables_read(self) -> &'static [Table] {
-        match self {
-            Self::Uuid => &[Table::Dir],
-            _ => self.tables(),
-        }
-    }
-
-    pub fn shape(self, table: Table) -> Shape {
-        match (self, table) {
-            (Self::RowkeyId, _) => Shape::Number,
-            (Self::Name, _) | (_, Table::Name) => Shape::Name,
-            (Self::FullPath, _) | (_, Table::Dir) => Shape::Path,
-            (Self::Tree, _) => Shape::RandomAndName,
-            (Self::DiridName, _) => Shape::NumberAndName,
-            (Self::Uuid, Table::Time) => Shape::Time,
-            (Self::Uuid, Table::Owner) => Shape::Owner,
-            (Self::Uuid, _) => Shape::Random,
-        }
-    }
-}
-
-impl Table {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rows => "rows",
-            Self::Dir => dir::TABLE,
-            Self::File => file::TABLE,
-            Self::Time => by_time::TABLE,
-            Self::Owner => by_owner::TABLE,
-            Self::Name => by_name::TABLE,
-        }
-    }
-}
-
-/// The row keys of one layout on one run.
-pub struct Keys {
-    layout: Keyed,
-    seed: u64,
-}
-
-impl Keys {
-    pub fn new(layout: Keyed, seed: u64) -> Self {
-        Self { layout, seed }
-    }
-
-    /// Each row that is written, and what must be read before.
-    ///
-    /// An import makes its directories on the way, so the layouts by parent know the parent's id. Only
-    /// `dirid-name` is counted with the read of its directory's row by path, the row that the drive writes.
-    pub fn touch(&self, request: &Request<'_>, touched: &mut Touched<'_>) {
-        match *request {
-            Request::Mkdir { parent, dir } => self.mkdir(parent, dir, touched),
-            Request::Create { dir, file } => self.create(dir, file, touched),
-            Request::Read { dirs, file, name } => self.read(dirs, file, name, touched),
-        }
-    }
-
-    fn mkdir(&self, parent: &Dir, dir: &Dir, touched: &mut Touched<'_>) {
-        let name = last(&dir.path);
-        match self.layout {
-            Keyed::RowkeyId => touched(Access::Write, Table::Rows, &dir.number.to_be_bytes()),
-            Keyed::Name => touched(Access::Write, Table::Rows, name.as_bytes()),
-            Keyed::FullPath => touched(Access::Write, Table::Rows, dir.path.as_bytes()),
-            Keyed::DiridName => touched(Access::Write, Table::Dir, dir.path.as_bytes()),
-            Keyed::Uuid => {
-                touched(Access::Write, Table::Dir, parent.path.as_bytes());
-                touched(Access::Write, Table::Dir, dir.path.as_bytes());
-            }
-            Keyed::Tree => touched(Access::Write, Table::Rows, &self.below(parent, name)),
-        }
-    }
-
-    fn create(&self, dir: &Dir, file: File<'_>, touched: &mut Touched<'_>) {
-        match self.layout {
-            Keyed::RowkeyId => touched(Access::Write, Table::Rows, &file.number.to_be_bytes()),
-            Keyed::Name => touched(Access::Write, Table::Rows, file.name.as_bytes()),
-            Keyed::FullPath => touched(Access::Write, Table::Rows, &full_path(dir, file.name)),
-            Keyed::DiridName => {
-                touched(Access::Read, Table::Dir, dir.path.as_bytes());
-                touched(Access::Write, Table::File, &numbered(dir, file.name));
-            }
-            Keyed::Uuid => self.create_in_drive(dir, file, touched),
-            Keyed::Tree => touched(Access::Write, Table::Rows, &self.below(dir, file.name)),
-        }
-    }
-
-    /// The seven rows of the drive: the entry, the file, two times, two times of its owner, the name.
-    fn create_in_drive(&self, dir: &Dir, file: File<'_>, touched: &mut Touched<'_>) {
-        let id = FileId(Builder::from_random_bytes(self.random(file.number)).into_uuid());
-        touched(Access::Write, Table::Dir, dir.path.as_bytes());
-        touched(Access::Write, Table::File, id.0.as_bytes());
-        for (clock, ms) in [(Clock::Modified, file.modified), (Clock::Added, file.added)] {
-            let at = Timestamp::from_ms(ms);
-            touched(Access::Write, Table::Time, &by_time::key(clock, at, id));
-            touched(Access::Write, Table::Owner, &by_owner::key(file.creator, clock, at, id));
-        }
-        touched(Access::Write, Table::Name, &by_name::key(&fold(file.name), id));
-    }
-
-    fn read(&self, dirs: &[&Dir], file: u64, name: &str, touched: &mut Touched<'_>) {
-        let Some(dir) = dirs.last() else { return };
-        match self.layout {
-            // Whoever asks has the id: nothing but a scan of the whole table finds it by path.
-            Keyed::RowkeyId => touched(Access::Read, Table::Rows, &file.to_be_bytes()),
-            Keyed::Name => touched(Access::Read, Table::Rows, name.as_bytes()),
-            Keyed::FullPath => touched(Access::Read, Table::Rows, &full_path(dir, name)),
-            Keyed::DiridName => {
-                touched(Access::Read, Table::Dir, dir.path.as_bytes());
-                touched(Access::Read, Table::File, &numbered(dir, name));
-            }
-            // The directory's row holds the attributes.
-            Keyed::Uuid => touched(Access::Read, Table::Dir, dir.path.as_bytes()),
-            Keyed::Tree => {
-                let below = dirs.iter().skip(1).map(|dir| last(&dir.path)).chain([name]);
-                for (parent, name) in dirs.iter().zip(below) {
-                    touched(Access::Read, Table::Rows, &self.below(parent, name));
+impl Layout {
+    /// Each row that a request touches: access, position of the table, key.
+    pub fn rows(&self, request: &Request<'_>, seed: u64) -> Vec<(Access, usize, Vec<u8>)> {
+        let by_directory = self.tables.iter().any(|(_, key)| matches!(key, Key::Directory(_)));
+        let access = if request.action == Action::Read { Access::Read } else { Access::Write };
+        let parent = request.dirs.last().map_or("", |dir| dir.path);
+        let parent = if parent.is_empty() { "/" } else { parent };
+        // One id for all keys of a file, and none for those without.
+        let own = LazyCell::new(|| FileId(id(request.number, seed)));
+        let (own, mut rows) = (|| *own, Vec::new());
+        for (table, (_, key)) in self.tables.iter().enumerate() {
+            let mut row = |access: Access, key: Vec<u8>| rows.push((access, table, key));
+            match (key, request.action) {
+                (Key::Directory(false), Action::Create) => row(Access::Read, parent.into()),
+                (Key::Directory(_), action) => {
+                    row(access, parent.into());
+                    if action == Action::Mkdir {
+                        row(access, request.path.into());
+                    }
                 }
+                (Key::Time | Key::Owner | Key::FoldedName, Action::Mkdir | Action::Read) => {}
+                (_, Action::Mkdir) if by_directory => {}
+                // A walk: each directory is a row of its parent.
+                (Key::IdAndName, Action::Read) => {
+                    let paths = request.dirs.iter().skip(1).map(|dir| dir.path).chain([request.path]);
+                    for (dirs, path) in request.dirs.chunks(1).zip(paths) {
+                        row(access, key.of(&Request { dirs, path, ..*request }, seed, own).concat());
+                    }
+                }
+                _ => key.of(request, seed, own).into_iter().for_each(|key| row(access, key)),
             }
+        }
+        rows
+    }
+}
+
+impl Key {
+    /// The keys of a child's own rows: two where there are two times.
+    fn of(self, request: &Request<'_>, seed: u64, own: impl Fn() -> FileId) -> Vec<Vec<u8>> {
+        let name = request.path.rsplit('/').next().unwrap_or_default();
+        let parent = request.dirs.last().map_or(0, |dir| dir.number);
+        let times = [(Clock::Modified, request.modified), (Clock::Added, request.added)];
+        let times = times.map(|(clock, ms)| (clock, Timestamp::from_ms(ms)));
+        match self {
+            Self::Number => vec![request.number.to_be_bytes().to_vec()],
+            Self::Name => vec![name.into()],
+            Self::Path | Self::Directory(_) => vec![request.path.into()],
+            Self::NumberAndName => vec![[&parent.to_be_bytes()[..], name.as_bytes()].concat()],
+            Self::Id => vec![own().key().into()],
+            Self::IdAndName => vec![[id(parent, seed).as_bytes(), name.as_bytes()].concat()],
+            Self::Time => times.map(|(clock, at)| by_time::key(clock, at, own()).into()).into(),
+            Self::Owner => times.map(|(clock, at)| by_owner::key(request.creator, clock, at, own()).into()).into(),
+            Self::FoldedName => vec![by_name::key(&fold(name), own()).into()],
         }
     }
 
-    fn below(&self, parent: &Dir, name: &str) -> Vec<u8> {
-        [&self.random(parent.number)[..], name.as_bytes()].concat()
-    }
-
-    /// 16 bytes that belong to this number: a generator of its own each, so that reads find what imports made.
-    fn random(&self, number: u64) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        StdRng::seed_from_u64(self.seed.rotate_left(32) ^ number).fill_bytes(&mut bytes);
-        bytes
+    /// The leading component, which names a group of rows: a folder, a creator, a time.
+    pub fn lead(self, key: &[u8]) -> Range<usize> {
+        match self {
+            Self::Number | Self::NumberAndName => 0..8,
+            Self::Time => 1..9,
+            _ => 0..key.iter().position(|byte| *byte == 0).unwrap_or(key.len()),
+        }
     }
 }
 
-fn numbered(dir: &Dir, name: &str) -> Vec<u8> {
-    [&dir.number.to_be_bytes()[..], name.as_bytes()].concat()
+/// The random id that belongs to a number: reads find what imports made.
+fn id(number: u64, seed: u64) -> Uuid {
+    Builder::from_random_bytes(hash(&[seed, number].map(u64::to_be_bytes).concat())).into_uuid()
 }
 
-fn full_path(dir: &Dir, name: &str) -> Vec<u8> {
-    [dir.path.as_bytes(), b"/", name.as_bytes()].concat()
-}
-
-fn last(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
+/// The first half of SHA-256.
+pub fn hash(key: &[u8]) -> [u8; 16] {
+    Sha256::digest(key).first_chunk().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn touches(layout: Keyed, request: &Request<'_>) -> Vec<(Access, &'static str, Vec<u8>)> {
-        let mut all = Vec::new();
-        Keys::new(layout, 1).touch(request, &mut |access, table, key| all.push((access, table.name(), key.to_vec())));
-        all
+    /// The rows of a request for a child of `/a`: with `<1>` for the id of 1, `0` and `T` for the first bytes of
+    /// numbers and of times.
+    fn rows(layout: &Layout, action: Action) -> String {
+        let dirs = &[Dir { number: 0, path: "" }, Dir { number: 1, path: "/a" }];
+        let request = Request { action, dirs, number: 2, path: "/a/B", creator: "eva", modified: 5, added: 6 };
+        let text = |(access, table, key): (Access, usize, Vec<u8>)| {
+            let mut text = key.escape_ascii().to_string().replace(&r"\x00".repeat(7), "0");
+            for number in 0..=2 {
+                text = text.replace(&id(number, 1).as_bytes().escape_ascii().to_string(), &format!("<{number}>"));
+            }
+            let text = text.replace(&format!(r"\x7f{}", r"\xff".repeat(6)), "T");
+            format!("{access:?} {} {text}", layout.tables[table].0)
+        };
+        layout.rows(&request, 1).into_iter().map(text).collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn a_created_file_touches_the_rows_of_its_layout() {
-        let dir = Dir { number: 258, path: "/home/a".into() };
-        let file = File { number: 259, name: "B.jpg", creator: "eva", modified: 5, added: 6 };
-        let create = Request::Create { dir: &dir, file };
-        let one = |layout| touches(layout, &create).swap_remove(0);
-        assert_eq!(one(Keyed::RowkeyId), (Access::Write, "rows", vec![0, 0, 0, 0, 0, 0, 1, 3]));
-        assert_eq!(one(Keyed::Name), (Access::Write, "rows", b"B.jpg".to_vec()));
-        assert_eq!(one(Keyed::FullPath), (Access::Write, "rows", b"/home/a/B.jpg".to_vec()));
-        let id = Keys::new(Keyed::Tree, 1).random(258);
-        assert_eq!(one(Keyed::Tree), (Access::Write, "rows", [&id[..], b"B.jpg"].concat()));
-        let both = touches(Keyed::DiridName, &create);
-        assert_eq!(both[0], (Access::Read, "dir", b"/home/a".to_vec()));
-        assert_eq!(both[1], (Access::Write, "file", b"\0\0\0\0\0\0\x01\x02B.jpg".to_vec()));
-
-        let rows = touches(Keyed::Uuid, &create);
-        let tables: Vec<&str> = rows.iter().map(|(_, table, _)| *table).collect();
-        assert_eq!(tables, ["dir", "file", "time", "owner", "time", "owner", "name"]);
-        assert_eq!(rows[0].2, b"/home/a");
-        let (owner, name) = (&rows[3].2, &rows[6].2);
-        assert!(owner.starts_with(b"ave\0") && name.starts_with(b"b.jpg\0f") && name.ends_with(&rows[1].2));
-        assert_eq!(by_time::decode_key(&rows[2].2).unwrap().0.ms(), 5);
-        assert_eq!(by_time::decode_key(&rows[4].2).unwrap().0.ms(), 6);
-    }
-
-    #[test]
-    fn a_read_touches_what_its_path_is_found_by() {
-        let (root, home) = (Dir { number: 0, path: "/".into() }, Dir { number: 1, path: "/home".into() });
-        let read = Request::Read { dirs: &[&root, &home], file: 2, name: "b" };
-        assert_eq!(touches(Keyed::Uuid, &read), [(Access::Read, "dir", b"/home".to_vec())]);
-        assert_eq!(touches(Keyed::FullPath, &read), [(Access::Read, "rows", b"/home/b".to_vec())]);
-        assert_eq!(touches(Keyed::RowkeyId, &read), [(Access::Read, "rows", vec![0, 0, 0, 0, 0, 0, 0, 2])]);
-        assert_eq!(touches(Keyed::DiridName, &read).len(), 2);
-        let walk = touches(Keyed::Tree, &read);
-        assert_eq!(walk.len(), 2);
-        assert!(walk[0].2.ends_with(b"home") && walk[1].2.ends_with(b"b"));
-        // What was made is what is read.
-        assert_eq!(touches(Keyed::Tree, &Request::Mkdir { parent: &root, dir: &home })[0].2, walk[0].2);
-    }
-
-    #[test]
-    fn a_new_directory_is_written_to_its_parent_too_in_the_drive() {
-        let (root, home) = (Dir { number: 0, path: "/".into() }, Dir { number: 1, path: "/home".into() });
-        let mkdir = Request::Mkdir { parent: &root, dir: &home };
-        let rows: Vec<Vec<u8>> = touches(Keyed::Uuid, &mkdir).into_iter().map(|(_, _, key)| key).collect();
-        assert_eq!(rows, [b"/".to_vec(), b"/home".to_vec()]);
+    fn each_layout_touches_its_own_rows() {
+        let index = [
+            r"Write time \x00T\xfa<2>, Write time \x01T\xf9<2>, Write owner ave\x00\x00T\xfa<2>",
+            r"Write owner ave\x00\x01T\xf9<2>, Write name b\x00f<2>",
+        ]
+        .join(", ");
+        let expected = [
+            r"rowkey-id: Write rows 0\x02; Write rows 0\x02; Read rows 0\x02",
+            r"name: Write rows B; Write rows B; Read rows B",
+            r"fullpath: Write rows /a/B; Write rows /a/B; Read rows /a/B",
+            r"fullpath-indexed: Write rows /a/B; Write rows /a/B, INDEX; Read rows /a/B",
+            r"dirid-name: Write dir /a, Write dir /a/B; Read dir /a, Write file 0\x01B; Read dir /a, Read file 0\x01B",
+            r"uuid: Write dir /a, Write dir /a/B; Write dir /a, Write file <2>; Read dir /a, Read file <2>",
+            r"uuid-indexed: Write dir /a, Write dir /a/B; Write dir /a, Write file <2>, INDEX; Read dir /a, Read file <2>",
+            r"tree: Write rows <1>B; Write rows <1>B; Read rows <0>a, Read rows <1>B",
+        ];
+        for (layout, expected) in LAYOUTS.iter().zip(expected) {
+            let found = [Action::Mkdir, Action::Create, Action::Read].map(|action| rows(layout, action));
+            assert_eq!(format!("{}: {}", layout.name, found.join("; ")), expected.replace("INDEX", &index));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What clients ask for, and when: requests at simulated seconds, which nobody waits for.
+//! Which requests arrive, and when: at simulated seconds, and no client waits for an answer.
 
 use std::collections::HashMap;
 
@@ -7,252 +7,231 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Zipf};
 
-use super::keys::{Dir, File, Request};
-use super::pace::Pace;
-use super::users::{self, Turns, User};
-use crate::data::{DAY, DAYS, FIRST_DAY, Tree};
+use super::keys::{Action, Dir, Request};
+use crate::data::Tree;
 
-/// When the simulated requests begin: after every time at which a file of the tree was modified.
-const NOW: i64 = FIRST_DAY + DAYS * DAY;
+/// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in
+/// most of them.
+const SECONDS: usize = 50;
+/// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
+const NOW: i64 = 1_800_000_000_000;
 
-/// A load on the drive.
+/// A load: an import of 50,000 files of the tree at most, folder by folder, or reads after it. They are nine tenths
+/// from its beginning and one from its end, where its largest folder is: so folders keep their files, and it keeps its
+/// share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// One tree, folder by folder.
-    OneTree,
-    /// So many users at a time, each a part of the tree below a home of its own.
-    Users(usize),
-    /// Users in the order of their names; each stores a few files and never comes back.
-    NewUsers,
-    /// One tree whose files were all modified now.
-    JustModified,
-    /// Reads of single files by path after the import of one tree; their popularity follows Zipf's law with this
-    /// exponent.
-    Reads(f64),
+pub struct Load {
+    pub name: &'static str,
+    /// Requests a second, of 100,000 files at most; none for as many as take 50 seconds. At 20,000 a second each second
+    /// goes over three regions, so that keys in order have a ratio of 5.
+    rate: Option<usize>,
+    /// So many users at a time, each with a part of the tree below a home of its own; 0 for one without a home.
+    users: usize,
+    /// Files of a user who never comes back; the next one in the order of their names follows.
+    few: Option<usize>,
+    /// Names as a camera gives them: numbers that go on from folder to folder or, with true, begin again in each.
+    camera: Option<bool>,
+    modified_now: bool,
+    /// 50,000 reads of files by path; their popularity follows Zipf's law with this exponent.
+    reads: Option<f64>,
 }
 
+pub const IMPORT: Load =
+    Load { name: "one tree imported", rate: None, users: 0, few: None, camera: None, modified_now: false, reads: None };
+
+/// In the order of the report.
+pub const LOADS: [Load; 11] = [
+    IMPORT,
+    Load { name: "one tree imported, 200 files/s", rate: Some(200), ..IMPORT },
+    Load { name: "one tree imported, 2000 files/s", rate: Some(2_000), ..IMPORT },
+    Load { name: "one tree imported, 20000 files/s", rate: Some(20_000), ..IMPORT },
+    Load { name: "one tree imported, camera names", camera: Some(false), ..IMPORT },
+    Load { name: "one tree imported, camera names by folder", camera: Some(true), ..IMPORT },
+    Load { name: "one tree imported, files modified now", modified_now: true, ..IMPORT },
+    Load { name: "64 users import", users: 64, ..IMPORT },
+    Load { name: "new users in id order", users: 1, few: Some(8), ..IMPORT },
+    Load { name: "reads, Zipf 0.99", reads: Some(0.99), ..IMPORT },
+    Load { name: "reads, Zipf 1.2", reads: Some(1.2), ..IMPORT },
+];
+
 /// Takes each request with its second.
-pub type Replayed<'a> = dyn FnMut(f64, &Request<'_>) + 'a;
+pub type Arrived<'a> = dyn FnMut(f64, &Request<'_>) + 'a;
 
 impl Load {
-    pub fn name(self) -> String {
-        match self {
-            Self::OneTree => "one tree imported".to_owned(),
-            Self::Users(users) => format!("{users} users import"),
-            Self::NewUsers => "new users in id order".to_owned(),
-            Self::JustModified => "one tree imported, files modified now".to_owned(),
-            Self::Reads(exponent) => format!("reads, Zipf {exponent}"),
-        }
-    }
-
-    /// The load that brings the rows which this one meets: itself, if it writes them.
+    /// The load that writes the rows which this one finds: itself, if it writes any.
     pub fn data(self) -> Self {
-        if let Self::Reads(_) = self { Self::OneTree } else { self }
+        Self { reads: None, ..self }
     }
 
-    /// Replays the load on as many files of the tree as its pace says; the same each time for the same seed.
+    /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are
+    /// made along with it.
+    pub fn arrival_rate(self, files: usize) -> (usize, usize) {
+        let most = if self.rate.is_some() { 100_000 } else { 50_000 };
+        let requests = if self.reads.is_some() && files > 0 { 50_000 } else { files.min(most) };
+        (requests, self.rate.unwrap_or(requests.div_ceil(SECONDS).max(1)))
+    }
+
+    /// Replays the load; the same each time for the same seed.
     ///
     /// Errors only if the popularity of files has no distribution, as with a negative exponent.
-    pub fn replay(self, tree: &Tree, pace: &Pace, seed: u64, each: &mut Replayed<'_>) -> anyhow::Result<()> {
-        let files = pace.files;
-        let (users, at_a_time) = match self {
-            Self::OneTree | Self::JustModified => (vec![User::whole(files)], 1),
-            Self::Users(users) => (users::parts(files, users), users),
-            Self::NewUsers => (users::newcomers(files), 1),
-            Self::Reads(exponent) => return read(tree, pace, exponent, seed, each),
-        };
-        let mut import = Import::new(tree, &users, self == Self::JustModified);
-        for (request, (user, file)) in Turns::new(&users, at_a_time, seed).enumerate() {
-            import.create(user, pace.position(file), pace.second(request), each);
+    pub fn replay(self, tree: &Tree, seed: u64, arrived: &mut Arrived<'_>) -> anyhow::Result<()> {
+        let [(requests, rate), (files, _)] = [self, self.data()].map(|load| load.arrival_rate(tree.files.len()));
+        let second = |request: usize| request as f64 / rate as f64;
+        let position = |file: usize| if file < files / 10 * 9 { file } else { tree.files.len() - files + file };
+        let mut clients = Clients { load: self, tree, numbers: HashMap::new(), named: HashMap::new(), last: 0 };
+        let mut random = StdRng::seed_from_u64(seed);
+        // Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
+        let users = self.users.max(1);
+        let mut turns: Vec<usize> = (0..files / users * users).map(|turn| turn % users).collect();
+        turns.shuffle(&mut random);
+        let mut next: Vec<usize> = (0..users).map(|user| files / users * user).collect();
+        for (request, user) in turns.into_iter().enumerate() {
+            let Some(file) = next.get_mut(user) else { continue };
+            let user = self.few.map_or(user, |few| request / few);
+            clients.request(Action::Create, user, position(*file), second(request), &mut |at, request| {
+                if self.reads.is_none() {
+                    arrived(at, request);
+                }
+            });
+            *file += 1;
+        }
+        let Some(exponent) = self.reads else { return Ok(()) };
+        let mut popular: Vec<usize> = (0..files).collect();
+        popular.shuffle(&mut random);
+        let zipf = Zipf::new(files.max(1) as f64, exponent)?;
+        for request in 0..requests {
+            // A rank, from 1.
+            let rank = zipf.sample(&mut random) as usize;
+            if let Some(file) = popular.get(rank.saturating_sub(1)) {
+                clients.request(Action::Read, 0, position(*file), second(request), arrived);
+            }
         }
         Ok(())
     }
 }
 
-/// An import under way: which directories there are by now.
-struct Import<'a> {
+/// What the clients of a load have made.
+struct Clients<'a> {
+    load: Load,
     tree: &'a Tree,
-    /// By directory of the tree.
-    parents: Vec<Option<usize>>,
-    users: &'a [User],
-    just_modified: bool,
-    /// By user and directory of the tree.
-    made: HashMap<(usize, usize), Dir>,
-    /// In which the first directory of each user is made.
-    top: Dir,
-    number: u64,
+    /// Of directories and, if they are read, of files, by path; `last` is the greatest of all.
+    numbers: HashMap<String, u64>,
+    last: u64,
+    /// Files to which a camera gave names, by folder or in all.
+    named: HashMap<Option<usize>, u32>,
 }
 
-impl<'a> Import<'a> {
-    fn new(tree: &'a Tree, users: &'a [User], just_modified: bool) -> Self {
-        let at: HashMap<&str, usize> = tree.dirs.iter().enumerate().map(|(at, dir)| (dir.as_str(), at)).collect();
-        let parent = |dir: &String| dir.rsplit_once('/').and_then(|(parent, _)| at.get(parent).copied());
-        let parents = tree.dirs.iter().map(parent).collect();
-        let top = Dir { number: 0, path: users.first().map_or("/", User::top).to_owned() };
-        Self { tree, parents, users, just_modified, made: HashMap::new(), top, number: 0 }
-    }
-
-    /// Makes the directories that a file needs, all in the same moment, and the file.
-    fn create(&mut self, user: usize, file: usize, at: f64, each: &mut Replayed<'_>) {
-        let tree = self.tree;
-        let Some(file) = tree.files.get(file) else { return };
-        self.mkdirs(user, file.dir, at, each);
-        self.number += 1;
-        let (Some(dir), Some(owner)) = (self.made.get(&(user, file.dir)), self.users.get(user)) else { return };
+impl Clients<'_> {
+    /// A request for a file, after those for the directories that it needs, all in the same moment.
+    fn request(&mut self, action: Action, user: usize, file: usize, at: f64, arrived: &mut Arrived<'_>) {
+        let Some(file) = self.tree.files.get(file) else { return };
+        let Some(folder) = self.tree.dirs.get(file.dir) else { return };
+        let creator = format!("user{user:06}");
+        // A home replaces the first component.
+        let (_, below) = folder.split_at(folder.match_indices('/').nth(1).map_or(folder.len(), |(at, _)| at));
+        let path = if self.load.users > 0 { format!("/home/{creator}{below}") } else { folder.clone() };
+        let name = if let Some(by_folder) = self.load.camera {
+            let number = self.named.entry(by_folder.then_some(file.dir)).or_insert(0);
+            *number += 1;
+            format!("IMG_{number:08}.JPG")
+        } else {
+            file.name.clone()
+        };
+        let path = format!("{path}/{name}");
         let added = NOW + (at * 1000.0) as i64;
-        let modified = if self.just_modified { added } else { file.modified };
-        let file = File { number: self.number, name: &file.name, creator: &owner.name, modified, added };
-        each(at, &Request::Create { dir, file });
-    }
-
-    fn mkdirs(&mut self, user: usize, dir: usize, at: f64, each: &mut Replayed<'_>) {
-        let missing: Vec<usize> = self.ancestors(dir).take_while(|d| !self.made.contains_key(&(user, *d))).collect();
-        for dir in missing.into_iter().rev() {
-            let (Some(path), Some(owner)) = (self.tree.dirs.get(dir), self.users.get(user)) else { return };
-            self.number += 1;
-            let new = Dir { number: self.number, path: owner.path(path) };
-            let parent = self.parents.get(dir).copied().flatten();
-            let parent = parent.and_then(|parent| self.made.get(&(user, parent))).unwrap_or(&self.top);
-            each(at, &Request::Mkdir { parent, dir: &new });
-            self.made.insert((user, dir), new);
+        let modified = if self.load.modified_now { added } else { file.modified };
+        let mut dirs = vec![Dir { number: 0, path: "" }];
+        for (end, _) in path.match_indices('/').skip(1).chain([(path.len(), "")]) {
+            let (child, below) = path.split_at(end);
+            let made = self.numbers.get(child).copied();
+            let number = made.unwrap_or(self.last + 1);
+            self.last = self.last.max(number);
+            let is_file = below.is_empty();
+            if made.is_none() && (!is_file || self.load.reads.is_some()) {
+                self.numbers.insert(child.to_owned(), number);
+            }
+            if is_file || made.is_none() {
+                let (action, creator) = (if is_file { action } else { Action::Mkdir }, &creator);
+                arrived(at, &Request { action, dirs: &dirs, number, path: child, creator, modified, added });
+            }
+            dirs.push(Dir { number, path: child });
         }
     }
-
-    /// The directory itself, its parent, and so on up to the first level.
-    fn ancestors(&self, dir: usize) -> impl Iterator<Item = usize> {
-        std::iter::successors(Some(dir), |dir| self.parents.get(*dir).copied().flatten())
-    }
-}
-
-fn read(tree: &Tree, pace: &Pace, exponent: f64, seed: u64, each: &mut Replayed<'_>) -> anyhow::Result<()> {
-    let users = [User::whole(pace.files)];
-    let mut import = Import::new(tree, &users, false);
-    let mut numbers: Vec<u64> = Vec::with_capacity(pace.files);
-    for file in 0..pace.files {
-        import.create(0, pace.position(file), 0.0, &mut |_, _| {});
-        numbers.push(import.number);
-    }
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut popular: Vec<usize> = (0..numbers.len()).collect();
-    popular.shuffle(&mut random);
-    let zipf = Zipf::new(popular.len() as f64, exponent)?;
-    let mut dirs: Vec<&Dir> = Vec::new();
-    for request in 0..pace.requests {
-        // A rank, from 1.
-        let rank = zipf.sample(&mut random) as usize;
-        let Some(file) = popular.get(rank.saturating_sub(1)).copied() else { continue };
-        let (Some(number), Some(found)) = (numbers.get(file), tree.files.get(pace.position(file))) else { continue };
-        dirs.clear();
-        dirs.extend(import.ancestors(found.dir).filter_map(|dir| import.made.get(&(0, dir))));
-        dirs.push(&import.top);
-        dirs.reverse();
-        each(pace.second(request), &Request::Read { dirs: &dirs, file: *number, name: &found.name });
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    /// Seconds and a line for each request.
-    fn lines(load: Load, tree: &Tree, files: usize) -> Vec<(f64, String)> {
+    /// Second, action, path and creator of each request of 500 files.
+    fn requests(load: Load) -> Vec<(f64, Action, String, String)> {
         let mut all = Vec::new();
-        let each = &mut |at: f64, request: &Request<'_>| {
-            all.push((
-                at,
-                match request {
-                    Request::Mkdir { parent, dir } => format!("mkdir {} in {}", dir.path, parent.path),
-                    Request::Create { dir, file } => format!("create {}/{} of {}", dir.path, file.name, file.creator),
-                    Request::Read { dirs, name, .. } => format!("read {}/{name}", dirs.last().unwrap().path),
-                },
-            ));
+        let arrived = &mut |at: f64, request: &Request<'_>| {
+            assert_eq!(request.dirs.last().unwrap().path, request.path.rsplit_once('/').unwrap().0);
+            all.push((at, request.action, request.path.to_owned(), request.creator.to_owned()));
         };
-        load.replay(tree, &Pace::of(load, files), 3, each).unwrap();
+        load.replay(&Tree::new(500, 7), 3, arrived).unwrap();
         all
     }
 
-    fn creates(lines: &[(f64, String)]) -> Vec<&str> {
-        lines.iter().map(|(_, line)| line.as_str()).filter(|line| line.starts_with("create")).collect()
+    /// Path and creator of each file.
+    fn creates(load: Load) -> Vec<(String, String)> {
+        let creates = requests(load).into_iter().filter(|(_, action, ..)| *action == Action::Create);
+        creates.map(|(_, _, path, creator)| (path, creator)).collect()
+    }
+
+    fn paths() -> Vec<String> {
+        let tree = Tree::new(500, 7);
+        tree.files.iter().map(|file| format!("{}/{}", tree.dirs[file.dir], file.name)).collect()
     }
 
     #[test]
     fn a_tree_comes_in_order_and_parents_before_children() {
-        let tree = Tree::new(500, 7);
-        let lines = lines(Load::OneTree, &tree, 500);
-        assert_eq!(lines[0], (0.0, "mkdir /home in /".to_owned()));
-        assert_eq!(lines[1], (0.0, "mkdir /home/photos in /home".to_owned()));
-        let expected: Vec<String> = tree.files.iter().map(|f| format!("create {} of loadtest", tree.path(f))).collect();
-        assert_eq!(creates(&lines), expected);
-        // 10 a second: 50 seconds in all.
-        assert!(lines.is_sorted_by_key(|(at, _)| *at));
-        assert_eq!(lines.last().unwrap().0, 49.9);
-        let mut made = vec!["/".to_owned()];
-        for (_, line) in &lines {
-            if let Some((dir, parent)) = line.strip_prefix("mkdir ").and_then(|line| line.split_once(" in ")) {
-                assert!(made.iter().any(|m| m == parent) && !made.iter().any(|m| m == dir), "{line}");
-                made.push(dir.to_owned());
+        for (load, last) in [(IMPORT, 49.9), (Load { rate: Some(200), ..IMPORT }, 499.0 / 200.0)] {
+            assert_eq!(creates(load).into_iter().map(|(path, _)| path).collect::<Vec<_>>(), paths());
+            let (requests, mut made) = (requests(load), BTreeSet::from([""]));
+            assert!(requests.is_sorted_by_key(|(at, ..)| *at) && requests.last().unwrap().0 == last);
+            for (_, action, path, _) in &requests {
+                let parent = path.rsplit_once('/').unwrap().0;
+                assert!(made.contains(parent) && (*action == Action::Create || made.insert(path)), "{path}");
             }
         }
+        let [import, reads] = [None, Some(0.8)].map(|reads| Load { reads, ..IMPORT });
+        let rates = [0, 1_000, 125_000].map(|files| import.arrival_rate(files));
+        assert_eq!(rates, [(0, 1), (1_000, 20), (50_000, 1_000)]);
+        assert_eq!([0, 1_000].map(|files| reads.arrival_rate(files)), [(0, 1), (50_000, 1_000)]);
     }
 
     #[test]
-    fn each_user_has_a_home_and_all_files_are_stored_once() {
-        let tree = Tree::new(500, 7);
-        let lines = lines(Load::Users(8), &tree, 500);
-        let creates = creates(&lines);
-        let mut names: Vec<&str> =
-            creates.iter().map(|l| l.rsplit_once('/').unwrap().1.split_once(' ').unwrap().0).collect();
-        let mut all: Vec<&str> = tree.files.iter().map(|f| f.name.as_str()).collect();
-        names.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(names, all);
-        for line in &creates {
-            let owner = line.rsplit_once(" of ").unwrap().1;
-            assert!(line.starts_with(&format!("create /home/{owner}/photos/")), "{line}");
+    fn each_user_has_a_home_each_file_comes_once_and_cameras_count() {
+        for (together, few, users, early) in [(10, None, 10, 10), (1, Some(8), 63, 7)] {
+            let creates = creates(Load { users: together, few, ..IMPORT });
+            // `/home` of the tree becomes the home.
+            let found: BTreeSet<_> = creates.iter().map(|(path, user)| path.replace(&format!("/{user}"), "")).collect();
+            assert_eq!(found, paths().into_iter().collect());
+            let some = |n: usize| creates.iter().take(n).map(|(_, user)| user).collect::<BTreeSet<_>>().len();
+            assert_eq!((some(500), some(50)), (users, early));
+            assert!(creates.iter().all(|(path, user)| path.starts_with(&format!("/home/{user}/"))));
         }
-        // At once: each of them within the first requests.
-        let mut early: Vec<&str> = creates.iter().take(80).map(|l| l.rsplit_once(' ').unwrap().1).collect();
-        early.sort_unstable();
-        early.dedup();
-        assert_eq!(early.len(), 8);
-        assert!(lines.iter().any(|(_, line)| line == "mkdir /home/user000001 in /home"));
-    }
-
-    #[test]
-    fn new_users_come_one_after_another() {
         let tree = Tree::new(500, 7);
-        let lines = lines(Load::NewUsers, &tree, 500);
-        let owners: Vec<&str> = creates(&lines).iter().map(|l| l.rsplit_once(' ').unwrap().1).collect();
-        assert!(owners.is_sorted());
-        assert_eq!((owners[0], owners[7], owners[8]), ("user000001", "user000001", "user000002"));
-        assert_eq!(owners.len(), 500);
+        let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
+        let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dirs[tree.files[second].dir]);
+        let found =
+            [false, true].map(|by_folder| creates(Load { camera: Some(by_folder), ..IMPORT }).swap_remove(second).0);
+        assert_eq!(found, [named(second + 1), named(1)]);
     }
 
     #[test]
     fn reads_are_skewed_as_zipf_says_and_only_of_files_there_are() {
-        let tree = Tree::new(1_000, 7);
-        let lines = lines(Load::Reads(1.2), &tree, 1_000);
-        let mut counts: HashMap<&str, usize> = HashMap::new();
-        for (_, line) in &lines {
-            *counts.entry(line).or_default() += 1;
-        }
-        let all: Vec<String> = tree.files.iter().map(|f| format!("read {}", tree.path(f))).collect();
-        assert!(counts.keys().all(|line| all.iter().any(|a| a == line)));
-        let mut shares: Vec<f64> = counts.values().map(|count| *count as f64 / lines.len() as f64).collect();
+        let (mut counts, all) = (HashMap::new(), paths());
+        let reads = Load { reads: Some(1.2), ..IMPORT };
+        requests(reads).into_iter().for_each(|(_, _, path, _)| *counts.entry(path).or_insert(0.0) += 1.0);
+        assert!(counts.keys().all(|path| all.contains(path)));
+        let mut shares: Vec<f64> = counts.into_values().map(|count| count / 50_000.0).collect();
         shares.sort_unstable_by(|a, b| b.total_cmp(a));
-        // 1 / (1^-1.2 + ... + 1000^-1.2) is 0.2306; 2^-1.2 of that is 0.1004.
-        assert!((shares[0] - 0.2306).abs() < 0.005 && (shares[1] - 0.1004).abs() < 0.005, "{:?}", &shares[..2]);
-    }
-
-    #[test]
-    fn a_load_repeats_with_its_seed() {
-        let tree = Tree::new(300, 7);
-        for load in [Load::Users(8), Load::Reads(0.99)] {
-            assert_eq!(lines(load, &tree, 300), lines(load, &tree, 300));
-        }
+        // 1 / (1^-1.2 + ... + 500^-1.2) is 0.2410; 2^-1.2 of that is 0.1049.
+        assert!((shares[0] - 0.2410).abs() < 0.005 && (shares[1] - 0.1049).abs() < 0.005, "{:?}", &shares[..2]);
     }
 }

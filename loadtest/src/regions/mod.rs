@@ -1,99 +1,83 @@
-//! How evenly the requests of a load fall on the regions of a table, for each layout of row keys, and what remedies
-//! change. Nothing is stored: the keys of a tree are made, dealt to 16 regions by split keys, and counted by simulated
-//! seconds.
+//! Hot spots: how evenly the requests of a load fall on the regions of a table, for each layout of row keys, and what
+//! mitigations change. Nothing is stored: the keys of a tree are made, dealt to 16 regions by split keys, and counted
+//! by simulated seconds.
 //!
-//! - [`keys`]: which rows a request touches, by layout; [`splits`]: where a table is cut
-//! - [`loads`], [`users`], [`pace`]: which requests come, from whom, and when
-//! - [`remedies`]: changes of row keys; [`selection`]: which of them are tried where
-//! - [`gauge`], [`bucket`]: what a table's regions get, and how much of it they serve; [`measure`]: all that at once
+//! To be read in this order, each file knows those above it alone:
+//!
+//! - [`keys`]: which rows a request touches, by layout; [`loads`]: which requests arrive, and when
+//! - [`mitigations`]: changes of row keys, and their price; [`splits`]: the regions of a table
+//! - [`token_bucket`]: how much of its load a region serves; [`region_load`]: what is counted by region
+//! - [`simulation`]: a load on a layout; [`selection`]: which of them answer a question
+//!
+//! `independent.py` computes two of the figures from their description alone, and a test compares them.
 
-mod bucket;
-mod gauge;
 mod keys;
 mod loads;
-mod measure;
-mod pace;
-mod remedies;
+mod mitigations;
+mod region_load;
 mod selection;
+mod simulation;
 mod splits;
-mod users;
+mod token_bucket;
 
 use std::collections::BTreeMap;
 
-use keys::Keyed;
-use loads::Load;
-use measure::{Case, Replay};
-use pace::Pace;
-use remedies::Remedy;
+use keys::{LAYOUTS, Layout};
+use loads::{IMPORT, LOADS, Load};
+use mitigations::Mitigation;
+use simulation::{ALL_TABLES, Case, Simulation};
 use splits::Splitting;
 
 use crate::data::Tree;
 use crate::report::model::{HotSpot, Spread};
 
-/// How many regions a table is cut into.
-pub const REGIONS: usize = 16;
-
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
-/// The spread of each layout's tables while the whole tree is imported in order, split at the quantiles of their own
-/// keys; and the spread under other loads, with remedies and with other splits, on 50,000 files of the tree at most,
-/// taken evenly.
+/// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
+/// spread under other loads, with mitigations and with other splits: each on a part of a large tree.
 ///
-/// An import is 50 simulated seconds long, or goes at 20,000 files a second if that is longer: so trees of less than
-/// 1,000,000 files have fewer requests a window, and chance alone makes the hottest region hotter. [`Spread::floor`] tells
-/// how much of a spread that is.
+/// The fewer requests a second, the hotter is the hottest region by chance alone: [`Spread::floor`].
 ///
-/// `progress` hears what is worked on. Errors only if a distribution cannot be sampled, which no load asks for.
+/// `progress` gets what is simulated. Errors only if a distribution cannot be sampled, which no load asks for.
 pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
-    let mut imports = Imports::new();
-    for layout in Keyed::ALL {
-        progress(&format!("regions: {}, the whole tree", layout.name()));
-        imports.insert(layout.name().to_owned(), import(tree, layout, seed)?);
-    }
-    let mut hot_spots = Vec::new();
-    for load in selection::LOADS {
-        for layout in Keyed::ALL {
-            progress(&format!("regions: {}, {}", layout.name(), load.name()));
-            hot_spots.extend(compared(tree, layout, load, seed)?);
+    let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
+    for load in LOADS {
+        for layout in &LAYOUTS {
+            progress(&format!("regions: {}, {}", layout.name, load.name));
+            let cases = selection::cases(load, layout);
+            let (_, rate) = load.arrival_rate(tree.files.len());
+            let spreads = cases.iter().zip(Simulation { tree, layout, load, seed }.spreads(&cases)?);
+            for (case, spread) in spreads {
+                let plain = (case.mitigation, case.splitting) == (Mitigation::None, Splitting::Quantiles);
+                if load == IMPORT && plain && case.table != ALL_TABLES {
+                    let tables: &mut BTreeMap<_, _> = imports.entry(layout.name.to_owned()).or_default();
+                    tables.insert(case.table.to_owned(), spread.clone());
+                }
+                hot_spots.push(hot_spot(layout, load, case, rate as f64, spread));
+            }
         }
     }
     Ok((imports, hot_spots))
 }
 
-/// By table.
-fn import(tree: &Tree, layout: Keyed, seed: u64) -> anyhow::Result<BTreeMap<String, Spread>> {
-    let pace = Pace::import(tree.files.len());
-    let case = |table: &_| Case { table: *table, remedy: Remedy::None, splitting: Splitting::Quantiles };
-    let cases: Vec<Case> = layout.tables().iter().map(case).collect();
-    let spreads = Replay { tree, layout, load: Load::OneTree, pace, seed }.spreads(&cases)?;
-    Ok(cases.iter().map(|case| case.table.name().to_owned()).zip(spreads).collect())
-}
-
-fn compared(tree: &Tree, layout: Keyed, load: Load, seed: u64) -> anyhow::Result<Vec<HotSpot>> {
-    let cases = selection::cases(load, layout);
-    if cases.is_empty() {
-        return Ok(Vec::new());
-    }
-    let pace = Pace::of(load, tree.files.len());
-    let spreads = Replay { tree, layout, load, pace, seed }.spreads(&cases)?;
-    let hot_spot = |(case, spread): (Case, Spread)| HotSpot {
-        load: load.name(),
-        layout: layout.name().to_owned(),
-        table: case.table.name().to_owned(),
-        remedy: case.remedy.name(),
+fn hot_spot(layout: &Layout, load: Load, case: &Case, rate: f64, spread: Spread) -> HotSpot {
+    let table = layout.tables.iter().find(|(name, _)| *name == case.table).map(|(_, key)| *key);
+    // The prices of all tables are those of each.
+    let [get, list, scan] = table.map(|key| case.mitigation.price(key)).unwrap_or_default();
+    HotSpot {
+        load: load.name.to_owned(),
+        layout: layout.name.to_owned(),
+        table: case.table.to_owned(),
+        remedy: case.mitigation.name(table),
         splits: case.splitting.name().to_owned(),
         spread,
-        cost: cost(case, layout),
-        ..HotSpot::default()
-    };
-    Ok(cases.into_iter().zip(spreads).map(hot_spot).collect())
-}
-
-fn cost(case: Case, layout: Keyed) -> Option<String> {
-    let costs = [case.remedy.cost(layout.shape(case.table)), case.splitting.cost().map(str::to_owned)];
-    let costs: Vec<String> = costs.into_iter().flatten().collect();
-    (!costs.is_empty()).then(|| costs.join("; "))
+        cost: table.and_then(|key| case.mitigation.cost(key)),
+        rate,
+        get,
+        list,
+        scan,
+    }
 }
 
 #[cfg(test)]

@@ -1,100 +1,76 @@
-//! Which loads, remedies and splits are worth a line for which table.
+//! Which mitigations and splits answer a question, for which table under which load.
 
-use super::keys::{Keyed, Table};
+use super::keys::Layout;
 use super::loads::Load;
-use super::measure::Case;
-use super::remedies::Remedy;
-use super::splits::Splitting;
+use super::mitigations::Mitigation::{
+    self, Ascending, Hash, HashHexadecimal, HashKey, None, Reverse, ReverseDigits, Salt,
+};
+use super::simulation::{ALL_TABLES, Case};
+use super::splits::Splitting::{self, Even, Growing, Hexadecimal, Quantiles};
 
-pub const LOADS: [Load; 8] = [
-    Load::OneTree,
-    Load::Users(8),
-    Load::Users(64),
-    Load::NewUsers,
-    Load::JustModified,
-    Load::Reads(0.8),
-    Load::Reads(0.99),
-    Load::Reads(1.2),
+/// Loads by their names.
+type Loads = &'static [&'static str];
+const IMPORT: Loads = &["one tree imported"];
+const RATES: Loads =
+    &["one tree imported, 200 files/s", "one tree imported, 2000 files/s", "one tree imported, 20000 files/s"];
+const CAMERA: Loads = &["one tree imported, camera names", "one tree imported, camera names by folder"];
+const NOW: Loads = &["one tree imported, files modified now"];
+const USERS: Loads = &["64 users import", "new users in id order"];
+const READS: Loads = &["reads, Zipf 0.99", "reads, Zipf 1.2"];
+
+type Tables = &'static [(&'static str, &'static str)];
+const BY_PATH: Tables = &[("fullpath", "rows"), ("uuid", "dir")];
+const IN_ORDER: Tables = &[("rowkey-id", "rows"), ("fullpath", "rows"), ("dirid-name", "file"), ("uuid", "dir")];
+const TIME: Tables = &[("uuid-indexed", "time")];
+const OWNER: Tables = &[("uuid-indexed", "owner")];
+const WHOLE: Tables =
+    &[("fullpath-indexed", ALL_TABLES), ("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES), ("uuid-indexed", ALL_TABLES)];
+const QUANTILES: &[Splitting] = &[Quantiles];
+
+/// Loads, tables by layout and name, mitigations, splits: each with each.
+type Question = (Loads, Tables, &'static [Mitigation], &'static [Splitting]);
+
+const QUESTIONS: [Question; 21] = [
+    // Whole requests; a layout of one table has no others.
+    (&["one tree imported", "64 users import"], WHOLE, &[None, Hash(16)], QUANTILES),
+    (&["reads, Zipf 0.99"], &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[None], QUANTILES),
+    (NOW, &[("uuid-indexed", ALL_TABLES)], &[None, Hash(16)], QUANTILES),
+    // Splits of plain keys; those at quantiles are in `cases`.
+    (IMPORT, IN_ORDER, &[None], &[Even, Growing]),
+    (IMPORT, &[("name", "rows"), ("uuid", "file"), ("tree", "rows")], &[None], &[Even, Growing]),
+    (IMPORT, &[("uuid-indexed", "time"), ("uuid-indexed", "name")], &[None], &[Growing]),
+    // Mitigations for keys in order, and the splits that go with them.
+    (IMPORT, IN_ORDER, &[Salt(4), Salt(16), Hash(4), Hash(16), HashKey], QUANTILES),
+    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[Salt(16), Hash(16), HashKey], &[Even, Growing]),
+    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[HashHexadecimal], &[Hexadecimal, Even]),
+    (IMPORT, &[("rowkey-id", "rows"), ("dirid-name", "file")], &[Reverse], &[Quantiles, Even]),
+    (IMPORT, &[("rowkey-id", "rows")], &[ReverseDigits], &[Quantiles, Even]),
+    // How many folders a second goes over.
+    (RATES, &[("fullpath", "rows"), ("uuid", "dir"), ("uuid", "file"), ("tree", "rows")], &[None], QUANTILES),
+    (RATES, &[("uuid", "dir")], &[HashKey], QUANTILES),
+    // Names in order, and times in order.
+    (CAMERA, &[("name", "rows"), ("uuid-indexed", "name")], &[None, Hash(16), Reverse], QUANTILES),
+    (NOW, TIME, &[None, Ascending, Reverse, Salt(4), Salt(16), Hash(16), HashKey], QUANTILES),
+    (NOW, TIME, &[None, Ascending, Hash(16)], &[Even, Growing]),
+    (NOW, OWNER, &[None, Ascending, Hash(16)], QUANTILES),
+    // Many users, and files that many read.
+    (USERS, &[("dirid-name", "file"), ("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[None], QUANTILES),
+    (USERS, BY_PATH, &[Hash(16)], QUANTILES),
+    (USERS, OWNER, &[None, Reverse], QUANTILES),
+    (READS, &[("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[None, Salt(16), HashKey], QUANTILES),
 ];
 
-const BOTH: &[Splitting] = &[Splitting::Quantiles, Splitting::Even];
-const QUANTILES: &[Splitting] = &[Splitting::Quantiles];
-
-const SALTS: &[Remedy] = &[Remedy::Salt(1), Remedy::Salt(4), Remedy::Salt(16)];
-const SALT: &[Remedy] = &[Remedy::Salt(16)];
-
-/// The cases of a layout under a load; none if the load says nothing new of it.
-pub fn cases(load: Load, layout: Keyed) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for table in tables(load, layout) {
-        let splittings = if matches!(load, Load::Reads(_) | Load::Users(8)) { QUANTILES } else { BOTH };
-        push(&mut cases, *table, &[Remedy::None], splittings);
-        for (remedies, splittings) in remedies(load, layout, *table) {
-            push(&mut cases, *table, remedies, splittings);
+/// The cases of a layout under a load: each table of each layout while one tree is imported, and the questions.
+pub fn cases(load: Load, layout: &Layout) -> Vec<Case> {
+    let plain = layout.tables.iter().map(|(table, _)| Case { table, mitigation: None, splitting: Quantiles });
+    let mut cases: Vec<Case> = plain.filter(|_| IMPORT.contains(&load.name)).collect();
+    for (_, tables, mitigations, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads.contains(&load.name)) {
+        for (_, table) in tables.iter().filter(|(name, _)| *name == layout.name) {
+            for mitigation in *mitigations {
+                let case = |splitting: &Splitting| Case { table, mitigation: *mitigation, splitting: *splitting };
+                cases.extend(splittings.iter().map(case));
+            }
         }
     }
     cases
-}
-
-fn push(cases: &mut Vec<Case>, table: Table, remedies: &[Remedy], splittings: &[Splitting]) {
-    for remedy in remedies {
-        cases.extend(splittings.iter().map(|splitting| Case { table, remedy: *remedy, splitting: *splitting }));
-    }
-}
-
-fn tables(load: Load, layout: Keyed) -> &'static [Table] {
-    match (load, layout) {
-        (Load::Reads(_), _) => layout.tables_read(),
-        // Only these two have a time in their keys.
-        (Load::JustModified, Keyed::Uuid) => &[Table::Time, Table::Owner],
-        (Load::JustModified, _) => &[],
-        _ => layout.tables(),
-    }
-}
-
-type Remedies = Vec<(&'static [Remedy], &'static [Splitting])>;
-
-/// Remedies for the tables that the load makes hot, and those that others would be tempted to try.
-fn remedies(load: Load, layout: Keyed, table: Table) -> Remedies {
-    use Remedy::{Ascending, CreatorForward, Hash, HashFolder, Reverse};
-    match (load, layout, table) {
-        (Load::OneTree, Keyed::RowkeyId, _) => vec![(SALTS, BOTH), (&[Hash, Reverse], BOTH)],
-        (Load::OneTree, Keyed::FullPath, _) => vec![(SALTS, BOTH), (&[Hash, HashFolder, Reverse], BOTH)],
-        (Load::OneTree, Keyed::DiridName, Table::File) => vec![(SALT, BOTH), (&[HashFolder, Reverse], BOTH)],
-        (Load::OneTree, Keyed::Uuid, Table::Dir) => vec![(SALT, BOTH), (&[Hash, HashFolder, Reverse], BOTH)],
-        (Load::OneTree, Keyed::Name, _) => vec![(SALT, BOTH), (&[Hash], BOTH)],
-        (Load::JustModified, Keyed::Uuid, Table::Time) => {
-            vec![(&[Ascending], BOTH), (SALTS, BOTH), (&[Hash], QUANTILES)]
-        }
-        (Load::JustModified, Keyed::Uuid, Table::Owner) => vec![(&[Ascending], QUANTILES), (SALT, BOTH)],
-        (Load::NewUsers | Load::Users(_), Keyed::Uuid, Table::Owner) => vec![(&[CreatorForward], BOTH)],
-        (Load::NewUsers, Keyed::FullPath, _) | (Load::NewUsers, Keyed::Uuid, Table::Dir) => {
-            vec![(SALT, BOTH), (&[HashFolder], QUANTILES)]
-        }
-        (Load::Users(64), Keyed::FullPath, _) | (Load::Users(64), Keyed::Uuid, Table::Dir) => {
-            vec![(SALT, QUANTILES), (&[HashFolder], QUANTILES)]
-        }
-        (Load::Reads(_), Keyed::FullPath, _) | (Load::Reads(_), Keyed::Uuid, Table::Dir) => {
-            vec![(SALT, QUANTILES), (&[Hash], QUANTILES)]
-        }
-        _ => Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_case_comes_twice_and_there_are_not_too_many() {
-        let mut count = 0;
-        for load in LOADS {
-            for layout in Keyed::ALL {
-                let cases = cases(load, layout);
-                assert!(cases.iter().enumerate().all(|(at, case)| !cases[..at].contains(case)), "{load:?} {layout:?}");
-                count += cases.len();
-            }
-        }
-        assert!((100..=200).contains(&count), "{count}");
-    }
 }

@@ -1,102 +1,111 @@
-//! Where a table is cut into regions, and the region of a row key.
+//! The regions of a table: where it is split, and which of 16 servers has which region.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use super::keys::Access;
 
-use super::REGIONS;
+/// Regions of a table that is split before its data comes, and servers.
+pub const REGIONS: usize = 16;
 
-/// Keys of a table that are kept at most to find its quantiles: each region then holds its sixteenth of the rows to
-/// about one percent.
-const SAMPLE: usize = 1 << 17;
-
-/// How the split keys are chosen.
+/// How a table is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Splitting {
-    /// Before there is data, by dividing the key space, as HBase's `UniformSplit` does.
+    /// Before there is data, for binary keys: HBase's `UniformSplit`.
     Even,
-    /// At the quantiles of the table's own cells, as a cluster has split it after they were written.
+    /// For keys that begin with hexadecimal digits: HBase's `HexStringSplit`.
+    Hexadecimal,
+    /// At the quantiles of the table's own cells: the splits of a cluster that has the data already.
     Quantiles,
+    /// Not before there is data: the table begins as one region. A region with a sixteenth of the cells of the whole
+    /// load is full and splits at its middle; each half goes to the server with the fewest regions and, of these, the
+    /// fewest requests until then.
+    ///
+    /// HBase is slower and less simple: its first splits come earlier (`SteppingSplitPolicy`), both halves stay on the
+    /// server of the whole until the balancer moves them, and neither answers for a moment.
+    Growing,
 }
 
 impl Splitting {
     pub fn name(self) -> &'static str {
         match self {
             Self::Even => "even",
+            Self::Hexadecimal => "hexadecimal",
             Self::Quantiles => "at quantiles",
-        }
-    }
-
-    /// What it costs, if anything.
-    pub fn cost(self) -> Option<&'static str> {
-        match self {
-            Self::Even => Some("a region in which no key falls is idle for good"),
-            Self::Quantiles => None,
+            Self::Growing => "growing",
         }
     }
 }
 
-/// The first bytes that keys can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alphabet {
-    /// All 256 values, split at 0x10, 0x20, ...
-    Binary,
-    /// Printable ASCII, 0x20 to 0x7e: what an operator expects of names and paths without looking at them. That all
-    /// paths begin with the same bytes is what such a division cannot know.
-    Text,
+/// The regions of a table.
+pub struct Regions {
+    full: usize,
+    /// By their first keys.
+    regions: Vec<Region>,
+    /// By server.
+    requests: [usize; REGIONS],
 }
 
-/// The regions of a table: the first ends before the first split key, each other one starts with its own.
-#[derive(Clone, Debug)]
-pub struct Splits(Vec<Vec<u8>>);
+#[derive(Default)]
+struct Region {
+    start: Vec<u8>,
+    server: usize,
+    /// Of its cells, if it can split.
+    keys: Vec<Vec<u8>>,
+    /// Cells at which it splits; 0 if never.
+    full: usize,
+}
 
-impl Splits {
-    pub fn even(alphabet: Alphabet) -> Self {
-        let (first, letters) = match alphabet {
-            Alphabet::Binary => (0, 256),
-            Alphabet::Text => (0x20, 0x7f - 0x20),
+impl Regions {
+    /// For the row keys of a table's cells.
+    ///
+    /// A row counts as often as it was written, since a row of many cells is larger. A row of more than a sixteenth of
+    /// all cells has a region for itself, and leaves others without a row: no region ends within a row.
+    pub fn new(splitting: Splitting, mut cells: Vec<Vec<u8>>) -> Self {
+        if splitting == Splitting::Quantiles {
+            cells.sort_unstable();
+        }
+        let start = |n: usize| match splitting {
+            Splitting::Even => Some(vec![(n * 256 / REGIONS) as u8]),
+            Splitting::Hexadecimal => Some(format!("{:08x}", n << 28).into_bytes()),
+            Splitting::Quantiles => cells.get(n * cells.len() / REGIONS).cloned(),
+            Splitting::Growing => None,
         };
-        Self((1..REGIONS).map(|n| vec![(first + n * letters / REGIONS) as u8]).collect())
+        let split = (1..REGIONS).filter_map(|n| Some(Region { start: start(n)?, server: n, ..Region::default() }));
+        let full = if splitting == Splitting::Growing { (cells.len() / REGIONS).max(2) } else { 0 };
+        let first = Region { full, ..Region::default() };
+        Self { full, regions: [first].into_iter().chain(split).collect(), requests: [0; REGIONS] }
     }
 
-    /// The region of a key, from 0.
-    pub fn region(&self, key: &[u8]) -> usize {
-        self.0.partition_point(|split| split.as_slice() <= key)
-    }
-}
-
-/// A sample of a table's cells by their row keys, each with the same chance (Vitter's algorithm R, "Random sampling
-/// with a reservoir", ACM TOMS 11, 1985): all of them while they are few.
-///
-/// A row counts as often as it was written, since a row of many cells is larger. One that holds more than a
-/// sixteenth has a region for itself, and leaves others without a row: no region ends within a row.
-pub struct Sample {
-    kept: Vec<Vec<u8>>,
-    seen: usize,
-    random: StdRng,
-}
-
-impl Sample {
-    pub fn new(seed: u64) -> Self {
-        Self { kept: Vec::new(), seen: 0, random: StdRng::seed_from_u64(seed) }
-    }
-
-    pub fn push(&mut self, key: &[u8]) {
-        self.seen += 1;
-        if self.kept.len() < SAMPLE {
-            self.kept.push(key.to_vec());
-        } else if let Some(kept) = self.kept.get_mut(self.random.random_range(0..self.seen)) {
-            kept.clear();
-            kept.extend_from_slice(key);
+    /// The server of the region that a key is in.
+    pub fn server(&mut self, access: Access, key: &[u8]) -> usize {
+        let at = self.regions.partition_point(|region| region.start.as_slice() <= key).saturating_sub(1);
+        let Some(region) = self.regions.get_mut(at) else { return 0 };
+        let server = region.server;
+        self.requests.iter_mut().skip(server).take(1).for_each(|requests| *requests += 1);
+        if access == Access::Write && region.full > 0 {
+            region.keys.push(key.to_vec());
+            if region.keys.len() >= region.full {
+                self.split(at);
+            }
         }
+        server
     }
 
-    pub fn into_splits(mut self) -> Splits {
-        self.kept.sort_unstable();
-        let (kept, mut splits) = (self.kept.len(), Vec::with_capacity(REGIONS - 1));
-        for n in 1..REGIONS {
-            splits.extend(self.kept.get(n * kept / REGIONS).cloned());
+    fn split(&mut self, at: usize) {
+        let mut lower = self.regions.remove(at);
+        lower.keys.sort_unstable();
+        let start = lower.keys.get(lower.keys.len() / 2).cloned().unwrap_or_default();
+        let cut = lower.keys.partition_point(|key| *key < start);
+        if cut == 0 {
+            // Its first row has half of the cells.
+            lower.full *= 2;
+            return self.regions.insert(at, lower);
         }
-        Splits(splits)
+        let regions = |server| self.regions.iter().filter(|region| region.server == server).count();
+        let mut servers: Vec<_> = (0..REGIONS).zip(self.requests).map(|(n, asked)| (regions(n), asked, n)).collect();
+        servers.sort_unstable();
+        let upper = Region { start, keys: lower.keys.split_off(cut), ..Region::default() };
+        for (half, (_, _, server)) in [upper, lower].into_iter().zip(servers) {
+            self.regions.insert(at, Region { server, full: self.full, ..half });
+        }
     }
 }
 
@@ -104,71 +113,52 @@ impl Sample {
 mod tests {
     use super::*;
 
+    fn regions(splitting: Splitting, keys: impl IntoIterator<Item = Vec<u8>>) -> Regions {
+        Regions::new(splitting, keys.into_iter().collect())
+    }
+
+    fn servers<const N: usize>(regions: &mut Regions, keys: [&[u8]; N]) -> [usize; N] {
+        keys.map(|key| regions.server(Access::Write, key))
+    }
+
     #[test]
     fn a_split_key_is_the_first_of_its_region() {
-        let binary = Splits::even(Alphabet::Binary);
-        for (key, region) in [
-            (b"".as_slice(), 0),
-            (b"\x0f\xff", 0),
-            (b"\x10", 1),
-            (b"\x10\x00", 1),
-            (b"\x1f\xff", 1),
-            (b"\x20", 2),
-            (b"\xef\xff", 14),
-            (b"\xf0", 15),
-            (b"\xff\xff", 15),
-        ] {
-            assert_eq!(binary.region(key), region, "{key:?}");
-        }
-        // 0x20 + 95 / 16 is 0x25, 0x20 + 15 * 95 / 16 is 0x79.
-        let text = Splits::even(Alphabet::Text);
-        let regions = [b"\x24~".as_slice(), b"\x25", b"x~", b"y", b"~"].map(|key| text.region(key));
-        assert_eq!(regions, [0, 1, 14, 15, 15]);
+        let mut even = regions(Splitting::Even, []);
+        let keys = [&b""[..], b"\x0f\xff", b"\x10", b"\x10\x00", b"\x1f", b"\x20", b"\xef\xff", b"\xf0", b"\xff"];
+        assert_eq!(servers(&mut even, keys), [0, 0, 1, 1, 1, 2, 14, 15, 15]);
+        // Digits lie between 0x30 and 0x39, or 0x61 and 0x66.
+        assert_eq!(servers(&mut even, [b"0", b"9", b"a", b"f"]), [3, 3, 6, 6]);
+        let keys = [&b"0fff"[..], b"10000000", b"9fffffffff", b"a0000000", b"f", b"f0000000"];
+        assert_eq!(servers(&mut regions(Splitting::Hexadecimal, []), keys), [0, 1, 9, 10, 14, 15]);
     }
 
     #[test]
-    fn quantiles_give_each_region_as_many_keys() {
-        let mut sample = Sample::new(1);
-        for n in (0..160u8).rev() {
-            sample.push(&[n]);
-        }
-        let splits = sample.into_splits();
-        let mut counts = [0; REGIONS];
-        for n in 0..160u8 {
-            counts[splits.region(&[n])] += 1;
-        }
+    fn quantiles_give_each_region_as_many_cells() {
+        let keys = || (0..160u8).rev().map(|n| vec![n]);
+        let (mut quantiles, mut counts) = (regions(Splitting::Quantiles, keys()), [0; REGIONS]);
+        keys().for_each(|key| counts[quantiles.server(Access::Read, &key)] += 1);
         assert_eq!(counts, [10; REGIONS]);
+        // A row larger than a region leaves others idle.
+        let mut large = regions(Splitting::Quantiles, (0..16u8).map(|n| vec![n.max(8)]));
+        assert_eq!(servers(&mut large, [&[7], &[8], &[9], &[15]]), [0, 8, 9, 15]);
+        assert_eq!(servers(&mut regions(Splitting::Quantiles, []), [b"a"]), [0]);
     }
 
     #[test]
-    fn a_sample_stays_bounded_and_even() {
-        let mut sample = Sample::new(1);
-        for n in 0..4 * SAMPLE as u32 {
-            sample.push(&n.to_be_bytes());
-        }
-        assert_eq!(sample.kept.len(), SAMPLE);
-        let splits = sample.into_splits();
-        let mut counts = [0; REGIONS];
-        for n in 0..4 * SAMPLE as u32 {
-            counts[splits.region(&n.to_be_bytes())] += 1;
-        }
-        let share = 4 * SAMPLE / REGIONS;
-        assert!(counts.iter().all(|count| (share * 95 / 100..share * 105 / 100).contains(count)), "{counts:?}");
-    }
-
-    #[test]
-    fn a_row_larger_than_a_region_leaves_others_idle() {
-        let mut sample = Sample::new(1);
-        for n in 0..16u8 {
-            sample.push(&[n.max(8)]);
-        }
-        let splits = sample.into_splits();
-        assert_eq!(splits.region(&[7]), 0);
-        assert_eq!((splits.region(&[8]), splits.region(&[9]), splits.region(&[15])), (8, 9, 15));
-    }
-
-    #[test]
-    fn a_table_without_rows_is_one_region() {
-        assert_eq!(Sample::new(1).into_splits().region(b"a"), 0);
+    fn a_growing_table_splits_full_regions_at_their_middle() {
+        // 64 cells: a region is full with four.
+        let growing = || regions(Splitting::Growing, (0..64u8).map(|n| vec![n]));
+        let mut table = growing();
+        assert_eq!(servers(&mut table, [b"a", b"b", b"c", b"d"]), [0; 4]);
+        // c and d are on server 1, a and b on server 2: server 0 has had requests.
+        assert_eq!(servers(&mut table, [b"d", b"b", b"c"]), [1, 2, 1]);
+        // c, c are on server 4 now, d, d on server 3; reads do not fill them.
+        assert_eq!([b"c", b"d", b"d"].map(|key| table.server(Access::Read, key)), [4, 3, 3]);
+        assert_eq!(servers(&mut table, [b"e", b"e", b"d"]), [3, 3, 6]);
+        // A row is never divided.
+        let mut table = growing();
+        assert_eq!(servers(&mut table, [b"b"; 20]), [0; 20]);
+        assert_eq!(servers(&mut table, [b"a"; 12]), [0; 12]);
+        assert_eq!(servers(&mut table, [b"a", b"b"]), [2, 1]);
     }
 }
