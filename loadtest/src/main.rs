@@ -4,27 +4,23 @@
 //!   measured of each, by [`measure`] and [`work`]; [`layout_run`]: one layout, loaded and then measured in rounds, which [`summary`]
 //!   brings together; [`settled`]: what a store holds
 //! - [`regions`]: how evenly row keys spread load, with [`stats`]
-//! - [`http`]: load on a server; [`limits`]: goals beside what the machine can do
-//! - [`subtrees`]: operations on whole directories, beside [`plain`], the same rows in a RocksDB of their own
+//! - [`server`]: load on a server, goals beside what the machine can do, operations on whole directories
 //! - [`run`]: all of that; [`report`]: what comes of it; [`machine`]: on what
 
 mod data;
-mod http;
 mod layout_run;
 mod layouts;
-mod limits;
 mod load;
 mod machine;
 mod measure;
 mod operations;
 mod options;
-mod plain;
 mod regions;
 mod report;
 mod run;
+mod server;
 mod settled;
 mod stats;
-mod subtrees;
 mod summary;
 mod work;
 
@@ -36,6 +32,7 @@ use tokio::sync::watch;
 
 use options::{Instead, Options};
 use run::Run;
+use server::{http, process, subtrees};
 
 /// As the program itself has it, since limits are measured in a process of this one.
 #[global_allocator]
@@ -54,13 +51,13 @@ async fn main() -> ExitCode {
 
 async fn ended(options: Options) -> Result<()> {
     match &options.instead {
-        Some(Instead::Server { data }) => return limits::server::serve(data, options.memory).await,
+        Some(Instead::Server { data }) => return process::serve(data, options.memory).await,
         Some(Instead::Subtrees(asked)) => {
             println!("{}", subtrees::run(asked, &options.scratch()?).await?);
             return Ok(());
         }
         Some(Instead::Http(asked)) if asked.clean_up => {
-            let found = http::clean_up(&http::Base::find(&asked.url).await?).await?;
+            let found = http::clean_up(&asked.url).await?;
             println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });
             return Ok(());
         }

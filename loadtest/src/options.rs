@@ -7,11 +7,9 @@ use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
-use crate::http;
 use crate::layout_run::Kind;
-use crate::limits;
 use crate::measure::Pace;
-use crate::subtrees;
+use crate::server::{http, limits, subtrees};
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///

@@ -12,16 +12,15 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use crate::data::Tree;
-use crate::http;
 use crate::layout_run::{LayoutRun, Stage, clear};
 use crate::layouts::postgres::Postgres;
-use crate::limits;
 use crate::machine;
 use crate::measure::{Pace, bar};
 use crate::options::{Instead, Options};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
+use crate::server::{http, limits, process};
 
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
@@ -149,13 +148,12 @@ impl<'a> Run<'a> {
         let data = self.scratch.path().join("http");
         let server = match &self.options.instead {
             Some(Instead::Http(_)) => None,
-            _ => Some(limits::Server::start(&data, self.options.memory)?),
+            _ => Some(process::Server::start(&data, self.options.memory)?),
         };
         if let Some(server) = &server {
             asked.url = server.url("/");
         }
-        let progress = http::Progress::new(self.pace.stop.clone());
-        let done = http::run(&asked, &progress).await?;
+        let done = http::run(&asked, &self.pace.stop).await?;
         self.report.http = done.runs;
         drop(server);
         clear(&data)?;
