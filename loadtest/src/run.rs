@@ -153,13 +153,16 @@ impl<'a> Run<'a> {
         if let Some(server) = &server {
             asked.url = server.url("/");
         }
-        let done = http::run(&asked, &self.pace.stop).await?;
-        self.report.http = done.runs;
+        let stop = self.pace.stop.clone();
+        let done = http::run(&asked, &stop, |run| {
+            self.report.http.push(run);
+            self.write()
+        })
+        .await;
         drop(server);
         clear(&data)?;
-        self.write()?;
         self.pace.go_on()?;
-        done.failed.map_or(Ok(()), Err)
+        done
     }
 
     async fn limits(&mut self) -> Result<()> {

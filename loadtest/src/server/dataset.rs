@@ -19,7 +19,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
 use tokio::sync::watch;
 
-use super::base::{Base, answer, member, refusal};
+use super::client::{Base, answer, member, refusal};
 use super::generator::stopping;
 use crate::data::Tree;
 use crate::measure::bar;
@@ -92,10 +92,6 @@ impl Dataset {
     }
 
     /// Uploads all files, if an earlier run has not done that, or until it is ended early.
-    ///
-    /// # Errors
-    ///
-    /// If the server's `/loadtest` is from another creator, or it refuses an upload.
     pub async fn upload(&self, base: &Base, stop: &watch::Receiver<bool>) -> Result<()> {
         is_own(base, &put(base, &format!("{ROOT}/"), Bytes::new(), 0).await?)?;
         // The mark is stored when the tree is whole.
@@ -127,10 +123,6 @@ async fn put(base: &Base, path: &str, content: Bytes, modified: i64) -> Result<S
 }
 
 /// Removes everything that load tests have stored; false if there is nothing.
-///
-/// # Errors
-///
-/// If the server's `/loadtest` is from another creator, or it refuses.
 pub async fn clean_up(base: &Base) -> Result<bool> {
     let (status, text) = answer(base.ask(Method::GET, &format!("/v1/stat{ROOT}"))).await?;
     if status == StatusCode::NOT_FOUND {

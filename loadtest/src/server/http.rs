@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use tokio::sync::watch;
 
-use super::base::Base;
+use super::client::Base;
 use super::dataset::{self, Dataset, ROOT};
 pub use super::generator::Arrivals;
 use super::generator::{self, Load, Offer};
@@ -54,29 +54,39 @@ pub struct Options {
     pub arrivals: Arrivals,
 }
 
-/// What a run found.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// By mix, the closed loop first; if interrupted, those until then, the last of them cut short.
-    pub runs: Vec<HttpRun>,
-    /// Why there are no more runs: the server went away, or answered nothing well.
-    pub failed: Option<anyhow::Error>,
-}
-
-/// Finds the server, uploads the tree, and runs all loops. The tree stays for the next run, and so do the uploads of
-/// this one: [`clean_up`] removes both.
-///
-/// # Errors
-///
-/// If the server is not there, is no Rowdrive server, or cannot serve; or if it refuses the tree. Failures in the loops
-/// are counted, and what ends them does not lose those before.
-pub async fn run(options: &Options, stop: &watch::Receiver<bool>) -> Result<Outcome> {
+/// Finds the server, uploads the tree, and runs all loops; `keep` is given each as soon as it is done. The tree stays for
+/// the next run, and so do the uploads of this one: [`clean_up`] removes both. Failed requests are counted; it is an
+/// error if the server cannot be measured, refuses the tree, goes away, or answers no request well.
+pub async fn run(
+    options: &Options,
+    stop: &watch::Receiver<bool>,
+    mut keep: impl FnMut(HttpRun) -> Result<()>,
+) -> Result<()> {
     let base = Base::find(&options.url).await?;
     let dataset = Arc::new(Dataset::new(options.files, options.seed)?);
     dataset.upload(&base, stop).await?;
-    let mut bench = Bench { options, stop, base, dataset, runs: Vec::new() };
-    let failed = bench.all().await.err();
-    Ok(Outcome { runs: bench.runs, failed })
+    let bench = Bench { options, stop, base, dataset };
+    for (mix, number) in options.mix.iter().zip(0..) {
+        let mut peak = None;
+        for (of_peak, part) in PARTS.into_iter().zip(1..) {
+            if *stop.borrow() {
+                return Ok(());
+            }
+            let rate = peak.map(|peak| peak * of_peak);
+            let run = bench.run(*mix, of_peak, rate, number * PARTS.len() as u64 + part).await?;
+            peak = peak.or(Some(run.per_second));
+            keep(run.clone())?;
+            ensure!(
+                run.requests > 0 || run.interrupted,
+                "{} answered no request of `{}` well in {} s: {:?}",
+                bench.base,
+                run.mix,
+                run.seconds,
+                run.failures
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Removes everything that load tests have stored on the server at `url`; false if there is nothing.
@@ -89,40 +99,16 @@ struct Bench<'a> {
     stop: &'a watch::Receiver<bool>,
     base: Base,
     dataset: Arc<Dataset>,
-    runs: Vec<HttpRun>,
 }
 
 impl Bench<'_> {
-    async fn all(&mut self) -> Result<()> {
-        for mix in &self.options.mix {
-            let mut peak = None;
-            for of_peak in PARTS {
-                if *self.stop.borrow() {
-                    return Ok(());
-                }
-                let run = self.one(*mix, of_peak, peak.map(|peak| peak * of_peak)).await?;
-                peak = peak.or(Some(run.per_second));
-                self.runs.push(run.clone());
-                ensure!(
-                    run.requests > 0 || run.interrupted,
-                    "{} answered no request of `{}` well in {} s: {:?}",
-                    self.base,
-                    run.mix,
-                    run.seconds,
-                    run.failures
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// One loop: a closed one if there is no rate.
-    async fn one(&self, mix: Mix, of_peak: f64, rate: Option<f64>) -> Result<HttpRun> {
+    /// Loop `number`: a closed one if there is no rate.
+    async fn run(&self, mix: Mix, of_peak: f64, rate: Option<f64>, number: u64) -> Result<HttpRun> {
         let Options { connections, threads, seconds, seed, arrivals, .. } = *self.options;
         let name = if rate.is_some() { "of the peak" } else { "closed loop" };
         let bar = bar(&format!("http: {}, {:.0} % {name}", mix.name(), of_peak * 100.0))?;
         // Far apart, since request numbers are added.
-        let seed = seed.wrapping_add((self.runs.len() as u64 + 1) << 40);
+        let seed = seed.wrapping_add(number << 40);
         let closed = Load::closed(connections as usize, Duration::from_secs(seconds.into()), self.stop);
         let offer = rate.map(|rate| Offer { arrivals, rate, seed });
         let load = Load { threads: threads as usize, offer, bar: bar.clone(), ..closed };
@@ -157,35 +143,43 @@ impl Bench<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use axum::Router;
-    use axum::http::{Method, StatusCode};
+    use axum::http::{Method, StatusCode, Uri};
 
     use super::*;
     use crate::server::test_server::TestServer;
 
-    fn options(server: &TestServer, mix: Mix) -> Options {
-        let (connections, arrivals, url) = (4, Arrivals::Poisson, server.url());
-        Options {
+    async fn runs(url: String, mix: Mix, stop: &watch::Receiver<bool>) -> (Vec<HttpRun>, Result<()>) {
+        let (mix, arrivals) = (vec![mix], Arrivals::Poisson);
+        let asked = Options {
             clean_up: false,
             url,
-            mix: vec![mix],
-            connections,
+            mix,
+            connections: 4,
             threads: 1,
             seconds: 1,
             files: 100,
             seed: 1,
             arrivals,
-        }
+        };
+        let mut runs = Vec::new();
+        let keep = |run| {
+            runs.push(run);
+            Ok(())
+        };
+        let ended = run(&asked, stop, keep).await;
+        (runs, ended)
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_drive_is_measured_at_its_peak_and_at_parts_of_it() {
         let (server, _folder) = TestServer::drive().await;
-        let Outcome { runs, failed } = run(&options(&server, Mix::Mixed), &watch::channel(false).1).await.unwrap();
-        assert!(failed.is_none(), "{failed:?}");
-        assert_eq!(runs.iter().map(|run| run.of_peak).collect::<Vec<_>>(), [1.0, 0.25, 0.5, 0.75, 0.9]);
+        let (runs, ended) = runs(server.url(), Mix::Mixed, &watch::channel(false).1).await;
+        assert_eq!(runs.iter().map(|run| run.of_peak).collect::<Vec<_>>(), PARTS);
         for run in &runs {
-            assert!(run.requests > 0 && run.errors == 0 && run.mix == "mixed", "{run:?}");
+            assert!(ended.is_ok() && run.requests > 0 && run.errors == 0 && run.mix == "mixed", "{ended:?} {run:?}");
             assert!((run.offered_per_second / (runs[0].per_second * run.of_peak) - 1.0).abs() < 1e-9);
         }
         assert!(clean_up(&server.url()).await.unwrap());
@@ -195,20 +189,20 @@ mod tests {
     async fn what_ends_a_run_does_not_lose_what_was_measured() {
         // A server that stores nothing, refuses uploads of the loops, and ends the run with its 100th stat.
         let (tell, stop) = watch::channel(false);
-        let asked = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let server = TestServer::start(Router::new().fallback(async move |method: Method, uri: axum::http::Uri| {
-            if uri.path().starts_with("/v1/stat") && asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 99 {
+        let asked = Arc::new(AtomicU64::new(0));
+        let routes = Router::new().fallback(async move |method: Method, uri: Uri| {
+            if uri.path().starts_with("/v1/stat") && asked.fetch_add(1, Ordering::Relaxed) == 99 {
                 tell.send_replace(true);
             }
             let refused = method == Method::PUT && uri.path().contains("/run-");
             let status = if refused { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::OK };
             (status, r#"{"path": "/", "creator": "loadtest"}"#)
-        }))
-        .await;
-        let Outcome { runs, failed } = run(&options(&server, Mix::UploadSmall), &stop).await.unwrap();
-        assert_eq!((runs.len(), runs[0].requests, runs[0].errors), (1, 0, runs[0].failures["status 507"]));
-        assert!(failed.unwrap().to_string().contains("answered no request of `upload small` well"));
-        let Outcome { runs, failed } = run(&options(&server, Mix::Stat), &stop).await.unwrap();
-        assert!(failed.is_none() && runs.len() == 1 && runs[0].interrupted && runs[0].requests > 0, "{runs:?}");
+        });
+        let server = TestServer::start(routes).await;
+        let (refused, ended) = runs(server.url(), Mix::UploadSmall, &stop).await;
+        assert_eq!((refused[0].requests, refused[0].errors), (0, refused[0].failures["status 507"]));
+        assert!(ended.unwrap_err().to_string().contains("answered no request of `upload small` well"));
+        let (cut, ended) = runs(server.url(), Mix::Stat, &stop).await;
+        assert!(ended.is_ok() && cut.len() == 1 && cut[0].interrupted && cut[0].requests > 0, "{cut:?}");
     }
 }

@@ -41,7 +41,7 @@ pub enum Loop {
     Sync,
     /// So many MiB past the page cache, and a sync.
     DirectWrite(u64),
-    /// So many MiB out of the page cache.
+    /// So many MiB out of the page cache, after a direct write of them.
     Pread(u64),
 }
 
@@ -67,11 +67,14 @@ pub fn small(n: u64) -> String {
 }
 
 pub async fn run(drive: &Drive, data: &Path, Asked { which, tasks, ms }: Asked) -> Result<Speed> {
-    let data = data.to_owned();
-    match which {
-        Loop::DirectWrite(mib) => return tokio::task::spawn_blocking(move || direct_write(&data, mib)).await?,
-        Loop::Pread(mib) => return tokio::task::spawn_blocking(move || pread(&data, mib)).await?,
-        _ => {}
+    let large = data.join("large.bin");
+    let disk = move || match which {
+        Loop::DirectWrite(mib) => direct_write(&large, mib),
+        Loop::Pread(mib) => pread(&large, mib),
+        _ => Ok(0.0),
+    };
+    if matches!(which, Loop::DirectWrite(_) | Loop::Pread(_)) {
+        return Ok(Speed { per_second: tokio::task::spawn_blocking(disk).await??, ..Speed::default() });
     }
     // Where an earlier loop has put its files, this one puts its own over them.
     let (numbers, file) = (Arc::new(AtomicU64::new(0)), Arc::new(File::create(data.join("sync.bin"))?));
@@ -155,33 +158,25 @@ pub fn time_page(n: u64) -> String {
     format!("from={}&to={}&limit={PAGE}", time(first_ms(n)), time(first_ms(n) + PERIOD * DAY))
 }
 
-fn direct_write(data: &Path, mib: u64) -> Result<Speed> {
-    let path = data.join("direct.bin");
+fn direct_write(path: &Path, mib: u64) -> Result<f64> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
-    let file = options.open(&path).context("this file system has no O_DIRECT")?;
+    let file = options.open(path).context("this file system has no O_DIRECT")?;
     let buffer = vec![7; BLOCK + ALIGNMENT];
     let aligned = buffer.as_ptr().align_offset(ALIGNMENT);
     let block = buffer.get(aligned..aligned + BLOCK).context("a buffer cannot be aligned")?;
     let start = Instant::now();
     (0..mib).try_for_each(|at| file.write_all_at(block, at << 20))?;
     file.sync_data()?;
-    let per_second = mib as f64 / start.elapsed().as_secs_f64();
-    std::fs::remove_file(path)?;
-    Ok(Speed { per_second, ..Speed::default() })
+    Ok(mib as f64 / start.elapsed().as_secs_f64())
 }
 
-fn pread(data: &Path, mib: u64) -> Result<Speed> {
-    let path = data.join("pread.bin");
-    let mut block = vec![7; BLOCK];
-    if !path.exists() {
-        let file = File::create(&path)?;
-        (0..mib).try_for_each(|at| file.write_all_at(&block, at << 20))?;
-    }
-    let file = File::open(path)?;
+/// Reads what [`direct_write`] has written.
+fn pread(path: &Path, mib: u64) -> Result<f64> {
+    let (file, mut block) = (File::open(path)?, vec![0; BLOCK]);
     let mut read = || (0..mib).try_for_each(|at| file.read_exact_at(&mut block, at << 20));
     read()?;
     let start = Instant::now();
     read()?;
-    Ok(Speed { per_second: mib as f64 / start.elapsed().as_secs_f64(), ..Speed::default() })
+    Ok(mib as f64 / start.elapsed().as_secs_f64())
 }

@@ -89,18 +89,19 @@ mod tests {
 
     use super::*;
 
-    fn requests(mix: Mix, seed: u64) -> Requests {
-        let dataset = Arc::new(Dataset::new(1_000, 1).unwrap());
-        Requests { dataset, mix, seed, uploads: "/loadtest/run-1".into() }
-    }
-
     #[test]
-    fn a_mix_keeps_to_its_weights_and_everything_is_below_the_own_folder() {
+    fn a_mix_repeats_keeps_to_its_weights_and_stays_in_its_folder() {
+        let dataset = Arc::new(Dataset::new(1_000, 1).unwrap());
         for mix in Mix::value_variants() {
-            let (requests, mut counts) = (requests(*mix, 5), BTreeMap::new());
+            let requests =
+                |seed| Requests { dataset: dataset.clone(), mix: *mix, seed, uploads: "/loadtest/run-1".into() };
+            let (one, same, other, mut counts) = (requests(5), requests(5), requests(90_000), BTreeMap::new());
+            let mut others = 0;
             for n in 0..10_000 {
-                let request = requests.request(n);
+                let request = one.request(n);
                 let target = request.uri().to_string();
+                assert_eq!(target, same.request(n).uri().to_string());
+                others += u32::from(target != other.request(n).uri().to_string());
                 let kind = match request.method() {
                     &Method::PUT => Mix::UploadSmall,
                     _ if target.starts_with("/v1/stat/loadtest/tree-1-1000/") => Mix::Stat,
@@ -112,6 +113,7 @@ mod tests {
                 assert!(!fs || target.starts_with("/v1/fs/loadtest/") && !target.contains("//"), "{target}");
                 *counts.entry(kind.name()).or_insert(0) += 1;
             }
+            assert_eq!(others > 5_000, *mix != Mix::UploadSmall, "{others}");
             let expected = if *mix == Mix::Mixed { WEIGHTS.to_vec() } else { vec![(*mix, 100)] };
             for (part, weight) in expected {
                 // The largest standard deviation is 50: six of them.
@@ -119,14 +121,5 @@ mod tests {
             }
         }
         assert_eq!(Mix::UploadSmall.name(), "upload small");
-    }
-
-    #[test]
-    fn requests_repeat_with_their_seed() {
-        let targets = |seed| {
-            let requests = requests(Mix::Mixed, seed);
-            (0..500).map(|n| requests.request(n).uri().clone()).collect::<Vec<_>>()
-        };
-        assert!(targets(3) == targets(3) && targets(3) != targets(4));
     }
 }

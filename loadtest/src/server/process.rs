@@ -102,7 +102,6 @@ where
     drive.register(&mut registry);
     let routes = Router::new()
         .route("/limits/bytes/{count}", get(bytes_of))
-        .route("/limits/stream/{count}", get(streamed))
         .route("/limits/discard", put(discard))
         .route("/limits/commits", get(commits))
         .route("/limits/loop", post(run))
@@ -122,12 +121,12 @@ struct Bare {
     bytes: Bytes,
 }
 
-async fn bytes_of(State(bare): State<Bare>, Segment(count): Segment<usize>) -> Bytes {
-    bare.bytes.slice(..count.min(bare.bytes.len()))
-}
-
-async fn streamed(State(bare): State<Bare>, Segment(count): Segment<u64>) -> Body {
-    Body::from_stream(pieces(bare.bytes, count))
+/// So many bytes of memory, streamed if they are many.
+async fn bytes_of(State(bare): State<Bare>, Segment(count): Segment<usize>) -> Body {
+    match count {
+        0..=PIECE => bare.bytes.slice(..count).into(),
+        _ => Body::from_stream(pieces(bare.bytes, count as u64)),
+    }
 }
 
 /// So many bytes, piece by piece.

@@ -168,7 +168,13 @@ pub async fn run(options: &Options, scratch: &TempDir) -> Result<String> {
             let columns = columns.map(|ms| if ms.is_nan() { "-".to_owned() } else { format!("{ms:.1}") });
             table.add_row([subject.title.clone(), name.to_owned()].into_iter().chain(columns));
         }
-        holds += &hold(&subject.title, &subject.rocks.commit_stats());
+        let CommitStats { groups, longest_group, longest_sync, most_changes_of_group, .. } =
+            subject.rocks.commit_stats();
+        holds += &format!(
+            "{}: the commit thread was held for at most {longest_group:.1?} ({longest_sync:.1?} of a sync) by one of \
+             {groups} groups; the largest had {most_changes_of_group} changes\n",
+            subject.title,
+        );
         subject.close().await;
     }
     Ok(format!(
@@ -182,18 +188,6 @@ pub async fn run(options: &Options, scratch: &TempDir) -> Result<String> {
         std::env::consts::ARCH,
         options.runs,
     ))
-}
-
-/// The making of the tree included.
-fn hold(title: &str, commits: &CommitStats) -> String {
-    let CommitStats { groups, longest_group, longest_sync, most_changes_of_group, .. } = commits;
-    let ms = |time: &Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
-    format!(
-        "{title}: the commit thread was held for at most {} ms ({} ms of a sync) by one of {groups} groups; \
-         the largest had {most_changes_of_group} changes\n",
-        ms(longest_group),
-        ms(longest_sync),
-    )
 }
 
 #[cfg(test)]

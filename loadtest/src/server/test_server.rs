@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::base::Base;
+use super::client::Base;
 use super::process;
 
 /// Accepts connections until it is dropped; those that are open then are still served.

@@ -14,10 +14,9 @@ use super::super::client::request;
 use super::super::generator;
 use super::super::loops::{Loop, PAGE, SMALL, small, time_page};
 use super::super::subtrees;
-use super::measure::{Measure, Set, Subject, get};
-use super::profile::{Profiles, system_calls};
-use super::rows::Goal::{self, AtLeast, AtMost};
-use super::rows::{Figure, Sample, composed, first, lesser, row};
+use super::measure::Goal::{self, AtLeast, AtMost};
+use super::measure::{Figure, Measure, Sample, Set, Subject, composed, first, get, lesser, row};
+use super::profile::{profile, system_calls};
 use crate::data::CAMERA;
 use crate::report::model::Limit;
 
@@ -181,10 +180,8 @@ pub fn large_files(mib: u64) -> Vec<Set> {
     let [sink, direct] = ["a sink without a store", "an O_DIRECT loop"];
     let [stream, pread] = ["a stream from memory", "a pread loop"];
     let sent = vec![(sink, Measure::Send("/limits/discard", mib)), (direct, Measure::Loop(Loop::DirectWrite(mib), 1))];
-    let received = vec![
-        (stream, receive(format!("/limits/stream/{}", mib << 20), 1)),
-        (pread, Measure::Loop(Loop::Pread(mib), 1)),
-    ];
+    let received =
+        vec![(stream, receive(format!("/limits/bytes/{}", mib << 20), 1)), (pread, Measure::Loop(Loop::Pread(mib), 1))];
     let mut uploads = speed(format!("upload {mib} MiB, durable"), [sink, direct]);
     uploads.push(cost("upload, device bytes for each of the user's", "x", |sample| sample.written, |_| 1.02));
     uploads.push(cost("upload, memory for a stream", "MiB", |sample| sample.memory, |_| 8.0));
@@ -198,7 +195,7 @@ pub fn large_files(mib: u64) -> Vec<Set> {
 }
 
 /// The move of a large folder, beside the same rows in a RocksDB of their own.
-pub async fn moved(files: u32, rounds: usize, folder: &Path, profiles: &Profiles) -> Result<Limit> {
+pub async fn moved(files: u32, rounds: usize, folder: &Path, report: Option<&Path>) -> Result<Limit> {
     let mut subject = subtrees::Subject::wide(files, folder).await?;
     let mut times = Vec::new();
     for _ in 0..rounds {
@@ -207,7 +204,7 @@ pub async fn moved(files: u32, rounds: usize, folder: &Path, profiles: &Profiles
     }
     let limit_is = "scan, put and delete_range of the same rows, in batches as large";
     let mut rows = [row(format!("move a folder of {files}"), "ms", limit_is, AtMost(1.25), &times)];
-    profiles.add(&mut rows, std::process::id(), subject.run_move()).await?;
+    profile(report, &mut rows, std::process::id(), subject.run_move()).await?;
     subject.close().await;
     let [row] = rows;
     Ok(row)

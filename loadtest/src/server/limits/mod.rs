@@ -1,14 +1,13 @@
 //! What the machine can do, beside what the drive does of it: each operation over HTTP, the same from memory, the same
 //! call of the drive without HTTP, and what the disk does at most, in turns.
 //!
-//! - [`rows`]: rows of the comparison; [`measure`]: measurements of the server, in turns
+//! - [`measure`]: measurements of the server, in turns, and rows of the comparison
 //! - [`profile`]: flame graphs of what misses its goal, and numbers of system calls
 //! - [`goals`]: which operation is measured beside what
 
 mod goals;
 mod measure;
 mod profile;
-mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
 use rowdrive::table::Tables;
 
-use super::base::Base;
+use super::client::Base;
 use super::loops::{SMALLS, put, small};
 use super::process::Server;
 use crate::data::{CAMERA, Tree};
@@ -30,10 +29,8 @@ use crate::load::load;
 use crate::measure::{Pace, bar};
 use crate::report::model::Limit;
 use crate::settled::settle;
-use measure::Subject;
-use profile::Profiles;
-use rows::Goal::AtMost;
-use rows::row;
+use measure::Goal::AtMost;
+use measure::{Subject, row};
 
 /// How thoroughly limits are measured.
 #[derive(Clone, Debug)]
@@ -72,19 +69,21 @@ pub async fn all(
         rounds: options.rounds,
         ms: options.ms,
         pace: pace.clone(),
-        profiles: Profiles { report: options.profiles.clone() },
+        report: options.profiles.clone(),
     };
     let files = tree.files.iter().filter(|file| tree.dir(file) == CAMERA).count();
     let folder = tree.folders().first().copied().unwrap_or_default();
     let reads = goals::reads(&subject, files, folder).await?;
     for set in goals::uploads().iter().chain(&reads).chain(&goals::large_files(options.large >> 20)) {
         subject.rows(set).await?.into_iter().try_for_each(&mut keep)?;
+        if set.title == "stat" {
+            goals::calls_of_a_stat(&subject).await?.into_iter().try_for_each(&mut keep)?;
+        }
     }
-    goals::calls_of_a_stat(&subject).await?.into_iter().try_for_each(&mut keep)?;
-    let Subject { profiles, .. } = subject;
+    drop(subject);
     std::fs::remove_dir_all(&data)?;
     pace.go_on()?;
-    keep(goals::moved(options.moved, options.rounds, &scratch.join("moved"), &profiles).await?)
+    keep(goals::moved(options.moved, options.rounds, &scratch.join("moved"), options.profiles.as_deref()).await?)
 }
 
 /// Fills a drive with a tree, and measures its size and how long it takes to open.

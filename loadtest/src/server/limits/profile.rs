@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::Folder;
 use inferno::flamegraph;
@@ -24,59 +24,51 @@ const FREQUENCY: &str = "499";
 /// Whole stacks: the compiler keeps no frame pointers.
 const STACKS: &str = "dwarf,16384";
 
-/// Makes flame graphs, if they are wanted.
-pub struct Profiles {
-    /// The folder of the report.
-    pub report: Option<PathBuf>,
-}
-
-impl Profiles {
-    /// Samples a process while it works, if any of these goals is missed, and names the flame graph in those: `work` is
-    /// what they measure, once more. Without `perf`, or if it may not look, they say so. The flame graph of an earlier
-    /// run is removed.
-    pub async fn add<T>(&self, rows: &mut [Limit], process: u32, work: impl Future<Output = Result<T>>) -> Result<()> {
-        let (Some(report), Some(first)) = (&self.report, rows.first()) else { return Ok(()) };
-        let title = first.operation.clone();
-        let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-        let file = format!("profiles/{}.svg", words.collect::<Vec<_>>().join("-").to_ascii_lowercase());
-        let path = report.join(&file);
-        if rows.iter().all(|row| row.met) {
-            return if path.exists() { Ok(std::fs::remove_file(path)?) } else { Ok(()) };
-        }
-        let bar = bar(&format!("limits: profile of {title}"))?;
-        let drawn = sampled(process, title, path, work).await?;
-        bar.finish_and_clear();
-        for row in rows.iter_mut().filter(|row| !row.met) {
-            match &drawn {
-                Ok(()) => row.profile = Some(file.clone()),
-                Err(why) => {
-                    let notes = row.note.take().into_iter().chain([format!("no profile: {why:#}")]);
-                    row.note = Some(notes.collect::<Vec<_>>().join("; "));
-                }
+/// Samples a process while it works, if any of these goals is missed, and names the flame graph in those: `work` is what
+/// they measure, once more. If there is none, they say why. `report`: its folder, if flame graphs are wanted. That of an
+/// earlier run is removed.
+pub async fn profile<T>(
+    report: Option<&Path>,
+    rows: &mut [Limit],
+    process: u32,
+    work: impl Future<Output = Result<T>>,
+) -> Result<()> {
+    let (Some(report), Some(first)) = (report, rows.first()) else { return Ok(()) };
+    let title = first.operation.clone();
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let file = format!("profiles/{}.svg", words.collect::<Vec<_>>().join("-").to_ascii_lowercase());
+    let path = report.join(&file);
+    if path.exists() {
+        std::fs::remove_file(&path)?;
+    }
+    if rows.iter().all(|row| row.met) {
+        return Ok(());
+    }
+    let bar = bar(&format!("limits: profile of {title}"))?;
+    let drawn = sampled(process, title, path, work).await;
+    bar.finish_and_clear();
+    for row in rows.iter_mut().filter(|row| !row.met) {
+        match &drawn {
+            Ok(()) => row.profile = Some(file.clone()),
+            Err(why) => {
+                let notes = row.note.take().into_iter().chain([format!("no profile: {why:#}")]);
+                row.note = Some(notes.collect::<Vec<_>>().join("; "));
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// The outer error is the work's, the inner one says why there is no flame graph of it.
-async fn sampled<T>(
-    process: u32,
-    title: String,
-    path: PathBuf,
-    work: impl Future<Output = Result<T>>,
-) -> Result<Result<()>> {
+async fn sampled<T>(process: u32, title: String, path: PathBuf, work: impl Future<Output = Result<T>>) -> Result<()> {
     let samples = tempfile::NamedTempFile::new()?;
     let mut perf = Command::new("perf");
     perf.args(["record", "--freq", FREQUENCY, "--call-graph", STACKS, "--pid", &process.to_string(), "--output"]);
-    let Some((output, _)) = beside(perf.arg(samples.path()), work).await? else {
-        return Ok(Err(anyhow!("perf is not installed")));
-    };
+    let (output, _) = beside(perf.arg(samples.path()), work).await?.context("perf is not installed")?;
     if samples.as_file().metadata()?.len() == 0 {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Ok(Err(anyhow!(said.trim().lines().next().unwrap_or("perf has no samples").to_owned())));
+        bail!(said.trim().lines().next().unwrap_or("perf has no samples").to_owned());
     }
-    Ok(tokio::task::spawn_blocking(move || draw(samples.path(), title, &path)).await?)
+    tokio::task::spawn_blocking(move || draw(samples.path(), title, &path)).await?
 }
 
 fn draw(samples: &Path, title: String, path: &Path) -> Result<()> {
@@ -140,8 +132,7 @@ mod tests {
             let busy = tokio::task::spawn_blocking(|| (0..200_000_000_u64).fold(1, |a: u64, b| a.wrapping_mul(b | 1)));
             Ok(std::hint::black_box(busy.await?))
         };
-        let profiles = Profiles { report: Some(report.path().to_owned()) };
-        profiles.add(&mut rows, std::process::id(), busy).await.unwrap();
+        profile(Some(report.path()), &mut rows, std::process::id(), busy).await.unwrap();
         match (&rows[0].profile, &rows[0].note) {
             (Some(file), None) => {
                 assert_eq!(report.path().join(file), path);
@@ -153,7 +144,7 @@ mod tests {
         }
         assert_eq!((&rows[1].profile, &rows[1].note), (&None, &None));
         let never = async { anyhow::bail!("not to be run") as Result<()> };
-        profiles.add(&mut [row(true)], std::process::id(), never).await.unwrap();
+        profile(Some(report.path()), &mut [row(true)], std::process::id(), never).await.unwrap();
         assert!(!path.exists());
     }
 
