@@ -105,15 +105,9 @@ pub fn request(method: Method, target: String, body: Bytes) -> Request<Full<Byte
     request
 }
 
-/// Why a request has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    #[error("no connection: {0}")]
-    Connect(#[from] std::io::Error),
-    /// The connection ended before the answer did, or what came was no HTTP.
-    #[error("the connection broke: {0}")]
-    Broken(#[from] hyper::Error),
-}
+/// Why a request has no answer: no connection could be made, or it ended before the answer did.
+pub const NO_CONNECTION: &str = "no connection";
+const BROKEN: &str = "connection broken";
 
 /// A connection on which requests follow one another.
 #[derive(Debug)]
@@ -126,32 +120,32 @@ pub struct Connection {
 
 impl Connection {
     /// On a stream that is open.
-    pub async fn new(base: &Base, stream: TcpStream) -> Result<Self, Failure> {
+    pub async fn new(base: &Base, stream: TcpStream) -> Result<Self, &'static str> {
         Ok(Self { base: base.clone(), sender: sender(stream).await?, reopened: 0 })
     }
 
     /// Sends a request and reads the whole answer: its status, and the bytes of both bodies.
-    pub async fn exchange(&mut self, mut request: Request<Full<Bytes>>) -> Result<(StatusCode, u64), Failure> {
+    pub async fn exchange(&mut self, mut request: Request<Full<Bytes>>) -> Result<(StatusCode, u64), &'static str> {
         let mut bytes = request.body().size_hint().exact().unwrap_or_default();
         request.headers_mut().insert(HOST, self.base.host.clone());
         // An answer's end reaches the caller before the connection is ready for the next request.
         if self.sender.ready().await.is_err() {
-            self.sender = sender(TcpStream::connect(self.base.address).await?).await?;
+            self.sender = sender(TcpStream::connect(self.base.address).await.map_err(|_| NO_CONNECTION)?).await?;
             self.reopened += 1;
         }
-        let response = self.sender.send_request(request).await?;
+        let response = self.sender.send_request(request).await.map_err(|_| BROKEN)?;
         let status = response.status();
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
-            bytes += frame?.data_ref().map_or(0, |data| data.len() as u64);
+            bytes += frame.map_err(|_| BROKEN)?.data_ref().map_or(0, |data| data.len() as u64);
         }
         Ok((status, bytes))
     }
 }
 
-async fn sender(stream: TcpStream) -> Result<SendRequest<Full<Bytes>>, Failure> {
-    stream.set_nodelay(true)?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+async fn sender(stream: TcpStream) -> Result<SendRequest<Full<Bytes>>, &'static str> {
+    stream.set_nodelay(true).map_err(|_| NO_CONNECTION)?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| NO_CONNECTION)?;
     // It ends when the sender is dropped, and its error is the request's, too.
     tokio::spawn(connection);
     Ok(sender)

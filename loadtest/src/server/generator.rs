@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Error, Result, anyhow, ensure};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -32,7 +32,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
-use super::client::{Base, Connection, Failure};
+use super::client::{Base, Connection, NO_CONNECTION};
 
 /// How long requests may take that are under way or due when the time is over.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -166,7 +166,7 @@ where
             })
         })
         .collect();
-    running.map_err(anyhow::Error::from).try_for_each(async |done| done).await?;
+    running.map_err(Error::from).try_for_each(async |done| done).await?;
     Ok(generator.tally().clone())
 }
 
@@ -222,7 +222,8 @@ impl<M: Fn(u64) -> Request<Full<Bytes>>> Generator<M> {
     /// One connection until there is nothing left to send.
     async fn connection(&self, stream: TcpStream, times: &Option<Queue>) -> Result<()> {
         let give_up = self.end + DRAIN;
-        let mut connection = Connection::new(&self.base, tokio::net::TcpStream::from_std(stream)?).await?;
+        let mut connection =
+            Connection::new(&self.base, tokio::net::TcpStream::from_std(stream)?).await.map_err(Error::msg)?;
         loop {
             let request = (self.make)(self.numbers.fetch_add(1, Ordering::Relaxed));
             let due = match times {
@@ -238,7 +239,7 @@ impl<M: Fn(u64) -> Request<Full<Bytes>>> Generator<M> {
             }
             let outcome = timeout_at(give_up.into(), connection.exchange(request)).await;
             let now = Instant::now();
-            let refused = matches!(outcome, Ok(Err(Failure::Connect(_))));
+            let refused = matches!(outcome, Ok(Err(NO_CONNECTION)));
             self.count(outcome.ok(), now - due, now <= self.end);
             self.tally().reopened += std::mem::take(&mut connection.reopened);
             if refused {
@@ -247,7 +248,7 @@ impl<M: Fn(u64) -> Request<Full<Bytes>>> Generator<M> {
         }
     }
 
-    fn count(&self, outcome: Option<Result<(StatusCode, u64), Failure>>, latency: Duration, in_time: bool) {
+    fn count(&self, outcome: Option<Result<(StatusCode, u64), &'static str>>, latency: Duration, in_time: bool) {
         let mut tally = self.tally();
         match outcome {
             Some(Ok((status, bytes))) if status.is_success() => {
@@ -257,8 +258,7 @@ impl<M: Fn(u64) -> Request<Full<Bytes>>> Generator<M> {
                 self.load.bar.inc(1);
             }
             Some(Ok((status, _))) => tally.fail(format!("status {}", status.as_u16())),
-            Some(Err(Failure::Connect(_))) => tally.fail("no connection"),
-            Some(Err(Failure::Broken(_))) => tally.fail("connection broken"),
+            Some(Err(kind)) => tally.fail(kind),
             None => {
                 tally.record(latency);
                 tally.fail("not answered");
