@@ -33,9 +33,8 @@ impl Base {
     /// Finds the server at `url` (`http://host[:port]`) and verifies that it is a Rowdrive server and can serve. Each
     /// error says what to do.
     pub async fn find(url: &str) -> anyhow::Result<Self> {
-        let alone = |url: &Url| url.scheme() == "http" && !url.authority().contains('@') && url[..].ends_with("/");
-        let alone = Url::parse(url).ok().filter(|url| alone(url) && url.path() == "/");
-        let parsed = alone.with_context(|| {
+        let alone = |url: &Url| url.path() == "/" && url.query().is_none() && !url.authority().contains('@');
+        let parsed = Url::parse(url).ok().filter(|url| url.scheme() == "http" && alone(url)).with_context(|| {
             format!("{url:?} is no address of a server: give http, host and port alone, as http://127.0.0.1:8080/")
         })?;
         let away = || format!("nothing answers at {url}: start it with `rowdrive serve`");

@@ -203,6 +203,9 @@ mod tests {
         assert_eq!((refused[0].requests, refused[0].errors), (0, refused[0].failures["status 507"]));
         assert!(ended.unwrap_err().to_string().contains("answered no request of `upload small` well"));
         let (cut, ended) = runs(server.url(), Mix::Stat, &stop).await;
-        assert!(ended.is_ok() && cut.len() == 1 && cut[0].interrupted && cut[0].requests > 0, "{cut:?}");
+        assert!(
+            ended.is_ok() && cut.len() == 1 && cut[0].interrupted && (1..=99).contains(&cut[0].requests),
+            "{cut:?}"
+        );
     }
 }
