@@ -182,8 +182,11 @@ mod tests {
         }
         let ssh = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", ssh.local_addr().unwrap());
-        std::thread::spawn(move || std::io::Write::write_all(&mut ssh.accept().unwrap().0, b"SSH-2.0-OpenSSH_9.2\r\n"));
+        let once = std::thread::spawn(move || {
+            std::io::Write::write_all(&mut ssh.accept().unwrap().0, b"SSH-2.0-OpenSSH_9.2\r\n")
+        });
         assert_error(&url, "is no Rowdrive server").await;
+        once.join().unwrap().unwrap();
         assert_error(&url, "nothing answers at").await;
     }
 }

@@ -274,7 +274,7 @@ pub async fn stopping(stop: &watch::Receiver<bool>) {
     }
 }
 
-/// The intended times of an open loop: each comes out when it is there.
+/// The intended times of an open loop: the receiver has each as soon as it is due.
 ///
 /// Tokio's timers have a resolution of a millisecond, which is longer than many latencies, and a thread that spins
 /// would take a core from the server. A sleeping thread wakes within some tens of microseconds.

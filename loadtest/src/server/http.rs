@@ -29,7 +29,7 @@ pub struct Options {
     /// Where the server is.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080/")]
     pub url: String,
-    /// What is asked for; all of it unless told.
+    /// What is asked for; all of it by default.
     #[arg(long, value_enum, value_name = "MIX", value_delimiter = ',')]
     #[arg(default_values_t = Mix::value_variants().iter().copied())]
     pub mix: Vec<Mix>,

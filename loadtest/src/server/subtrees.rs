@@ -35,7 +35,7 @@ pub struct Options {
     /// Directories of the large tree.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     directories: u32,
-    /// Runs of which the median is told.
+    /// Runs of which the median is reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
 }
@@ -158,7 +158,7 @@ pub async fn run(options: &Options, scratch: &TempDir) -> Result<String> {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(["tree", "operation", "answered ms", "done ms", "plain, batches ms", "x", "plain, once ms", "x"]);
-    let mut holds = String::new();
+    let mut commits = String::new();
     for (subject, times) in subjects.into_iter().zip(times) {
         for (operation, name) in ["move", "copy", "delete"].into_iter().enumerate() {
             let times: Vec<Times> = times.iter().filter_map(|run| run.get(operation).copied()).collect();
@@ -170,15 +170,15 @@ pub async fn run(options: &Options, scratch: &TempDir) -> Result<String> {
         }
         let CommitStats { groups, longest_group, longest_sync, most_changes_of_group, .. } =
             subject.rocks.commit_stats();
-        holds += &format!(
-            "{}: the commit thread was held for at most {longest_group:.1?} ({longest_sync:.1?} of a sync) by one of \
+        commits += &format!(
+            "{}: the commit thread was busy for at most {longest_group:.1?} ({longest_sync:.1?} of a sync) by one of \
              {groups} groups; the largest had {most_changes_of_group} changes\n",
             subject.title,
         );
         subject.close().await;
     }
     Ok(format!(
-        "{} cores, {} {}; medians of {} runs, interleaved\n\n{table}\n\n{holds}\n\
+        "{} cores, {} {}; medians of {} runs, interleaved\n\n{table}\n\n{commits}\n\
          Plain: a scan of the same rows in a RocksDB of their own, a put of each under its new key, a range deletion;\n\
          one synced write for each batch as large as the drive's, or one for all. It has no reader to keep from seeing\n\
          a part, and no crash to survive between two batches. x: how many times as long the drive took to answer.\n\

@@ -40,7 +40,7 @@ pub struct Options {
     pub seed: u64,
     /// Bytes of memory of the server's store.
     pub memory: usize,
-    /// Rounds of which the median is told.
+    /// Rounds of which the median is reported.
     pub rounds: usize,
     /// How long each measurement of a round lasts, in milliseconds.
     pub ms: u64,
