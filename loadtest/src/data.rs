@@ -18,8 +18,6 @@ use rand::{Rng, RngExt, SeedableRng};
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 
-use crate::layouts::split;
-
 /// A file that is to be stored.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -88,7 +86,7 @@ impl Tree {
         // Each folder has a name of its own, since one layout has room for no other.
         let mut event = |root: &str, years: i64, event: u32| {
             let (year, month) = (i64::from(event) % years, i64::from(event) / years % 12);
-            let top = split(root).1;
+            let top = root.rsplit('/').next().unwrap_or_default();
             let path = format!("{root}{0}/{top}{0}-{1:02}/{top}event-{event:07}", 2000 + year, month + 1);
             let from = FIRST_YEAR + year * 365 * DAY + month * 30 * DAY;
             Folder { dir: make(&mut dirs, &mut made, &path), from, days: 28 }
@@ -223,7 +221,7 @@ mod tests {
         assert!(below(ARCHIVE).iter().all(|file| tree.path(file).matches('/').count() == 3 + DEPTH as usize + 1));
         let used: HashSet<_> = tree.files.iter().map(|file| file.dir).collect();
         assert_eq!(tree.files.iter().filter(|file| file.name == COVER).count(), used.len());
-        let names: HashSet<_> = tree.dirs.iter().map(|dir| split(dir).1).collect();
+        let names: HashSet<_> = tree.dirs.iter().map(|dir| dir.rsplit('/').next().unwrap()).collect();
         assert_eq!(names.len(), tree.dirs.len());
         // Times follow the folders in one half, and not in the other.
         let january = |root: &str| below(root).iter().map(|file| file.modified).max().unwrap();

@@ -6,25 +6,21 @@
 //! - [`options`] and [`run`]: the command line, and a whole run
 //! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`comparison`]: how they are measured
 //! - [`regions`]: how evenly row keys spread load
-//! - [`http`], [`limits`]: the server under load, and beside what the machine can do; [`subtrees`]: operations on whole
-//!   directories, beside [`plain`], the same rows in a RocksDB of their own
+//! - [`server`]: the server under load, and beside what the machine can do
 //! - [`report`]: what comes of it; [`machine`]: on what
 //! - [`progress`], [`stats`]: what all of them use
 
 mod comparison;
 mod data;
-mod http;
 mod layouts;
-mod limits;
 mod machine;
 mod options;
-mod plain;
 mod progress;
 mod regions;
 mod report;
 mod run;
+mod server;
 mod stats;
-mod subtrees;
 
 use std::process::ExitCode;
 
@@ -34,6 +30,7 @@ use tokio::sync::watch;
 
 use options::{Instead, Options};
 use run::Run;
+use server::{http, process, subtrees};
 
 /// As the program itself has it, since limits are measured in a process of this one.
 #[global_allocator]
@@ -52,13 +49,13 @@ async fn main() -> ExitCode {
 
 async fn ended(options: Options) -> Result<()> {
     match &options.instead {
-        Some(Instead::Server { data }) => return limits::server::serve(data, options.memory).await,
+        Some(Instead::Server { data }) => return process::serve(data, options.memory).await,
         Some(Instead::Subtrees(asked)) => {
             println!("{}", subtrees::run(asked, &options.scratch()?).await?);
             return Ok(());
         }
         Some(Instead::Http(asked)) if asked.clean_up => {
-            let found = http::clean_up(&http::Base::find(&asked.url).await?).await?;
+            let found = http::clean_up(&asked.url).await?;
             println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });
             return Ok(());
         }
@@ -77,6 +74,6 @@ async fn ended(options: Options) -> Result<()> {
     });
     let (report, ended) = Run::new(&options, progress::Stop(stopped))?.all().await;
     println!("{}", report::text::render(&report));
-    println!("\n{} has the plots", options.out.join("report.html").display());
+    println!("\nThe report, with plots, is in {}", options.out.display());
     ended
 }

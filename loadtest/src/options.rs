@@ -7,10 +7,8 @@ use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::comparison;
-use crate::http;
 use crate::layouts::kinds::Kind;
-use crate::limits;
-use crate::subtrees;
+use crate::server::{http, limits, subtrees};
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///

@@ -10,15 +10,14 @@ use jiff::Timestamp;
 
 use crate::comparison::{self, compare};
 use crate::data::Tree;
-use crate::http;
 use crate::layouts::postgres::Postgres;
-use crate::limits;
 use crate::machine;
 use crate::options::{Instead, Options};
 use crate::progress::{Stop, bar};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
+use crate::server::{http, limits, process};
 
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
@@ -108,19 +107,23 @@ impl<'a> Run<'a> {
         let data = self.scratch.path().join("http");
         let server = match &self.options.instead {
             Some(Instead::Http(_)) => None,
-            _ => Some(limits::Server::start(&data, self.options.memory)?),
+            _ => Some(process::Server::start(&data, self.options.memory)?),
         };
         if let Some(server) = &server {
             asked.url = server.url("/");
         }
-        let progress = http::Progress::new(self.stop.0.clone());
-        let done = http::run(&asked, &progress).await?;
-        self.report.http = done.runs;
+        let stop = self.stop.0.clone();
+        let done = http::run(&asked, &stop, |run| {
+            self.report.http.push(run);
+            self.write()
+        })
+        .await;
         drop(server);
-        std::fs::remove_dir_all(&data)?;
-        self.write()?;
+        if data.exists() {
+            std::fs::remove_dir_all(&data)?;
+        }
         self.stop.go_on()?;
-        done.failed.map_or(Ok(()), Err)
+        done
     }
 
     async fn limits(&mut self) -> Result<()> {

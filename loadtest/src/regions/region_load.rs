@@ -4,8 +4,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Binomial, Distribution};
 
-use super::splits::REGIONS;
 use super::token_bucket::achieved;
+use crate::report::model::REGIONS;
 use crate::report::model::Spread;
 use crate::stats::{gini, mean, median};
 

@@ -9,8 +9,9 @@ use super::keys::{Access, Layout, hash};
 use super::loads::Load;
 use super::mitigations::Mitigation;
 use super::region_load::RegionLoad;
-use super::splits::{REGIONS, Regions, Splitting};
+use super::splits::{Regions, Splitting};
 use crate::data::Tree;
+use crate::report::model::REGIONS;
 use crate::report::model::Spread;
 
 /// The tables of a layout together: their regions on the same 16 servers.

@@ -2,8 +2,7 @@
 
 use super::keys::Access;
 
-/// Regions of a table that is split before its data comes, and servers.
-pub const REGIONS: usize = 16;
+use crate::report::model::REGIONS;
 
 /// How a table is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use super::region_load::floor;
-use super::splits::REGIONS;
 use super::*;
+use crate::report::model::REGIONS;
 
 /// What there is to find of 20,000 files, 400 a second: found once.
 fn found() -> &'static (Imports, Vec<HotSpot>) {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// Regions that each table is cut into, wherever load on regions is simulated.
+pub const REGIONS: usize = 16;
+
 /// Everything that a run found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

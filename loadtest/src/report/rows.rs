@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::model::{HotSpot, HttpRun, Limit, Measured, Report, Spread};
+use super::model::{HotSpot, HttpRun, Limit, Measured, REGIONS, Report, Spread};
 use super::numbers::{figure, grouped, percent};
 use super::order::{self, figures, layouts};
 use super::ratios;
 use super::table::Table;
-use crate::regions::REGIONS;
 
 /// Those of the CSV files, the ones without a page too.
 pub fn all(report: &Report) -> Vec<Table> {

@@ -18,26 +18,18 @@ const MAPS: &str = include_str!("../../../docs/architecture.md");
 const MARKER: &str = "<!-- A test compares this map with the imports of ";
 
 /// Which modules each module of the load test may use.
-const LOADTEST_MAY_USE: [(&str, &[&str]); 19] = [
+const LOADTEST_MAY_USE: [(&str, &[&str]); 11] = [
     ("data", &[]),
     ("stats", &[]),
+    ("progress", &[]),
     ("report", &["stats"]),
-    ("settled", &[]),
-    ("plain", &[]),
     ("layouts", &[]),
     ("machine", &["report"]),
-    ("work", &["report"]),
-    ("measure", &["report", "work"]),
-    ("summary", &["measure", "report", "stats"]),
-    ("http", &["report", "stats"]),
+    ("comparison", &["data", "layouts", "progress", "report", "stats"]),
     ("regions", &["data", "report", "stats"]),
-    ("load", &["data", "layouts", "measure"]),
-    ("operations", &["data", "layouts", "measure", "report", "summary", "work"]),
-    ("layout_run", &["data", "layouts", "load", "measure", "operations", "report", "settled", "work"]),
-    ("subtrees", &["measure", "plain", "stats"]),
-    ("limits", &["data", "http", "layouts", "load", "measure", "report", "settled", "stats", "subtrees"]),
-    ("options", &["http", "layout_run", "limits", "measure", "subtrees"]),
-    ("run", &["data", "http", "layout_run", "layouts", "limits", "machine", "measure", "options", "regions", "report"]),
+    ("server", &["comparison", "data", "layouts", "progress", "report", "stats"]),
+    ("options", &["comparison", "layouts", "server"]),
+    ("run", &["comparison", "data", "layouts", "machine", "options", "progress", "regions", "report", "server"]),
 ];
 
 /// The largest number of lines in a file, without its unit tests.
