@@ -7,19 +7,30 @@ use super::model::Report;
 use super::pages;
 use super::table::{Cell, Page, Part, Table};
 
+/// Rows of a table that are printed; a longer table is in the files alone.
+const PRINTED: usize = 60;
+
 /// Of all pages: what the program prints.
 pub fn render(report: &Report) -> String {
-    let all: Vec<String> = pages::all(report).iter().map(page).collect();
+    let all: Vec<String> = pages::all(report).iter().map(|page| text(page, PRINTED)).collect();
     if all.is_empty() { pages::partial(&report.meta).unwrap_or_default() } else { all.join("\n") }
 }
 
+/// A page whole, as its file has it.
 pub fn page(page: &Page) -> String {
+    text(page, usize::MAX)
+}
+
+fn text(page: &Page, most: usize) -> String {
     let mut text = format!("# {}\n", page.title);
     text.extend(page.partial.iter().map(|why| format!("\n**PARTIAL: {why}**\n")));
     for (_, title, parts) in &page.sections {
         text.push_str(&format!("\n## {title}\n"));
         text.extend(parts.iter().map(|part| match part {
             Part::Text(paragraph) => format!("\n{paragraph}\n"),
+            Part::Table(table) if table.rows.len() > most => {
+                format!("\n### {}\n\n{} rows: they are in the files.\n", table.caption, table.rows.len())
+            }
             Part::Table(table) => self::table(table),
             Part::Drawn(_) => String::new(),
         }));
