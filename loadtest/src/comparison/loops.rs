@@ -16,7 +16,7 @@ use crate::report::model::Work;
 
 /// Requests that show whether an operation is slow.
 const PROBES: usize = 3;
-/// A request that takes longer, or longer than a quarter of a loop but at least a quarter of this, reads much of a table: several at a time only wait for
+/// A request that takes longer, or longer than a quarter of a loop but at least an eighth of this, reads much of a table: several at a time only wait for
 /// a core.
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
@@ -148,7 +148,7 @@ pub async fn measure(
             probe = again;
         }
     }
-    let slow = SLOW.min(pace.budget / 4).max(SLOW / 4).as_micros() as u64;
+    let slow = SLOW.min(pace.budget / 4).max(SLOW / 8).as_micros() as u64;
     let is_slow = clients == Clients::One || is_slow.unwrap_or(quickest > slow);
     if is_slow {
         let spent = Duration::from_secs_f64(probe.seconds);
