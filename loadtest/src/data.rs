@@ -162,9 +162,10 @@ fn make(dirs: &mut Vec<String>, made: &mut HashSet<String>, path: &str) -> usize
 
 /// Files whose names and times rise from folder to folder.
 fn in_order(files: u32, folders: &[Folder], all: &mut Vec<File>, random: &mut StdRng) {
-    let each = files.div_ceil(folders.len().max(1) as u32).max(1);
+    let each = (files / folders.len().max(1) as u32).max(1);
     for n in 0..files {
-        let Some(folder) = folders.get((n / each) as usize) else { continue };
+        let at = u64::from(n) * folders.len() as u64 / u64::from(files);
+        let Some(folder) = folders.get(at as usize) else { continue };
         let step = folder.days * DAY / i64::from(each);
         let modified = folder.from + i64::from(n % each) * step + random.random_range(0..step.max(1));
         all.push(File { dir: folder.dir, name: name(all.len() as u32), modified });

@@ -111,7 +111,7 @@ impl Options {
 
     /// How the layouts are compared, with their stores in `folder`.
     pub fn comparison(&self, folder: &Path) -> comparison::Options {
-        let ms = self.ms.unwrap_or(if self.quick { 10 } else { 40 });
+        let ms = self.ms.unwrap_or(if self.quick { 10 } else { 30 });
         comparison::Options {
             kinds: self.layouts(),
             seed: self.seed,
@@ -121,7 +121,7 @@ impl Options {
             memory: self.memory,
             postgres: self.postgres.clone(),
             folder: folder.to_owned(),
-            files_with_content: if self.quick { 500 } else { 2_000 },
+            files_with_content: if self.quick { 500 } else { 6_000 },
             content: if self.quick { &comparison::CONTENT[1..] } else { &comparison::CONTENT },
         }
     }
@@ -156,7 +156,11 @@ impl Options {
             seed: self.seed,
             memory: self.memory,
             rounds: if self.quick { 1 } else { rounds },
-            ms: if self.quick { 100 } else { 1_000 },
+            ms: match (self.quick, &self.instead) {
+                (true, _) => 100,
+                (false, None) => 700,
+                (false, Some(_)) => 1_000,
+            },
             large: if self.quick { 64 << 20 } else { 1 << 30 },
             moved: if self.quick { 2_000 } else { 100_000 },
             profiles: (!self.quick).then(|| self.out.clone()),

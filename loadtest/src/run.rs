@@ -142,9 +142,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An error if the disk has no room for all layouts and the copy of one, as far as can be foreseen.
+/// An error if the disk has no room for all layouts and their copies, as far as can be foreseen.
 fn room(folder: &Path, files: u32) -> Result<()> {
-    const BYTES_A_FILE: u64 = 4_000;
+    const BYTES_A_FILE: u64 = 8_000;
     let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
     let needed = u64::from(files) * BYTES_A_FILE + (4 << 30);
     anyhow::ensure!(

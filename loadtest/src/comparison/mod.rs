@@ -153,14 +153,23 @@ impl Part<'_> {
     async fn round(&self, number: usize, entries: &mut [Entry]) -> Result<()> {
         let mut subjects = Vec::new();
         for (at, entry) in entries.iter_mut().enumerate() {
-            subjects.push((at, entry.store.open(&self.stage).await?));
+            match entry.store.open(&self.stage).await {
+                Ok(subject) => subjects.push((at, subject)),
+                Err(error) => {
+                    close(subjects, entries).await?;
+                    return Err(error);
+                }
+            }
         }
         let mut random = StdRng::seed_from_u64(self.stage.seed ^ number as u64);
         // Each round uses other files, in another order.
         let seed = self.stage.seed ^ (number as u64) << 32;
         let inputs = Inputs::new(self.stage.tree.clone(), seed, self.stage.content.clone());
-        let mut measured = Ok(());
+        let mut measured = self.warm_up(&inputs, entries, &subjects).await;
         for operation in self.operations {
+            if measured.is_err() {
+                break;
+            }
             eprintln!("round {} of {}: {}{}", number + 1, self.rounds, operation.name, self.suffix);
             subjects.shuffle(&mut random);
             for (at, subject) in &subjects {
@@ -169,28 +178,36 @@ impl Part<'_> {
                     let kind = entry.store.kind;
                     let name = || format!("{} of {}", operation.name, kind.name());
                     measured = self.one(&inputs, operation, entry, subject).await.with_context(name);
+                    // Or what it does after its answers would be counted as another's work.
+                    subject.layout.idle().await;
                 }
             }
         }
-        let mut closed = Ok(());
-        for (at, subject) in subjects {
-            closed = closed.and(subject.layout.close().await);
-            drop(subject);
-            closed = closed.and(entries.get(at).map_or(Ok(()), |entry| entry.store.clear_copy()));
-        }
+        let closed = close(subjects, entries).await;
         measured.and(closed)
+    }
+
+    /// Reads each store that was just opened: otherwise the first operation would measure how quickly it fills its cache.
+    async fn warm_up(&self, round: &Inputs, entries: &[Entry], subjects: &[(usize, Subject)]) -> Result<()> {
+        eprintln!("warming up");
+        for (at, subject) in subjects {
+            let Some(entry) = entries.get(*at) else { continue };
+            let stats = Context { round, kind: entry.store.kind }.stats();
+            loops::warm_up(subject, &self.stage.pace, stats).await?;
+        }
+        Ok(())
     }
 
     async fn one(&self, round: &Inputs, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
         let is_mix = operation.clients == Clients::Many;
-        if is_mix && entry.rounds.get("stat").and_then(|rounds| rounds.first()).is_some_and(Round::is_slow) {
-            entry.unsupported.insert(operation.name, "not measured: each request reads the whole table");
+        if is_mix && entry.rounds.get("stat").and_then(|rounds| rounds.first()).is_some_and(|round| round.is_slow) {
+            entry.unsupported.insert(operation.name, "not measured: one stat takes longer than a quarter of a loop");
             return Ok(());
         }
         match (operation.requests)(&Context { round, kind: entry.store.kind }) {
             Ok(requests) => {
                 let rounds = entry.rounds.entry(operation.name).or_default();
-                let is_slow = rounds.first().map(Round::is_slow);
+                let is_slow = rounds.first().map(|round| round.is_slow);
                 rounds.extend(loops::measure(subject, operation.clients, &self.stage.pace, is_slow, requests).await?);
             }
             Err(why) => {
@@ -220,4 +237,14 @@ impl Part<'_> {
             operations.insert(format!("{operation}{}", self.suffix), why);
         }
     }
+}
+
+async fn close(subjects: Vec<(usize, Subject)>, entries: &[Entry]) -> Result<()> {
+    let mut closed = Ok(());
+    for (at, subject) in subjects {
+        closed = closed.and(subject.layout.close().await);
+        drop(subject);
+        closed = closed.and(entries.get(at).map_or(Ok(()), |entry| entry.store.clear_copy()));
+    }
+    closed
 }

@@ -21,6 +21,8 @@ const PAGE: usize = 100;
 const PERIOD: i64 = 30;
 /// Paths that are drawn from at most: of a larger tree a random part.
 const PATHS: usize = 500_000;
+/// Files between two moves of one file, at least: many times as many as there are clients.
+const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
 
@@ -96,7 +98,7 @@ pub const ALL: [Operation; 25] = [
     operation("list_page_first", BOTH, |_| boxed(std::iter::repeat_with(|| page(String::new())))),
     operation("list_page_deep", BOTH, |c| boxed(c.random_pages())),
     operation("find_name", BOTH, |c| boxed(c.paths(2).filter_map(name).map(Request::Find))),
-    operation("time_period", at(100.0), |c| boxed(c.periods((FIRST_YEAR, YEARS * 365), Clock::Modified))),
+    operation("time_period", BOTH, |c| boxed(c.periods((FIRST_YEAR, YEARS * 365), Clock::Modified))),
     operation("time_period_scattered", BOTH, |c| boxed(c.periods((FIRST_DAY, DAYS), Clock::Modified))),
     operation("time_period_under", BOTH, |c| boxed(c.periods_under())),
     operation("added_period", BOTH, |c| match c.kind.keeps_added() {
@@ -132,14 +134,28 @@ pub const WITH_CONTENT: [Operation; 5] = [
 ];
 
 const OVERWRITE: Operation = operation("overwrite", BOTH, |c| {
-    let (modified, content) = (FIRST_DAY + DAY, c.round.content.clone());
-    let overwrite = move |path| Request::Put { path, modified, content: content.clone(), is_new: false };
-    boxed(c.paths(3).map(overwrite))
+    let content = c.round.content.clone();
+    // Another value each time: a condition on the old one would hold whatever another client has written meanwhile.
+    let overwrite =
+        move |(path, n)| Request::Put { path, modified: FIRST_DAY + DAY + n, content: content.clone(), is_new: false };
+    boxed(c.paths(3).zip(0..).map(overwrite))
 });
 
 const MOVE_FILE: Operation = operation("move_file", BOTH, |c| {
-    let to = |from: &String| format!("{HOME}/moved-{}", from.replace('/', "-"));
-    boxed(c.movable().0.into_iter().map(move |from| Request::Rename { to: to(&from), from }))
+    let to = |path: &str| format!("{HOME}/moved-{}", path.replace('/', "-"));
+    let files: Vec<(String, String)> = c.movable().0.into_iter().map(|path| (to(&path), path)).collect();
+    // There and back again, as long as a file's turn comes so late that it has arrived.
+    let turns = if files.len() > RESTING { usize::MAX } else { files.len() };
+    let moves = (0..turns).filter_map(move |n| {
+        let (there, here) = files.get(n % files.len())?.clone();
+        let is_back = n / files.len() % 2 == 1;
+        Some(if is_back {
+            Request::Rename { from: there, to: here }
+        } else {
+            Request::Rename { from: here, to: there }
+        })
+    });
+    boxed(moves)
 });
 
 const RENAME_FOLDER: Operation = operation("rename_folder", Clients::One, |_| boxed(renames(CAMERA)));
@@ -174,6 +190,11 @@ impl Context<'_> {
     /// Paths of files that the layout has room for, shuffled, again and again.
     fn paths(&self, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
         cycle(self.all_paths(turn))
+    }
+
+    /// For a store that is to be warm.
+    pub fn stats(&self) -> impl Iterator<Item = Request> + Send + use<> {
+        self.paths(9).map(Request::Stat)
     }
 
     fn paths_below(&self, root: &str, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
@@ -257,6 +278,7 @@ impl Context<'_> {
         let (paths, mut new) = (self.all_paths(5), self.new_files("mix"));
         let zipf = Zipf::new(paths.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
         let mut random = StdRng::seed_from_u64(self.round.seed);
+        let mut modified = FIRST_DAY;
         boxed(std::iter::from_fn(move || {
             let path = paths.get(zipf.sample(&mut random) as usize - 1).or(paths.first())?.clone();
             let mut dice = random.random_range(0..100);
@@ -266,7 +288,7 @@ impl Context<'_> {
                 is_so
             };
             let [stat, overwrite, pages, create, _] = of_hundred;
-            let modified = FIRST_DAY;
+            modified += 1;
             Some(if is(stat) {
                 Request::Stat(path)
             } else if is(overwrite) {
@@ -285,8 +307,11 @@ impl Context<'_> {
     /// Uploads, and stats of what was uploaded last, by a Zipf distribution of its age.
     fn latest(&self) -> Result<Requests, &'static str> {
         /// The newest files may not be stored yet.
-        const UNDER_WAY: usize = 2_000;
-        let (old, mut new) = (self.all_paths(6), self.new_files("latest"));
+        const UNDER_WAY: usize = 250;
+        let newest = self.round.tree.files.iter().rev();
+        let newest = newest.filter(|file| self.kind.names_repeat() || file.name != COVER).take(PATHS);
+        let old: Vec<String> = newest.map(|file| self.round.tree.path(file)).collect();
+        let mut new = self.new_files("latest");
         let zipf = Zipf::new(old.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
         let mut random = StdRng::seed_from_u64(self.round.seed);
         let mut stored: Vec<String> = Vec::new();

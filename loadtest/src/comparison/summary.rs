@@ -69,6 +69,7 @@ mod tests {
     #[test]
     fn the_rate_is_the_median_and_the_latencies_are_those_of_all_rounds() {
         let rounds = [(1.0, 1..=30), (2.0, 31..=50), (0.5, 51..=100)].map(|(seconds, us)| Round {
+            is_slow: false,
             one: Some(looped(1, 1.0, [7])),
             many: Some(looped(64, seconds, us)),
             at_rate: Some((5.0, looped(0, 1.0, [40]))),
@@ -88,7 +89,8 @@ mod tests {
     #[test]
     fn a_round_without_many_clients_leaves_one_client() {
         let slow = Round { one: Some(looped(1, 2.0, [30_000])), ..Round::default() };
-        let quick = Round { one: Some(looped(1, 1.0, [9_000])), many: Some(looped(64, 1.0, [9_000])), at_rate: None };
+        let quick =
+            Round { one: Some(looped(1, 1.0, [9_000])), many: Some(looped(64, 1.0, [9_000])), ..Round::default() };
         let found = figures(&[slow, quick]);
         assert_eq!((found.clients, found.count, found.per_second), (Some(1), 2, 0.75));
         assert_eq!(found.one_client, None);

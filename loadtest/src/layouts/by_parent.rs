@@ -22,12 +22,16 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use rowdrive::schema::CF;
 use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowRange, Tables};
 
-use super::answers::{Directories, Position, newest};
-use super::rows::{CONTENT, DATA, LIST, Next, SCAN, Stored, Table, commit_groups, equals, put_content};
+use super::answers::{Directories, Newest, newest};
+use super::rows::{
+    CONTENT, DATA, DIRECTORY, FILE, LIST, NODE, Next, SCAN, Stored, Table, commit_groups, equals, put_content, unpack,
+};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
 
 const PARENT: &[u8] = b"p";
 const NAME: &[u8] = b"n";
+/// All cells of a row, those of its node first.
+const CELLS: [&[u8]; 4] = [FILE, DIRECTORY, PARENT, NAME];
 /// Bytes of an id in the keys of a tree.
 const ID: usize = 16;
 
@@ -60,18 +64,25 @@ struct Place {
 
 impl ByParent {
     pub async fn row_id(tables: &Tables) -> Result<Self> {
-        let rows = Table::create(tables, "row_id", KeyLifecycle::Reusable, &[CONTENT]).await?;
+        let rows = Table::create(tables, ("row_id", KeyLifecycle::Reusable), &[CONTENT], &CELLS).await?;
         let last = rows.last_key().await?.and_then(|key| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)));
         let key = Key::RowId { last: AtomicU64::new(last.unwrap_or_default()), loaded: Mutex::default() };
         Ok(Self { rows, key })
     }
 
     pub async fn name(tables: &Tables) -> Result<Self> {
-        Ok(Self { rows: Table::create(tables, "name", KeyLifecycle::Reusable, &[CONTENT]).await?, key: Key::Name })
+        Ok(Self {
+            rows: Table::create(tables, ("name", KeyLifecycle::Reusable), &[CONTENT], &[FILE, DIRECTORY, PARENT])
+                .await?,
+            key: Key::Name,
+        })
     }
 
     pub async fn tree(tables: &Tables) -> Result<Self> {
-        Ok(Self { rows: Table::create(tables, "tree", KeyLifecycle::Reusable, &[CONTENT]).await?, key: Key::Tree })
+        Ok(Self {
+            rows: Table::create(tables, ("tree", KeyLifecycle::Reusable), &[CONTENT], NODE).await?,
+            key: Key::Tree,
+        })
     }
 
     fn root(&self) -> Bytes {
@@ -121,15 +132,19 @@ impl ByParent {
         Ok((parent, std::str::from_utf8(name)?))
     }
 
-    /// Shows every row, and returns all directories.
-    async fn survey(&self, mut see: impl FnMut(&RowKey, Stored, Position) -> Result<()> + Send) -> Result<Directories> {
+    /// Shows every row with its parent and its name, and returns all directories.
+    async fn survey(
+        &self,
+        mut see: impl FnMut(&RowKey, Stored, Bytes, &str) -> Result<()> + Send,
+    ) -> Result<Directories> {
         let mut directories = Directories::default();
         let each = |key: &RowKey, row: &Row| {
             let (parent, name) = self.position(key, row)?;
             if let Some(stored) = Stored::from_row(row) {
-                let position = (parent, name.to_owned());
-                self.id(key, &stored).into_iter().for_each(|id| directories.add(id, position.clone()));
-                see(key, stored, position)?;
+                if let Some(id) = self.id(key, &stored) {
+                    directories.add(id, (parent.clone(), name.to_owned()));
+                }
+                see(key, stored, parent, name)?;
             }
             Ok(Next::Row)
         };
@@ -149,9 +164,9 @@ impl ByParent {
     async fn place_by_survey(&self, path: &str, last: &AtomicU64) -> Result<Option<Place>> {
         let (parent, name) = split(path);
         let mut same_name = Vec::new();
-        let see = |key: &RowKey, stored, position: Position| {
-            if position.1 == name {
-                same_name.push((position.0, key.clone(), stored));
+        let see = |key: &RowKey, stored, parent: Bytes, of: &str| {
+            if of == name {
+                same_name.push((parent, key.clone(), stored));
             }
             Ok(())
         };
@@ -359,9 +374,9 @@ impl Layout for ByParent {
             return self.find_by_key(wanted).await;
         }
         let mut found = Vec::new();
-        let see = |_: &RowKey, stored: Stored, position: Position| {
-            if stored.is_file() && position.1 == wanted {
-                found.push(position);
+        let see = |_: &RowKey, stored: Stored, parent: Bytes, name: &str| {
+            if stored.is_file() && name == wanted {
+                found.push((parent, name.to_owned()));
             }
             Ok(())
         };
@@ -369,13 +384,16 @@ impl Layout for ByParent {
         Ok(found.iter().map(|position| directories.path(position)).collect())
     }
 
-    /// There is no order by time: every row is read.
+    /// There is no order by time: every row is read, or, of a tree, those below the directory.
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
+        if let (Key::Tree, false) = (&self.key, period.under.is_empty()) {
+            return self.period_in_tree(period).await;
+        }
         let mut files = Vec::new();
-        let see = |_: &RowKey, stored: Stored, position: Position| {
+        let see = |_: &RowKey, stored: Stored, parent: Bytes, name: &str| {
             let Node::File(attributes) = stored.node()? else { return Ok(()) };
             if period.time(&attributes).is_some() {
-                files.push((attributes, position));
+                files.push((attributes, (parent, name.to_owned())));
             }
             Ok(())
         };
@@ -418,6 +436,28 @@ impl ByParent {
         }
         let loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.get(path).cloned().with_context(|| format!("{path} was not loaded"))
+    }
+
+    /// A range for each directory.
+    async fn period_in_tree(&self, period: &Period) -> Result<Vec<(i64, String)>> {
+        let mut newest = Newest::new(period);
+        let mut directories: Vec<_> =
+            self.directory(&period.under).await?.map(|id| (id, period.under.clone())).into_iter().collect();
+        while let Some((id, path)) = directories.pop() {
+            let each = |key: &RowKey, row: &Row| {
+                let path = || Ok::<_, anyhow::Error>(format!("{path}/{}", self.position(key, row)?.1));
+                match Stored::from_row(row) {
+                    Some(Stored::Directory(id)) => directories.push((id, path()?)),
+                    Some(Stored::File(value)) => {
+                        newest.offer(&unpack(&value)?.0, || (key.clone(), path().unwrap_or_default()))
+                    }
+                    None => {}
+                }
+                Ok(Next::Row)
+            };
+            self.rows.scan(RowRange::prefix(&id), LIST, each).await?;
+        }
+        Ok(newest.done().into_iter().map(|(time, (_, path))| (time, path)).collect())
     }
 
     /// The row of the name, and those of its parents up to the root.

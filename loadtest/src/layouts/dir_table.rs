@@ -16,7 +16,11 @@ use super::rows::{LIST, Table, absent, commit_groups, equals};
 use super::{Verdict, split};
 
 #[derive(Clone)]
-pub struct DirTable(pub Table);
+pub struct DirTable {
+    table: Table,
+    /// Whether files have cells too.
+    has_files: bool,
+}
 
 /// A name in a directory that exists, and the nodes of that name.
 #[derive(Clone)]
@@ -58,22 +62,23 @@ fn below(path: &str) -> RowRange {
 
 impl DirTable {
     /// With the row of the root, whose id is `root`.
-    pub async fn create(tables: &Tables, root: Bytes) -> Result<Self> {
-        let table = Table::create(tables, "dir", KeyLifecycle::Reusable, &[SUB]).await?;
+    pub async fn create(tables: &Tables, root: Bytes, has_files: bool) -> Result<Self> {
+        let table = Table::create(tables, ("dir", KeyLifecycle::Reusable), &[SUB], &[ID]).await?;
         table.commit(vec![table.row(key(""), vec![absent(ID)], vec![Change::put(CF, ID, root)])]).await?;
-        Ok(Self(table))
+        Ok(Self { table, has_files })
     }
 
     pub async fn id(&self, path: &str) -> Result<Option<Bytes>> {
-        Ok(self.0.tables.cell(self.0.name, &key(path), CF, ID).await?)
+        Ok(self.table.tables.cell(self.table.name, &key(path), CF, ID).await?)
     }
 
     /// One read of the parent's row; none if it does not exist.
     pub async fn slot(&self, path: &str) -> Result<Option<Slot>> {
         let (parent, name) = split(path);
         let [directory, file] = [DIRECTORY, FILE].map(|kind| Column::new(SUB, child(kind, name)));
-        let cells = vec![Column::new(CF, ID), directory.clone(), file.clone()];
-        let row = self.0.tables.get(self.0.name, &key(parent), &RowQuery::cells(cells)).await?;
+        let mut cells = vec![Column::new(CF, ID), directory.clone()];
+        cells.extend(self.has_files.then(|| file.clone()));
+        let row = self.table.tables.get(self.table.name, &key(parent), &RowQuery::cells(cells)).await?;
         let Some(id) = row.get(CF, ID) else { return Ok(None) };
         let [directory, file] = [directory, file].map(|column| row.get(SUB, &column.qualifier).cloned());
         let (parent, name) = (parent.to_owned(), name.to_owned());
@@ -85,12 +90,13 @@ impl DirTable {
         let mut checks = vec![equals(ID, slot.parent_id.clone())];
         for (kind, value) in [(DIRECTORY, &slot.directory), (FILE, &slot.file)] {
             let column = Column::new(SUB, child(kind, &slot.name));
-            checks.push(match value {
-                Some(value) => Check::Equals(column, value.clone()),
-                None => Check::Absent(column),
-            });
+            match value {
+                Some(value) => checks.push(Check::Equals(column, value.clone())),
+                None if kind == FILE && !self.has_files => {}
+                None => checks.push(Check::Absent(column)),
+            }
         }
-        self.0.row(key(&slot.parent), checks, changes)
+        self.table.row(key(&slot.parent), checks, changes)
     }
 
     pub fn put(&self, slot: &Slot, kind: &[u8], value: Bytes) -> ConditionalRow {
@@ -104,7 +110,7 @@ impl DirTable {
     /// The rows that make a directory in a slot.
     pub fn made(&self, slot: &Slot, id: &Bytes) -> Vec<ConditionalRow> {
         let path = format!("{}/{}", slot.parent, slot.name);
-        let own = self.0.row(key(&path), vec![absent(ID)], vec![Change::put(CF, ID, id.clone())]);
+        let own = self.table.row(key(&path), vec![absent(ID)], vec![Change::put(CF, ID, id.clone())]);
         vec![self.put(slot, DIRECTORY, id.clone()), own]
     }
 
@@ -115,11 +121,11 @@ impl DirTable {
         (from, to): (Bound<Bytes>, Bound<Bytes>),
         limit: usize,
     ) -> Result<Option<(Bytes, Vec<Cell>)>> {
-        let (table, row, unchanged) = (self.0.name, key(path), vec![Column::new(CF, ID)]);
+        let (table, row, unchanged) = (self.table.name, key(path), vec![Column::new(CF, ID)]);
         let mut query = PageQuery { table, row, family: SUB, from, to, limit: limit.min(LIST), unchanged };
         let mut cells = Vec::new();
         loop {
-            let page = self.0.tables.page(&query).await?;
+            let page = self.table.tables.page(&query).await?;
             let Some(id) = page.unchanged.into_iter().next().flatten() else { return Ok(None) };
             cells.extend(page.cells);
             match cells.last() {
@@ -132,8 +138,8 @@ impl DirTable {
     /// The ids and paths of a directory and of all below it.
     pub async fn subtree(&self, of: &str) -> Result<Vec<(Bytes, String)>> {
         let mut found: Vec<_> = self.id(of).await?.map(|id| (id, of.to_owned())).into_iter().collect();
-        let mut rows = RowCursor::new(self.0.name, below(of), RowQuery::cells(vec![Column::new(CF, ID)]), LIST);
-        while let Some(some) = rows.next(&self.0.tables).await? {
+        let mut rows = RowCursor::new(self.table.name, below(of), RowQuery::cells(vec![Column::new(CF, ID)]), LIST);
+        while let Some(some) = rows.next(&self.table.tables).await? {
             for (key, row) in some {
                 let id = row.get(CF, ID).context("a directory's row lacks its id")?;
                 found.push((id.clone(), path(&key)?.to_owned()));
@@ -145,9 +151,9 @@ impl DirTable {
     /// The rows of all directories that have this cell, with its value.
     pub async fn with_child(&self, child: Bytes) -> Result<Vec<(String, Bytes)>> {
         let column = Column::new(SUB, child);
-        let mut rows = RowCursor::new(self.0.name, RowRange::all(), RowQuery::cells(vec![column.clone()]), LIST);
+        let mut rows = RowCursor::new(self.table.name, RowRange::all(), RowQuery::cells(vec![column.clone()]), LIST);
         let mut found = Vec::new();
-        while let Some(some) = rows.next(&self.0.tables).await? {
+        while let Some(some) = rows.next(&self.table.tables).await? {
             for (key, row) in some {
                 let value = row.get(SUB, &column.qualifier).context("a scan returns a row without the cell")?;
                 found.push((path(&key)?.to_owned(), value.clone()));
@@ -165,7 +171,7 @@ impl DirTable {
         let mut guarded = self.made(target, id);
         guarded.push(self.take(source, DIRECTORY));
         guarded.extend(also);
-        let verdict = self.0.commit(guarded).await?;
+        let verdict = self.table.commit(guarded).await?;
         if verdict != Verdict::Done {
             return Ok(verdict);
         }
@@ -176,7 +182,7 @@ impl DirTable {
             let own = (old != from).then(|| Change::put(CF, ID, id));
             self.carry(&old, &new, own, &mut groups).await?;
         }
-        commit_groups(&self.0.tables, groups).await
+        commit_groups(&self.table.tables, groups).await
     }
 
     /// Moves the cells of a row, page by page. `own`: what the new row needs beside its children.
@@ -191,7 +197,7 @@ impl DirTable {
                 puts.push(Change::put(SUB, qualifier, value));
             }
             // Pages are committed in any order, and nobody else renames: so no condition but one that always holds.
-            let row = |path, changes| self.0.row(key(path), vec![absent(&b"-"[..])], changes);
+            let row = |path, changes| self.table.row(key(path), vec![absent(&b"-"[..])], changes);
             let mut guarded = vec![row(old, std::mem::take(&mut takes))];
             if !puts.is_empty() {
                 guarded.push(row(new, std::mem::take(&mut puts)));

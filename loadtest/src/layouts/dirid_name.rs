@@ -13,7 +13,7 @@ use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Row, RowKey, RowRang
 
 use super::answers::Newest;
 use super::dir_table::{DirTable, Slot};
-use super::rows::{CONTENT, DATA, LIST, Next, Stored, Table, put_content, unpack};
+use super::rows::{CONTENT, DATA, FILE, LIST, Next, Stored, Table, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
 /// Bytes of a directory's id.
@@ -40,8 +40,8 @@ impl Place {
 
 impl DirIdName {
     pub async fn create(tables: &Tables) -> Result<Self> {
-        let directories = DirTable::create(tables, Bytes::from_static(&[0; ID])).await?;
-        let files = Table::create(tables, "file_of_dir", KeyLifecycle::Reusable, &[CONTENT]).await?;
+        let directories = DirTable::create(tables, Bytes::from_static(&[0; ID]), false).await?;
+        let files = Table::create(tables, ("file_of_dir", KeyLifecycle::Reusable), &[CONTENT], &[FILE]).await?;
         let ids = directories.subtree("").await?;
         let ids = ids.iter().filter_map(|(id, _)| Some(u64::from_be_bytes(id.as_ref().try_into().ok()?)));
         let last = AtomicU64::new(ids.max().unwrap_or_default());
@@ -64,7 +64,7 @@ impl DirIdName {
     /// The rows that put a file into a place, if it is free and its directory stays.
     fn added(&self, place: &Place, stored: &Stored, content: &Bytes) -> Vec<ConditionalRow> {
         let changes = [stored.put()].into_iter().chain(put_content(content)).collect();
-        vec![self.directories.row(&place.slot, vec![]), self.files.row(place.key.clone(), Stored::absent(), changes)]
+        vec![self.directories.row(&place.slot, vec![]), self.files.row(place.key.clone(), Stored::no_file(), changes)]
     }
 
     fn removed(&self, key: RowKey, stored: &Stored) -> ConditionalRow {
@@ -78,7 +78,7 @@ impl Layout for DirIdName {
         let Some(place) = self.place(path).await? else { return Ok(Verdict::Missing) };
         let id = (self.last.fetch_add(1, Ordering::Relaxed) + 1).to_be_bytes();
         let mut rows = self.directories.made(&place.slot, &Bytes::copy_from_slice(&id));
-        rows.push(self.files.row(place.key, Stored::absent(), vec![]));
+        rows.push(self.files.row(place.key, Stored::no_file(), vec![]));
         self.files.commit(rows).await
     }
 
@@ -152,7 +152,7 @@ impl Layout for DirIdName {
             return Ok(Verdict::Exists);
         }
         let Some(stored) = &source.file else {
-            let no_file = self.files.row(target.key, Stored::absent(), vec![]);
+            let no_file = self.files.row(target.key, Stored::no_file(), vec![]);
             return self.directories.rename(&source.slot, &target.slot, vec![no_file]).await;
         };
         let content = self.files.content(&source.key).await?;
@@ -171,10 +171,11 @@ impl Layout for DirIdName {
     /// There is no order by name over folders: a read in each of them.
     async fn find(&self, name: &str) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        for (id, path) in self.directories.subtree("").await? {
-            let row = self.files.get(&[&id, name.as_bytes()].concat()).await?;
-            if Stored::from_row(&row).is_some() {
-                found.push(format!("{path}/{name}"));
+        let directories = self.directories.subtree("").await?;
+        for some in directories.chunks(LIST) {
+            let keys = some.iter().map(|(id, _)| Bytes::from([id, name.as_bytes()].concat()));
+            for ((_, path), row) in some.iter().zip(self.files.get_many(keys).await?) {
+                found.extend(Stored::from_row(&row).map(|_| format!("{path}/{name}")));
             }
         }
         Ok(found)

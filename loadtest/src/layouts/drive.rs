@@ -168,6 +168,10 @@ impl Layout for Whole {
         }
     }
 
+    async fn idle(&self) {
+        self.0.idle().await;
+    }
+
     async fn close(&self) -> Result<()> {
         self.0.idle().await;
         self.0.close().await;

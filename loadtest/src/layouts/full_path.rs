@@ -14,7 +14,9 @@ use rowdrive::table::{
 
 use super::answers::Newest;
 use super::indexes::{Ids, Indexes};
-use super::rows::{CONTENT, DATA, LIST, Next, SCAN, Stored, Table, commit, commit_groups, pack, put_content, unpack};
+use super::rows::{
+    CONTENT, DATA, LIST, NODE, Next, SCAN, Stored, Table, commit, commit_groups, pack, put_content, unpack,
+};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within, split};
 
 pub struct FullPath {
@@ -24,7 +26,7 @@ pub struct FullPath {
 
 impl FullPath {
     pub async fn bare(tables: &Tables) -> Result<Self> {
-        let rows = Table::create(tables, "full_path", KeyLifecycle::Reusable, &[CONTENT]).await?;
+        let rows = Table::create(tables, ("full_path", KeyLifecycle::Reusable), &[CONTENT], NODE).await?;
         Ok(Self { rows, indexes: None })
     }
 
@@ -212,20 +214,19 @@ impl Layout for FullPath {
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         if let Some(indexes) = &self.indexes {
             let (mut found, mut after) = (Vec::new(), None);
-            while found.len() < period.limit {
-                let page = indexes.period(period, &mut after).await?;
-                if page.is_empty() {
-                    break;
-                }
+            loop {
+                let (page, is_last) = indexes.period(period, &mut after).await?;
                 for (time, path) in page {
                     let path = std::str::from_utf8(&path)?;
                     if is_within(path, &period.under) {
                         found.push((time, path.to_owned()));
                     }
                 }
+                if is_last || found.len() >= period.limit {
+                    found.truncate(period.limit);
+                    return Ok(found);
+                }
             }
-            found.truncate(period.limit);
-            return Ok(found);
         }
         let mut newest = Newest::new(period);
         let each = |key: &RowKey, row: &Row| {

@@ -54,7 +54,7 @@ pub struct Indexes {
 
 impl Indexes {
     pub async fn create(tables: &Tables) -> Result<Self> {
-        let create = async |name| Table::create(tables, name, KeyLifecycle::Immutable, &[]).await;
+        let create = async |name| Table::create(tables, (name, KeyLifecycle::Immutable), &[], &[]).await;
         let (time, owner) = (create(by_time::TABLE).await?, create(by_owner::TABLE).await?);
         Ok(Self { time, owner, name: create(by_name::TABLE).await? })
     }
@@ -91,8 +91,9 @@ impl Indexes {
         Ok(positions)
     }
 
-    /// The times and positions of the next files of a period that follow this key, a page of them; none at the end.
-    pub async fn period(&self, period: &Period, after: &mut Option<RowKey>) -> Result<Vec<(i64, Bytes)>> {
+    /// The times and positions of the next files of a period that follow this key, a page of them, and whether there are
+    /// no more.
+    pub async fn period(&self, period: &Period, after: &mut Option<RowKey>) -> Result<(Vec<(i64, Bytes)>, bool)> {
         let [from, to] = [period.from, period.to].map(|time| Some(Timestamp::from_ms(time)));
         let time = by_time::range(period.clock, from, to);
         let (table, mut range) = match &period.creator {
@@ -111,6 +112,7 @@ impl Indexes {
             Ok(if files.len() >= period.limit { Next::Nothing } else { Next::Row })
         };
         table.scan(range, period.limit, each).await?;
-        Ok(files)
+        let is_last = files.len() < period.limit;
+        Ok((files, is_last))
     }
 }

@@ -171,6 +171,9 @@ pub trait Layout: Send + Sync {
         Ok(None)
     }
 
+    /// Waits for what goes on in the background.
+    async fn idle(&self) {}
+
     /// Ends what goes on in the background.
     async fn close(&self) -> Result<()> {
         Ok(())

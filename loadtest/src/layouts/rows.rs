@@ -77,8 +77,8 @@ pub enum Stored {
     File(Bytes),
 }
 
-const FILE: &[u8] = b"f";
-const DIRECTORY: &[u8] = b"d";
+pub const FILE: &[u8] = b"f";
+pub const DIRECTORY: &[u8] = b"d";
 
 impl Stored {
     pub fn file(attributes: &Attributes) -> Self {
@@ -128,6 +128,11 @@ impl Stored {
         [FILE, DIRECTORY].map(absent).to_vec()
     }
 
+    /// Holds if a row that can have no directory has no node.
+    pub fn no_file() -> Vec<Check> {
+        vec![absent(FILE)]
+    }
+
     /// What a list answers of the row of a child; none if it is not asked for.
     pub fn child(row: &Row, name: &str, ask: &List) -> Result<Option<Child>> {
         let Some(stored) = Self::from_row(row) else { return Ok(None) };
@@ -155,15 +160,26 @@ pub fn put_content(content: &Bytes) -> Option<Change> {
     (!content.is_empty()).then(|| Change::put(CONTENT, DATA, content.clone()))
 }
 
+/// The cells of a row that holds one node.
+pub const NODE: &[&[u8]] = &[FILE, DIRECTORY];
+
 /// A table, by its name.
 #[derive(Clone)]
 pub struct Table {
     pub tables: Tables,
     pub name: &'static str,
+    /// All cells of `cf` that a row may have: asked for one by one, a Bloom filter knows those that are missing.
+    cells: &'static [&'static [u8]],
 }
 
 impl Table {
-    pub async fn create(tables: &Tables, name: &'static str, lifecycle: KeyLifecycle, more: &[&str]) -> Result<Self> {
+    /// Makes a table of these families beside `cf`, in which rows have these cells.
+    pub async fn create(
+        tables: &Tables,
+        (name, lifecycle): (&'static str, KeyLifecycle),
+        more: &[&str],
+        cells: &'static [&'static [u8]],
+    ) -> Result<Self> {
         let family = |name: &str| FamilySpec {
             name: name.into(),
             bloom: name != CONTENT,
@@ -172,16 +188,20 @@ impl Table {
         };
         let families = [CF].iter().chain(more).map(|name| family(name)).collect();
         tables.create(&TableSpec { name: name.into(), lifecycle, families }).await?;
-        Ok(Self { tables: tables.clone(), name })
+        Ok(Self { tables: tables.clone(), name, cells })
+    }
+
+    fn row_query(&self) -> RowQuery {
+        RowQuery::cells(self.cells.iter().map(|cell| Column::new(CF, *cell)).collect())
     }
 
     /// The cells of a row but for content.
     pub async fn get(&self, key: &[u8]) -> Result<Row> {
-        Ok(self.tables.get(self.name, key, &RowQuery::families(&[CF])).await?)
+        Ok(self.tables.get(self.name, key, &self.row_query()).await?)
     }
 
     pub async fn get_many(&self, keys: impl Iterator<Item = Bytes>) -> Result<Vec<Row>> {
-        let queries: Vec<_> = keys.map(|key| (key, RowQuery::families(&[CF]))).collect();
+        let queries: Vec<_> = keys.map(|key| (key, self.row_query())).collect();
         Ok(self.tables.get_many(self.name, &queries).await?)
     }
 
@@ -209,15 +229,20 @@ impl Table {
             ScanQuery { range, row_query, .. } = query;
             let Some((last, _)) = rows.last() else { return Ok(()) };
             range.from = Bound::Excluded(last.clone());
+            let mut is_last = rows.len() < at_a_time;
             for (key, row) in &rows {
                 match see(key, row)? {
                     Next::Row => {}
                     Next::Leap(to) => {
                         range.from = Bound::Included(to);
+                        is_last = false;
                         break;
                     }
                     Next::Nothing => return Ok(()),
                 }
+            }
+            if is_last {
+                return Ok(());
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The two tables that the worked example ends with: directories keyed by full path with a cell for each child, files
 //! keyed by random UUID; and what the drive adds to them, one step at a time. A rename never touches a file's row.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rowdrive::schema::dir::{self, FILE};
-use rowdrive::schema::file::{self, Attributes, ContentLocation};
+use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
 use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
 
@@ -20,6 +20,9 @@ use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within};
 
 /// The cell of packed attributes in a file's row.
 const PACKED: &[u8] = b"a";
+/// The cells of attributes that are not packed.
+const ATTRIBUTES: [&[u8]; 7] =
+    [file::CREATOR, file::SIZE, file::TYPE, file::MODIFIED, file::ADDED, file::DIGEST, file::CONTENT];
 /// The cell of a directory's link: its parent's id, and its name.
 const LINK: &[u8] = b"p";
 /// Bytes of an id.
@@ -57,10 +60,11 @@ struct FileCell {
 
 impl Uuid {
     pub async fn create(tables: &Tables, step: Step) -> Result<Self> {
-        let directories = DirTable::create(tables, DirId::ROOT.key()).await?;
-        let files = Table::create(tables, "file", KeyLifecycle::UniqueId, &[CONTENT]).await?;
+        let directories = DirTable::create(tables, DirId::ROOT.key(), true).await?;
+        let cells: &[&[u8]] = if step.cells { &ATTRIBUTES } else { &[PACKED] };
+        let files = Table::create(tables, ("file", KeyLifecycle::UniqueId), &[CONTENT], cells).await?;
         let indexed = if step.indexes {
-            let links = Table::create(tables, "parent", KeyLifecycle::UniqueId, &[]).await?;
+            let links = Table::create(tables, ("parent", KeyLifecycle::UniqueId), &[], &[LINK]).await?;
             Some(Indexed { indexes: Indexes::create(tables).await?, links })
         } else {
             None
@@ -120,9 +124,8 @@ impl Uuid {
         let mut rows = self.unindexed(slot, old)?;
         let mut changes = vec![Change::delete(CF, PACKED), Change::delete(CONTENT, DATA)];
         if self.step.cells {
-            changes = file::delete_cells(ContentLocation::Inline);
-            let position = [file::DIR, file::NAME, file::STAY];
-            changes.retain(|change| change.qualifier().is_none_or(|cell| !position.contains(&&cell[..])));
+            changes = ATTRIBUTES.map(|cell| Change::delete(CF, cell)).into();
+            changes.push(Change::delete(CONTENT, DATA));
         }
         rows.push(RowChange { table: self.files.name, row: old.ids.file.key(), changes });
         Ok(rows)
@@ -192,8 +195,7 @@ impl Uuid {
     ) -> Result<Vec<(i64, String)>> {
         let (mut found, mut after, mut known) = (Vec::new(), None, HashMap::new());
         loop {
-            let page = indexes.period(period, &mut after).await?;
-            let is_last = page.is_empty();
+            let (page, is_last) = indexes.period(period, &mut after).await?;
             for (time, position) in page {
                 let path = self.path_of_position(links, &position, &mut known).await?;
                 if is_within(&path, &period.under) {
@@ -233,6 +235,7 @@ impl Uuid {
         };
         self.files.scan(RowRange::all(), SCAN, each).await?;
         let found = newest.done();
+        let wanted: HashSet<Bytes> = found.iter().map(|(_, key)| key.clone()).collect();
         let mut paths: HashMap<Bytes, String> = HashMap::new();
         for (_, directory) in self.directories.subtree("").await? {
             if paths.len() == found.len() {
@@ -240,7 +243,7 @@ impl Uuid {
             }
             for (name, file) in self.files_in(&directory).await? {
                 let key = file.ids.file.key();
-                if found.iter().any(|(_, wanted)| *wanted == key) {
+                if wanted.contains(&key) {
                     paths.insert(key, format!("{directory}/{}", name.as_str()));
                 }
             }

@@ -72,7 +72,8 @@ impl Mitigation {
             Some(reads) => format!("a {read} is {reads} reads"),
             None => format!("a {read} reads the whole table"),
         });
-        let more = more.collect::<Vec<_>>().join("; ");
+        let absent = "a write that must not replace a row looks under all prefixes first".to_owned();
+        let more = more.chain(matches!(self, Self::Salt(_)).then_some(absent)).collect::<Vec<_>>().join("; ");
         let cost = if more.is_empty() { "nothing: a reader computes the key".to_owned() } else { more };
         (self != Self::None).then_some(cost)
     }

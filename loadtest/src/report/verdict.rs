@@ -70,7 +70,7 @@ fn why(report: &Report, operation: &str, best: &str, rival: &str) -> String {
     match both.max_by(|one, other| factor(one).total_cmp(&factor(other))) {
         Some(most) if factor(&most) > 1.1 => {
             let name = most.0.replace('_', " ");
-            format!("The reason: {} {name} for each, instead of {}", figure(most.1), figure(most.2))
+            format!("Its work: {} {name} for each, instead of {}", figure(most.1), figure(most.2))
         }
         Some(_) => "Its work does not explain it".into(),
         None => "Its work was not counted".into(),
@@ -112,7 +112,7 @@ mod tests {
     fn a_sentence_follows_from_the_figures() {
         let found = renames(&[("fullpath", 10.0, 20_000.0), ("tree", 2_600.0, 2.0), ("uuid", 27.0, 19_000.0)], 5);
         let expected = "**A drive that renames folders often:** `tree`: “rename a folder” at 260 times (260 to 260) the \
-            rate of `fullpath` (clients: 1). The reason: 2.00 cells written for each, instead of 20,000.";
+            rate of `fullpath` (clients: 1). Its work: 2.00 cells written for each, instead of 20,000.";
         assert_eq!(found, expected);
         let turned = renames(&[("fullpath", 3_000.0, 2.0), ("tree", 30.0, 2.0)], 5);
         assert!(
