@@ -247,12 +247,12 @@ impl ByParent {
     }
 
     /// The row of a node that leaves its key.
-    fn removed(&self, key: RowKey, stored: &Stored) -> ConditionalRow {
+    fn removed(&self, key: RowKey, stored: &Stored, has_content: bool) -> ConditionalRow {
         let mut changes = vec![stored.take()];
         for cell in self.cells(&Bytes::new(), "") {
             changes.extend(cell.qualifier().map(|qualifier| Change::delete(CF, qualifier.clone())));
         }
-        if stored.is_file() {
+        if has_content {
             changes.push(Change::delete(CONTENT, DATA));
         }
         self.rows.row(key, vec![stored.check()], changes)
@@ -350,11 +350,10 @@ impl Layout for ByParent {
             return self.rows.commit(guarded).await;
         }
         changes.push(stored.put());
-        if stored.is_file() {
-            changes.extend(put_content(&self.rows.content(&source.key).await?));
-        }
+        let content = if stored.is_file() { self.rows.content(&source.key).await? } else { Bytes::new() };
+        changes.extend(put_content(&content));
         guarded.push(self.rows.row(target.key.clone(), Stored::absent(), changes));
-        guarded.push(self.removed(source.key.clone(), &stored));
+        guarded.push(self.removed(source.key.clone(), &stored, !content.is_empty()));
         let verdict = self.rows.commit(guarded).await?;
         if verdict == Verdict::Done && !stored.is_file() && matches!(self.key, Key::Name) {
             return self.adopt(&source.key, &target.key).await;
@@ -364,7 +363,7 @@ impl Layout for ByParent {
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
         match self.file(path).await? {
-            Some((key, stored)) => self.rows.commit(vec![self.removed(key, &stored)]).await,
+            Some((key, stored)) => self.rows.commit(vec![self.removed(key, &stored, true)]).await,
             None => Ok(Verdict::Missing),
         }
     }

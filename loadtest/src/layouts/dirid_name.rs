@@ -67,8 +67,9 @@ impl DirIdName {
         vec![self.directories.row(&place.slot, vec![]), self.files.row(place.key.clone(), Stored::no_file(), changes)]
     }
 
-    fn removed(&self, key: RowKey, stored: &Stored) -> ConditionalRow {
-        self.files.row(key, vec![stored.check()], vec![stored.take(), Change::delete(CONTENT, DATA)])
+    fn removed(&self, key: RowKey, stored: &Stored, has_content: bool) -> ConditionalRow {
+        let content = has_content.then(|| Change::delete(CONTENT, DATA));
+        self.files.row(key, vec![stored.check()], [stored.take()].into_iter().chain(content).collect())
     }
 }
 
@@ -157,13 +158,13 @@ impl Layout for DirIdName {
         };
         let content = self.files.content(&source.key).await?;
         let mut rows = self.added(&target, stored, &content);
-        rows.push(self.removed(source.key, stored));
+        rows.push(self.removed(source.key, stored, !content.is_empty()));
         self.files.commit(rows).await
     }
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
         match self.file(path).await? {
-            Some((key, stored)) => self.files.commit(vec![self.removed(key, &stored)]).await,
+            Some((key, stored)) => self.files.commit(vec![self.removed(key, &stored, true)]).await,
             None => Ok(Verdict::Missing),
         }
     }

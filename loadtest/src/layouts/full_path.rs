@@ -76,15 +76,16 @@ impl FullPath {
             new = Stored::File([pack(&attributes), ids.encode()].concat().into());
             prepare = indexes.put(ids, &attributes, split(to).1, to.to_owned().into())?;
         }
-        let mut puts = vec![new.put()];
-        puts.extend(content.iter().filter_map(put_content));
-        let guarded = vec![self.rows.row(to.to_owned(), Stored::absent(), puts), self.removed(from, stored)];
+        let content = content.as_ref().and_then(put_content);
+        let removed = self.removed(from, stored, content.is_some());
+        let puts = [new.put()].into_iter().chain(content).collect();
+        let guarded = vec![self.rows.row(to.to_owned(), Stored::absent(), puts), removed];
         Ok(Plan { prepare, guarded, finish: self.unindexed(from, stored)?, ..Plan::default() })
     }
 
-    fn removed(&self, path: &str, stored: &Stored) -> ConditionalRow {
+    fn removed(&self, path: &str, stored: &Stored, has_content: bool) -> ConditionalRow {
         let mut changes = vec![stored.take()];
-        if stored.is_file() {
+        if has_content {
             changes.push(Change::delete(CONTENT, DATA));
         }
         self.rows.row(path.to_owned(), vec![stored.check()], changes)
@@ -187,7 +188,7 @@ impl Layout for FullPath {
     async fn delete(&self, path: &str) -> Result<Verdict> {
         let Some(stored) = self.file(path).await? else { return Ok(Verdict::Missing) };
         let finish = self.unindexed(path, &stored)?;
-        let guarded = vec![self.removed(path, &stored)];
+        let guarded = vec![self.removed(path, &stored, true)];
         commit(&self.rows.tables, Plan { guarded, finish, ..Plan::default() }).await
     }
 

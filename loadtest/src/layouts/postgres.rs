@@ -292,7 +292,8 @@ impl Layout for Postgres {
         let Period { clock, creator, from, to, under, limit } = ask;
         let Some(root) = self.directory(under).await? else { return Ok(Vec::new()) };
         let time = if *clock == Clock::Modified { "modified" } else { "added" };
-        let (with, below) = if under.is_empty() { ("", "$4::bigint = 0") } else { (BELOW, "parent IN (SELECT id FROM below)") };
+        let (with, below) =
+            if under.is_empty() { ("", "$4::bigint = 0") } else { (BELOW, "parent IN (SELECT id FROM below)") };
         let creator_is = if creator.is_some() { "creator = $5::text" } else { "$5::text IS NULL" };
         let select = format!(
             "{with} SELECT {time}, {PATH} FROM (
