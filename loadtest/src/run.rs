@@ -33,7 +33,7 @@ impl<'a> Run<'a> {
     /// Errors if there is no place for the stores or the report, before anything is measured.
     pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
-        room(scratch.path(), options.files())?;
+        room(scratch.path(), options.files(), options.layouts().len())?;
         options.check()?;
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -82,8 +82,8 @@ impl<'a> Run<'a> {
     async fn regions(&mut self, tree: &Arc<Tree>) -> Result<()> {
         self.stop.go_on()?;
         let title = bar("regions")?;
-        let (tree, seed, told) = (tree.clone(), self.options.seed, title.clone());
-        let counted = move || regions::all(&tree, seed, &|what| told.set_message(what.to_owned()));
+        let (tree, seed, bar) = (tree.clone(), self.options.seed, title.clone());
+        let counted = move || regions::all(&tree, seed, &|what| bar.set_message(what.to_owned()));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
         self.write()
@@ -143,10 +143,10 @@ impl<'a> Run<'a> {
 }
 
 /// An error if the disk has no room for all layouts and their copies, as far as can be foreseen.
-fn room(folder: &Path, files: u32) -> Result<()> {
-    const BYTES_A_FILE: u64 = 8_000;
+fn room(folder: &Path, files: u32, layouts: usize) -> Result<()> {
+    const BYTES_A_FILE: u64 = 500;
     let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
-    let needed = u64::from(files) * BYTES_A_FILE + (4 << 30);
+    let needed = u64::from(files) * layouts as u64 * BYTES_A_FILE + (4 << 30);
     anyhow::ensure!(
         free >= needed,
         "{} has {} MiB left and a run of {files} files may take {}: make room, or name another folder with --dir",
@@ -173,6 +173,12 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
                 ms / 2
             ),
         ),
+        ("before the first loop of a round", format!("{} ms of stats with {} clients", ms * 8, options.clients)),
+        (
+            "a slow request",
+            format!("one that takes longer than 20 ms or {} ms: one client sends it, for one loop", (ms / 4).max(2)),
+        ),
+        ("a set rate", format!("{} ms; requests begin each millisecond", ms * 5)),
         ("rounds", format!("{}, each on a fresh copy of what was loaded and compacted", options.rounds)),
         (
             "durability",

@@ -160,7 +160,7 @@ impl Postgres {
         Ok(self.query(text, values).await?.into_iter().next())
     }
 
-    /// The id of what stands at a path, and whether it is a directory.
+    /// The id of the node of a path, and whether it is a directory.
     async fn resolve(&self, path: &str) -> Result<Option<(i64, bool)>> {
         let names: Vec<&str> = path.split('/').skip(1).collect();
         Ok(self.one(RESOLVE, &[&names]).await?.map(|row| (row.get(0), row.get(1))))

@@ -112,7 +112,7 @@ fn unless_taken(result: Result<Verdict>) -> Result<Verdict> {
     }
 }
 
-/// The id of what stands at a path, and whether it is a directory: a look-up for each name.
+/// The id of the node of a path, and whether it is a directory: a look-up for each name.
 fn resolve(connection: &Connection, path: &str) -> Result<Option<(i64, bool)>> {
     let mut step = connection.prepare_cached("SELECT id, is_directory FROM node WHERE parent = ?1 AND name = ?2")?;
     let mut at = (ROOT, true);

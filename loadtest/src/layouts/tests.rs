@@ -1,4 +1,4 @@
-//! One conformance test for all layouts: random operations, held to a map of paths.
+//! One conformance test for all layouts: random operations, compared with a map of paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const STEPS: usize = 400;
 /// Some of them sort before a slash, some after it, and some are the start of another.
 const NAMES: [&str; 7] = ["a", "a-1", "a b", "a.jpg", "a0", "ab", "b"];
 
-/// What stands where, as everyone would say.
+/// The paths of all nodes, with the time of a file.
 struct Model {
     nodes: BTreeMap<String, Option<i64>>,
     names_repeat: bool,

@@ -4,7 +4,7 @@
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use super::keys::{Access, Key};
+use super::keys::{self, Access, Key};
 
 /// A change of all row keys of a table. A number of prefixes is a power of two: even splits lie between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Mitigation {
     Salt(u8),
     /// One of so many prefixes, computed from the key.
     Hash(u8),
+    /// The same from the folder of a path: the files of a folder stay together.
+    HashFolder(u8),
     /// A hash replaces the key.
     HashKey,
     /// The same in hexadecimal digits.
@@ -35,6 +37,7 @@ impl Mitigation {
         let name = match self {
             Self::Salt(prefixes) => return format!("salt {prefixes}"),
             Self::Hash(prefixes) => return format!("hash {prefixes}"),
+            Self::HashFolder(prefixes) => return format!("hash {prefixes} of the folder"),
             Self::None => "none",
             Self::HashKey => "hash",
             Self::HashHexadecimal => "hash in hexadecimal",
@@ -57,6 +60,7 @@ impl Mitigation {
             Self::None | Self::Ascending => [1, 1, 1],
             Self::Salt(prefixes) => [prefixes; 3],
             Self::Hash(prefixes) => [1, if row { 1 } else { prefixes }, prefixes],
+            Self::HashFolder(prefixes) => [1, 1, prefixes],
             Self::HashKey | Self::HashHexadecimal => [1, u8::from(row), 0],
             Self::Reverse if key == Key::Owner => [1, 1, 1],
             Self::Reverse | Self::ReverseDigits => [1, 1, 0],
@@ -96,6 +100,10 @@ impl Mitigation {
             (Self::Salt(prefixes), Access::Read) => return (0..prefixes).map(|salt| salted(salt, prefixes)).collect(),
             (Self::Salt(prefixes), Access::Write) => salted(salts.random_range(0..prefixes), prefixes),
             (Self::Hash(prefixes), _) => salted(hash()[0] / step(prefixes), prefixes),
+            (Self::HashFolder(prefixes), _) => {
+                let folder = key.rsplitn(2, |byte| *byte == b'/').nth(1).unwrap_or_default();
+                salted(keys::hash(folder)[0] / step(prefixes), prefixes)
+            }
             (Self::HashKey, _) => hash().into(),
             (Self::HashHexadecimal, _) => format!("{:032x}", u128::from_be_bytes(hash())).into(),
             (Self::Reverse, _) => head.iter().chain(lead.iter().rev()).chain(tail).copied().collect(),
@@ -130,7 +138,8 @@ mod tests {
         // SHA-256 of "abc" (FIPS 180-2, appendix B.1), its first half.
         let abc = 0xba78_16bf_8f01_cfea_4141_40de_5dae_2223_u128.to_be_bytes();
         let ascending = [b"\x01", &[0xff; 7][..], b"\xf00123456789abcdef"].concat();
-        let cases: [(Mitigation, Key, &[u8], &[u8]); 10] = [
+        let cases: [(Mitigation, Key, &[u8], &[u8]); 11] = [
+            (Mitigation::HashFolder(16), Key::Path, b"abc/d", b"\xb0abc/d"),
             (Mitigation::Hash(4), Key::Name, b"abc", b"\x80abc"),
             (Mitigation::Hash(16), Key::Name, b"abc", b"\xb0abc"),
             (Mitigation::HashKey, Key::Path, b"abc", &abc),
@@ -168,6 +177,7 @@ mod tests {
             (Mitigation::None, Key::Path, [one, one, one]),
             (Mitigation::Salt(16), Key::Path, [Some(16); 3]),
             (Mitigation::Hash(16), Key::Path, [one, Some(16), Some(16)]),
+            (Mitigation::HashFolder(16), Key::Path, [one, one, Some(16)]),
             (Mitigation::HashKey, Key::Path, [one, None, None]),
             // A folder is a row.
             (Mitigation::Hash(16), dir, [one, one, Some(16)]),

@@ -3,7 +3,7 @@
 use super::keys::Layout;
 use super::loads::Load;
 use super::mitigations::Mitigation::{
-    self, Ascending, Hash, HashHexadecimal, HashKey, None, Reverse, ReverseDigits, Salt,
+    self, Ascending, Hash, HashFolder, HashHexadecimal, HashKey, None, Reverse, ReverseDigits, Salt,
 };
 use super::simulation::{ALL_TABLES, Case};
 use super::splits::Splitting::{self, Even, Growing, Hexadecimal, Quantiles};
@@ -30,7 +30,7 @@ const QUANTILES: &[Splitting] = &[Quantiles];
 /// Loads, tables by layout and name, mitigations, splits: each with each.
 type Question = (Loads, Tables, &'static [Mitigation], &'static [Splitting]);
 
-const QUESTIONS: [Question; 21] = [
+const QUESTIONS: [Question; 22] = [
     // Whole requests; a layout of one table has no others.
     (&["one tree imported", "64 users import"], WHOLE, &[None, Hash(16)], QUANTILES),
     (&["reads, Zipf 0.99"], &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[None], QUANTILES),
@@ -42,6 +42,7 @@ const QUESTIONS: [Question; 21] = [
     // Mitigations for keys in order, and the splits that go with them.
     (IMPORT, IN_ORDER, &[Salt(4), Salt(16), Hash(4), Hash(16), HashKey], QUANTILES),
     (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[Salt(16), Hash(16), HashKey], &[Even, Growing]),
+    (IMPORT, &[("fullpath", "rows")], &[HashFolder(16)], &[Quantiles, Even]),
     (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[HashHexadecimal], &[Hexadecimal, Even]),
     (IMPORT, &[("rowkey-id", "rows"), ("dirid-name", "file")], &[Reverse], &[Quantiles, Even]),
     (IMPORT, &[("rowkey-id", "rows")], &[ReverseDigits], &[Quantiles, Even]),

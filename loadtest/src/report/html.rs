@@ -51,7 +51,7 @@ fn part(part: &Part) -> Markup {
     }
 }
 
-/// What stands between `**` is strong, and what stands between backticks code.
+/// Text between `**` is strong, text between backticks is code.
 fn rich(text: &str) -> Markup {
     let code = |text: &str| {
         html! {

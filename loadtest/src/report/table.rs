@@ -35,7 +35,7 @@ pub struct Column {
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     raw: String,
-    /// What stands between backticks is code.
+    /// Text between backticks is code.
     pub text: String,
     /// In smaller letters, as a range: the member with `_more`.
     pub more: String,

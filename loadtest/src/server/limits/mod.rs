@@ -99,7 +99,7 @@ async fn fill(tree: &Tree, data: &Path, options: &Options, stop: &Stop) -> Resul
     drop(layout);
     let title = bar("limits: compacting")?;
     let at = db.clone();
-    let settled = tokio::task::spawn_blocking(move || compact(&at)).await??;
+    let usage = tokio::task::spawn_blocking(move || compact(&at)).await??;
     title.finish_and_clear();
     let start = Instant::now();
     let tables = open()?;
@@ -112,7 +112,7 @@ async fn fill(tree: &Tree, data: &Path, options: &Options, stop: &Stop) -> Resul
     drive.close().await;
 
     let files = tree.files.len() as f64;
-    let by_table = settled.tables.iter().map(|(table, bytes)| (table.clone(), *bytes as f64 / files));
+    let by_table = usage.tables.iter().map(|(table, bytes)| (table.clone(), *bytes as f64 / files));
     let bytes = by_table.clone().map(|(_, bytes)| bytes).sum();
     let path = tree.files.iter().map(|file| tree.path(file).len()).sum::<usize>() as f64 / files;
     let disk = Limit {
