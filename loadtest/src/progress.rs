@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
 /// Becomes true when the user wants no more. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Stop(pub watch::Receiver<bool>);
 
 impl Stop {
@@ -17,6 +17,13 @@ impl Stop {
             bail!("interrupted");
         }
         Ok(())
+    }
+
+    /// Ends when the user asks for the end, and never if that cannot happen any more.
+    pub async fn asked(&self) {
+        if self.0.clone().wait_for(|stop| *stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

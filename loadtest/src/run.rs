@@ -93,9 +93,9 @@ impl<'a> Run<'a> {
         let options = self.options.comparison(self.scratch.path());
         self.report.meta.settings = settings(&options);
         let (out, start) = (self.options.out.clone(), self.start);
-        let mut keep = move |report: &Report| {
-            let meta = Meta { seconds: start.elapsed().as_secs_f64(), ..report.meta.clone() };
-            report::write(&Report { meta, ..report.clone() }, &out)
+        let mut keep = move |report: &mut Report| {
+            report.meta.seconds = start.elapsed().as_secs_f64();
+            report::write(report, &out)
         };
         compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
     }
@@ -112,8 +112,7 @@ impl<'a> Run<'a> {
         if let Some(server) = &server {
             asked.url = server.url("/");
         }
-        let stop = self.stop.0.clone();
-        let done = http::run(&asked, &stop, |run| {
+        let done = http::run(&asked, &self.stop.clone(), |run| {
             self.report.http.push(run);
             self.write()
         })

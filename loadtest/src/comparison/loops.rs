@@ -16,8 +16,8 @@ use crate::report::model::Work;
 
 /// Requests that show whether an operation is slow.
 const PROBES: usize = 3;
-/// A request that takes longer, or longer than a quarter of a loop but at least an eighth of this, reads much of a table: several at a time only wait for
-/// a core.
+/// A request that takes longer reads much of a table, and so does one that takes longer than a quarter of a loop, but at
+/// least an eighth of this: several at a time only wait for a core.
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
 const LEAST: u64 = 2;

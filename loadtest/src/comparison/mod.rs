@@ -64,25 +64,16 @@ pub async fn compare(
     tree: Arc<Tree>,
     stop: &Stop,
     report: &mut Report,
-    keep: &mut impl FnMut(&Report) -> Result<()>,
+    keep: &mut impl FnMut(&mut Report) -> Result<()>,
 ) -> Result<()> {
     let pace = Pace { clients: options.clients, budget: options.budget, stop: stop.clone() };
-    let stage = |tree, content| Stage {
-        tree,
-        content: data::content(content),
-        folder: options.folder.clone(),
-        pace: pace.clone(),
-        seed: options.seed,
-        memory: options.memory,
-        postgres: options.postgres.clone(),
-    };
-    let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "", rounds: options.rounds };
+    let stage = |tree, content| Stage { options, tree, content: data::content(content), pace: pace.clone() };
+    let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "" };
     part.run(&options.kinds, report, keep).await?;
     for (name, length) in options.content {
         let tree = Arc::new(Tree::new(options.files_with_content, options.seed));
         let suffix = format!("_{name}");
-        let part =
-            Part { stage: stage(tree, *length), operations: &WITH_CONTENT, suffix: &suffix, rounds: options.rounds };
+        let part = Part { stage: stage(tree, *length), operations: &WITH_CONTENT, suffix: &suffix };
         let kinds: Vec<Kind> = options.kinds.iter().copied().filter(|kind| CONTENT_KINDS.contains(kind)).collect();
         part.run(&kinds, report, keep).await?;
     }
@@ -91,11 +82,10 @@ pub async fn compare(
 
 /// Operations on one tree.
 struct Part<'a> {
-    stage: Stage,
+    stage: Stage<'a>,
     operations: &'static [Operation],
     /// Of the operations' names.
     suffix: &'a str,
-    rounds: usize,
 }
 
 /// A layout, with what its rounds have found until now.
@@ -110,14 +100,14 @@ impl Part<'_> {
         &self,
         kinds: &[Kind],
         report: &mut Report,
-        keep: &mut impl FnMut(&Report) -> Result<()>,
+        keep: &mut impl FnMut(&mut Report) -> Result<()>,
     ) -> Result<()> {
         let measured = self.measure(kinds, report, keep).await;
         let mut cleared = Ok(());
         for kind in kinds {
-            cleared = cleared.and(clear(&self.stage.folder.join(kind.name())));
+            cleared = cleared.and(clear(&self.stage.options.folder.join(kind.name())));
         }
-        if let (Some(url), true) = (&self.stage.postgres, kinds.contains(&Kind::Postgres)) {
+        if let (Some(url), true) = (&self.stage.options.postgres, kinds.contains(&Kind::Postgres)) {
             cleared = cleared.and(Postgres::remove(url).await);
         }
         measured.and(cleared)
@@ -127,7 +117,7 @@ impl Part<'_> {
         &self,
         kinds: &[Kind],
         report: &mut Report,
-        keep: &mut impl FnMut(&Report) -> Result<()>,
+        keep: &mut impl FnMut(&mut Report) -> Result<()>,
     ) -> Result<()> {
         let mut entries = Vec::new();
         for kind in kinds {
@@ -138,7 +128,7 @@ impl Part<'_> {
             entries.push(Entry { store, rounds: BTreeMap::new(), unsupported: BTreeMap::new() });
             keep(report)?;
         }
-        for number in 0..self.rounds {
+        for number in 0..self.stage.options.rounds {
             let round = self.round(number, &mut entries).await;
             for entry in &entries {
                 self.summarize(entry, report);
@@ -161,16 +151,16 @@ impl Part<'_> {
                 }
             }
         }
-        let mut random = StdRng::seed_from_u64(self.stage.seed ^ number as u64);
+        let mut random = StdRng::seed_from_u64(self.stage.options.seed ^ number as u64);
         // Each round uses other files, in another order.
-        let seed = self.stage.seed ^ (number as u64) << 32;
+        let seed = self.stage.options.seed ^ (number as u64) << 32;
         let inputs = Inputs::new(self.stage.tree.clone(), seed, self.stage.content.clone());
         let mut measured = self.warm_up(&inputs, entries, &subjects).await;
         for operation in self.operations {
             if measured.is_err() {
                 break;
             }
-            eprintln!("round {} of {}: {}{}", number + 1, self.rounds, operation.name, self.suffix);
+            eprintln!("round {} of {}: {}{}", number + 1, self.stage.options.rounds, operation.name, self.suffix);
             subjects.shuffle(&mut random);
             for (at, subject) in &subjects {
                 let Some(entry) = entries.get_mut(*at) else { continue };

@@ -11,29 +11,25 @@ use procfs::process::Process;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::table::Tables;
 
+use super::Options;
 use super::disk_usage::{DiskUsage, compact};
 use super::loops::{Pace, Subject};
 use super::work::{Counted, Meter, cpu_seconds};
 use crate::data::{CAMERA, Tree, attributes};
 use crate::layouts::kinds::Kind;
 use crate::layouts::postgres::Postgres;
+use crate::layouts::relational::Relational;
 use crate::layouts::{LOAD, Layout, NewFile, Verdict};
 use crate::progress::{Stop, bar};
 use crate::report::model::Costs;
 
 /// What all layouts are measured with.
-pub struct Stage {
+pub struct Stage<'a> {
+    pub options: &'a Options,
     pub tree: Arc<Tree>,
     /// Of each file.
     pub content: Bytes,
-    /// Holds a folder for each layout.
-    pub folder: PathBuf,
     pub pace: Pace,
-    pub seed: u64,
-    /// Bytes of memory for a store.
-    pub memory: usize,
-    /// Where PostgreSQL is.
-    pub postgres: Option<String>,
 }
 
 /// A layout whose files are stored. Nothing is open between two rounds.
@@ -48,8 +44,8 @@ pub struct Store {
 
 impl Store {
     /// Stores the whole tree in an empty layout, and compacts it.
-    pub async fn load(kind: Kind, stage: &Stage) -> Result<Self> {
-        let folder = stage.folder.join(kind.name());
+    pub async fn load(kind: Kind, stage: &Stage<'_>) -> Result<Self> {
+        let folder = stage.options.folder.join(kind.name());
         let [loaded, copy] = ["loaded", "copy"].map(|name| folder.join(name));
         std::fs::create_dir_all(&loaded)?;
         let layout = open(kind, stage, &loaded, true).await?.layout;
@@ -91,7 +87,7 @@ impl Store {
     }
 
     /// Opens a fresh copy of what was loaded.
-    pub async fn open(&mut self, stage: &Stage) -> Result<Subject> {
+    pub async fn open(&mut self, stage: &Stage<'_>) -> Result<Subject> {
         self.clear_copy()?;
         copy_store(&self.loaded, &self.copy)?;
         let start = Instant::now();
@@ -108,19 +104,20 @@ impl Store {
 }
 
 /// Opens a layout in a folder: an empty one if it is new.
-async fn open(kind: Kind, stage: &Stage, folder: &Path, is_new: bool) -> Result<Subject> {
+async fn open(kind: Kind, stage: &Stage<'_>, folder: &Path, is_new: bool) -> Result<Subject> {
     match kind {
         Kind::Relational => {
-            Ok(Subject { layout: Kind::relational(folder, stage.memory).await?, meter: Meter::default() })
+            let layout = Arc::new(Relational::open(folder, stage.options.memory).await?);
+            Ok(Subject { layout, meter: Meter::default() })
         }
         Kind::Postgres => {
-            let url = stage.postgres.as_deref().context("name the server with --postgres")?;
+            let url = stage.options.postgres.as_deref().context("name the server with --postgres")?;
             let layout: Arc<dyn Layout> =
                 Arc::new(if is_new { Postgres::create(url).await? } else { Postgres::as_loaded(url).await? });
             Ok(Subject { layout, meter: Meter::Server })
         }
         _ => {
-            let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.memory })?;
+            let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.options.memory })?;
             let store = Arc::new(Counted::new(store));
             let layout = kind.in_store(&Tables::new(store.clone()), folder).await?;
             Ok(Subject { layout, meter: Meter::Store(store) })

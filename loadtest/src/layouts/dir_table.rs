@@ -15,7 +15,6 @@ use rowdrive::table::{
 use super::rows::{LIST, Table, absent, commit_groups, equals};
 use super::{Verdict, split};
 
-#[derive(Clone)]
 pub struct DirTable {
     table: Table,
     /// Whether files have cells too.
@@ -23,7 +22,6 @@ pub struct DirTable {
 }
 
 /// A name in a directory that exists, and the nodes of that name.
-#[derive(Clone)]
 pub struct Slot {
     pub parent: String,
     pub parent_id: Bytes,

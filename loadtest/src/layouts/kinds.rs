@@ -12,7 +12,6 @@ use super::by_parent::ByParent;
 use super::dirid_name::DirIdName;
 use super::drive::Whole;
 use super::full_path::FullPath;
-use super::relational::Relational;
 use super::uuid::{Step, Uuid};
 
 /// A layout, as the command line names it; in the order of the worked example, then the additions and the control.
@@ -105,10 +104,5 @@ impl Kind {
             Self::Tree => Arc::new(ByParent::tree(tables).await?),
             Self::Relational | Self::Postgres => None.context("a relational layout is in no store")?,
         })
-    }
-
-    /// Opens SQLite's database in a folder.
-    pub async fn relational(folder: &Path, memory: usize) -> Result<Arc<dyn Layout>> {
-        Ok(Arc::new(Relational::open(folder, memory).await?))
     }
 }

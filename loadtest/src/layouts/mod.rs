@@ -30,7 +30,7 @@ mod full_path;
 mod indexes;
 pub mod kinds;
 pub mod postgres;
-mod relational;
+pub mod relational;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -158,9 +158,14 @@ pub trait Layout: Send + Sync {
         self.mkdir(path).await
     }
 
-    /// Stores many files, by whatever way is quickest, and returns how many there was room for.
+    /// Stores a file of a load, by whatever way is quickest.
+    async fn load_file(&self, file: &NewFile) -> Result<Verdict> {
+        self.put(file, true).await
+    }
+
+    /// Stores many files, and returns how many there was room for.
     async fn load(&self, files: &[NewFile], at_a_time: usize) -> Result<u64> {
-        let puts: Vec<_> = files.iter().map(|file| self.put(file, true)).collect();
+        let puts: Vec<_> = files.iter().map(|file| self.load_file(file)).collect();
         let verdicts = stream::iter(puts).buffer_unordered(at_a_time);
         verdicts.try_fold(0, async |sum, verdict| Ok(sum + u64::from(verdict == Verdict::Done))).await
     }

@@ -117,6 +117,11 @@ impl Stored {
         Change::delete(CF, self.cell().0)
     }
 
+    /// Whether a change is of the cell of a node.
+    pub fn is_cell(change: &Change) -> bool {
+        change.qualifier().is_some_and(|cell| NODE.contains(&&cell[..]))
+    }
+
     /// Holds if a row has this very node.
     pub fn check(&self) -> Check {
         let (qualifier, value) = self.cell();
@@ -203,6 +208,11 @@ impl Table {
     pub async fn get_many(&self, keys: impl Iterator<Item = Bytes>) -> Result<Vec<Row>> {
         let queries: Vec<_> = keys.map(|key| (key, self.row_query())).collect();
         Ok(self.tables.get_many(self.name, &queries).await?)
+    }
+
+    /// Deletes all cells of a row but for content.
+    pub fn delete_cells(&self) -> impl Iterator<Item = Change> {
+        self.cells.iter().map(|cell| Change::delete(CF, *cell))
     }
 
     pub async fn content(&self, key: &[u8]) -> Result<Bytes> {

@@ -122,11 +122,7 @@ impl Uuid {
     /// The rows that go with a file.
     fn dropped(&self, slot: &Slot, old: &FileCell) -> Result<Vec<RowChange>> {
         let mut rows = self.unindexed(slot, old)?;
-        let mut changes = vec![Change::delete(CF, PACKED), Change::delete(CONTENT, DATA)];
-        if self.step.cells {
-            changes = ATTRIBUTES.map(|cell| Change::delete(CF, cell)).into();
-            changes.push(Change::delete(CONTENT, DATA));
-        }
+        let changes = self.files.delete_cells().chain([Change::delete(CONTENT, DATA)]).collect();
         rows.push(RowChange { table: self.files.name, row: old.ids.file.key(), changes });
         Ok(rows)
     }

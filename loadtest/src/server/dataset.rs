@@ -17,12 +17,10 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
-use tokio::sync::watch;
 
 use super::client::{Base, answer, member, refusal};
-use super::generator::stopping;
 use crate::data::Tree;
-use crate::progress::bar;
+use crate::progress::{Stop, bar};
 
 /// The folder on the server that holds whatever this program stores.
 pub const ROOT: &str = "/loadtest";
@@ -92,7 +90,7 @@ impl Dataset {
     }
 
     /// Uploads all files, if an earlier run has not done that, or until it is ended early.
-    pub async fn upload(&self, base: &Base, stop: &watch::Receiver<bool>) -> Result<()> {
+    pub async fn upload(&self, base: &Base, stop: &Stop) -> Result<()> {
         is_own(base, &put(base, &format!("{ROOT}/"), Bytes::new(), 0).await?)?;
         // The mark is stored when the tree is whole.
         let mark = format!("{}.whole", self.root);
@@ -106,7 +104,7 @@ impl Dataset {
         });
         tokio::select! {
             done = stream::iter(uploads).buffer_unordered(AT_A_TIME).try_for_each(async |_| Ok(())) => done?,
-            () = stopping(stop) => return Ok(()),
+            () = stop.asked() => return Ok(()),
         }
         bar.finish_and_clear();
         put(base, &mark, Bytes::new(), 0).await.map(drop)
@@ -147,12 +145,14 @@ fn is_own(base: &Base, entry: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
+
     use super::*;
     use crate::server::test_server::TestServer;
 
     #[tokio::test]
     async fn a_tree_is_uploaded_once_and_removed_if_it_is_from_a_load_test() {
-        let ((server, _folder), stop) = (TestServer::drive().await, watch::channel(false).1);
+        let ((server, _folder), stop) = (TestServer::drive().await, Stop(watch::channel(false).1));
         let (base, data) = (server.base(), Dataset::new(200, 1).unwrap());
         assert!(!clean_up(&base).await.unwrap());
         data.upload(&base, &stop).await.unwrap();

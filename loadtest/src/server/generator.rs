@@ -29,10 +29,10 @@ use rand::rngs::StdRng;
 use rand_distr::{Distribution, Exp};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
 use super::client::{Base, Connection, NO_CONNECTION};
+use crate::progress::Stop;
 
 /// How long requests may take that are under way or due when the time is over.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -71,13 +71,13 @@ pub struct Load {
     pub offer: Option<Offer>,
     /// Shows the number of answers.
     pub bar: ProgressBar,
-    /// True ends the loop early.
-    pub stop: watch::Receiver<bool>,
+    /// Ends the loop early.
+    pub stop: Stop,
 }
 
 impl Load {
     /// A closed loop of one thread.
-    pub fn closed(connections: usize, length: Duration, stop: &watch::Receiver<bool>) -> Self {
+    pub fn closed(connections: usize, length: Duration, stop: &Stop) -> Self {
         Self { connections, threads: 1, length, offer: None, bar: ProgressBar::hidden(), stop: stop.clone() }
     }
 }
@@ -207,7 +207,7 @@ impl<M: Fn(u64) -> Request<Full<Bytes>>> Generator<M> {
         let interrupted = tokio::select! {
             done = all.try_collect::<()>() => done.map(|()| false)?,
             () = at_the_end => false,
-            () = stopping(&self.load.stop) => true,
+            () = self.load.stop.asked() => true,
         };
         let (computing, waiting) = shares.unwrap_or_else(stopwatch);
         let length = if interrupted { self.start.elapsed().min(self.load.length) } else { self.load.length };
@@ -267,13 +267,6 @@ impl<M: Fn(u64) -> Request<Full<Bytes>>> Generator<M> {
     }
 }
 
-/// Ends when `stop` becomes true, and never if it cannot any more.
-pub async fn stopping(stop: &watch::Receiver<bool>) {
-    if stop.clone().wait_for(|stop| *stop).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
 /// The intended times of an open loop: the receiver has each as soon as it is due.
 ///
 /// Tokio's timers have a resolution of a millisecond, which is longer than many latencies, and a thread that spins
@@ -330,6 +323,8 @@ fn stopwatch() -> impl Fn() -> (f64, Option<f64>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
+
     use std::sync::OnceLock;
 
     use axum::Router;
@@ -344,7 +339,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(300);
 
     fn closed(connections: usize, length: Duration) -> Load {
-        Load { threads: 2, ..Load::closed(connections, length, &watch::channel(false).1) }
+        Load { threads: 2, ..Load::closed(connections, length, &Stop(watch::channel(false).1)) }
     }
 
     fn open(connections: usize, rate: f64, millis: u64) -> Load {

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use tokio::sync::watch;
 
 use super::client::Base;
 use super::dataset::{self, Dataset, ROOT};
@@ -13,7 +12,7 @@ pub use super::generator::Arrivals;
 use super::generator::{self, Load, Offer};
 pub use super::mixes::Mix;
 use super::mixes::Requests;
-use crate::progress::bar;
+use crate::progress::{Stop, bar};
 use crate::report::model::HttpRun;
 use crate::stats::curve;
 
@@ -57,11 +56,7 @@ pub struct Options {
 /// Finds the server, uploads the tree, and runs all loops; `keep` is given each as soon as it is done. The tree stays for
 /// the next run, and so do the uploads of this one: [`clean_up`] removes both. Failed requests are counted; it is an
 /// error if the server cannot be measured, refuses the tree, goes away, or answers no request well.
-pub async fn run(
-    options: &Options,
-    stop: &watch::Receiver<bool>,
-    mut keep: impl FnMut(HttpRun) -> Result<()>,
-) -> Result<()> {
+pub async fn run(options: &Options, stop: &Stop, mut keep: impl FnMut(HttpRun) -> Result<()>) -> Result<()> {
     let base = Base::find(&options.url).await?;
     let dataset = Arc::new(Dataset::new(options.files, options.seed)?);
     dataset.upload(&base, stop).await?;
@@ -69,7 +64,7 @@ pub async fn run(
     for (mix, number) in options.mix.iter().zip(0..) {
         let mut peak = None;
         for (of_peak, part) in PARTS.into_iter().zip(1..) {
-            if *stop.borrow() {
+            if stop.go_on().is_err() {
                 return Ok(());
             }
             let rate = peak.map(|peak| peak * of_peak);
@@ -96,7 +91,7 @@ pub async fn clean_up(url: &str) -> Result<bool> {
 
 struct Bench<'a> {
     options: &'a Options,
-    stop: &'a watch::Receiver<bool>,
+    stop: &'a Stop,
     base: Base,
     dataset: Arc<Dataset>,
 }
@@ -143,6 +138,8 @@ impl Bench<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
+
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use axum::Router;
@@ -151,7 +148,7 @@ mod tests {
     use super::*;
     use crate::server::test_server::TestServer;
 
-    async fn runs(url: String, mix: Mix, stop: &watch::Receiver<bool>) -> (Vec<HttpRun>, Result<()>) {
+    async fn runs(url: String, mix: Mix, stop: &Stop) -> (Vec<HttpRun>, Result<()>) {
         let (mix, arrivals) = (vec![mix], Arrivals::Poisson);
         let asked = Options {
             clean_up: false,
@@ -176,7 +173,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_drive_is_measured_at_its_peak_and_at_parts_of_it() {
         let (server, _folder) = TestServer::drive().await;
-        let (runs, ended) = runs(server.url(), Mix::Mixed, &watch::channel(false).1).await;
+        let (runs, ended) = runs(server.url(), Mix::Mixed, &Stop(watch::channel(false).1)).await;
         assert_eq!(runs.iter().map(|run| run.of_peak).collect::<Vec<_>>(), PARTS);
         for run in &runs {
             assert!(ended.is_ok() && run.requests > 0 && run.errors == 0 && run.mix == "mixed", "{ended:?} {run:?}");
@@ -199,10 +196,10 @@ mod tests {
             (status, r#"{"path": "/", "creator": "loadtest"}"#)
         });
         let server = TestServer::start(routes).await;
-        let (refused, ended) = runs(server.url(), Mix::UploadSmall, &stop).await;
+        let (refused, ended) = runs(server.url(), Mix::UploadSmall, &Stop(stop.clone())).await;
         assert_eq!((refused[0].requests, refused[0].errors), (0, refused[0].failures["status 507"]));
         assert!(ended.unwrap_err().to_string().contains("answered no request of `upload small` well"));
-        let (cut, ended) = runs(server.url(), Mix::Stat, &stop).await;
+        let (cut, ended) = runs(server.url(), Mix::Stat, &Stop(stop)).await;
         assert!(
             ended.is_ok() && cut.len() == 1 && cut[0].interrupted && (1..=99).contains(&cut[0].requests),
             "{cut:?}"

@@ -20,7 +20,6 @@ use ::uuid::Uuid;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use rowdrive::schema::CF;
 use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowRange, Tables};
 
@@ -175,9 +174,7 @@ impl ByParent {
     /// The row of a node that leaves its key.
     fn removed(&self, key: RowKey, stored: &Stored, has_content: bool) -> ConditionalRow {
         let mut changes = vec![stored.take()];
-        for cell in self.cells(&Bytes::new(), "") {
-            changes.extend(cell.qualifier().map(|qualifier| Change::delete(CF, qualifier.clone())));
-        }
+        changes.extend(self.rows.delete_cells().filter(|change| !Stored::is_cell(change)));
         if has_content {
             changes.push(Change::delete(CONTENT, DATA));
         }
@@ -332,20 +329,13 @@ impl Layout for ByParent {
 
     /// A client that knows the ids of its directories, and that nothing has the names, need not read the table for each
     /// file.
-    async fn load(&self, files: &[NewFile], at_a_time: usize) -> Result<u64> {
-        let put = async |file: &NewFile| match &self.key {
-            Key::RowId { last, loaded } => {
-                let (parent, name) = split(&file.path);
-                let mut changes = self.cells(&self.loaded(loaded, parent)?, name);
-                changes.push(Stored::file(&file.attributes).put());
-                changes.extend(put_content(&file.content));
-                self.rows.commit(vec![self.rows.row(next(last), Stored::absent(), changes)]).await
-            }
-            Key::Name | Key::Tree => self.put(file, true).await,
-        };
-        let puts: Vec<_> = files.iter().map(put).collect();
-        let verdicts = stream::iter(puts).buffer_unordered(at_a_time);
-        verdicts.try_fold(0, async |sum, verdict| Ok(sum + u64::from(verdict == Verdict::Done))).await
+    async fn load_file(&self, file: &NewFile) -> Result<Verdict> {
+        let Key::RowId { last, loaded } = &self.key else { return self.put(file, true).await };
+        let (parent, name) = split(&file.path);
+        let mut changes = self.cells(&self.loaded(loaded, parent)?, name);
+        changes.push(Stored::file(&file.attributes).put());
+        changes.extend(put_content(&file.content));
+        self.rows.commit(vec![self.rows.row(next(last), Stored::absent(), changes)]).await
     }
 }
 

@@ -231,7 +231,7 @@ impl Subject {
 
     /// A closed loop that ends when the user asks for it.
     pub fn closed(&self, connections: usize, ms: u64) -> Load {
-        Load::closed(connections, Duration::from_millis(ms), &self.stop.0)
+        Load::closed(connections, Duration::from_millis(ms), &self.stop)
     }
 
     async fn receive(&self, target: &str, bytes: u64) -> Result<()> {
