@@ -23,8 +23,9 @@ const SLOW: Duration = Duration::from_millis(20);
 const LEAST: u64 = 2;
 /// How long the loop at a set rate lasts, in loops: its percentiles need many samples.
 const AT_RATE: u32 = 5;
-/// How long a store that was just opened is read before the first loop, in loops.
-const WARM_UP: u32 = 8;
+/// Loops that are not counted, before those that are: as many as make it faster by a twentieth at least, but two at
+/// least and so many at most.
+const WARM_UP: usize = 12;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 /// How often requests at a set rate begin: all of a tick at once.
@@ -115,7 +116,7 @@ pub enum Clients {
 /// The requests that the clients of all loops take from, each once.
 type Requests = Arc<Mutex<dyn Iterator<Item = Request> + Send>>;
 
-/// Measures one round: a loop of many clients that is not counted, so that what is read often is in memory; then a loop of
+/// Measures one round: loops of many clients that are not counted, so that what is read often is in memory; then a loop of
 /// one client, one of [`Pace::clients`], and one at the set rate, unless the layout is too slow for it.
 ///
 /// Of a slow request there is no loop of many clients. `is_slow`: whether it was slow in an earlier round, so that all
@@ -157,7 +158,14 @@ pub async fn measure(
         }
         return Ok(Some(Round { is_slow, one: Some(probe), ..Round::default() }));
     }
-    run(pace.clients, pace.budget / 2).await?;
+    let mut best = 0.0;
+    for number in 0..WARM_UP {
+        let rate = run(pace.clients, pace.budget / 3).await?.per_second();
+        if number > 0 && rate < best * 1.05 {
+            break;
+        }
+        best = rate.max(best);
+    }
     let mut round = Round::default();
     if let Clients::OneAndMany { .. } = clients {
         round.one = Some(Some(run(1, pace.budget).await?).filter(|one| one.count > 0).unwrap_or(probe));
@@ -171,20 +179,6 @@ pub async fn measure(
         round.at_rate = Some((rate, at_rate(subject, rate, pace.budget * AT_RATE, &requests).await?));
     }
     Ok(Some(round))
-}
-
-/// Sends requests that are not counted, so that what is read often is in memory. Slow ones are left out after the first.
-pub async fn warm_up(
-    subject: &Subject,
-    pace: &Pace,
-    requests: impl Iterator<Item = Request> + Send + 'static,
-) -> Result<()> {
-    let requests: Requests = Arc::new(Mutex::new(requests));
-    let first = closed_loop(subject, 1, Duration::ZERO, &pace.stop, &requests).await?;
-    if first.latencies.max() < SLOW.as_micros() as u64 {
-        closed_loop(subject, pace.clients, pace.budget * WARM_UP, &pace.stop, &requests).await?;
-    }
-    Ok(())
 }
 
 fn next(requests: &Requests) -> Option<Request> {

@@ -13,7 +13,7 @@ mod summary;
 mod work;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,14 +154,16 @@ impl Part<'_> {
         let mut random = StdRng::seed_from_u64(self.stage.options.seed ^ number as u64);
         // Each round uses other files, in another order.
         let seed = self.stage.options.seed ^ (number as u64) << 32;
-        let inputs = Inputs::new(self.stage.tree.clone(), seed, self.stage.content.clone());
-        let mut measured = self.warm_up(&inputs, entries, &subjects).await;
+        let clients = self.stage.options.clients;
+        let inputs = Inputs::new(self.stage.tree.clone(), seed, self.stage.content.clone(), clients);
+        let mut measured = Ok(());
         for operation in self.operations {
             if measured.is_err() {
                 break;
             }
             eprintln!("round {} of {}: {}{}", number + 1, self.stage.options.rounds, operation.name, self.suffix);
             subjects.shuffle(&mut random);
+            measured = room(&self.stage.options.folder);
             for (at, subject) in &subjects {
                 let Some(entry) = entries.get_mut(*at) else { continue };
                 if measured.is_ok() {
@@ -170,22 +172,12 @@ impl Part<'_> {
                     measured = self.one(&inputs, operation, entry, subject).await.with_context(name);
                     // Or what it does after its answers would be counted as another's work.
                     subject.layout.idle().await;
+                    measured = measured.and(idle().await);
                 }
             }
         }
         let closed = close(subjects, entries).await;
         measured.and(closed)
-    }
-
-    /// Reads each store that was just opened: otherwise the first operation would measure how quickly it fills its cache.
-    async fn warm_up(&self, round: &Inputs, entries: &[Entry], subjects: &[(usize, Subject)]) -> Result<()> {
-        eprintln!("warming up");
-        for (at, subject) in subjects {
-            let Some(entry) = entries.get(*at) else { continue };
-            let stats = Context { round, kind: entry.store.kind }.stats();
-            loops::warm_up(subject, &self.stage.pace, stats).await?;
-        }
-        Ok(())
     }
 
     async fn one(&self, round: &Inputs, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
@@ -227,6 +219,26 @@ impl Part<'_> {
             operations.insert(format!("{operation}{}", self.suffix), why);
         }
     }
+}
+
+/// Waits until this process does nothing in the background any more, as the compactions of a store: two seconds at most.
+async fn idle() -> Result<()> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    for _ in 0..1_000 {
+        let before = work::cpu_seconds()?;
+        tokio::time::sleep(PAUSE).await;
+        if work::cpu_seconds()? - before < PAUSE.as_secs_f64() / 4.0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// An error while there is still room for what is under way.
+fn room(folder: &Path) -> Result<()> {
+    let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
+    anyhow::ensure!(free >= 2 << 30, "{} has less than 2 GiB left: name another folder with --dir", folder.display());
+    Ok(())
 }
 
 async fn close(subjects: Vec<(usize, Subject)>, entries: &[Entry]) -> Result<()> {

@@ -38,13 +38,19 @@ pub struct Inputs {
     pub seed: u64,
     /// Of the files that are stored.
     pub content: Bytes,
+    pub clients: usize,
+    /// When files were modified, in order.
+    times: Arc<Vec<i64>>,
     /// By the turn of an operation, and whether a name may be in two directories.
     paths: Mutex<HashMap<(u64, bool), Paths>>,
 }
 
 impl Inputs {
-    pub fn new(tree: Arc<Tree>, seed: u64, content: Bytes) -> Self {
-        Self { tree, seed, content, paths: Mutex::default() }
+    pub fn new(tree: Arc<Tree>, seed: u64, content: Bytes, clients: usize) -> Self {
+        let files = tree.files.iter().filter(|file| file.name != COVER);
+        let mut times: Vec<i64> = files.map(|file| file.modified).collect();
+        times.sort_unstable();
+        Self { tree, seed, content, clients, times: Arc::new(times), paths: Mutex::default() }
     }
 
     fn paths(&self, turn: u64, names_repeat: bool) -> Paths {
@@ -90,10 +96,11 @@ const fn operation(
 }
 
 /// Reads first, while the tables are as they were loaded; renames of folders last, since they change paths.
-pub const ALL: [Operation; 25] = [
+pub const ALL: [Operation; 26] = [
     operation("stat", at(5_000.0), |c| boxed(c.paths(1).map(Request::Stat))),
     operation("stat_deep", BOTH, |c| boxed(c.paths_below(ARCHIVE, 1).map(Request::Stat))),
     operation("list", BOTH, |c| boxed(c.folders().map(|path| Request::List(path, List::Names)))),
+    operation("list_folders", BOTH, |c| boxed(c.folders_of_folders().map(|path| Request::List(path, List::Names)))),
     operation("list_attributes", at(1_000.0), |c| boxed(c.folders().map(|path| Request::List(path, List::Attributes)))),
     operation("list_page_first", BOTH, |_| boxed(std::iter::repeat_with(|| page(String::new())))),
     operation("list_page_deep", BOTH, |c| boxed(c.random_pages())),
@@ -192,11 +199,6 @@ impl Context<'_> {
         cycle(self.all_paths(turn))
     }
 
-    /// For a store that is to be warm.
-    pub fn stats(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        self.paths(9).map(Request::Stat)
-    }
-
     fn paths_below(&self, root: &str, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
         let all = self.all_paths(turn);
         cycle(Arc::new(all.iter().filter(|path| path.starts_with(root)).cloned().collect()))
@@ -205,6 +207,13 @@ impl Context<'_> {
     fn folders(&self) -> impl Iterator<Item = String> + Send + use<> {
         let folders = self.round.tree.shuffled_folders(self.round.seed);
         cycle(Arc::new(folders.into_iter().map(str::to_owned).collect()))
+    }
+
+    /// The folders of years: each has those of its months, and no files.
+    fn folders_of_folders(&self) -> impl Iterator<Item = String> + Send + use<> {
+        let is_year =
+            |dir: &&String| dir.strip_prefix(HOME).is_some_and(|name| name.len() == 5 && name.starts_with("/2"));
+        cycle(Arc::new(self.round.tree.dirs.iter().filter(is_year).cloned().collect()))
     }
 
     /// Pages that begin anywhere in the largest folder but for its last page.
@@ -220,11 +229,13 @@ impl Context<'_> {
 
     /// Periods of these days, from a first one on; other periods in each round.
     fn periods(&self, (first, days): (i64, i64), clock: Clock) -> impl Iterator<Item = Request> + Send + use<> {
-        let turn = (self.round.seed >> 32) as i64 * 11;
+        let (turn, times) = ((self.round.seed >> 32) as i64 * 11, self.round.times.clone());
         (0..).map(move |n| {
             let from = first + (turn + n) * 37 % (days - PERIOD) * DAY;
             let to = from + PERIOD * DAY;
-            Request::Period(Period { clock, creator: None, from, to, under: String::new(), limit: PAGE })
+            let before = |end| times.partition_point(|time| *time < end);
+            let least = if clock == Clock::Modified { (before(to) - before(from)).min(PAGE) } else { 0 };
+            Request::Period(Period { clock, creator: None, from, to, under: String::new(), limit: PAGE }, least)
         })
     }
 
@@ -233,7 +244,7 @@ impl Context<'_> {
         let years: Vec<String> = (2000..2003).map(|year| format!("{SHARED}/s{year}")).collect();
         self.periods((FIRST_DAY, DAYS), Clock::Modified).zip(years.into_iter().cycle()).map(|(request, under)| {
             match request {
-                Request::Period(period) => Request::Period(Period { under, ..period }),
+                Request::Period(period, _) => Request::Period(Period { under, ..period }, 0),
                 other => other,
             }
         })
@@ -241,7 +252,7 @@ impl Context<'_> {
 
     fn creator_periods(&self) -> impl Iterator<Item = Request> + Send + use<> {
         self.periods((FIRST_DAY, DAYS), Clock::Modified).zip((0..CREATORS).cycle()).map(|(request, n)| match request {
-            Request::Period(period) => Request::Period(Period { creator: Some(format!("user{n:02}")), ..period }),
+            Request::Period(period, _) => Request::Period(Period { creator: Some(format!("user{n:02}")), ..period }, 0),
             other => other,
         })
     }
@@ -306,8 +317,8 @@ impl Context<'_> {
 
     /// Uploads, and stats of what was uploaded last, by a Zipf distribution of its age.
     fn latest(&self) -> Result<Requests, &'static str> {
-        /// The newest files may not be stored yet.
-        const UNDER_WAY: usize = 250;
+        // The newest files may not be stored yet.
+        let under_way = self.round.clients * 4;
         let newest = self.round.tree.files.iter().rev();
         let newest = newest.filter(|file| self.kind.names_repeat() || file.name != COVER).take(PATHS);
         let old: Vec<String> = newest.map(|file| self.round.tree.path(file)).collect();
@@ -324,7 +335,7 @@ impl Context<'_> {
                 return Some(request);
             }
             let age = zipf.sample(&mut random) as usize;
-            let recent = stored.len().checked_sub(UNDER_WAY + age).and_then(|at| stored.get(at));
+            let recent = stored.len().checked_sub(under_way + age).and_then(|at| stored.get(at));
             Some(Request::Stat(recent.or(old.get(age - 1)).or(old.first())?.clone()))
         }))
     }
@@ -339,7 +350,7 @@ mod tests {
     #[test]
     fn mixes_have_the_shares_and_the_skew_of_their_names() {
         let tree = Arc::new(Tree::new(2_000, 1));
-        let round = Inputs::new(tree, 1, Bytes::new());
+        let round = Inputs::new(tree, 1, Bytes::new(), 64);
         let context = Context { round: &round, kind: Kind::FullPath };
         let drawn = |requests: Result<Requests, _>| requests.unwrap().take(10_000).collect::<Vec<_>>();
         let share = |all: &[Request], is: fn(&Request) -> bool| all.iter().filter(|request| is(request)).count();
@@ -362,7 +373,7 @@ mod tests {
     #[test]
     fn what_moves_is_not_deleted_or_renamed_with_its_folder() {
         let tree = Arc::new(Tree::new(2_000, 1));
-        let round = Inputs::new(tree, 1, Bytes::new());
+        let round = Inputs::new(tree, 1, Bytes::new(), 64);
         let context = Context { round: &round, kind: Kind::FullPath };
         let (moved, deleted) = context.movable();
         let all: HashSet<&String> = moved.iter().chain(&deleted).collect();

@@ -17,7 +17,8 @@ pub enum Request {
     List(String, List),
     /// A name that one file has.
     Find(String),
-    Period(Period),
+    /// At least so many files are found.
+    Period(Period, usize),
     Put {
         path: String,
         modified: i64,
@@ -55,8 +56,10 @@ impl Request {
                 let found = layout.find(&name).await?.len();
                 ensure!(found == 1, "{name} is there {found} times");
             }
-            Self::Period(period) => {
-                layout.period(&period).await?;
+            Self::Period(period, least) => {
+                let found = layout.period(&period).await?;
+                let is_right = found.len() >= least && found.iter().is_sorted_by(|(one, _), (next, _)| one >= next);
+                ensure!(is_right, "{} files of at least {least}, or not newest first: {period:?}", found.len());
             }
             Self::Put { path, modified, content, is_new } => {
                 let file = NewFile { path, attributes: attributes(modified), content };

@@ -194,8 +194,7 @@ impl DirTable {
                 takes.push(Change::delete(SUB, qualifier.clone()));
                 puts.push(Change::put(SUB, qualifier, value));
             }
-            // Pages are committed in any order, and nobody else renames: so no condition but one that always holds.
-            let row = |path, changes| self.table.row(key(path), vec![absent(&b"-"[..])], changes);
+            let row = |path, changes| self.table.row(key(path), Vec::new(), changes);
             let mut guarded = vec![row(old, std::mem::take(&mut takes))];
             if !puts.is_empty() {
                 guarded.push(row(new, std::mem::take(&mut puts)));

@@ -46,7 +46,6 @@ struct Database {
     writer: Mutex<Connection>,
     /// One for each core: a statement is at work on one at a time.
     readers: Vec<Mutex<Connection>>,
-    next: std::sync::atomic::AtomicUsize,
 }
 
 impl Relational {
@@ -66,17 +65,16 @@ impl Relational {
         let writer = open()?;
         writer.lock().unwrap_or_else(PoisonError::into_inner).execute_batch(SCHEMA)?;
         let readers = (0..readers).map(|_| open()).collect::<Result<Vec<_>>>()?;
-        Ok(Self(Arc::new(Database { writer, readers, next: Default::default() })))
+        Ok(Self(Arc::new(Database { writer, readers })))
     }
 
-    async fn read<T: Send + 'static>(&self, ask: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
-        let database = self.0.clone();
-        let read = move || {
-            let next = database.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % database.readers.len();
-            let reader = database.readers.get(next).context("there is no connection")?;
-            ask(&reader.lock().unwrap_or_else(PoisonError::into_inner))
-        };
-        tokio::task::spawn_blocking(read).await?
+    /// On the client's own thread, as a store answers what it has in memory.
+    async fn read<T>(&self, ask: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        // There are as many readers as threads, so one of them is free.
+        let free = self.0.readers.iter().find_map(|reader| reader.try_lock().ok());
+        let first = || Some(self.0.readers.first()?.lock().unwrap_or_else(PoisonError::into_inner));
+        let reader = free.or_else(first).context("there is no connection")?;
+        ask(&reader)
     }
 
     /// In one transaction: a statement that finds a name taken changes nothing.
@@ -268,9 +266,8 @@ impl Layout for Relational {
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
-        let path = path.to_owned();
-        self.read(move |connection| {
-            let (parent, name) = split(&path);
+        self.read(|connection| {
+            let (parent, name) = split(path);
             let Some(parent) = directory(connection, parent)? else { return Ok(None) };
             let mut select = connection.prepare_cached(&format!("{SELECT} WHERE parent = ?1 AND name = ?2"))?;
             Ok(select.query_row(params![parent, name], child).optional()?.and_then(|child| child.node))
@@ -284,8 +281,7 @@ impl Layout for Relational {
     }
 
     async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
-        let (path, ask) = (path.to_owned(), ask.clone());
-        self.read(move |connection| list(connection, &path, &ask)).await
+        self.read(|connection| list(connection, path, ask)).await
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
@@ -304,19 +300,17 @@ impl Layout for Relational {
     }
 
     async fn find(&self, name: &str) -> Result<Vec<String>> {
-        let name = name.to_owned();
-        self.read(move |connection| {
+        self.read(|connection| {
             let select = "SELECT parent FROM node WHERE name = ?1 AND NOT is_directory";
             let mut select = connection.prepare_cached(select)?;
-            let parents = select.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+            let parents = select.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
             parents.into_iter().map(|parent| Ok(format!("{}/{name}", path_of(connection, parent)?))).collect()
         })
         .await
     }
 
     async fn period(&self, ask: &Period) -> Result<Vec<(i64, String)>> {
-        let ask = ask.clone();
-        self.read(move |connection| period(connection, &ask)).await
+        self.read(|connection| period(connection, ask)).await
     }
 
     /// All in one transaction.

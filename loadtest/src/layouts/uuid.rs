@@ -7,7 +7,7 @@ use std::ops::Bound;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use rowdrive::schema::dir::{self, FILE};
+use rowdrive::schema::dir::{self, FILE, SUB};
 use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
 use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
@@ -140,6 +140,23 @@ impl Uuid {
         }
     }
 
+    /// A file's attributes and content anew, under the UUID that it has: in its row alone, unless there are copies.
+    async fn overwrite(&self, slot: &Slot, old: FileCell, new: &NewFile) -> Result<Verdict> {
+        let ids = if self.step.indexes { old.ids.moved() } else { old.ids };
+        let cell = if self.step.cells { file::MODIFIED } else { PACKED };
+        let value = match &old.attributes {
+            Some(attributes) => Some(pack(attributes).into()),
+            None => self.files.get(&ids.file.key()).await?.get(CF, cell).cloned(),
+        };
+        let Some(value) = value else { return Ok(Verdict::Missing) };
+        let put = Change::put(SUB, child(FILE, &slot.name), self.encode(ids, &new.attributes));
+        let changes = if self.step.copies { vec![put] } else { Vec::new() };
+        let RowChange { row, changes: own, .. } = self.file_row(ids, new);
+        let guarded = vec![self.directories.row(slot, changes), self.files.row(row, vec![equals(cell, value)], own)];
+        let (prepare, finish) = (self.indexed(slot, ids, &new.attributes)?, self.unindexed(slot, &old)?);
+        commit(&self.files.tables, Plan { prepare, guarded, finish, ..Plan::default() }).await
+    }
+
     async fn rename_file(&self, source: &Slot, target: &Slot, old: FileCell) -> Result<Verdict> {
         let mut plan = Plan { finish: self.unindexed(source, &old)?, ..Plan::default() };
         let value = match &old.attributes {
@@ -268,18 +285,17 @@ impl Layout for Uuid {
 
     async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
         let Some(slot) = self.directories.slot(&file.path).await? else { return Ok(Verdict::Missing) };
-        let old = self.file(&slot)?;
-        match (&old, is_new) {
+        match (self.file(&slot)?, is_new) {
             (None, false) => return Ok(Verdict::Missing),
-            (_, true) if slot.is_taken() => return Ok(Verdict::Exists),
+            (Some(old), false) => return self.overwrite(&slot, old, file).await,
+            _ if slot.is_taken() => return Ok(Verdict::Exists),
             _ => {}
         }
         let ids = Ids::new();
         let mut prepare = self.indexed(&slot, ids, &file.attributes)?;
         prepare.push(self.file_row(ids, file));
         let guarded = vec![self.directories.put(&slot, FILE, self.encode(ids, &file.attributes))];
-        let finish = old.map_or(Ok(Vec::new()), |old| self.dropped(&slot, &old))?;
-        commit(&self.files.tables, Plan { prepare, guarded, finish, ..Plan::default() }).await
+        commit(&self.files.tables, Plan { prepare, guarded, ..Plan::default() }).await
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
@@ -290,7 +306,7 @@ impl Layout for Uuid {
             if let Some(attributes) = file.attributes {
                 return Ok(Some(Node::File(attributes)));
             }
-            // Between the two reads the file may have been overwritten, and its old row removed.
+            // Between the two reads the file may have been deleted.
             let row = self.files.get(&key).await?;
             if !row.is_empty() {
                 return self.attributes_of(&row).map(|attributes| Some(Node::File(attributes)));

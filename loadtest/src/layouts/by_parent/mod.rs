@@ -25,7 +25,7 @@ use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowKey, R
 
 use super::answers::{Directories, Newest, newest};
 use super::rows::{
-    CONTENT, DATA, DIRECTORY, FILE, LIST, NODE, Next, SCAN, Stored, Table, commit_groups, equals, put_content, unpack,
+    CONTENT, DATA, DIRECTORY, FILE, LIST, NODE, Next, SCAN, Stored, Table, commit_groups, put_content, unpack,
 };
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
 use place::next;
@@ -186,7 +186,7 @@ impl ByParent {
         let mut groups = Vec::new();
         let each = |key: &RowKey, row: &Row| {
             if row.get(CF, PARENT) == Some(old) {
-                let row = self.rows.row(key.clone(), vec![equals(PARENT, old.clone())], self.cells(new, ""));
+                let row = self.rows.row(key.clone(), Vec::new(), self.cells(new, ""));
                 groups.push(Plan { guarded: vec![row], ..Plan::default() });
             }
             Ok(Next::Row)
