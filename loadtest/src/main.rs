@@ -26,6 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use options::{Instead, Options};
@@ -62,18 +63,23 @@ async fn ended(options: Options) -> Result<()> {
         Some(Instead::Http(_) | Instead::Layouts | Instead::Limits) | None => {}
     }
     let (stop, stopped) = watch::channel(false);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
-        // Asked once, what is measured is written; asked twice, nothing more is done.
-        if tokio::signal::ctrl_c().await.is_ok() {
-            eprintln!("ending: once more to end at once");
-            stop.send_replace(true);
-        }
-        if tokio::signal::ctrl_c().await.is_ok() {
+        // Asked once, what is measured is written; at a second Ctrl-C, nothing more is done. The others may come twice:
+        // a shell repeats them.
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {}, _ = hangup.recv() => {} }
+        // First of all: without a terminal, nothing can be printed.
+        stop.send_replace(true);
+        eprintln!("ending: Ctrl-C to end at once");
+        if interrupt.recv().await.is_some() {
             std::process::exit(130);
         }
     });
     let (report, ended) = Run::new(&options, progress::Stop(stopped))?.all().await;
     println!("{}", report::text::render(&report));
-    println!("\nThe report, with plots, is in {}", options.out.display());
+    if report.meta.seconds > 0.0 {
+        println!("\nThe report, with plots, is in {}", options.out.display());
+    }
     ended
 }

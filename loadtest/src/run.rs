@@ -35,6 +35,7 @@ impl<'a> Run<'a> {
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options.files(), options.layouts().len())?;
         options.check()?;
+        report::prepare(&options.out)?;
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
             started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
@@ -47,19 +48,17 @@ impl<'a> Run<'a> {
             versions: versions(),
             ..Meta::default()
         };
-        let run = Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop };
-        report::write(&run.report, &options.out)?;
-        Ok(run)
+        Ok(Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
     }
 
-    /// The report, and why it is not whole.
+    /// The report, and why it is not whole. If nothing was measured, it took no time and what was written before stays.
     pub async fn all(mut self) -> (Report, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
         if let Err(error) = &ended {
             self.report.meta.notes.push(format!("{error:#}"));
         }
-        let written = self.write();
+        let written = if ended.is_ok() || self.report.meta.seconds > 0.0 { self.write() } else { Ok(()) };
         (self.report, ended.and(written))
     }
 
@@ -72,18 +71,18 @@ impl<'a> Run<'a> {
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));
             title.finish_and_clear();
             self.report.meta.directories = tree.dirs.len() as u64;
-            self.regions(&tree).await?;
+            self.regions().await?;
             self.layouts(tree).await?;
         }
         self.http().await?;
         self.limits().await
     }
 
-    async fn regions(&mut self, tree: &Arc<Tree>) -> Result<()> {
+    async fn regions(&mut self) -> Result<()> {
         self.stop.go_on()?;
         let title = bar("regions")?;
-        let (tree, seed, bar) = (tree.clone(), self.options.seed, title.clone());
-        let counted = move || regions::all(&tree, seed, &|what| bar.set_message(what.to_owned()));
+        let (files, seed, bar) = (self.options.files(), self.options.seed, title.clone());
+        let counted = move || regions::all(&regions::tree(files, seed), seed, &|what| bar.set_message(what.to_owned()));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
         self.write()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use rocksdb::properties::{AGGREGATED_TABLE_PROPERTIES, TOTAL_SST_FILES_SIZE};
-use rocksdb::{Cache, ColumnFamilyDescriptor, DB, Env, Options};
+use rocksdb::{BottommostLevelCompaction, Cache, ColumnFamilyDescriptor, CompactOptions, DB, Env, Options};
 
 /// Bytes of blocks that the compaction may keep in memory.
 const CACHE: usize = 64 << 20;
@@ -27,10 +27,13 @@ pub fn compact(folder: &Path) -> Result<DiskUsage> {
     let names: Vec<String> = families.iter().map(|family: &ColumnFamilyDescriptor| family.name().to_owned()).collect();
     let db = DB::open_cf_descriptors(&options, folder, families)?;
     let mut usage = DiskUsage::default();
+    // Or the next to open it rewrites its files, while it is measured.
+    let mut whole = CompactOptions::default();
+    whole.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
     for name in names {
         let family = db.cf_handle(&name).with_context(|| format!("{name} is gone"))?;
         db.flush_cf(&family)?;
-        db.compact_range_cf(&family, None::<&[u8]>, None::<&[u8]>);
+        db.compact_range_cf_opt(&family, None::<&[u8]>, None::<&[u8]>, &whole);
         let bytes = db.property_int_value_cf(&family, TOTAL_SST_FILES_SIZE)?.unwrap_or_default();
         if bytes == 0 {
             continue;

@@ -23,9 +23,6 @@ const SLOW: Duration = Duration::from_millis(20);
 const LEAST: u64 = 2;
 /// How long the loop at a set rate lasts, in loops: its percentiles need many samples.
 const AT_RATE: u32 = 5;
-/// Loops that are not counted, before those that are: as many as make it faster by a twentieth at least, but two at
-/// least and so many at most.
-const WARM_UP: usize = 12;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 /// How often requests at a set rate begin: all of a tick at once.
@@ -116,7 +113,7 @@ pub enum Clients {
 /// The requests that the clients of all loops take from, each once.
 type Requests = Arc<Mutex<dyn Iterator<Item = Request> + Send>>;
 
-/// Measures one round: loops of many clients that are not counted, so that what is read often is in memory; then a loop of
+/// Measures one round: a loop of many clients that is not counted, so that it is no surprise to the processor; then a loop of
 /// one client, one of [`Pace::clients`], and one at the set rate, unless the layout is too slow for it.
 ///
 /// Of a slow request there is no loop of many clients. `is_slow`: whether it was slow in an earlier round, so that all
@@ -158,14 +155,7 @@ pub async fn measure(
         }
         return Ok(Some(Round { is_slow, one: Some(probe), ..Round::default() }));
     }
-    let mut best = 0.0;
-    for number in 0..WARM_UP {
-        let rate = run(pace.clients, pace.budget / 3).await?.per_second();
-        if number > 0 && rate < best * 1.05 {
-            break;
-        }
-        best = rate.max(best);
-    }
+    run(pace.clients, pace.budget / 2).await?;
     let mut round = Round::default();
     if let Clients::OneAndMany { .. } = clients {
         round.one = Some(Some(run(1, pace.budget).await?).filter(|one| one.count > 0).unwrap_or(probe));

@@ -223,8 +223,8 @@ impl Part<'_> {
 
 /// Waits until this process does nothing in the background any more, as the compactions of a store: two seconds at most.
 async fn idle() -> Result<()> {
-    const PAUSE: Duration = Duration::from_millis(2);
-    for _ in 0..1_000 {
+    const PAUSE: Duration = Duration::from_millis(4);
+    for _ in 0..500 {
         let before = work::cpu_seconds()?;
         tokio::time::sleep(PAUSE).await;
         if work::cpu_seconds()? - before < PAUSE.as_secs_f64() / 4.0 {

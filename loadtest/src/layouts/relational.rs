@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use rowdrive::schema::index::by_time::Clock;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
 
@@ -58,7 +58,8 @@ impl Relational {
         let open = || -> Result<Mutex<Connection>> {
             let connection = Connection::open(&path)?;
             connection.execute_batch(&format!(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -{pages};"
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -{pages};
+                 PRAGMA mmap_size = {memory};"
             ))?;
             Ok(Mutex::new(connection))
         };
@@ -89,7 +90,8 @@ impl Relational {
         let database = self.0.clone();
         let write = move || {
             let mut connection = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let transaction = connection.transaction()?;
+            // A deferred one fails if a reader holds the write lock for a moment, as SQLite's readers may.
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = change(&transaction)?;
             transaction.commit()?;
             Ok(done)

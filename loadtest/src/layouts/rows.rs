@@ -23,11 +23,13 @@ pub const DATA: &[u8] = b"data";
 /// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
 pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
 pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
-/// Cells that one commit of a rename changes, bytes of their values, and commits of it at a time.
-const BATCH: usize = 1_000;
-const BATCH_BYTES: usize = 1 << 20;
+/// Rows that one commit of a rename changes (as a store allows), cells, bytes of their values, and commits at a time.
+const ROWS: usize = 128;
+const CELLS: usize = 2_000;
+const BYTES: usize = 1 << 20;
 const AT_A_TIME: usize = 16;
-/// Rows that are read first where a scan has leapt to: it may soon leap again.
+/// Rows that a scan reads first, and first where it has leapt to: it may soon end, or leap again.
+const FIRST: usize = 128;
 const LEAPT: usize = 2;
 
 /// One packing of a file's attributes for all layouts, in one value. More may follow it.
@@ -234,7 +236,7 @@ impl Table {
         at_a_time: usize,
         mut see: impl FnMut(&RowKey, &Row) -> Result<Next> + Send,
     ) -> Result<()> {
-        let (mut row_query, mut limit) = (RowQuery::families(&[CF]), at_a_time);
+        let (mut row_query, mut limit) = (RowQuery::families(&[CF]), at_a_time.min(FIRST));
         loop {
             let query = ScanQuery { table: self.name, range, row_query, limit, reverse: false };
             let rows = self.tables.scan(&query).await?;
@@ -308,15 +310,18 @@ pub async fn commit_groups(tables: &Tables, groups: Vec<Plan>) -> Result<Verdict
         for row in &mut group.guarded {
             row.checks = vec![absent(&b"-"[..])];
         }
-        let (cells, bytes) = (group.changes(), bytes(&group));
-        match batches.last_mut() {
-            Some((batch, all_cells, all_bytes)) if *all_cells + cells <= BATCH && *all_bytes + bytes <= BATCH_BYTES => {
+        let (rows, cells, bytes) = (group.guarded.len(), group.changes(), bytes(&group));
+        let has_room = |(batch, all_cells, all_bytes): &&mut (Plan, usize, usize)| {
+            batch.guarded.len() + rows <= ROWS && *all_cells + cells <= CELLS && *all_bytes + bytes <= BYTES
+        };
+        match batches.last_mut().filter(has_room) {
+            Some((batch, all_cells, all_bytes)) => {
                 batch.prepare.extend(group.prepare);
                 batch.guarded.extend(group.guarded);
                 batch.finish.extend(group.finish);
                 (*all_cells, *all_bytes) = (*all_cells + cells, *all_bytes + bytes);
             }
-            _ => batches.push((group, cells, bytes)),
+            None => batches.push((group, cells, bytes)),
         }
     }
     let commits = stream::iter(batches).map(|(plan, ..)| commit(tables, plan)).buffer_unordered(AT_A_TIME);

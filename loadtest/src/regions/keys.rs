@@ -1,4 +1,7 @@
 //! Which rows a request touches, by layout: the key of its row alone decides which region serves a request.
+//!
+//! A row that has only a condition is read: who makes a child has one on its directory, as in `layouts`. `rowkey-id`
+//! has none, and the root has a row only where directories have a table.
 
 use std::cell::LazyCell;
 use std::ops::Range;
@@ -97,7 +100,6 @@ pub enum Access {
 impl Layout {
     /// Each row that a request touches: access, position of the table, key.
     pub fn rows(&self, request: &Request<'_>, seed: u64) -> Vec<(Access, usize, Vec<u8>)> {
-        let by_directory = self.tables.iter().any(|(_, key)| matches!(key, Key::Directory(_)));
         let access = if request.action == Action::Read { Access::Read } else { Access::Write };
         let parent = request.dirs.last().map_or("", |dir| dir.path);
         let parent = if parent.is_empty() { "/" } else { parent };
@@ -107,20 +109,28 @@ impl Layout {
         for (table, (_, key)) in self.tables.iter().enumerate() {
             let mut row = |access: Access, key: Vec<u8>| rows.push((access, table, key));
             match (key, request.action) {
-                // A new file writes no cell of its directory there.
-                (Key::Directory(false), Action::Create) => {}
+                // A new file writes no cell of its directory there, and a new directory has no file's name.
+                (Key::Directory(false), Action::Create) => row(Access::Read, parent.into()),
+                (Key::NumberAndName, Action::Mkdir) => row(Access::Read, key.of(request, seed, own).concat()),
                 (Key::Directory(_), action) => {
                     row(access, parent.into());
                     if action == Action::Mkdir {
                         row(access, request.path.into());
                     }
                 }
-                (Key::Time | Key::Owner | Key::FoldedName, Action::Mkdir | Action::Read) => {}
-                (_, Action::Mkdir) if by_directory => {}
-                // A walk: each directory is a row of its parent.
-                (Key::IdAndName, Action::Read) => {
+                (Key::Id | Key::Time | Key::Owner | Key::FoldedName, Action::Mkdir) => {}
+                (Key::Time | Key::Owner | Key::FoldedName, Action::Read) => {}
+                // A walk, of which what makes a child needs the last two steps: each directory is a row of its parent.
+                (Key::Name | Key::Path | Key::IdAndName, action) => {
+                    let steps = match (key, action) {
+                        (_, Action::Mkdir | Action::Create) => 2,
+                        (Key::IdAndName, Action::Read) => request.dirs.len(),
+                        (_, Action::Read) => 1,
+                    };
                     let paths = request.dirs.iter().skip(1).map(|dir| dir.path).chain([request.path]);
-                    for (dirs, path) in request.dirs.chunks(1).zip(paths) {
+                    let walk = request.dirs.chunks(1).zip(paths).skip(request.dirs.len().saturating_sub(steps));
+                    for (dirs, path) in walk {
+                        let access = if path == request.path { access } else { Access::Read };
                         row(access, key.of(&Request { dirs, path, ..*request }, seed, own).concat());
                     }
                 }
@@ -200,17 +210,18 @@ mod tests {
         .join(", ");
         let expected = [
             r"rowkey-id: Write rows 0\x02; Write rows 0\x02; Read rows 0\x02",
-            r"name: Write rows B; Write rows B; Read rows B",
-            r"fullpath: Write rows /a/B; Write rows /a/B; Read rows /a/B",
-            r"fullpath-indexed: Write rows /a/B; Write rows /a/B, INDEX; Read rows /a/B",
-            r"dirid-name: Write dir /a, Write dir /a/B; Write file 0\x01B; Read dir /a, Read file 0\x01B",
+            r"name: Read rows a, Write rows B; Read rows a, Write rows B; Read rows B",
+            r"fullpath: Read rows /a, Write rows /a/B; Read rows /a, Write rows /a/B; Read rows /a/B",
+            r"fullpath-indexed: Read rows /a, Write rows /a/B; Read rows /a, Write rows /a/B, INDEX; Read rows /a/B",
+            r"dirid-name: Write dir /a, Write dir /a/B, Read FILE; Read dir /a, Write FILE; Read dir /a, Read FILE",
             r"uuid: Write dir /a, Write dir /a/B; Write dir /a, Write file <2>; Read dir /a, Read file <2>",
             r"uuid-indexed: Write dir /a, Write dir /a/B; Write dir /a, Write file <2>, INDEX; Read dir /a, Read file <2>",
-            r"tree: Write rows <1>B; Write rows <1>B; Read rows <0>a, Read rows <1>B",
+            r"tree: Read rows <0>a, Write rows <1>B; Read rows <0>a, Write rows <1>B; Read rows <0>a, Read rows <1>B",
         ];
         for (layout, expected) in LAYOUTS.iter().zip(expected) {
             let found = [Action::Mkdir, Action::Create, Action::Read].map(|action| rows(layout, action));
-            assert_eq!(format!("{}: {}", layout.name, found.join("; ")), expected.replace("INDEX", &index));
+            let expected = expected.replace("INDEX", &index).replace("FILE", r"file 0\x01B");
+            assert_eq!(format!("{}: {}", layout.name, found.join("; ")), expected);
         }
     }
 }

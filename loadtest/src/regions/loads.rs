@@ -16,14 +16,12 @@ const SECONDS: usize = 50;
 /// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
 const NOW: i64 = 1_800_000_000_000;
 
-/// A load: an import of 50,000 files of the tree at most, folder by folder, or reads after it. They are nine tenths
-/// from its beginning and one from its end, where its largest folder is: so folders keep their files, and it keeps its
-/// share.
+/// A load: an import of a whole tree, folder by folder, or reads after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     pub name: &'static str,
-    /// Requests a second, of 100,000 files at most; none for as many as take 50 seconds. At 20,000 a second each second
-    /// goes over three regions, so that keys in order have a ratio of 5.
+    /// Requests a second; none for as many as take 50 seconds. Of 50,000 files at 10,000 a second, each second goes
+    /// over three regions, so that keys in order have a ratio of 5.
     rate: Option<usize>,
     /// So many users at a time, each with a part of the tree below a home of its own; 0 for one without a home.
     users: usize,
@@ -44,7 +42,7 @@ pub const LOADS: [Load; 11] = [
     IMPORT,
     Load { name: "one tree imported, 200 files/s", rate: Some(200), ..IMPORT },
     Load { name: "one tree imported, 2000 files/s", rate: Some(2_000), ..IMPORT },
-    Load { name: "one tree imported, 20000 files/s", rate: Some(20_000), ..IMPORT },
+    Load { name: "one tree imported, 10000 files/s", rate: Some(10_000), ..IMPORT },
     Load { name: "one tree imported, camera names", camera: Some(false), ..IMPORT },
     Load { name: "one tree imported, camera names by folder", camera: Some(true), ..IMPORT },
     Load { name: "one tree imported, files modified now", modified_now: true, ..IMPORT },
@@ -66,8 +64,7 @@ impl Load {
     /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are
     /// made along with it.
     pub fn arrival_rate(self, files: usize) -> (usize, usize) {
-        let most = if self.rate.is_some() { 100_000 } else { 50_000 };
-        let requests = if self.reads.is_some() && files > 0 { 50_000 } else { files.min(most) };
+        let requests = if self.reads.is_some() && files > 0 { 50_000 } else { files };
         (requests, self.rate.unwrap_or(requests.div_ceil(SECONDS).max(1)))
     }
 
@@ -75,9 +72,9 @@ impl Load {
     ///
     /// Errors only if the popularity of files has no distribution, as with a negative exponent.
     pub fn replay(self, tree: &Tree, seed: u64, arrived: &mut Arrived<'_>) -> anyhow::Result<()> {
-        let [(requests, rate), (files, _)] = [self, self.data()].map(|load| load.arrival_rate(tree.files.len()));
+        let files = tree.files.len();
+        let (requests, rate) = self.arrival_rate(files);
         let second = |request: usize| request as f64 / rate as f64;
-        let position = |file: usize| if file < files / 10 * 9 { file } else { tree.files.len() - files + file };
         let mut clients = Clients { load: self, tree, numbers: HashMap::new(), named: HashMap::new(), last: 0 };
         let mut random = StdRng::seed_from_u64(seed);
         // Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
@@ -88,7 +85,7 @@ impl Load {
         for (request, user) in turns.into_iter().enumerate() {
             let Some(file) = next.get_mut(user) else { continue };
             let user = self.few.map_or(user, |few| request / few);
-            clients.request(Action::Create, user, position(*file), second(request), &mut |at, request| {
+            clients.request(Action::Create, user, *file, second(request), &mut |at, request| {
                 if self.reads.is_none() {
                     arrived(at, request);
                 }
@@ -103,7 +100,7 @@ impl Load {
             // A rank, from 1.
             let rank = zipf.sample(&mut random) as usize;
             if let Some(file) = popular.get(rank.saturating_sub(1)) {
-                clients.request(Action::Read, 0, position(*file), second(request), arrived);
+                clients.request(Action::Read, 0, *file, second(request), arrived);
             }
         }
         Ok(())
@@ -199,7 +196,7 @@ mod tests {
             }
         }
         let [import, reads] = [None, Some(0.8)].map(|reads| Load { reads, ..IMPORT });
-        let rates = [0, 1_000, 125_000].map(|files| import.arrival_rate(files));
+        let rates = [0, 1_000, 50_000].map(|files| import.arrival_rate(files));
         assert_eq!(rates, [(0, 1), (1_000, 20), (50_000, 1_000)]);
         assert_eq!([0, 1_000].map(|files| reads.arrival_rate(files)), [(0, 1), (50_000, 1_000)]);
     }

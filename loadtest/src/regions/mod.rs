@@ -31,11 +31,19 @@ use splits::Splitting;
 use crate::data::Tree;
 use crate::report::model::{HotSpot, Spread};
 
+/// Files of the tree that is simulated, at most: a larger run has a tree of its own for this, with all its folders.
+pub const FILES: u32 = 50_000;
+
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
+/// The tree that is simulated in a run of so many files.
+pub fn tree(files: u32, seed: u64) -> Tree {
+    Tree::new(files.min(FILES), seed)
+}
+
 /// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
-/// spread under other loads, with mitigations and with other splits: each on a part of a large tree.
+/// spread under other loads, with mitigations and with other splits.
 ///
 /// The fewer requests a second, the hotter is the hottest region by chance alone: [`Spread::floor`].
 ///

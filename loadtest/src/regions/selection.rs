@@ -12,7 +12,7 @@ use super::splits::Splitting::{self, Even, Growing, Hexadecimal, Quantiles};
 type Loads = &'static [&'static str];
 const IMPORT: Loads = &["one tree imported"];
 const RATES: Loads =
-    &["one tree imported, 200 files/s", "one tree imported, 2000 files/s", "one tree imported, 20000 files/s"];
+    &["one tree imported, 200 files/s", "one tree imported, 2000 files/s", "one tree imported, 10000 files/s"];
 const CAMERA: Loads = &["one tree imported, camera names", "one tree imported, camera names by folder"];
 const NOW: Loads = &["one tree imported, files modified now"];
 const USERS: Loads = &["64 users import", "new users in id order"];

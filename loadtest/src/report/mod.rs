@@ -24,17 +24,39 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use model::Report;
 
-/// Writes all files of a report into `dir`, which is made if it is missing. Each is written under another name and then
-/// renamed, so that a reader finds the old one or the new one, whole. What is not a finite number is `null` in the JSON.
-/// A page of which no part was measured is removed.
+/// Files of pages, without their ends.
+const PAGES: [&str; 2] = ["report", "limits"];
+
+/// Makes the folder of a report if it is missing. Fails if it cannot be written, or if it has a file which a report
+/// would replace or remove, and no report of this program.
+pub fn prepare(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| tempfile::tempfile_in(dir))
+        .with_context(|| format!("cannot write a report into {}: name another folder with --out", dir.display()))?;
+    let json = std::fs::read(dir.join("report.json")).unwrap_or_default();
+    let json: Value = serde_json::from_slice(&json).unwrap_or_default();
+    if ["meta", "regions", "hot_spots"].iter().all(|member| json.get(member).is_some()) {
+        return Ok(());
+    }
+    let tables = rows::all(&Report::default()).into_iter().map(|table| table.file);
+    let pages = PAGES.iter().flat_map(|page| ["html", "md"].map(|end| format!("{page}.{end}")));
+    let mut files = ["report.json".to_owned()].into_iter().chain(tables).chain(pages).map(|name| dir.join(name));
+    if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {
+        anyhow::bail!("{} is not of a report of this program: name another folder with --out", file.display());
+    }
+    Ok(())
+}
+
+/// Writes all files of a report into a folder that is prepared. Each is written under another name and then renamed, so
+/// that a reader finds the old one or the new one, whole. What is not a finite number is `null` in the JSON. A page of
+/// which no part was measured is removed.
 ///
 /// Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)
-        .with_context(|| format!("cannot make the folder {} for the report: choose another", dir.display()))?;
     let mut json = serde_json::to_vec_pretty(report).context("cannot write the report as JSON")?;
     json.push(b'\n');
     replace(dir, "report.json", &json)?;
@@ -42,7 +64,7 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
         replace(dir, &table.file, &table.csv()?)?;
     }
     let pages = pages::all(report);
-    for name in ["report", "limits"] {
+    for name in PAGES {
         let other = pages.iter().find(|page| page.name != name);
         match pages.iter().find(|page| page.name == name) {
             Some(page) => {
@@ -86,8 +108,6 @@ fn replace(dir: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     const SAMPLE: &str = include_str!("sample.json");
@@ -112,6 +132,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("to/be/made");
         let names = |report: &Report| {
+            prepare(&dir).unwrap();
             write(report, &dir).unwrap();
             let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
             files.collect::<std::collections::BTreeSet<_>>()
@@ -130,9 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_named() {
+    fn a_folder_that_cannot_be_made_or_is_of_others_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let failed = write(&Report::default(), &file.path().join("below")).unwrap_err();
+        let failed = prepare(&file.path().join("below")).unwrap_err();
         assert!(failed.to_string().contains("below"), "{failed}");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("load-test.md"), "").unwrap();
+        for name in ["limits.md", "work.csv", "report.json"] {
+            prepare(dir.path()).unwrap();
+            let file = dir.path().join(name);
+            std::fs::write(&file, r#"{"meta": {}}"#).unwrap();
+            let refused = prepare(dir.path()).unwrap_err();
+            assert!(refused.to_string().contains(name) && refused.to_string().contains("--out"), "{refused}");
+            std::fs::remove_file(file).unwrap();
+        }
     }
 }
