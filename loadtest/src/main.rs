@@ -26,7 +26,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use tokio::signal::unix::{SignalKind, signal};
+use futures_util::future::OptionFuture;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use options::{Instead, Options};
@@ -64,11 +65,17 @@ async fn ended(options: Options) -> Result<()> {
     }
     let (stop, stopped) = watch::channel(false);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let mut hangup = signal(SignalKind::hangup())?;
+    // What was started by `nohup` goes on without its terminal.
+    let ignored = procfs::process::Process::myself()?.status()?.sigign;
+    let mut hangup = (ignored & 1 == 0).then(|| signal(SignalKind::hangup())).transpose()?;
     tokio::spawn(async move {
         // Asked once, what is measured is written; at a second Ctrl-C, nothing more is done. The others may come twice:
         // a shell repeats them.
-        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {}, _ = hangup.recv() => {} }
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            Some(_) = OptionFuture::from(hangup.as_mut().map(Signal::recv)) => {}
+        }
         // First of all: without a terminal, nothing can be printed.
         stop.send_replace(true);
         eprintln!("ending: Ctrl-C to end at once");

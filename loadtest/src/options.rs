@@ -13,7 +13,7 @@ use crate::server::{http, limits, subtrees};
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///
 /// A run measures every layout, how evenly each spreads load over regions, a server under load, and how close it comes
-/// to its limits, and writes a report. It ends early on Ctrl-C, and reports what there is.
+/// to its limits, and writes a report. It ends early on Ctrl-C or SIGTERM, and reports what there is.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Options {

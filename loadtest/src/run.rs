@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use procfs::{Current, Meminfo};
 
 use crate::comparison::{self, compare};
 use crate::data::Tree;
@@ -33,7 +34,7 @@ impl<'a> Run<'a> {
     /// Errors if there is no place for the stores or the report, before anything is measured.
     pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
-        room(scratch.path(), options.files(), options.layouts().len())?;
+        room(scratch.path(), options)?;
         options.check()?;
         report::prepare(&options.out)?;
         let meta = Meta {
@@ -140,15 +141,26 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An error if the disk has no room for all layouts and their copies, as far as can be foreseen.
-fn room(folder: &Path, files: u32, layouts: usize) -> Result<()> {
+/// An error if the disk has no room for all layouts and their copies, or the memory none for what they keep in it, as far
+/// as can be foreseen.
+fn room(folder: &Path, options: &Options) -> Result<()> {
     const BYTES_A_FILE: u64 = 500;
+    let (files, layouts) = (options.files(), if options.measures_layouts() { options.layouts().len() } else { 1 });
     let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
     let needed = u64::from(files) * layouts as u64 * BYTES_A_FILE + (4 << 30);
     anyhow::ensure!(
         free >= needed,
         "{} has {} MiB left and a run of {files} files may take {}: make room, or name another folder with --dir",
         folder.display(),
+        free >> 20,
+        needed >> 20,
+    );
+    let cached = (u64::from(files) * BYTES_A_FILE * 2).min(options.memory as u64);
+    let needed = cached * layouts as u64 + u64::from(files) * BYTES_A_FILE;
+    let free = Meminfo::current()?.mem_available.unwrap_or(u64::MAX);
+    anyhow::ensure!(
+        free >= needed,
+        "{} MiB of memory are free and a run of {files} files may take {}: give less --memory, or fewer --layouts",
         free >> 20,
         needed >> 20,
     );
@@ -171,7 +183,10 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
                 ms / 2
             ),
         ),
-        ("before the first loop of a round", format!("{} ms of stats with {} clients", ms * 8, options.clients)),
+        (
+            "before the first loop of a round",
+            format!("each store is read once, whole; {} ms of stats with {} clients", ms * 4, options.clients),
+        ),
         (
             "a slow request",
             format!("one that takes longer than 20 ms or {} ms: one client sends it, for one loop", (ms / 4).max(2)),
@@ -183,7 +198,7 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
             "each commit is synced to the disk before its answer; commits of several clients share a sync".to_owned(),
         ),
         ("compression", "LZ4, and Zstandard in the last level; SQLite and PostgreSQL do not compress".to_owned()),
-        ("SQLite", "write-ahead log, synchronous = FULL, one writer, a reader for each core".to_owned()),
+        ("SQLite", "write-ahead log, synchronous = FULL, memory-mapped; one writer, a reader for each core".to_owned()),
         ("content", "none, but 4 or 64 KiB that do not compress where an operation says so".to_owned()),
     ];
     settings.map(|(name, setting)| (name.to_owned(), setting)).into()

@@ -29,7 +29,7 @@ pub fn compact(folder: &Path) -> Result<DiskUsage> {
     let mut usage = DiskUsage::default();
     // Or the next to open it rewrites its files, while it is measured.
     let mut whole = CompactOptions::default();
-    whole.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+    whole.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
     for name in names {
         let family = db.cf_handle(&name).with_context(|| format!("{name} is gone"))?;
         db.flush_cf(&family)?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
+use rowdrive::table::Tables;
 use tokio::task::JoinSet;
 
 use super::requests::Request;
@@ -23,6 +24,8 @@ const SLOW: Duration = Duration::from_millis(20);
 const LEAST: u64 = 2;
 /// How long the loop at a set rate lasts, in loops: its percentiles need many samples.
 const AT_RATE: u32 = 5;
+/// How long a store that was just opened is asked for stats, in loops.
+const WARM_UP: u32 = 4;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 /// How often requests at a set rate begin: all of a tick at once.
@@ -33,6 +36,8 @@ const TICK: Duration = Duration::from_millis(1);
 pub struct Subject {
     pub layout: Arc<dyn Layout>,
     pub meter: Meter,
+    /// Of a layout in a store.
+    pub tables: Option<Tables>,
 }
 
 /// How requests are measured. Cheap to clone.
@@ -169,6 +174,24 @@ pub async fn measure(
         round.at_rate = Some((rate, at_rate(subject, rate, pace.budget * AT_RATE, &requests).await?));
     }
     Ok(Some(round))
+}
+
+/// Sends requests that are not counted. Slow ones are left out after the first few.
+pub async fn warm_up(
+    subject: &Subject,
+    pace: &Pace,
+    requests: impl Iterator<Item = Request> + Send + 'static,
+) -> Result<()> {
+    let requests: Requests = Arc::new(Mutex::new(requests));
+    let mut quickest = u64::MAX;
+    for _ in 0..PROBES {
+        let probe = closed_loop(subject, 1, Duration::ZERO, &pace.stop, &requests).await?;
+        quickest = quickest.min(probe.latencies.max());
+    }
+    if quickest < SLOW.as_micros() as u64 {
+        closed_loop(subject, pace.clients, pace.budget * WARM_UP, &pace.stop, &requests).await?;
+    }
+    Ok(())
 }
 
 fn next(requests: &Requests) -> Option<Request> {
@@ -318,7 +341,7 @@ mod tests {
 
     fn subject(layout: Slow) -> (Subject, Arc<Slow>) {
         let layout = Arc::new(layout);
-        (Subject { layout: layout.clone(), meter: Meter::default() }, layout)
+        (Subject { layout: layout.clone(), meter: Meter::default(), tables: None }, layout)
     }
 
     fn pace(clients: usize, ms: u64) -> Pace {

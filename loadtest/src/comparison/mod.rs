@@ -156,7 +156,7 @@ impl Part<'_> {
         let seed = self.stage.options.seed ^ (number as u64) << 32;
         let clients = self.stage.options.clients;
         let inputs = Inputs::new(self.stage.tree.clone(), seed, self.stage.content.clone(), clients);
-        let mut measured = Ok(());
+        let mut measured = self.warm_up(&inputs, entries, &subjects).await;
         for operation in self.operations {
             if measured.is_err() {
                 break;
@@ -178,6 +178,19 @@ impl Part<'_> {
         }
         let closed = close(subjects, entries).await;
         measured.and(closed)
+    }
+
+    /// Or the first operations would measure how quickly each store fills its cache.
+    async fn warm_up(&self, round: &Inputs, entries: &[Entry], subjects: &[(usize, Subject)]) -> Result<()> {
+        eprintln!("warming up");
+        idle().await?;
+        for (at, subject) in subjects {
+            let Some(entry) = entries.get(*at) else { continue };
+            entry.store.warm_up(subject, &self.stage.pace.stop).await?;
+            let stats = Context { round, kind: entry.store.kind }.stats();
+            loops::warm_up(subject, &self.stage.pace, stats).await?;
+        }
+        idle().await
     }
 
     async fn one(&self, round: &Inputs, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
@@ -221,13 +234,16 @@ impl Part<'_> {
     }
 }
 
-/// Waits until this process does nothing in the background any more, as the compactions of a store: two seconds at most.
+/// Waits until this process does nothing in the background any more, as the compactions of a store: some seconds at most.
 async fn idle() -> Result<()> {
-    const PAUSE: Duration = Duration::from_millis(4);
-    for _ in 0..500 {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let mut quiet = 0;
+    for _ in 0..2_000 {
         let before = work::cpu_seconds()?;
         tokio::time::sleep(PAUSE).await;
-        if work::cpu_seconds()? - before < PAUSE.as_secs_f64() / 4.0 {
+        // One pause may be a wait for the disk.
+        quiet = if work::cpu_seconds()? - before < PAUSE.as_secs_f64() / 4.0 { quiet + 1 } else { 0 };
+        if quiet == 3 {
             break;
         }
     }

@@ -199,6 +199,11 @@ impl Context<'_> {
         cycle(self.all_paths(turn))
     }
 
+    /// For a store that is to be warm.
+    pub fn stats(&self) -> impl Iterator<Item = Request> + Send + use<> {
+        self.paths(9).map(Request::Stat)
+    }
+
     fn paths_below(&self, root: &str, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
         let all = self.all_paths(turn);
         cycle(Arc::new(all.iter().filter(|path| path.starts_with(root)).cloned().collect()))

@@ -100,6 +100,14 @@ impl Store {
         Ok(subject)
     }
 
+    /// Reads a store that was just opened.
+    pub async fn warm_up(&self, subject: &Subject, stop: &Stop) -> Result<()> {
+        match &subject.tables {
+            Some(tables) => read_all(&self.copy.join("db"), tables, stop).await,
+            None => Ok(()),
+        }
+    }
+
     pub fn clear_copy(&self) -> Result<()> {
         clear(&self.copy)
     }
@@ -110,30 +118,26 @@ async fn open(kind: Kind, stage: &Stage<'_>, folder: &Path, is_new: bool) -> Res
     match kind {
         Kind::Relational => {
             let layout = Arc::new(Relational::open(folder, stage.options.memory).await?);
-            Ok(Subject { layout, meter: Meter::default() })
+            Ok(Subject { layout, meter: Meter::default(), tables: None })
         }
         Kind::Postgres => {
             let url = stage.options.postgres.as_deref().context("name the server with --postgres")?;
             let layout: Arc<dyn Layout> =
                 Arc::new(if is_new { Postgres::create(url).await? } else { Postgres::as_loaded(url).await? });
-            Ok(Subject { layout, meter: Meter::Server })
+            Ok(Subject { layout, meter: Meter::Server, tables: None })
         }
         _ => {
             let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.options.memory })?;
             let store = Arc::new(Counted::new(store));
             let tables = Tables::new(store.clone());
             let layout = kind.in_store(&tables, folder).await?;
-            if !is_new {
-                super::idle().await?;
-                read_all(&folder.join("db"), &tables).await?;
-            }
-            Ok(Subject { layout, meter: Meter::Store(store) })
+            Ok(Subject { layout, meter: Meter::Store(store), tables: Some(tables) })
         }
     }
 }
 
 /// Reads all cells of a store once: then its cache has what fits, and no operation pays for the first read of another.
-async fn read_all(db: &Path, tables: &Tables) -> Result<()> {
+async fn read_all(db: &Path, tables: &Tables, stop: &Stop) -> Result<()> {
     for name in rocksdb::DB::list_cf(&rocksdb::Options::default(), db)? {
         let Some((table, family)) = name.split_once(':') else { continue };
         // Queries take names that are never freed; there are a few.
@@ -141,6 +145,7 @@ async fn read_all(db: &Path, tables: &Tables) -> Result<()> {
         let keys = |family| RowCursor::new(table, RowRange::all(), RowQuery::families(&[family]), LOAD);
         let mut rows = keys(family);
         loop {
+            stop.go_on()?;
             match rows.next(tables).await {
                 Ok(None) => break,
                 Ok(Some(_)) => {}
