@@ -19,7 +19,7 @@ MACHETE := 0.9.2
 SCHEMATHESIS := 4.32.5
 DEB := 3.8.0
 
-.PHONY: help run program build test test-api check fmt format clippy doc deny machete loadtest bench-subtrees simulate \
+.PHONY: help run program build test test-api check fmt format clippy doc deny machete loadtest simulate \
 	torture dist test-dist needs tools
 
 help: ## list the targets
@@ -49,9 +49,6 @@ test-api: program ## send a server all requests that its API description allows,
 
 loadtest: build ## compare row-key layouts, and the drive with the limits of this machine, in under ten minutes
 	$(BIN)/loadtest --out $(TARGET)/loadtest
-
-bench-subtrees: build ## time moving, copying and deleting whole directories, beside a plain RocksDB
-	$(BIN)/loadtest subtrees
 
 # The same test as in `make test`, for longer.
 torture: ## run sixteen clients and all faults at once, for MINUTES=60, from a SEED; as root

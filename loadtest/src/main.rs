@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 use options::{Instead, Options};
 use run::Run;
-use server::{http, process, subtrees};
+use server::{http, process};
 
 /// As the program itself has it, since limits are measured in a process of this one.
 #[global_allocator]
@@ -52,10 +52,6 @@ async fn main() -> ExitCode {
 async fn ended(options: Options) -> Result<()> {
     match &options.instead {
         Some(Instead::Server { data }) => return process::serve(data, options.memory).await,
-        Some(Instead::Subtrees(asked)) => {
-            println!("{}", subtrees::run(asked, &options.scratch()?).await?);
-            return Ok(());
-        }
         Some(Instead::Http(asked)) if asked.clean_up => {
             let found = http::clean_up(&asked.url).await?;
             println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });

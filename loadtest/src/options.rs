@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::comparison;
 use crate::layouts::kinds::Kind;
-use crate::server::{http, limits, subtrees};
+use crate::server::{http, limits};
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///
@@ -64,8 +64,6 @@ pub enum Instead {
     Layouts,
     /// Only compares the drive with what its machine can do.
     Limits,
-    /// Times moving, copying and deleting whole directories, beside the same rows in a plain RocksDB.
-    Subtrees(subtrees::Options),
     /// A drive for `limits` in a process of its own.
     #[command(hide = true)]
     Server {

@@ -4,17 +4,18 @@
 //!   connections of [`client`]
 //! - [`limits`]: each operation beside what the machine can do, measured on the server of [`process`], which has
 //!   [`loops`] without HTTP
-//! - [`subtrees`]: operations on whole directories, beside the same rows in a plain RocksDB ([`raw_rocksdb`])
+//! - [`large_folder`]: the move of a folder of very many files, beside the same rows in a plain RocksDB
+//!   ([`raw_rocksdb`])
 
 mod client;
 mod dataset;
 mod generator;
 pub mod http;
+mod large_folder;
 pub mod limits;
 mod loops;
 mod mixes;
 pub mod process;
 mod raw_rocksdb;
-pub mod subtrees;
 #[cfg(test)]
 mod test_server;

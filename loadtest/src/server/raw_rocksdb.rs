@@ -11,14 +11,6 @@ use rocksdb::{DB, Direction, IteratorMode, Options, ReadOptions, WriteBatch, Wri
 const ROWS: usize = 100;
 const CELLS: usize = 1_000;
 
-/// How often a move is synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Synced {
-    EachBatch,
-    /// One batch of everything.
-    Once,
-}
-
 pub struct RawRocksDb(DB);
 
 impl RawRocksDb {
@@ -45,7 +37,7 @@ impl RawRocksDb {
 
     /// Moves all rows at and below a path: scans them, puts them under their new keys, deletes the old range. Returns
     /// seconds.
-    pub fn move_rows(&self, from: &str, to: &str, synced: Synced) -> Result<f64> {
+    pub fn move_rows(&self, from: &str, to: &str) -> Result<f64> {
         let start = Instant::now();
         // The root's own row, and up to what follows the last one below it.
         let (first, end) = ([from.as_bytes(), b"\0"].concat(), [from.as_bytes(), b"0"].concat());
@@ -59,15 +51,13 @@ impl RawRocksDb {
                 row = path.to_vec();
                 rows += 1;
             }
-            if synced == Synced::EachBatch && (rows > ROWS || batch.len() >= CELLS) {
+            if rows > ROWS || batch.len() >= CELLS {
                 self.write(std::mem::take(&mut batch))?;
                 rows = 1;
             }
             batch.put([to.as_bytes(), key.get(from.len()..).unwrap_or_default()].concat(), value);
         }
-        if synced == Synced::EachBatch {
-            self.write(std::mem::take(&mut batch))?;
-        }
+        self.write(std::mem::take(&mut batch))?;
         batch.delete_range(first, end);
         self.write(batch)?;
         Ok(start.elapsed().as_secs_f64())
@@ -100,8 +90,8 @@ mod tests {
         others.iter().chain(&moved).for_each(|key| put("dir:sub", key.clone()));
 
         let raw = RawRocksDb::copy(&folder.path().join("store"), &folder.path().join("raw")).unwrap();
-        raw.move_rows("/a", "/b", Synced::EachBatch).unwrap();
-        raw.move_rows("/b", "/c", Synced::Once).unwrap();
+        raw.move_rows("/a", "/b").unwrap();
+        raw.move_rows("/b", "/c").unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let found = raw.0.iterator(IteratorMode::Start).map(|cell| cell.map(|(k, v)| (text(&k), text(&v))).unwrap());
         let mut expected: Vec<(String, String)> = others.iter().map(|key| (key.clone(), key.clone())).collect();

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::super::client::request;
 use super::super::generator;
+use super::super::large_folder::LargeFolder;
 use super::super::loops::{Loop, PAGE, SMALL, small, time_page};
-use super::super::subtrees;
 use super::measure::Goal::{self, AtLeast, AtMost};
 use super::measure::{Figure, Measure, Sample, Set, Subject, composed, first, get, lesser, row};
 use super::profile::{profile, system_calls};
@@ -196,11 +196,11 @@ pub fn large_files(mib: u64) -> Vec<Set> {
 
 /// The move of a large folder, beside the same rows in a RocksDB of their own.
 pub async fn moved(files: u32, rounds: usize, folder: &Path, report: Option<&Path>) -> Result<Limit> {
-    let mut subject = subtrees::Subject::wide(files, folder).await?;
+    let mut subject = LargeFolder::create(files, folder).await?;
     let mut times = Vec::new();
     for _ in 0..rounds {
-        let moved = subject.run_move().await?;
-        times.push((moved.answered * 1e3, moved.batches * 1e3));
+        let (ours, plain) = subject.run_move().await?;
+        times.push((ours * 1e3, plain * 1e3));
     }
     let limit_is = "scan, put and delete_range of the same rows, in batches as large";
     let mut rows = [row(format!("move a folder of {files}"), "ms", limit_is, AtMost(1.25), &times)];
