@@ -17,7 +17,8 @@
 //! | `tree` | the parent's random id and the name, as inodes | [`by_parent`] |
 //!
 //! [`rows`] has what the layouts in a store share: one packing of attributes, conditions, commits. [`dir_table`] is the
-//! directory table of `dirid-name` and `uuid`; [`answers`] collects what a scan finds.
+//! directory table of `dirid-name` and `uuid`, [`links`] lead from its directories to their paths; [`answers`] collects what
+//! a scan finds.
 //!
 //! A path is `/a/b`; the root's is empty. The layouts made by hand rename folders in as many commits as it takes.
 
@@ -29,6 +30,7 @@ mod drive;
 mod full_path;
 mod indexes;
 pub mod kinds;
+mod links;
 pub mod postgres;
 pub mod relational;
 mod rows;

@@ -10,11 +10,12 @@ use bytes::Bytes;
 use rowdrive::schema::dir::{self, FILE, SUB};
 use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
-use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
+use rowdrive::table::{Change, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
 
 use super::answers::Newest;
 use super::dir_table::{DirTable, Slot, child};
 use super::indexes::{Ids, Indexes};
+use super::links::{Known, Links, position};
 use super::rows::{CONTENT, DATA, Next, SCAN, Table, commit, equals, pack, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within};
 
@@ -23,11 +24,6 @@ const PACKED: &[u8] = b"a";
 /// The cells of attributes that are not packed.
 const ATTRIBUTES: [&[u8]; 7] =
     [file::CREATOR, file::SIZE, file::TYPE, file::MODIFIED, file::ADDED, file::DIGEST, file::CONTENT];
-/// The cell of a directory's link: its parent's id, and its name.
-const LINK: &[u8] = b"p";
-/// Bytes of an id.
-const ID: usize = 16;
-
 /// What a step adds to the tables of the worked example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
@@ -48,7 +44,7 @@ pub struct Uuid {
 
 struct Indexed {
     indexes: Indexes,
-    links: Table,
+    links: Links,
 }
 
 /// A file as its directory's cell says it.
@@ -64,8 +60,7 @@ impl Uuid {
         let cells: &[&[u8]] = if step.cells { &ATTRIBUTES } else { &[PACKED] };
         let files = Table::create(tables, ("file", KeyLifecycle::UniqueId), &[CONTENT], cells).await?;
         let indexed = if step.indexes {
-            let links = Table::create(tables, ("parent", KeyLifecycle::UniqueId), &[], &[LINK]).await?;
-            Some(Indexed { indexes: Indexes::create(tables).await?, links })
+            Some(Indexed { indexes: Indexes::create(tables).await?, links: Links::create(tables).await? })
         } else {
             None
         };
@@ -129,8 +124,7 @@ impl Uuid {
 
     fn indexed(&self, slot: &Slot, ids: Ids, attributes: &Attributes) -> Result<Vec<RowChange>> {
         let Some(Indexed { indexes, .. }) = &self.indexed else { return Ok(Vec::new()) };
-        let position = [&slot.parent_id, slot.name.as_bytes()].concat();
-        indexes.put(ids, attributes, &slot.name, position.into())
+        indexes.put(ids, attributes, &slot.name, position(slot))
     }
 
     fn unindexed(&self, slot: &Slot, old: &FileCell) -> Result<Vec<RowChange>> {
@@ -171,46 +165,16 @@ impl Uuid {
         commit(&self.files.tables, plan).await
     }
 
-    /// The path of a directory, by the links from it up to the root.
-    async fn path(&self, links: &Table, id: &[u8], known: &mut HashMap<Bytes, Bytes>) -> Result<String> {
-        let (mut names, mut id) = (Vec::new(), Bytes::copy_from_slice(id));
-        while id != DirId::ROOT.key() {
-            let link = match known.get(&id) {
-                Some(link) => link.clone(),
-                None => {
-                    let row = links.get(&id).await?;
-                    let link = row.get(CF, LINK).context("a directory has no link")?.clone();
-                    known.insert(id, link.clone());
-                    link
-                }
-            };
-            id = link.slice(..ID.min(link.len()));
-            names.push(link.slice(id.len()..));
-        }
-        let names: Result<Vec<&str>, _> = names.iter().rev().map(|name| std::str::from_utf8(name)).collect();
-        Ok(names?.into_iter().flat_map(|name| ["/", name]).collect())
-    }
-
-    async fn path_of_position(
-        &self,
-        links: &Table,
-        position: &[u8],
-        known: &mut HashMap<Bytes, Bytes>,
-    ) -> Result<String> {
-        let (id, name) = position.split_at_checked(ID).context("a position is cut off")?;
-        Ok(format!("{}/{}", self.path(links, id, known).await?, std::str::from_utf8(name)?))
-    }
-
     async fn period_in_index(
         &self,
         Indexed { indexes, links }: &Indexed,
         period: &Period,
     ) -> Result<Vec<(i64, String)>> {
-        let (mut found, mut after, mut known) = (Vec::new(), None, HashMap::new());
+        let (mut found, mut after, mut known) = (Vec::new(), None, Known::new());
         loop {
             let (page, is_last) = indexes.period(period, &mut after).await?;
             for (time, position) in page {
-                let path = self.path_of_position(links, &position, &mut known).await?;
+                let path = links.path(&position, &mut known).await?;
                 if is_within(&path, &period.under) {
                     found.push((time, path));
                 }
@@ -274,11 +238,7 @@ impl Layout for Uuid {
             return Ok(Verdict::Exists);
         }
         let id = DirId::random().key();
-        let link = |Indexed { links, .. }: &Indexed| {
-            let changes = vec![Change::put(CF, LINK, [&slot.parent_id, slot.name.as_bytes()].concat())];
-            RowChange { table: links.name, row: id.clone(), changes }
-        };
-        let prepare = self.indexed.iter().map(link).collect();
+        let prepare = self.indexed.iter().map(|indexed| indexed.links.put(&id, &slot)).collect();
         let guarded = self.directories.made(&slot, &id);
         commit(&self.files.tables, Plan { prepare, guarded, ..Plan::default() }).await
     }
@@ -361,12 +321,8 @@ impl Layout for Uuid {
         if let Some(file) = self.file(&source)? {
             return self.rename_file(&source, &target, file).await;
         }
-        let link = |slot: &Slot| [&slot.parent_id, slot.name.as_bytes()].concat();
-        let relink = |Indexed { links, .. }: &Indexed| -> Option<ConditionalRow> {
-            let (check, put) = (equals(LINK, link(&source)), Change::put(CF, LINK, link(&target)));
-            Some(links.row(source.directory.clone()?, vec![check], vec![put]))
-        };
-        let also = self.indexed.iter().filter_map(relink).collect();
+        let changed = |indexed: &Indexed| Some(indexed.links.changed(source.directory.as_ref()?, &source, &target));
+        let also = self.indexed.iter().filter_map(changed).collect();
         self.directories.rename(&source, &target, also).await
     }
 
@@ -383,9 +339,9 @@ impl Layout for Uuid {
             let found = self.directories.with_child(child(FILE, name)).await?;
             return Ok(found.into_iter().map(|(directory, _)| format!("{directory}/{name}")).collect());
         };
-        let (mut found, mut known) = (Vec::new(), HashMap::new());
+        let (mut found, mut known) = (Vec::new(), Known::new());
         for position in indexes.find(name).await? {
-            let path = self.path_of_position(links, &position, &mut known).await?;
+            let path = links.path(&position, &mut known).await?;
             if super::split(&path).1 == name {
                 found.push(path);
             }
