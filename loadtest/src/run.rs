@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
 fn room(folder: &Path, options: &Options) -> Result<()> {
     const BYTES_A_FILE: u64 = 500;
     let (files, layouts) = (options.files(), if options.measures_layouts() { options.layouts().len() } else { 1 });
-    let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
+    let free = comparison::free_space(folder)?;
     let needed = u64::from(files) * layouts as u64 * BYTES_A_FILE + (4 << 30);
     anyhow::ensure!(
         free >= needed,

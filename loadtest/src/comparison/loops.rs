@@ -118,8 +118,8 @@ pub enum Clients {
 /// The requests that the clients of all loops take from, each once.
 type Requests = Arc<Mutex<dyn Iterator<Item = Request> + Send>>;
 
-/// Measures one round: a loop of many clients that is not counted, so that it is no surprise to the processor; then a loop of
-/// one client, one of [`Pace::clients`], and one at the set rate, unless the layout is too slow for it.
+/// Measures one round: a loop of many clients that is not counted; then a loop of one client, one of [`Pace::clients`],
+/// and one at the set rate, unless the layout is too slow for it.
 ///
 /// Of a slow request there is no loop of many clients. `is_slow`: whether it was slow in an earlier round, so that all
 /// rounds are alike; in the first one, requests alone show it. None if there are no requests.

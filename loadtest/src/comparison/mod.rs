@@ -250,10 +250,18 @@ async fn idle() -> Result<()> {
     Ok(())
 }
 
+/// Bytes that are left on the disk of a folder.
+pub fn free_space(folder: &Path) -> rustix::io::Result<u64> {
+    rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)
+}
+
 /// An error while there is still room for what is under way.
 fn room(folder: &Path) -> Result<()> {
-    let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)?;
-    anyhow::ensure!(free >= 2 << 30, "{} has less than 2 GiB left: name another folder with --dir", folder.display());
+    anyhow::ensure!(
+        free_space(folder)? >= 2 << 30,
+        "{} has less than 2 GiB left: name another folder with --dir",
+        folder.display()
+    );
     Ok(())
 }
 

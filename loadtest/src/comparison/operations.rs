@@ -105,11 +105,11 @@ pub const ALL: [Operation; 26] = [
     operation("list_page_first", BOTH, |_| boxed(std::iter::repeat_with(|| page(String::new())))),
     operation("list_page_deep", BOTH, |c| boxed(c.random_pages())),
     operation("find_name", BOTH, |c| boxed(c.paths(2).filter_map(name).map(Request::Find))),
-    operation("time_period", BOTH, |c| boxed(c.periods((FIRST_YEAR, YEARS * 365), Clock::Modified))),
-    operation("time_period_scattered", BOTH, |c| boxed(c.periods((FIRST_DAY, DAYS), Clock::Modified))),
+    operation("time_period", BOTH, |c| boxed(c.counted_periods((FIRST_YEAR, YEARS * 365)))),
+    operation("time_period_scattered", BOTH, |c| boxed(c.counted_periods((FIRST_DAY, DAYS)))),
     operation("time_period_under", BOTH, |c| boxed(c.periods_under())),
     operation("added_period", BOTH, |c| match c.kind.keeps_added() {
-        true => boxed(c.periods((FIRST_DAY, DAYS), Clock::Added)),
+        true => boxed(c.periods((FIRST_DAY, DAYS), Clock::Added).map(|period| Request::Period(period, 0))),
         false => Err("the drive sets the time of addition itself"),
     }),
     operation("creator_period", BOTH, |c| boxed(c.creator_periods())),
@@ -233,33 +233,35 @@ impl Context<'_> {
     }
 
     /// Periods of these days, from a first one on; other periods in each round.
-    fn periods(&self, (first, days): (i64, i64), clock: Clock) -> impl Iterator<Item = Request> + Send + use<> {
-        let (turn, times) = ((self.round.seed >> 32) as i64 * 11, self.round.times.clone());
+    fn periods(&self, (first, days): (i64, i64), clock: Clock) -> impl Iterator<Item = Period> + Send + use<> {
+        let turn = (self.round.seed >> 32) as i64 * 11;
         (0..).map(move |n| {
             let from = first + (turn + n) * 37 % (days - PERIOD) * DAY;
             let to = from + PERIOD * DAY;
+            Period { clock, creator: None, from, to, under: String::new(), limit: PAGE }
+        })
+    }
+
+    /// Periods of modification, with the number of files that there are at least.
+    fn counted_periods(&self, days: (i64, i64)) -> impl Iterator<Item = Request> + Send + use<> {
+        let times = self.round.times.clone();
+        self.periods(days, Clock::Modified).map(move |period| {
             let before = |end| times.partition_point(|time| *time < end);
-            let least = if clock == Clock::Modified { (before(to) - before(from)).min(PAGE) } else { 0 };
-            Request::Period(Period { clock, creator: None, from, to, under: String::new(), limit: PAGE }, least)
+            let least = (before(period.to) - before(period.from)).min(period.limit);
+            Request::Period(period, least)
         })
     }
 
     /// Below folders of about an eighth of all files each, whose times are scattered.
     fn periods_under(&self) -> impl Iterator<Item = Request> + Send + use<> {
         let years: Vec<String> = (2000..2003).map(|year| format!("{SHARED}/s{year}")).collect();
-        self.periods((FIRST_DAY, DAYS), Clock::Modified).zip(years.into_iter().cycle()).map(|(request, under)| {
-            match request {
-                Request::Period(period, _) => Request::Period(Period { under, ..period }, 0),
-                other => other,
-            }
-        })
+        let periods = self.periods((FIRST_DAY, DAYS), Clock::Modified).zip(years.into_iter().cycle());
+        periods.map(|(period, under)| Request::Period(Period { under, ..period }, 0))
     }
 
     fn creator_periods(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        self.periods((FIRST_DAY, DAYS), Clock::Modified).zip((0..CREATORS).cycle()).map(|(request, n)| match request {
-            Request::Period(period, _) => Request::Period(Period { creator: Some(format!("user{n:02}")), ..period }, 0),
-            other => other,
-        })
+        let periods = self.periods((FIRST_DAY, DAYS), Clock::Modified).zip((0..CREATORS).cycle());
+        periods.map(|(period, n)| Request::Period(Period { creator: Some(format!("user{n:02}")), ..period }, 0))
     }
 
     fn new_files(&self, prefix: &'static str) -> impl Iterator<Item = Request> + Send + use<> {
