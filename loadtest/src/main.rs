@@ -79,10 +79,9 @@ async fn ended(options: Options) -> Result<()> {
             std::process::exit(130);
         }
     });
-    let (report, ended) = Run::new(&options, progress::Stop(stopped))?.all().await;
-    println!("{}", report::text::render(&report));
+    let (report, ended) = Run::new(&options, progress::Stop(stopped)).await?.all().await;
     if report.meta.seconds > 0.0 {
-        println!("\nThe report, with plots, is in {}", options.out.display());
+        println!("{}\nThe report, with plots, is in {}", report::text::render(&report), options.out.display());
     }
     ended
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::comparison;
@@ -12,12 +13,13 @@ use crate::server::{http, limits};
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///
-/// A run measures every layout, how evenly each spreads load over regions, a server under load, and how close it comes
-/// to its limits, and writes a report. It ends early on Ctrl-C or SIGTERM, and reports what there is.
+/// Without a command it does all of this, in about ten minutes: it measures every layout, how evenly each spreads load
+/// over regions, a server under load, and how close that comes to its limits, and writes a report. It ends early on
+/// Ctrl-C or SIGTERM, and reports what there is.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Options {
-    /// Files in the tree, up to ten million; 100,000 unless given, 5,000 if quick.
+    /// Files in the tree, from 1,000 to 10,000,000; 100,000 unless given, 5,000 if quick.
     #[arg(long, value_name = "FILES", global = true, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     size: Option<u32>,
     /// Seed of everything random.
@@ -30,7 +32,8 @@ pub struct Options {
     /// there, and removed.
     #[arg(long, value_name = "URL", global = true)]
     pub postgres: Option<String>,
-    /// Where the report is written: report.json, report.html and tables as CSV.
+    /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
+    /// server), and tables as CSV. It replaces an earlier report, whole or not.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
     /// A run of less than a minute: fewer files, shorter measurements.
@@ -46,8 +49,9 @@ pub struct Options {
     /// that reads a whole table takes longer.
     #[arg(long, value_name = "MS", global = true, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     ms: Option<u64>,
-    /// Bytes of memory for each store.
-    #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30)]
+    /// Bytes of memory for each store, at least 16 MiB.
+    #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30,
+        value_parser = RangedU64ValueParser::<usize>::new().range(16 << 20..))]
     pub memory: usize,
     /// Where the stores are made (and removed again); by default a folder for temporary files.
     #[arg(long, global = true)]

@@ -31,11 +31,15 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Errors if there is no place for the stores or the report, before anything is measured.
-    pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
+    /// Errors if there is no place for the stores or the report, or no PostgreSQL where one was named, before anything is
+    /// measured.
+    pub async fn new(options: &'a Options, stop: Stop) -> Result<Self> {
+        options.check()?;
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options)?;
-        options.check()?;
+        if let Some(url) = &options.postgres {
+            Postgres::reach(url).await?;
+        }
         report::prepare(&options.out)?;
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -64,9 +68,6 @@ impl<'a> Run<'a> {
     }
 
     async fn parts(&mut self) -> Result<()> {
-        if let Some(url) = &self.options.postgres {
-            Postgres::reach(url).await?;
-        }
         if self.options.measures_layouts() {
             let title = bar("making the tree")?;
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));

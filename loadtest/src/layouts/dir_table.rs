@@ -12,7 +12,7 @@ use rowdrive::table::{
     Cell, Change, Check, Column, ConditionalRow, KeyLifecycle, PageQuery, Plan, RowCursor, RowQuery, RowRange, Tables,
 };
 
-use super::rows::{LIST, Table, absent, commit_groups, equals};
+use super::rows::{Groups, LIST, Table, absent, equals};
 use super::{Verdict, split};
 
 pub struct DirTable {
@@ -174,17 +174,17 @@ impl DirTable {
             return Ok(verdict);
         }
         let [from, to] = [source, target].map(|slot| format!("{}/{}", slot.parent, slot.name));
-        let mut groups = Vec::new();
+        let mut groups = Groups::new(&self.table.tables);
         for (id, old) in self.subtree(&from).await? {
             let new = format!("{to}{}", old.get(from.len()..).unwrap_or_default());
             let own = (old != from).then(|| Change::put(CF, ID, id));
             self.carry(&old, &new, own, &mut groups).await?;
         }
-        commit_groups(&self.table.tables, groups).await
+        groups.done().await
     }
 
     /// Moves the cells of a row, page by page. `own`: what the new row needs beside its children.
-    async fn carry(&self, old: &str, new: &str, own: Option<Change>, groups: &mut Vec<Plan>) -> Result<()> {
+    async fn carry(&self, old: &str, new: &str, own: Option<Change>, groups: &mut Groups) -> Result<()> {
         let (mut puts, mut takes) = (Vec::from_iter(own), vec![Change::delete(CF, ID)]);
         let mut from = Bound::Unbounded;
         loop {
@@ -199,7 +199,7 @@ impl DirTable {
             if !puts.is_empty() {
                 guarded.push(row(new, std::mem::take(&mut puts)));
             }
-            groups.push(Plan { guarded, ..Plan::default() });
+            groups.add(Plan { guarded, ..Plan::default() }).await?;
             match last {
                 Some(last) => from = Bound::Excluded(last),
                 None => return Ok(()),

@@ -14,9 +14,7 @@ use rowdrive::table::{
 
 use super::answers::Newest;
 use super::indexes::{Ids, Indexes};
-use super::rows::{
-    CONTENT, DATA, LIST, NODE, Next, SCAN, Stored, Table, commit, commit_groups, pack, put_content, unpack,
-};
+use super::rows::{CONTENT, DATA, Groups, LIST, NODE, Next, SCAN, Stored, Table, commit, pack, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within, split};
 
 pub struct FullPath {
@@ -93,7 +91,7 @@ impl FullPath {
 
     /// Moves what lies below a renamed directory.
     async fn carry(&self, from: &str, to: &str) -> Result<Verdict> {
-        let mut groups = Vec::new();
+        let mut groups = Groups::new(&self.rows.tables);
         let query = RowQuery::families(&[CF, CONTENT]);
         let mut rows = RowCursor::new(self.rows.name, below(from), query, LIST);
         while let Some(some) = rows.next(&self.rows.tables).await? {
@@ -101,10 +99,10 @@ impl FullPath {
                 let old = std::str::from_utf8(&key)?;
                 let Some(stored) = Stored::from_row(&row) else { continue };
                 let new = format!("{to}{}", old.get(from.len()..).unwrap_or_default());
-                groups.push(self.moved(old, &new, &stored, row.get(CONTENT, DATA).cloned())?);
+                groups.add(self.moved(old, &new, &stored, row.get(CONTENT, DATA).cloned())?).await?;
             }
         }
-        commit_groups(&self.rows.tables, groups).await
+        groups.done().await
     }
 }
 

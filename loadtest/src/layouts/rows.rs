@@ -4,8 +4,6 @@ use std::ops::Bound;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use futures_util::future::ready;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use rowdrive::schema::{CF, Timestamp};
 use rowdrive::table::spec::{CellSize, Compression};
@@ -13,6 +11,7 @@ use rowdrive::table::{
     Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, Row, RowKey, RowQuery, RowRange,
     ScanQuery, TableSpec, Tables,
 };
+use tokio::task::JoinSet;
 
 use super::{Child, List, Node, Verdict};
 
@@ -301,32 +300,66 @@ pub async fn commit(tables: &Tables, mut plan: Plan) -> Result<Verdict> {
     }
 }
 
-/// Commits the groups, each at one instant, several groups at a time: what is too much for one commit. There is an
-/// instant at which some have happened and others have not. Nobody else changes these rows, so no condition is checked
-/// but one that always holds.
-pub async fn commit_groups(tables: &Tables, groups: Vec<Plan>) -> Result<Verdict> {
-    let mut batches: Vec<(Plan, usize, usize)> = Vec::new();
-    for mut group in groups {
+/// Commits groups of rows as they come, each group at one instant and several groups at a time: what is too much for one
+/// commit, or for the memory. There is an instant at which some have happened and others have not. Nobody else changes
+/// these rows, so no condition is checked but one that always holds.
+pub struct Groups {
+    tables: Tables,
+    /// What the next commit takes, with its cells and the bytes of their values.
+    batch: (Plan, usize, usize),
+    under_way: JoinSet<Result<Verdict>>,
+}
+
+impl Groups {
+    pub fn new(tables: &Tables) -> Self {
+        Self { tables: tables.clone(), batch: Default::default(), under_way: JoinSet::new() }
+    }
+
+    /// Waits while as many commits are under way as may be.
+    pub async fn add(&mut self, mut group: Plan) -> Result<()> {
         for row in &mut group.guarded {
             row.checks = vec![absent(&b"-"[..])];
         }
         let (rows, cells, bytes) = (group.guarded.len(), group.changes(), bytes(&group));
-        let has_room = |(batch, all_cells, all_bytes): &&mut (Plan, usize, usize)| {
-            batch.guarded.len() + rows <= ROWS && *all_cells + cells <= CELLS && *all_bytes + bytes <= BYTES
-        };
-        match batches.last_mut().filter(has_room) {
-            Some((batch, all_cells, all_bytes)) => {
-                batch.prepare.extend(group.prepare);
-                batch.guarded.extend(group.guarded);
-                batch.finish.extend(group.finish);
-                (*all_cells, *all_bytes) = (*all_cells + cells, *all_bytes + bytes);
-            }
-            None => batches.push((group, cells, bytes)),
+        let (batch, all_cells, all_bytes) = &self.batch;
+        if batch.guarded.len() + rows > ROWS || all_cells + cells > CELLS || all_bytes + bytes > BYTES {
+            self.begin().await?;
+        }
+        let (batch, all_cells, all_bytes) = &mut self.batch;
+        batch.prepare.extend(group.prepare);
+        batch.guarded.extend(group.guarded);
+        batch.finish.extend(group.finish);
+        (*all_cells, *all_bytes) = (*all_cells + cells, *all_bytes + bytes);
+        Ok(())
+    }
+
+    /// Begins to commit what has come.
+    async fn begin(&mut self) -> Result<()> {
+        if self.under_way.len() >= AT_A_TIME {
+            self.one_done().await?;
+        }
+        let (tables, (plan, ..)) = (self.tables.clone(), std::mem::take(&mut self.batch));
+        if !plan.guarded.is_empty() {
+            self.under_way.spawn(async move { commit(&tables, plan).await });
+        }
+        Ok(())
+    }
+
+    async fn one_done(&mut self) -> Result<()> {
+        match self.under_way.join_next().await.transpose()?.transpose()? {
+            None | Some(Verdict::Done) => Ok(()),
+            Some(verdict) => anyhow::bail!("a commit that nothing can refuse was refused: {verdict:?}"),
         }
     }
-    let commits = stream::iter(batches).map(|(plan, ..)| commit(tables, plan)).buffer_unordered(AT_A_TIME);
-    let refused = commits.try_filter(|verdict| ready(*verdict != Verdict::Done)).try_collect::<Vec<_>>().await?;
-    Ok(refused.first().copied().unwrap_or(Verdict::Done))
+
+    /// When all that came is committed.
+    pub async fn done(mut self) -> Result<Verdict> {
+        self.begin().await?;
+        while !self.under_way.is_empty() {
+            self.one_done().await?;
+        }
+        Ok(Verdict::Done)
+    }
 }
 
 /// Bytes that a plan puts.

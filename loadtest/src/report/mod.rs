@@ -46,14 +46,14 @@ pub fn prepare(dir: &Path) -> anyhow::Result<()> {
     let pages = PAGES.iter().flat_map(|page| ["html", "md"].map(|end| format!("{page}.{end}")));
     let mut files = ["report.json".to_owned()].into_iter().chain(tables).chain(pages).map(|name| dir.join(name));
     if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {
-        anyhow::bail!("{} is not of a report of this program: name another folder with --out", file.display());
+        anyhow::bail!("{} is there, and this program did not write it: name another folder with --out", file.display());
     }
     Ok(())
 }
 
 /// Writes all files of a report into a folder that is prepared. Each is written under another name and then renamed, so
 /// that a reader finds the old one or the new one, whole. What is not a finite number is `null` in the JSON. A page of
-/// which no part was measured is removed.
+/// which no part was measured is removed, and so is a table without rows.
 ///
 /// Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
@@ -61,7 +61,10 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
     json.push(b'\n');
     replace(dir, "report.json", &json)?;
     for table in rows::all(report) {
-        replace(dir, &table.file, &table.csv()?)?;
+        match table.rows.is_empty() {
+            true => remove(&dir.join(&table.file))?,
+            false => replace(dir, &table.file, &table.csv()?)?,
+        }
     }
     let pages = pages::all(report);
     for name in PAGES {
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_replaced_whole_and_pages_without_a_part_are_removed() {
+    fn files_are_replaced_whole_and_those_without_a_part_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("to/be/made");
         let names = |report: &Report| {
@@ -137,16 +140,16 @@ mod tests {
             let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
             files.collect::<std::collections::BTreeSet<_>>()
         };
-        let always = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv ratios.csv regions.csv report.json \
-            table_bytes.csv work.csv";
-        let and = |pages: &str| format!("{always}{pages}").split(' ').map(str::to_owned).collect();
-        assert_eq!(names(&Report::default()), and(""));
-        assert_eq!(names(&sample()), and(" limits.html limits.md report.html report.md"));
+        let tables = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv ratios.csv regions.csv table_bytes.csv \
+            work.csv";
+        let set = |files: &str| files.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(names(&Report::default()), set("report.json"));
+        assert_eq!(names(&sample()), set(&format!("{tables} limits.html limits.md report.html report.json report.md")));
         let mode = std::fs::metadata(dir.join("report.html")).unwrap().permissions().mode();
         assert_eq!(mode & 0o600, 0o600);
         assert!(std::fs::read_to_string(dir.join("report.html")).unwrap().contains("href=\"limits.html\""));
         let limits = Report { limits: sample().limits, ..Report::default() };
-        assert_eq!(names(&limits), and(" limits.html limits.md"));
+        assert_eq!(names(&limits), set("limits.csv limits.html limits.md report.json"));
         assert!(!std::fs::read_to_string(dir.join("limits.html")).unwrap().contains("report.html"));
     }
 

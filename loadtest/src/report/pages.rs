@@ -33,9 +33,10 @@ pub fn all(report: &Report) -> Vec<Page> {
 }
 
 /// Why the run is not whole; nothing if it is.
-pub fn partial(meta: &Meta) -> Option<String> {
+fn partial(meta: &Meta) -> Option<String> {
     let why = if meta.notes.is_empty() { "the run did not end".to_owned() } else { meta.notes.join("; ") };
-    (!meta.complete).then_some(why)
+    let rest = "What comes after that was not measured, or in fewer rounds.";
+    (!meta.complete).then(|| format!("{why}. {rest}"))
 }
 
 fn keys(report: &Report) -> Vec<(&'static str, &'static str, Vec<Part>)> {

@@ -76,7 +76,7 @@ impl Table {
         self.columns.iter().zip(row).filter(|(column, _)| !column.header.is_empty())
     }
 
-    /// With its header even if it has no row.
+    /// Its header and its rows.
     pub fn csv(&self) -> anyhow::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(self.columns.iter().map(|column| &column.member))?;

@@ -12,8 +12,7 @@ const PRINTED: usize = 60;
 
 /// Of all pages: what the program prints.
 pub fn render(report: &Report) -> String {
-    let all: Vec<String> = pages::all(report).iter().map(|page| text(page, PRINTED)).collect();
-    if all.is_empty() { pages::partial(&report.meta).unwrap_or_default() } else { all.join("\n") }
+    pages::all(report).iter().map(|page| text(page, PRINTED)).collect::<Vec<_>>().join("\n")
 }
 
 /// A page whole, as its file has it.

@@ -33,9 +33,12 @@ fn answer(report: &Report, operation: &str, also: &[&str]) -> String {
     let [(best, first), others @ ..] = found.as_slice() else {
         return format!("not answered: “{}” of `{REFERENCE}` was not measured.", label(operation));
     };
+    if others.is_empty() {
+        return format!("not answered: of the row keys, only `{best}` was measured.");
+    }
     if first.rounds < ROUNDS {
-        let few = format!("{} rounds are too few to tell a difference from noise", first.rounds);
-        return format!("not answered: `{best}` was fastest, but {few} ({ROUNDS} are not).");
+        let few = format!("needs {ROUNDS} rounds (--rounds), and this run has {}", first.rounds);
+        return format!("not answered: `{best}` was fastest, but to tell a difference from noise {few}.");
     }
     let is_clear = |(other, _): &&(&str, Ratio)| {
         Ratio::of(report, operation, [best, other], true).is_some_and(|ratio| ratio.is_clear())
@@ -130,7 +133,9 @@ mod tests {
         assert!(same.contains("No difference between it and `"), "{same}");
         let equal = renames(&[("fullpath", 10.0, 9.0), ("tree", 10.0, 9.0)], 5);
         assert!(equal.contains("no difference in this run among `fullpath`, `tree`."), "{equal}");
-        assert!(renames(&[("fullpath", 1.0, 1.0), ("tree", 9.0, 1.0)], 4).contains("4 rounds are too few"));
+        let few = renames(&[("fullpath", 1.0, 1.0), ("tree", 9.0, 1.0)], 4);
+        assert!(few.contains("needs 5 rounds (--rounds), and this run has 4"), "{few}");
         assert!(renames(&[("tree", 9.0, 1.0)], 5).contains("was not measured"));
+        assert!(renames(&[("fullpath", 9.0, 1.0)], 5).contains("only `fullpath` was measured"));
     }
 }

@@ -24,9 +24,7 @@ use rowdrive::schema::CF;
 use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowRange, Tables};
 
 use super::answers::{Directories, Newest, newest};
-use super::rows::{
-    CONTENT, DATA, DIRECTORY, FILE, LIST, NODE, Next, SCAN, Stored, Table, commit_groups, put_content, unpack,
-};
+use super::rows::{CONTENT, DATA, DIRECTORY, FILE, Groups, LIST, NODE, Next, SCAN, Stored, Table, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, split};
 use place::next;
 
@@ -183,16 +181,18 @@ impl ByParent {
 
     /// The children of a folder whose id has become another, since it is its name.
     async fn adopt(&self, old: &Bytes, new: &Bytes) -> Result<Verdict> {
-        let mut groups = Vec::new();
+        let mut children = Vec::new();
         let each = |key: &RowKey, row: &Row| {
-            if row.get(CF, PARENT) == Some(old) {
-                let row = self.rows.row(key.clone(), Vec::new(), self.cells(new, ""));
-                groups.push(Plan { guarded: vec![row], ..Plan::default() });
-            }
+            children.extend((row.get(CF, PARENT) == Some(old)).then(|| key.clone()));
             Ok(Next::Row)
         };
         self.rows.scan(RowRange::all(), SCAN, each).await?;
-        commit_groups(&self.rows.tables, groups).await
+        let mut groups = Groups::new(&self.rows.tables);
+        for key in children {
+            let row = self.rows.row(key, Vec::new(), self.cells(new, ""));
+            groups.add(Plan { guarded: vec![row], ..Plan::default() }).await?;
+        }
+        groups.done().await
     }
 }
 
