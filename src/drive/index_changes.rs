@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::schema::{FileId, index};
 use crate::table::store::Result as StoreResult;
-use crate::table::{Change, Outcome, RowChange, StoreError};
+use crate::table::{Cell, Change, Outcome, RowChange, StoreError};
 
 /// Bytes of changes that are kept, about. If more are logged while a query runs, the query starts again.
 const KEPT_BYTES: usize = 4 << 20;
@@ -39,11 +39,13 @@ impl IndexChange {
         Self { id, replaces, moved, index_rows, happened: AtomicBool::new(false) }
     }
 
-    /// The keys and values of its rows in this index.
-    pub fn index_rows(&self, table: &'static str) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+    /// The keys and cells of its rows in this index.
+    pub fn index_rows(&self, table: &'static str) -> impl Iterator<Item = (&Bytes, Cell)> {
         let rows = self.index_rows.iter().filter(move |row| row.table == table);
         rows.filter_map(|row| match row.changes.first()? {
-            Change::Put { value, .. } => Some((&row.row, value)),
+            Change::Put { qualifier, value, .. } => {
+                Some((&row.row, Cell { qualifier: qualifier.clone(), value: value.clone() }))
+            }
             Change::Delete { .. } | Change::DeleteFamily { .. } => None,
         })
     }
@@ -61,7 +63,7 @@ impl IndexChange {
     /// About how many bytes of memory it takes.
     fn bytes(&self) -> usize {
         let rows = index::TABLES.iter().flat_map(|table| self.index_rows(table));
-        let stored: usize = rows.map(|(key, value)| key.len() + value.len()).sum();
+        let stored: usize = rows.map(|(key, cell)| key.len() + cell.value.len()).sum();
         size_of::<Self>() + self.index_rows.len() * (size_of::<RowChange>() + size_of::<Change>()) + stored
     }
 }

@@ -199,6 +199,10 @@ impl Store for Memory {
         Box::pin(ready(found))
     }
 
+    fn is_atomic(&self) -> bool {
+        true
+    }
+
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(ready(Ok(self.lock().commit(&plan))))
     }

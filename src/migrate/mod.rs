@@ -13,10 +13,11 @@ use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, index, meta};
 use crate::table::{Check, ConditionalRow, Outcome, Plan, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     ("0001_tree", include_str!("../../migrations/0001_tree.toml")),
     ("0002_indexes", include_str!("../../migrations/0002_indexes.toml")),
     ("0003_owner", include_str!("../../migrations/0003_owner.toml")),
+    ("0004_time_attributes", include_str!("../../migrations/0004_time_attributes.toml")),
 ];
 
 /// The number of the newest migration of this program.

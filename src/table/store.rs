@@ -89,6 +89,13 @@ pub trait Store: Send + Sync + 'static {
     /// rows may be read at different instants. A caller resumes by key.
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
 
+    /// Whether the store is *atomic*: a plan changes all its rows at one instant, those that it prepares and finishes too;
+    /// a refused plan changes none; and a scan reads all its rows at one instant. No store has to be. What relies on it
+    /// needs another way for one that is not, as HBase, where only a row changes at one instant.
+    fn is_atomic(&self) -> bool {
+        false
+    }
+
     /// Whether the store accepts plans at all: [`StoreError::ReadOnly`] or [`StoreError::Stopped`] are permanent.
     fn writable(&self) -> Result<()> {
         Ok(())
@@ -163,6 +170,11 @@ impl Tables {
     pub async fn scan(&self, query: &ScanQuery) -> Result<Vec<(RowKey, Row)>> {
         self.catalog.validate_scan_query(query)?;
         self.store.scan(query).await
+    }
+
+    /// See [`Store::is_atomic`].
+    pub fn is_atomic(&self) -> bool {
+        self.store.is_atomic()
     }
 
     /// See [`Store::writable`].

@@ -22,8 +22,6 @@ const PROBES: usize = 3;
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
 const LEAST: u64 = 2;
-/// How long the loop at a set rate lasts, in loops: its percentiles need many samples.
-const AT_RATE: u32 = 5;
 /// How long a store that was just opened is asked for stats, in loops.
 const WARM_UP: u32 = 4;
 /// The longest latency of a histogram, in microseconds: an hour.
@@ -47,6 +45,8 @@ pub struct Pace {
     pub clients: usize,
     /// How long one loop lasts.
     pub budget: Duration,
+    /// How long a loop at a set rate lasts; zero for none. Its percentiles need many samples.
+    pub at_rate: Duration,
     pub stop: Stop,
 }
 
@@ -169,9 +169,10 @@ pub async fn measure(
         round.many = Some(run(pace.clients, pace.budget).await?).filter(|many| many.count > 0);
     }
     if let Clients::OneAndMany { rate: Some(rate) } = clients
+        && !pace.at_rate.is_zero()
         && round.many.as_ref().is_some_and(|many| many.per_second() > 1.5 * rate)
     {
-        round.at_rate = Some((rate, at_rate(subject, rate, pace.budget * AT_RATE, &requests).await?));
+        round.at_rate = Some((rate, at_rate(subject, rate, pace.at_rate, &requests).await?));
     }
     Ok(Some(round))
 }
@@ -345,7 +346,8 @@ mod tests {
     }
 
     fn pace(clients: usize, ms: u64) -> Pace {
-        Pace { clients, budget: Duration::from_millis(ms), stop: Stop(watch::channel(false).1) }
+        let budget = Duration::from_millis(ms);
+        Pace { clients, budget, at_rate: budget * 5, stop: Stop(watch::channel(false).1) }
     }
 
     fn stats(path: &'static str) -> impl Iterator<Item = Request> + Send + 'static {

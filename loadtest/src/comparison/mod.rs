@@ -41,6 +41,8 @@ pub struct Options {
     pub clients: usize,
     /// How long a loop lasts.
     pub budget: Duration,
+    /// How long a loop at a set rate lasts; zero for none.
+    pub at_rate: Duration,
     /// Bytes of memory for each store.
     pub memory: usize,
     pub postgres: Option<String>,
@@ -66,7 +68,8 @@ pub async fn compare(
     report: &mut Report,
     keep: &mut impl FnMut(&mut Report) -> Result<()>,
 ) -> Result<()> {
-    let pace = Pace { clients: options.clients, budget: options.budget, stop: stop.clone() };
+    let Options { clients, budget, at_rate, .. } = *options;
+    let pace = Pace { clients, budget, at_rate, stop: stop.clone() };
     let stage = |tree, content| Stage { options, tree, content: data::content(content), pace: pace.clone() };
     let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "" };
     part.run(&options.kinds, report, keep).await?;

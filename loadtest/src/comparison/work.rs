@@ -90,6 +90,10 @@ impl Store for Counted {
         })
     }
 
+    fn is_atomic(&self) -> bool {
+        self.store.is_atomic()
+    }
+
     fn writable(&self) -> Answer<()> {
         self.store.writable()
     }

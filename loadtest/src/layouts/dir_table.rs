@@ -185,14 +185,20 @@ impl DirTable {
 
     /// Moves the cells of a row, page by page. `own`: what the new row needs beside its children.
     async fn carry(&self, old: &str, new: &str, own: Option<Change>, groups: &mut Groups) -> Result<()> {
-        let (mut puts, mut takes) = (Vec::from_iter(own), vec![Change::delete(CF, ID)]);
+        let (mut puts, mut takes) = (Vec::from_iter(own), Vec::new());
         let mut from = Bound::Unbounded;
         loop {
-            let Some((_, cells)) = self.children(old, (from, Bound::Unbounded), LIST).await? else { return Ok(()) };
+            let page = self.children(old, (from, Bound::Unbounded), LIST).await?;
+            let (_, cells) = page.context("a directory is gone while it is renamed")?;
             let last = cells.last().map(|cell| cell.qualifier.clone()).filter(|_| cells.len() >= LIST);
             for Cell { qualifier, value } in cells {
                 takes.push(Change::delete(SUB, qualifier.clone()));
                 puts.push(Change::put(SUB, qualifier, value));
+            }
+            if last.is_none() {
+                // With the last page: until then the commits of pages may be behind, and the next page is read of a
+                // directory that is still there.
+                takes.push(Change::delete(CF, ID));
             }
             let row = |path, changes| self.table.row(key(path), Vec::new(), changes);
             let mut guarded = vec![row(old, std::mem::take(&mut takes))];

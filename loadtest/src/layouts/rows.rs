@@ -23,10 +23,10 @@ pub const DATA: &[u8] = b"data";
 pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
 pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
 /// Rows that one commit of a rename changes (as a store allows), cells, bytes of their values, and commits at a time.
-const ROWS: usize = 128;
+const ROWS: usize = if cfg!(test) { 1 } else { 128 };
 const CELLS: usize = 2_000;
 const BYTES: usize = 1 << 20;
-const AT_A_TIME: usize = 16;
+const AT_A_TIME: usize = if cfg!(test) { 2 } else { 16 };
 /// Rows that a scan reads first, and first where it has leapt to: it may soon end, or leap again.
 const FIRST: usize = 128;
 const LEAPT: usize = 2;

@@ -97,16 +97,24 @@ impl MoveEpoch {
 pub struct DirPathCache {
     tables: Tables,
     pub moves: Arc<MoveEpoch>,
-    /// Each path with the epoch that was read before it: valid as long as no directory move has begun since.
     cache: PathCache,
     pub counts: PathCacheCounts,
 }
 
-/// Paths by directory, each with the epoch that was read before it.
+/// A path with the epoch that was read before it: valid as long as no directory move has begun since.
+#[derive(Clone)]
+struct CachedPath {
+    epoch: u64,
+    dir_path: Arc<DirPath>,
+    /// Whether the directory was found at this path after the epoch.
+    live: bool,
+}
+
+/// Paths by directory.
 ///
 /// The hasher has fixed keys, so that a seeded run evicts the same paths each time. Ids are random, so no client can
 /// choose ones that collide.
-type PathCache = Cache<DirId, (u64, Arc<DirPath>), Weight, BuildHasherDefault<DefaultHasher>>;
+type PathCache = Cache<DirId, CachedPath, Weight, BuildHasherDefault<DefaultHasher>>;
 
 fn path_cache(bytes: usize) -> PathCache {
     Cache::with(
@@ -122,9 +130,9 @@ fn path_cache(bytes: usize) -> PathCache {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<DirId, (u64, Arc<DirPath>)> for Weight {
-    fn weight(&self, _: &DirId, (_, dir_path): &(u64, Arc<DirPath>)) -> u64 {
-        (size_of::<(DirId, u64, Arc<DirPath>)>() + dir_path.bytes()) as u64
+impl Weighter<DirId, CachedPath> for Weight {
+    fn weight(&self, _: &DirId, cached: &CachedPath) -> u64 {
+        (size_of::<(DirId, CachedPath)>() + cached.dir_path.bytes()) as u64
     }
 }
 
@@ -163,8 +171,8 @@ impl DirPathCache {
         let mut wanted = Vec::new();
         for dir in dirs {
             match self.cache.get(dir) {
-                Some((before, dir_path)) if self.moves.unchanged_since(before) => {
-                    found.insert(*dir, dir_path);
+                Some(cached) if self.moves.unchanged_since(cached.epoch) => {
+                    found.insert(*dir, cached.dir_path);
                 }
                 _ => wanted.push(*dir),
             }
@@ -174,11 +182,26 @@ impl DirPathCache {
         for (dir, dir_path) in self.look_up(&wanted).await? {
             let dir_path = Arc::new(dir_path);
             if dir_path.path.is_some() && self.moves.unchanged_since(epoch) {
-                self.cache.insert(dir, (epoch, dir_path.clone()));
+                self.cache.insert(dir, CachedPath { epoch, dir_path: dir_path.clone(), live: false });
             }
             found.insert(dir, dir_path);
         }
         Ok(found)
+    }
+
+    /// The path of a directory that [`set_live`](Self::set_live) has told of, if no directory has moved or was deleted
+    /// since: then it was there at every instant since, unless it was removed empty.
+    pub fn live(&self, dir: DirId) -> Option<Arc<DirPath>> {
+        let cached = self.cache.get(&dir).filter(|cached| cached.live && self.moves.unchanged_since(cached.epoch))?;
+        self.counts.cached.inc();
+        Some(cached.dir_path)
+    }
+
+    /// Remembers that a directory was found at its path, by reads after this epoch.
+    pub fn set_live(&self, dir: DirId, dir_path: Arc<DirPath>, epoch: u64) {
+        if self.moves.unchanged_since(epoch) {
+            self.cache.insert(dir, CachedPath { epoch, dir_path, live: true });
+        }
     }
 
     /// Reads the links of these directories, one `get_many` for each level. The paths have the order of `dirs`: it

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::exact::exact;
 use super::reconcile::{IndexCell, IndexPage, IndexRange, PartialPage};
 use super::source::{PAGE_BYTES, QuerySource, StrategyProgress, skip_to};
 use super::verify::{CellsRead, IndexEntry, verify_some};
@@ -22,6 +23,8 @@ pub struct IndexStrategy<'a> {
     /// About how many bytes the files of the page take.
     bytes: usize,
     work: usize,
+    /// Rows that the next step reads, at least.
+    rows: usize,
     /// The last row that the steps so far have passed.
     passed: Option<Bytes>,
 }
@@ -29,7 +32,15 @@ pub struct IndexStrategy<'a> {
 impl<'a> IndexStrategy<'a> {
     pub fn new(source: &'a QuerySource, rows: IndexRange) -> Self {
         let range = rows.range.clone();
-        Self { source, page: PartialPage::new(source, rows), range, bytes: 0, work: 0, passed: None }
+        Self {
+            source,
+            page: PartialPage::new(source, rows),
+            range,
+            bytes: 0,
+            work: 0,
+            rows: source.rows_per_step,
+            passed: None,
+        }
     }
 
     /// Cells read so far.
@@ -53,7 +64,7 @@ impl<'a> IndexStrategy<'a> {
             return self.page.end(Some(last), parse).await;
         }
         let most = self.source.namespace.limits.files_queried;
-        let limit = (self.page.rows.limit - self.page.nodes.len()).max(self.source.rows_per_step).min(most);
+        let limit = (self.page.rows.limit - self.page.nodes.len()).max(self.rows).min(most);
         let (range, ask) = (self.range.clone(), RowQuery::families(&[CF]));
         let scan =
             ScanQuery { table: self.page.rows.table, range, row_query: ask, limit, reverse: self.page.rows.reverse };
@@ -71,8 +82,14 @@ impl<'a> IndexStrategy<'a> {
                 keys.push(key);
             }
         }
-        let mut reads = CellsRead::up_to(left);
-        let verified = verify_some(&self.source.namespace, &entries, self.page.rows.scope, epoch, &mut reads).await?;
+        let (scope, mut reads) = (self.page.rows.scope, CellsRead::up_to(left));
+        let found = exact(&self.source.namespace, &mut entries, scope, epoch).await?;
+        let is_exact = found.is_some();
+        let verified = match found {
+            Some(nodes) => nodes,
+            None => verify_some(&self.source.namespace, &entries, scope, epoch, &mut reads).await?,
+        };
+        let is_page_of_one_instant = is_exact && self.passed.is_none();
         let verified_all = verified.len() == entries.len();
         keys.truncate(verified.len());
         for (node, key) in verified.into_iter().zip(keys.iter().copied()) {
@@ -80,15 +97,30 @@ impl<'a> IndexStrategy<'a> {
             self.page.nodes.extend(node);
             if self.page.nodes.len() == self.page.rows.limit || self.bytes >= PAGE_BYTES {
                 let end = rows.len() < limit && rows.last().is_some_and(|(last, _)| last == key);
-                return self.page.end(Some(key.clone()).filter(|_| !end), parse).await;
+                return self.end(Some(key.clone()).filter(|_| !end), is_page_of_one_instant, parse).await;
             }
         }
-        self.work += rows.len() + CELLS_TO_VERIFY * entries.len() + reads.done;
+        self.work += rows.len();
+        if is_exact {
+            // Most rows were dropped, for little work: so the next ones are read in fewer scans.
+            self.rows = self.rows.saturating_mul(2);
+        } else {
+            self.work += CELLS_TO_VERIFY * entries.len() + reads.done;
+        }
         match (keys.last(), rows.last()) {
             (Some(last), _) if !verified_all => Ok(self.continue_after(last)),
             (_, Some((last, _))) if rows.len() == limit => Ok(self.continue_after(last)),
-            _ => self.page.end(None, parse).await,
+            _ => self.end(None, is_page_of_one_instant, parse).await,
         }
+    }
+
+    async fn end(
+        &mut self,
+        last: Option<Bytes>,
+        at_once: bool,
+        parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
+    ) -> Result<StrategyProgress<IndexPage>> {
+        if at_once { self.page.end_at_once(last) } else { self.page.end(last, parse).await }
     }
 
     fn continue_after(&mut self, last: &Bytes) -> StrategyProgress<IndexPage> {
@@ -100,6 +132,6 @@ impl<'a> IndexStrategy<'a> {
 
 fn index_cell<'a>(key: &'a Bytes, row: &'a Row) -> Option<IndexCell<'a>> {
     let mut cells = row.family(CF);
-    let value = &cells.next()?.value;
-    Some(IndexCell { key, value, alone: cells.next().is_none() })
+    let cell = cells.next()?;
+    Some(IndexCell { key, cell, alone: cells.next().is_none() })
 }

@@ -7,6 +7,7 @@
 
 mod by_index;
 mod by_scan;
+mod exact;
 mod reconcile;
 pub mod source;
 mod verify;
@@ -18,7 +19,7 @@ use super::namespace::lookup::stat;
 use super::settings::TRIES;
 use crate::schema::index::by_name::{self, NameIndexEntry};
 use crate::schema::index::by_owner::{self, OwnerIndexEntry};
-use crate::schema::index::by_time::{self, TimeIndexEntry};
+use crate::schema::index::by_time::{self, CopiedAttributes, TimeIndexEntry};
 use crate::schema::path::fold;
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
 use by_index::IndexStrategy;
@@ -132,19 +133,31 @@ fn decode_time(ask: &TimeQuery, key: &[u8]) -> Result<(Timestamp, FileId)> {
 /// file never change, so the value of any of its index entries is enough to drop it early.
 fn by_time(ask: &TimeQuery, cell: &IndexCell<'_>) -> Result<Option<IndexEntry>> {
     let (at, id) = decode_time(ask, cell.key)?;
-    let (dir, name, mime) = if ask.creator.is_some() {
-        let OwnerIndexEntry { dir, name, mime } = OwnerIndexEntry::decode(cell.value)?;
-        (dir, name, mime)
+    let is_wanted = |mime: &str| ask.mime.as_ref().is_none_or(|filter| filter.matches(mime));
+    let (dir, name, attributes) = if ask.creator.is_some() {
+        let OwnerIndexEntry { dir, name, mime } = OwnerIndexEntry::decode(&cell.cell.value)?;
+        if !is_wanted(&mime) {
+            return Ok(None);
+        }
+        (dir, name, None)
     } else {
-        let TimeIndexEntry { dir, name, mime, .. } = TimeIndexEntry::decode(cell.value)?;
-        (dir, name, mime)
+        let TimeIndexEntry { dir, name, copied } = TimeIndexEntry::decode(&cell.cell.value)?;
+        if !is_wanted(copied.mime()) {
+            return Ok(None);
+        }
+        let all = match copied {
+            CopiedAttributes::All(attributes) => Some(attributes),
+            CopiedAttributes::Filters { .. } => None,
+        };
+        (dir, name, all)
     };
-    let wanted = ask.mime.as_ref().is_none_or(|filter| filter.matches(&mime));
-    Ok(wanted.then_some(IndexEntry { key: IndexKey::Time(ask.clock, at), id, dir, name, alone: cell.alone }))
+    let (key, stay) = (IndexKey::Time(ask.clock, at), cell.stay()?);
+    Ok(Some(IndexEntry { key, id, dir, name, stay, attributes, alone: cell.alone }))
 }
 
 fn by_name(cell: &IndexCell<'_>) -> Result<Option<IndexEntry>> {
     let (folded, id) = by_name::decode_key(cell.key)?;
-    let NameIndexEntry { dir, name } = NameIndexEntry::decode(cell.value)?;
-    Ok(Some(IndexEntry { key: IndexKey::Name(folded.to_owned()), id, dir, name, alone: cell.alone }))
+    let NameIndexEntry { dir, name } = NameIndexEntry::decode(&cell.cell.value)?;
+    let (key, stay) = (IndexKey::Name(folded.to_owned()), cell.stay()?);
+    Ok(Some(IndexEntry { key, id, dir, name, stay, attributes: None, alone: cell.alone }))
 }

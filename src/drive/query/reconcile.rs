@@ -17,15 +17,23 @@ use crate::drive::index_changes::{ChangeEpoch, IndexChange};
 use crate::drive::model::Node;
 use crate::drive::settings::TRIES;
 use crate::schema::index::{self, by_name};
-use crate::schema::{DirId, DrivePath, FileId};
-use crate::table::{Change, RowRange};
+use crate::schema::{DirId, DrivePath, FileId, StayId, ValueError};
+use crate::table::{Cell, Change, RowRange};
 
 /// A row of an index, by one of its cells.
 pub struct IndexCell<'a> {
     pub key: &'a Bytes,
-    pub value: &'a Bytes,
+    pub cell: &'a Cell,
     /// Whether the row has no other cell.
     pub alone: bool,
+}
+
+impl IndexCell<'_> {
+    /// The stay that the cell belongs to.
+    pub fn stay(&self) -> Result<StayId> {
+        let stay = StayId::from_bytes(&self.cell.qualifier);
+        Ok(stay.ok_or(ValueError::Damaged { what: "qualifier of an index entry" })?)
+    }
 }
 
 /// The rows of an index that a page is read from.
@@ -110,8 +118,8 @@ impl PartialPage<'_> {
         let (mut wanted, mut entries) = (Vec::new(), Vec::new());
         // A move without a replacement changes only the row of the name index.
         for change in changes.iter().filter(|change| change.replaces.is_some() || self.rows.table == by_name::TABLE) {
-            for (key, value) in change.index_rows(self.rows.table).filter(|(key, _)| passed.contains(key)) {
-                let Some(wants) = parse(&IndexCell { key, value, alone: false })? else { continue };
+            for (key, cell) in change.index_rows(self.rows.table).filter(|(key, _)| passed.contains(key)) {
+                let Some(wants) = parse(&IndexCell { key, cell: &cell, alone: false })? else { continue };
                 if !no_longer_linked.contains(&change.id) {
                     wanted.push(change);
                     entries.push(wants);
@@ -173,8 +181,8 @@ impl PartialPage<'_> {
         }
         let mut entries = Vec::new();
         for node in self.nodes.extract_if(.., |node| twice.contains(node.path())).collect::<Vec<_>>() {
-            if let Some((key, value)) = self.index_row(&node) {
-                entries.extend(parse(&IndexCell { key: &key, value: &value, alone: false })?);
+            if let Some((key, cell)) = self.index_row(&node) {
+                entries.extend(parse(&IndexCell { key: &key, cell: &cell, alone: false })?);
             }
         }
         let verified = self.verify_all(&entries).await?;
@@ -190,6 +198,11 @@ impl PartialPage<'_> {
             nodes.extend(verify(&self.source.namespace, some, self.rows.scope, epoch).await?);
         }
         Ok(nodes)
+    }
+
+    /// The page of a single scan, all of whose rows were exact at its instant: no change has to be applied.
+    pub fn end_at_once(&mut self, last: Option<Bytes>) -> Result<StrategyProgress<IndexPage>> {
+        self.page(last)
     }
 
     /// The final page: in the order of the index, and no longer than was asked for.
@@ -210,14 +223,14 @@ impl PartialPage<'_> {
 
     /// The row of a file in this index. Its value names the root as the directory: verification does not find the file
     /// there, and follows the file row.
-    fn index_row(&self, node: &Node) -> Option<(Bytes, Bytes)> {
+    fn index_row(&self, node: &Node) -> Option<(Bytes, Cell)> {
         let Node::File { path, entry } = node else { return None };
         let (_, name) = path.split()?;
         let rows = index::put_rows(DirId::ROOT, &name, entry).into_iter();
         let mut rows = rows.filter(|row| row.table == self.rows.table && self.rows.range.contains(&row.row));
         let row = rows.next()?;
         match row.changes.into_iter().next()? {
-            Change::Put { value, .. } => Some((row.row, value)),
+            Change::Put { qualifier, value, .. } => Some((row.row, Cell { qualifier, value })),
             Change::Delete { .. } | Change::DeleteFamily { .. } => None,
         }
     }

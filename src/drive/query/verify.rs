@@ -26,9 +26,9 @@ use crate::drive::namespace::lookup::LiveDir;
 use crate::drive::namespace::{Namespace, visibility};
 use crate::drive::settings::TRIES;
 use crate::schema::dir::{self, FileEntry};
-use crate::schema::file::{self, FilePosition};
+use crate::schema::file::{self, Attributes, FilePosition};
 use crate::schema::index::by_time::Clock;
-use crate::schema::{DirId, DrivePath, FileId, Name, Timestamp};
+use crate::schema::{DirId, DrivePath, FileId, Name, StayId, Timestamp};
 use crate::table::{Column, Row, RowQuery};
 
 /// The attribute of a file that the key of an index row has.
@@ -56,6 +56,9 @@ pub struct IndexEntry {
     pub id: FileId,
     pub dir: DirId,
     pub name: Name,
+    pub stay: StayId,
+    /// The attributes of the file, if the index has them.
+    pub attributes: Option<Attributes>,
     /// Whether the row has no other cell: when it was read, the file was at this position, or at none.
     pub alone: bool,
 }

@@ -348,6 +348,11 @@ impl Store for Rocks {
         Box::pin(self.record_damage(self.read_scan(query)))
     }
 
+    /// A plan is one write batch, and a scan has one snapshot. Of a damaged store some rows may be missing.
+    fn is_atomic(&self) -> bool {
+        !self.degraded
+    }
+
     fn writable(&self) -> Result<()> {
         self.db.writable()
     }

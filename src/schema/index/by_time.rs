@@ -1,14 +1,15 @@
 //! The time index: files by when they were modified or added, newest first.
 //!
 //! A row key is the clock (1 byte), the inverted milliseconds (8 bytes, big-endian `!((ms as u64) ^ (1 << 63))`,
-//! so that later times sort first) and the file's id (16 bytes). Each cell is an index entry: its
-//! qualifier is a stay id, its value the position of the file during that stay.
+//! so that later times sort first) and the file's id (16 bytes). Each cell is an index entry: its qualifier is a stay id,
+//! its value the position of the file during that stay, and the attributes of the file, which never change.
 
 use std::ops::Bound;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::schema::file::Attributes;
 use crate::schema::ids::{DirId, FileId};
 use crate::schema::path::Name;
 use crate::schema::timestamp::Timestamp;
@@ -81,21 +82,44 @@ pub struct TimeIndexEntry {
     pub dir: DirId,
     /// The name in that directory.
     pub name: Name,
-    /// The user name of the creator.
-    pub creator: String,
+    /// What it says of the file.
+    pub copied: CopiedAttributes,
+}
+
+/// The attributes in an index entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopiedAttributes {
+    /// All of them.
+    All(Attributes),
+    /// Of an entry of version 1: what queries filter by.
+    Filters {
+        /// The media type.
+        mime: String,
+        /// The user name of the creator.
+        creator: String,
+    },
+}
+
+impl CopiedAttributes {
     /// The media type.
-    pub mime: String,
+    pub fn mime(&self) -> &str {
+        match self {
+            Self::All(attributes) => &attributes.mime,
+            Self::Filters { mime, .. } => mime,
+        }
+    }
 }
 
 impl TimeIndexEntry {
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
-        ValueWriter::new(Self::VERSION)
-            .uuid(self.dir.0)
-            .bytes(self.name.as_str().as_bytes())
-            .bytes(self.mime.as_bytes())
-            .bytes(self.creator.as_bytes())
-            .done()
+        let start = |version| ValueWriter::new(version).uuid(self.dir.0).bytes(self.name.as_str().as_bytes());
+        match &self.copied {
+            CopiedAttributes::All(attributes) => attributes.write(start(Self::VERSION)).done(),
+            CopiedAttributes::Filters { mime, creator } => {
+                start(1).bytes(mime.as_bytes()).bytes(creator.as_bytes()).done()
+            }
+        }
     }
 
     /// Decodes a stored value of any known version.
@@ -106,18 +130,29 @@ impl TimeIndexEntry {
 
 impl StoredValue for TimeIndexEntry {
     const NAME: &'static str = "time index entry";
+    const VERSION: u8 = 2;
 
     fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
-        let (dir, name) = (DirId(r.uuid()?), r.text()?);
-        let name = Name::parse(name).map_err(|_| r.damaged())?;
-        let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
-        Ok(Self { dir, name, creator, mime })
+        let (dir, name) = position(r)?;
+        Ok(Self { dir, name, copied: CopiedAttributes::All(Attributes::read(r)?) })
     }
+
+    fn upgrade(_version: u8, r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
+        let (dir, name) = position(r)?;
+        let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
+        Ok(Self { dir, name, copied: CopiedAttributes::Filters { mime, creator } })
+    }
+}
+
+fn position(r: &mut ValueReader<'_>) -> Result<(DirId, Name), ValueError> {
+    let (dir, name) = (DirId(r.uuid()?), r.text()?);
+    Ok((dir, Name::parse(name).map_err(|_| r.damaged())?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::file::{ContentLocation, Digest};
 
     fn id(byte: u8) -> FileId {
         FileId(Uuid::from_bytes([byte; 16]))
@@ -128,15 +163,26 @@ mod tests {
         let bytes = key(Clock::Added, Timestamp::from_ms(1), id(6));
         assert_eq!(bytes.as_ref(), [vec![1, 0x7f, 255, 255, 255, 255, 255, 255, 254], vec![6; 16]].concat());
         assert_eq!(decode_key(&bytes), Ok((Timestamp::from_ms(1), id(6))));
-        let entry = TimeIndexEntry {
-            dir: DirId(Uuid::from_bytes([2; 16])),
-            name: Name::parse("a").unwrap(),
-            creator: "eva".into(),
-            mime: "x/y".into(),
-        };
-        let bytes = [vec![1], vec![2; 16], b"\x01a\x03x/y\x03eva".to_vec()].concat();
-        assert_eq!(entry.encode().as_ref(), bytes);
-        assert_eq!(TimeIndexEntry::decode(&bytes), Ok(entry));
+        let (mime, creator) = ("x/y".to_owned(), "eva".to_owned());
+        let filters = CopiedAttributes::Filters { mime: mime.clone(), creator: creator.clone() };
+        let all = CopiedAttributes::All(Attributes {
+            size: 300,
+            mime,
+            creator,
+            modified: Timestamp::from_ms(-1),
+            added: Timestamp::from_ms(64),
+            digest: Digest([3; 32]),
+            location: ContentLocation::Large,
+        });
+        let numbers = [0xac, 2, 1, 0x80, 1, 1].as_slice();
+        for (copied, version, numbers, digest) in [(filters, 1, &[][..], &[][..]), (all, 2, numbers, &[3; 32])] {
+            let entry =
+                TimeIndexEntry { dir: DirId(Uuid::from_bytes([2; 16])), name: Name::parse("a").unwrap(), copied };
+            let position = [[version].as_slice(), &[2; 16], b"\x01a"].concat();
+            let bytes = [&position, numbers, b"\x03x/y\x03eva", digest].concat();
+            assert_eq!(entry.encode().as_ref(), bytes);
+            assert_eq!(TimeIndexEntry::decode(&bytes), Ok(entry));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::schema::path::Name;
 use crate::table::{Change, RowChange, RowKey};
 use by_name::NameIndexEntry;
 use by_owner::OwnerIndexEntry;
-use by_time::{Clock, TimeIndexEntry};
+use by_time::{Clock, CopiedAttributes, TimeIndexEntry};
 
 /// The index tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +62,9 @@ impl IndexRows<'_> {
     /// Puts the index entries.
     pub fn put(&self) -> Vec<RowChange> {
         let (dir, name) = (self.position.dir, self.position.name.clone());
-        let (creator, mime) = (self.attributes.creator.clone(), self.attributes.mime.clone());
-        let by_time = TimeIndexEntry { dir, name: name.clone(), creator, mime: mime.clone() }.encode();
-        let by_owner = OwnerIndexEntry { dir, name: name.clone(), mime }.encode();
+        let copied = CopiedAttributes::All(self.attributes.clone());
+        let by_time = TimeIndexEntry { dir, name: name.clone(), copied }.encode();
+        let by_owner = OwnerIndexEntry { dir, name: name.clone(), mime: self.attributes.mime.clone() }.encode();
         let by_name = NameIndexEntry { dir, name }.encode();
         self.rows(|index| {
             let value = match index {

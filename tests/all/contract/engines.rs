@@ -46,6 +46,13 @@ impl Default for Stepwise {
     }
 }
 
+impl Stepwise {
+    /// Each plan is one step.
+    pub fn atomic() -> Self {
+        Self(stepwise::Stepwise::atomic(Arc::new(memory::Memory::default())))
+    }
+}
+
 impl EngineUnderTest for Stepwise {
     fn open(&self) -> Arc<dyn Store> {
         self.0.clone()

@@ -3,6 +3,7 @@
 //! - [`engines`]: the engines under test
 //! - [`plans`]: the tables of the suite, and short constructors for plans and reads
 //! - `create`, `get`, `page`, `get_many`, `scan`, `commit`, `families`, `races`: the promises of each call
+//! - `atomic`: the promises of an engine that is atomic
 //! - `durable`: the promises of an engine that outlives its process
 //! - `random`: random plans and reads, with the same answers as the reference engine (the oracle)
 //!
@@ -11,6 +12,7 @@
 mod engines;
 mod plans;
 
+mod atomic;
 mod commit;
 mod create;
 mod durable;
@@ -118,16 +120,34 @@ macro_rules! keeps_the_contract {
     };
 }
 
+macro_rules! is_atomic {
+    ($engine:expr) => {
+        keeps! { $engine,
+            atomic:
+                a_plan_is_seen_whole_by_any_scan
+                a_refused_plan_changes_nothing;
+        }
+    };
+}
+
 mod memory {
     keeps_the_contract!(super::engines::Memory::default());
+    is_atomic!(super::engines::Memory::default());
 }
 
 mod stepwise {
     keeps_the_contract!(super::engines::Stepwise::default());
 }
 
+/// As tests of the drive use it, in place of a store that is fast and hard to stop between two steps.
+mod stepwise_at_once {
+    keeps_the_contract!(super::engines::Stepwise::atomic());
+    is_atomic!(super::engines::Stepwise::atomic());
+}
+
 mod rocks {
     keeps_the_contract!(super::engines::Rocks::default());
+    is_atomic!(super::engines::Rocks::default());
     keeps! { super::engines::Rocks::default(),
         durable:
             tables_survive_a_restart

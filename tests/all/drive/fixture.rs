@@ -21,7 +21,7 @@ use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 use tempfile::TempDir;
 
 use super::model::{Op, OpError, View};
-use crate::stepwise::Stepwise;
+use crate::stepwise::{NotAtomic, Stepwise};
 
 pub struct Fixture {
     pub store: Arc<Stepwise>,
@@ -90,11 +90,22 @@ impl Fixture {
     }
 
     pub async fn with(settings: Settings, set_up: &[Op]) -> Self {
-        let store = Stepwise::new(Arc::new(Memory::default()));
+        Self::on(Stepwise::new(Arc::new(Memory::default())), settings, set_up).await
+    }
+
+    /// A drive on an atomic store, whose queries read no more than this many index rows in a turn.
+    pub async fn atomic(turn: usize, set_up: &[Op]) -> Self {
+        let store = Stepwise::atomic(Arc::new(Memory::default()));
+        let limits = Thresholds { files_queried: turn, ..Thresholds::DEFAULT };
+        Self::on(store, Settings { rows_per_step: turn, limits, ..SETTINGS }, set_up).await
+    }
+
+    async fn on(store: Arc<Stepwise>, settings: Settings, set_up: &[Op]) -> Self {
         let data = in_memory();
         let through = Tables::new(store.clone());
         migrate::up(&through).await.unwrap();
-        let tables = Tables::new(store.inner());
+        // Its queries verify every index row, whatever the drive under test does.
+        let tables = Tables::new(Arc::new(NotAtomic(store.inner())));
         migrate::up(&tables).await.unwrap();
         let drive = Drive::open_with(through, &data.path().join("content"), settings).await.unwrap();
         let watcher = drive.with_tables(tables.clone());

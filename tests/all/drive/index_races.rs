@@ -21,11 +21,22 @@ const REPLACED: &[&[Op]] = &[
     &[Op::Move("/b/k", "/a/f", true), Op::Put("/a/f", 15)],
 ];
 
-/// A fixture whose queries read one index row in a turn, or all rows in one turn.
-async fn in_turns(one_by_one: bool, set_up: &[Op]) -> Fixture {
+/// How many index rows a query reads in a turn.
+#[derive(Clone, Copy, Debug)]
+enum Turns {
+    AllRows,
+    OneRow,
+    /// One row too, and the store is atomic.
+    OneExactRow,
+}
+
+async fn in_turns(turns: Turns, set_up: &[Op]) -> Fixture {
     let limits = Thresholds { files_queried: 1, ..Thresholds::DEFAULT };
-    let one_row = Settings { rows_per_step: 1, limits, ..SETTINGS };
-    Fixture::with(if one_by_one { one_row } else { SETTINGS }, set_up).await
+    match turns {
+        Turns::AllRows => Fixture::with(SETTINGS, set_up).await,
+        Turns::OneRow => Fixture::with(Settings { rows_per_step: 1, limits, ..SETTINGS }, set_up).await,
+        Turns::OneExactRow => Fixture::atomic(1, set_up).await,
+    }
 }
 
 fn no_doubles(title: &str, nodes: &[Node]) {
@@ -36,9 +47,11 @@ fn no_doubles(title: &str, nodes: &[Node]) {
 #[tokio::test]
 async fn a_file_replaced_during_a_query_is_not_missed() {
     for (title, query) in queries() {
-        for (changes, one_by_one) in REPLACED.iter().flat_map(|changes| [(changes, false), (changes, true)]) {
+        let all = if title.contains("under") { Turns::OneRow } else { Turns::AllRows };
+        let kinds = [all, Turns::OneRow, Turns::OneExactRow];
+        for (changes, turns) in REPLACED.iter().flat_map(|changes| kinds.map(|turns| (changes, turns))) {
             for call in 1.. {
-                let fixture = in_turns(one_by_one || title.contains("under"), SET_UP).await;
+                let fixture = in_turns(turns, SET_UP).await;
                 let (rival, hits) = (fixture.watcher.clone(), Arc::new(AtomicUsize::new(0)));
                 let seen = hits.clone();
                 fixture.store.once_before_call(fixture.store.calls() + call, move || async move {
@@ -52,7 +65,7 @@ async fn a_file_replaced_during_a_query_is_not_missed() {
                     break;
                 }
                 let found = nodes.iter().filter(|node| node.path().as_str() == "/a/f").count();
-                assert_eq!(found, 1, "{title}, {changes:?} before call {call}, one by one: {one_by_one}");
+                assert_eq!(found, 1, "{title}, {changes:?} before call {call}, {turns:?}");
                 no_doubles(title, &nodes);
             }
         }
@@ -63,9 +76,11 @@ async fn a_file_replaced_during_a_query_is_not_missed() {
 #[tokio::test]
 async fn a_file_replaced_repeatedly_is_shown_once() {
     for (title, query) in queries() {
-        for (changes, stride) in REPLACED[1..].iter().flat_map(|changes| (1..4).map(move |stride| (*changes, stride))) {
+        let kinds = [Turns::OneRow, Turns::OneExactRow].into_iter();
+        let strides = kinds.flat_map(|turns| (1..4).map(move |stride| (turns, stride)));
+        for (changes, (turns, stride)) in REPLACED[1..].iter().flat_map(|all| strides.clone().map(|how| (*all, how))) {
             for read in 1.. {
-                let fixture = in_turns(true, SET_UP).await;
+                let fixture = in_turns(turns, SET_UP).await;
                 let reads = at_read(&fixture, read, stride, changes);
                 let nodes = nodes(&fixture, &query).await;
                 if reads.load(Ordering::SeqCst) < read {
@@ -84,7 +99,7 @@ async fn a_file_replaced_repeatedly_is_shown_once() {
 async fn a_file_replaced_step_by_step_is_not_missed() {
     for (title, query) in queries() {
         for read in 1.. {
-            let fixture = in_turns(true, SET_UP).await;
+            let fixture = in_turns(Turns::OneRow, SET_UP).await;
             // After the file row and five index entries.
             let (writing, count) = commit_before_read(&fixture, Op::Put("/a/f", 15), 6, read).await;
             let nodes = nodes(&fixture, &query).await;
@@ -106,7 +121,7 @@ async fn a_query_during_endless_replacements_is_exact_or_refused() {
         // Oldest first, each new version sorts after the last one: only the limit on work ends such a page.
         let untils = [10, 40, usize::MAX].into_iter().take(if title.contains("ascending") { 2 } else { 3 });
         for until in untils {
-            let fixture = in_turns(true, SET_UP).await;
+            let fixture = in_turns(Turns::OneRow, SET_UP).await;
             let (reads, rival) = (Arc::new(AtomicUsize::new(0)), fixture.watcher.clone());
             fixture.store.reading(move |_| {
                 let (reads, rival) = (reads.clone(), rival.clone());
@@ -144,7 +159,7 @@ async fn a_file_renamed_during_a_name_query_is_found_once() {
     for under in [None, Some(path("/"))] {
         for (changes, stride) in RENAMED.iter().flat_map(|changes| (0..4).map(move |stride| (*changes, stride))) {
             for read in 1.. {
-                let fixture = in_turns(true, NAMES).await;
+                let fixture = in_turns(Turns::OneRow, NAMES).await;
                 let reads = at_read(&fixture, read, stride, changes);
                 let found = nodes(&fixture, &Query::Find(NameQuery { under: under.clone(), ..find_all() })).await;
                 if reads.load(Ordering::SeqCst) < read {
@@ -180,7 +195,7 @@ async fn every_result_with_under_lies_below_that_path() {
     for query in &queries {
         for (changes, stride) in MOVED.iter().flat_map(|changes| (0..6).map(move |stride| (*changes, stride))) {
             for read in 1.. {
-                let fixture = in_turns(true, FOLDERS).await;
+                let fixture = in_turns(Turns::OneRow, FOLDERS).await;
                 let reads = at_read(&fixture, read, stride, changes);
                 let found = match answer(&fixture, query).await {
                     Err(DriveError::NotFound) => Vec::new(),
@@ -203,7 +218,7 @@ async fn a_file_whose_move_has_an_unknown_outcome_is_found_at_its_real_path() {
     for fault in [Fault::Lose, Fault::LoseAnswer] {
         for (from, to) in [("/a/k", "/a/z"), ("/a/k", "/a/c"), ("/a/k", "/b/z")] {
             for step in 1.. {
-                let fixture = in_turns(false, SET_UP).await;
+                let fixture = in_turns(Turns::AllRows, SET_UP).await;
                 fixture.idle().await;
                 fixture.store.at(fixture.store.steps() + step, fault);
                 if fixture.run(Op::Move(from, to, false)).await.is_ok() {

@@ -21,6 +21,7 @@ mod caches;
 mod cleanup;
 mod cleanup_races;
 mod damage;
+mod exact_rows;
 pub mod fixture;
 mod index_races;
 mod interleavings;

@@ -81,6 +81,10 @@ impl Store for Faulty {
         self.inner.scan(query)
     }
 
+    fn is_atomic(&self) -> bool {
+        self.inner.is_atomic()
+    }
+
     fn commit(&self, plan: Plan) -> BoxFuture<'_, StoreResult<Outcome>> {
         Box::pin(async move {
             self.called("commit");

@@ -48,10 +48,12 @@ fn status_of(data: &Path, code: i32) -> (String, Value) {
     (text(&words.stdout).to_owned(), serde_json::from_slice(&json.stdout).unwrap())
 }
 
+const NAMES: [&str; 4] = ["tree", "indexes", "owner", "time_attributes"];
+
 fn listed(applied: u32) -> String {
     let state = |number: u32| if number <= applied { "applied" } else { "pending" };
     let line = |(number, name)| format!("{number:>4}  {name:<16} {}\n", state(number));
-    (1..).zip(["tree", "indexes", "owner"]).map(line).collect()
+    (1..).zip(NAMES).map(line).collect()
 }
 
 /// A data folder with a tree, and a store of this version; its last rows are only in the log.
@@ -75,7 +77,7 @@ async fn every_pending_migration_is_listed_and_nothing_changes() {
         let (words, json) = status_of(&data, if version == LATEST { 0 } else { 1 });
         assert_eq!(words, listed(version));
         let known = |(number, name): (u32, &str)| json!({"number": number, "name": name, "applied": number <= version});
-        let known: Vec<_> = (1..).zip(["tree", "indexes", "owner"]).map(known).collect();
+        let known: Vec<_> = (1..).zip(NAMES).map(known).collect();
         assert_eq!(json, json!({"version": version, "known": LATEST, "migrations": known}));
     }
 }

@@ -14,9 +14,9 @@ use rowdrive::drive::{Drive, NameQuery, Node, TimeQuery};
 use rowdrive::engines::memory::Memory;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST, MigrateError};
-use rowdrive::schema::index::by_time::Clock;
+use rowdrive::schema::index::by_time::{Clock, CopiedAttributes, TimeIndexEntry};
 use rowdrive::schema::{CF, index::by_name, index::by_owner, index::by_time, meta};
-use rowdrive::table::{Change, Check, ConditionalRow, Plan, RowQuery, RowRange, ScanQuery, Tables};
+use rowdrive::table::{Change, Check, ConditionalRow, Plan, RowChange, RowQuery, RowRange, ScanQuery, Tables};
 
 use crate::drive::fixture::{find_all, time_query};
 use crate::stepwise::{Fault, Stepwise};
@@ -144,6 +144,42 @@ async fn the_back_fill_reads_every_directory() {
     OldTree::wide().store(&tables).await;
     migrate::up(&tables).await.unwrap();
     is_indexed(&tables, &OldTree::wide()).await;
+}
+
+/// Entries of schema 3 have only what queries filter by. A drive that finds such ones all the same answers by the tree.
+#[tokio::test]
+async fn the_time_index_gets_all_attributes() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 1).await.unwrap();
+    OldTree::small().store(&tables).await;
+    migrate::up_to(&tables, 3).await.unwrap();
+    let entries = time_entries(&tables).await;
+    assert!(!entries.is_empty());
+    for (row, cell, entry) in &entries {
+        let CopiedAttributes::All(attributes) = &entry.copied else { panic!("{entry:?}") };
+        let (mime, creator) = (attributes.mime.clone(), attributes.creator.clone());
+        let old = TimeIndexEntry { copied: CopiedAttributes::Filters { mime, creator }, ..entry.clone() };
+        let changes = vec![Change::put(CF, cell.clone(), old.encode())];
+        let prepare = vec![RowChange { table: by_time::TABLE, row: row.clone(), changes }];
+        tables.commit(Plan { prepare, ..Plan::default() }).await.unwrap();
+    }
+    assert_ne!(time_entries(&tables).await, entries);
+    is_indexed(&tables, &OldTree::small()).await;
+    migrate::up(&tables).await.unwrap();
+    assert_eq!(time_entries(&tables).await, entries);
+    is_indexed(&tables, &OldTree::small()).await;
+}
+
+/// Rows, qualifiers and values of the time index.
+async fn time_entries(tables: &Tables) -> Vec<(Bytes, Bytes, TimeIndexEntry)> {
+    let query = RowQuery::families(&[CF]);
+    let all =
+        ScanQuery { table: by_time::TABLE, range: RowRange::all(), row_query: query, limit: 10_000, reverse: false };
+    let rows = tables.scan(&all).await.unwrap();
+    let cells = rows.iter().flat_map(|(key, row)| row.family(CF).map(move |cell| (key, cell)));
+    cells
+        .map(|(key, cell)| (key.clone(), cell.qualifier.clone(), TimeIndexEntry::decode(&cell.value).unwrap()))
+        .collect()
 }
 
 /// A move that a crash interrupted has left two rows of one directory, both with its files.

@@ -59,7 +59,7 @@ impl SimCase {
 }
 
 fn without(work: &mut Work, fault: u8) {
-    let Faults { stops, store, late, leaves, disk, leave } = &mut work.faults;
+    let Faults { stops, store, late, leaves, disk, leave, .. } = &mut work.faults;
     match fault {
         0 => *stops = 0,
         1 => *store = false,
@@ -163,7 +163,7 @@ impl CaseRun {
     fn new(simulation: Arc<Simulation>, work: Work, case: &SimCase) -> Self {
         let mut left = vec![Vec::new(); work.clients];
         case.ops(&work).into_iter().rev().for_each(|(client, op)| left[client].push(op));
-        let store = SimStore::new(simulation.clone(), Memory::default());
+        let store = SimStore::new(simulation.clone(), Memory::default(), work.faults.is_atomic());
         let tables = Tables::new(store.clone());
         let disk = SimDisk::new(simulation.clone(), Path::new(DATA));
         Self {
@@ -305,7 +305,7 @@ impl CaseRun {
     async fn fork(&self) -> ViewResult<View> {
         let calm = Arc::new(Simulation::new(0, Faults::NONE, self.simulation.logs()));
         let disk = self.disk.fork(calm.clone());
-        let tables = Tables::new(SimStore::new(calm.clone(), self.store.memory.clone()));
+        let tables = Tables::new(SimStore::new(calm.clone(), self.store.memory.clone(), self.store.atomic));
         migrate::open(&tables).await.map_err(text)?;
         let view = after_a_start(&tables, &disk, self.settings(), self.work.faults).await;
         if view.is_err() {

@@ -24,6 +24,8 @@ pub struct Faults {
     pub late: bool,
     /// A refused plan may leave its prepared rows, as in an engine without transactions.
     pub leaves: bool,
+    /// Each row of a scan is read at another instant, as in an engine without snapshots.
+    pub by_row: bool,
     /// Disk calls fail, and the disk is full.
     pub disk: bool,
     /// Clients disconnect in the middle of a request.
@@ -31,7 +33,13 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub const NONE: Self = Self { stops: 0, store: false, late: false, leaves: false, disk: false, leave: false };
+    pub const NONE: Self =
+        Self { stops: 0, store: false, late: false, leaves: false, by_row: false, disk: false, leave: false };
+
+    /// Whether the store is atomic: its queries then take index rows as they stand.
+    pub fn is_atomic(&self) -> bool {
+        !self.leaves && !self.by_row
+    }
 }
 
 /// One simulation: it lasts over all lives of the process.

@@ -16,6 +16,8 @@ use super::scheduler::Simulation;
 pub struct SimStore {
     simulation: Arc<Simulation>,
     pub memory: Memory,
+    /// Whether it is atomic, in all lives of the process and in those that watch it.
+    pub atomic: bool,
     plans: Mutex<Plans>,
 }
 
@@ -44,8 +46,8 @@ enum ApplyTime {
 }
 
 impl SimStore {
-    pub fn new(simulation: Arc<Simulation>, memory: Memory) -> Arc<Self> {
-        Arc::new(Self { simulation, memory, plans: Mutex::default() })
+    pub fn new(simulation: Arc<Simulation>, memory: Memory, atomic: bool) -> Arc<Self> {
+        Arc::new(Self { simulation, memory, atomic, plans: Mutex::default() })
     }
 
     fn plans(&self) -> MutexGuard<'_, Plans> {
@@ -201,7 +203,9 @@ impl Store for SimStore {
 
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>> {
         Box::pin(async move {
-            // Each row of a scan is read at a different instant.
+            if self.is_atomic() {
+                return self.read("scan", query.table.as_bytes(), || self.scan_memory(query.clone())).await;
+            }
             let mut found: Vec<(RowKey, Row)> = Vec::new();
             let mut next = query.clone();
             loop {
@@ -218,6 +222,10 @@ impl Store for SimStore {
                 *edge = Bound::Excluded(last);
             }
         })
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.atomic
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

@@ -48,13 +48,14 @@ impl Work {
         let mut rng = StdRng::seed_from_u64(seed ^ 0x5eed);
         let some_large = rng.random_range(0..5) == 0;
         let store = rng.random_range(0..3) == 0;
-        let faults = Faults {
+        let mut faults = Faults {
             stops: [0, 0, 1, 1, 2][rng.random_range(0..5)],
             store,
             late: store && rng.random(),
             leaves: rng.random_range(0..4) == 0,
             disk: some_large && rng.random_range(0..3) == 0,
             leave: rng.random_range(0..4) == 0,
+            by_row: true,
         };
         let set_up = vec![
             Change::Put("/a/f", 1),
@@ -74,7 +75,9 @@ impl Work {
             1 | 2 => Thresholds::all(1),
             more => Thresholds::all(more - 1),
         };
-        Self { clients, ops, set_up, faults, patience, limits, ends_well: rng.random() }
+        let ends_well = rng.random();
+        faults.by_row = rng.random();
+        Self { clients, ops, set_up, faults, patience, limits, ends_well }
     }
 }
 

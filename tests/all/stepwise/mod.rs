@@ -21,10 +21,12 @@ use rowdrive::table::{
     TableSpec,
 };
 
+mod not_atomic;
 mod state;
 mod step;
 mod tests;
 
+pub use not_atomic::NotAtomic;
 use state::{Begun, CommitRun, DelayedStep, State, stopped, unknown};
 pub use step::{Fault, Finish, PlanPart, Read, Step};
 
@@ -33,6 +35,8 @@ pub use step::{Fault, Finish, PlanPart, Read, Step};
 pub struct Stepwise {
     inner: Arc<dyn Store>,
     state: Mutex<State>,
+    /// Whether a plan is a single step, and a scan a single read.
+    atomic: bool,
     /// Steps reach the inner store one at a time, so that the sets of removed cells and the counts of writes agree with
     /// it.
     order: tokio::sync::Mutex<()>,
@@ -40,7 +44,16 @@ pub struct Stepwise {
 
 impl Stepwise {
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, state: Mutex::default(), order: tokio::sync::Mutex::default() })
+        Self::with(inner, false)
+    }
+
+    /// A store of which each plan is one step, and each scan one read: as an engine with transactions and snapshots.
+    pub fn atomic(inner: Arc<dyn Store>) -> Arc<Self> {
+        Self::with(inner, true)
+    }
+
+    fn with(inner: Arc<dyn Store>, atomic: bool) -> Arc<Self> {
+        Arc::new(Self { inner, state: Mutex::default(), atomic, order: tokio::sync::Mutex::default() })
     }
 
     /// The inner store: its reads and writes are no steps, run no hook, and work while this store is stopped.
@@ -289,6 +302,9 @@ impl Stepwise {
         if plan.needs_space() && self.lock().is_full() {
             return Err(StoreError::Full("as a test wants it".to_owned()));
         }
+        if self.atomic {
+            return self.step(&mut run, PlanPart::ConditionalRow, plan).await;
+        }
         let prepared = !plan.prepare.is_empty();
         for row in plan.prepare {
             let pieces = self.lock().pieces(row);
@@ -395,12 +411,16 @@ impl Store for Stepwise {
                 let state = self.lock();
                 state.by_row || state.reading.is_some()
             };
-            if by_row {
+            if by_row && !self.atomic {
                 return self.scan_by_row(query).await;
             }
             let read = Read { call: "scan", table: query.table, row: RowKey::new() };
             self.read(read, || self.inner.scan(query)).await
         })
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.atomic
     }
 
     fn writable(&self) -> Result<()> {

@@ -1,0 +1,128 @@
+//! Index rows taken as they stand: the way of an [atomic](crate::table::Store::is_atomic) store.
+//!
+//! There the index rows of a file change at the instant at which its entry changes, and a scan is of one instant. So a
+//! row was exact when it was read, but for its directory: the move or delete of a directory changes no index row at its
+//! instant. The steps:
+//!
+//! 1. The caller reads the move epoch, and then the index rows.
+//! 2. Each directory must be live at its path. That is read once, and remembered until any directory moves.
+//! 3. Attributes that the index does not have are read from the directory rows: those of a version never change.
+//! 4. No directory has moved since step 1. So each one was at its path, and live, at the instant of the scan.
+//!
+//! If a step does not hold, nothing is said of any row, and [`super::verify`] answers. A directory may also have been
+//! removed empty since the scan; then step 2 does not find it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::verify::IndexEntry;
+use crate::drive::error::Result;
+use crate::drive::model::Node;
+use crate::drive::namespace::dir_paths::DirPath;
+use crate::drive::namespace::lookup::LiveDir;
+use crate::drive::namespace::{Namespace, visibility};
+use crate::schema::dir::{self, FileEntry};
+use crate::schema::file::Attributes;
+use crate::schema::{DirId, FileId, Name};
+use crate::table::{Column, RowQuery};
+
+type LiveDirs = HashMap<DirId, Arc<DirPath>>;
+
+/// The files of these index rows at the instant of their scan, in the order of the rows; none where a file is outside the
+/// scope. No answer at all if that cannot be told from the rows; if there is one, the attributes are taken out of the
+/// entries.
+///
+/// IMPORTANT: `epoch` is read before the rows.
+pub async fn exact(
+    ns: &Namespace,
+    entries: &mut [IndexEntry],
+    scope: DirId,
+    epoch: u64,
+) -> Result<Option<Vec<Option<Node>>>> {
+    // A row with two cells is none of an atomic store.
+    if !ns.tables.is_atomic() || !entries.iter().all(|entry| entry.alone) {
+        return Ok(None);
+    }
+    let Some(dirs) = live_dirs(ns, entries, epoch).await? else { return Ok(None) };
+    let inside = |entry: &IndexEntry| dirs.get(&entry.dir).filter(|dir| dir.is_within(scope));
+    let lacking = entries.iter().filter(|entry| entry.attributes.is_none() && inside(entry).is_some());
+    let Some(mut read) = attributes(ns, lacking, &dirs).await? else { return Ok(None) };
+    if !ns.dir_paths.moves.unchanged_since(epoch) {
+        return Ok(None);
+    }
+    let mut nodes = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let path = inside(entry).and_then(|dir| dir.path.as_ref());
+        let attributes = entry.attributes.take().or_else(|| read.remove(&entry.id));
+        nodes.push(match (path, attributes) {
+            (Some(path), Some(attributes)) => {
+                let file = FileEntry { id: entry.id, stay: entry.stay, attributes };
+                Some(Node::File { path: path.join(&entry.name)?, entry: file })
+            }
+            _ => None,
+        });
+    }
+    Ok(Some(nodes))
+}
+
+/// The directories of these entries, if each of them is live.
+async fn live_dirs(ns: &Namespace, entries: &[IndexEntry], epoch: u64) -> Result<Option<LiveDirs>> {
+    let (mut live, mut unknown) = (LiveDirs::new(), BTreeSet::new());
+    for entry in entries {
+        if live.contains_key(&entry.dir) {
+            continue;
+        }
+        match ns.dir_paths.live(entry.dir) {
+            Some(dir_path) => drop(live.insert(entry.dir, dir_path)),
+            None => drop(unknown.insert(entry.dir)),
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(Some(live));
+    }
+    let unknown: Vec<DirId> = unknown.into_iter().collect();
+    let paths = ns.dir_paths.many(&unknown).await?;
+    let query = RowQuery::cells(vec![dir::id_column(), dir::lock_column()]);
+    let key = |dir: &DirId| Some((paths.get(dir)?.path.as_ref()?.key(), query.clone()));
+    let Some(queries) = unknown.iter().map(key).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let rows = visibility::rows(ns, &queries).await?;
+    for (dir, row) in unknown.iter().zip(&rows) {
+        let is_live = LiveDir::from_row(row)?.is_some_and(|found| found.id == *dir);
+        let (true, Some(dir_path)) = (is_live, paths.get(dir)) else { return Ok(None) };
+        ns.dir_paths.set_live(*dir, dir_path.clone(), epoch);
+        live.insert(*dir, dir_path.clone());
+    }
+    Ok(Some(live))
+}
+
+/// The attributes of files that the index does not have, from the directories that have their entries. None if one of
+/// them is not there any more.
+async fn attributes<'a>(
+    ns: &Namespace,
+    lacking: impl Iterator<Item = &'a IndexEntry>,
+    dirs: &LiveDirs,
+) -> Result<Option<HashMap<FileId, Attributes>>> {
+    let mut names: BTreeMap<DirId, Vec<(&Name, FileId)>> = BTreeMap::new();
+    for entry in lacking {
+        names.entry(entry.dir).or_default().push((&entry.name, entry.id));
+    }
+    let query = |(dir, files): (&DirId, &Vec<(&Name, FileId)>)| {
+        let cells = files.iter().map(|(name, _)| Column::new(dir::SUB, dir::file_qualifier(name))).collect();
+        Some((dirs.get(dir)?.path.as_ref()?.key(), RowQuery::cells(cells)))
+    };
+    let queries: Vec<_> = names.iter().filter_map(query).collect();
+    // Without their ids and locks: an entry with the id of this file, wherever it is, has its attributes.
+    let rows = ns.tables.get_many(dir::TABLE, &queries).await?;
+    let mut found = HashMap::new();
+    for (files, row) in names.values().zip(&rows) {
+        for (name, id) in files {
+            let Some(value) = row.get(dir::SUB, &dir::file_qualifier(name)) else { return Ok(None) };
+            let entry = FileEntry::decode(value)?;
+            if entry.id != *id {
+                return Ok(None);
+            }
+            found.insert(*id, entry.attributes);
+        }
+    }
+    Ok(Some(found))
+}
