@@ -124,8 +124,8 @@ impl Options {
             memory: self.memory,
             postgres: self.postgres.clone(),
             folder: folder.to_owned(),
-            files_with_content: if self.quick { 500 } else { 6_000 },
-            content: if self.quick { &comparison::CONTENT[1..] } else { &comparison::CONTENT },
+            files_with_content: 6_000,
+            content: if self.quick { &[] } else { &comparison::CONTENT },
         }
     }
 
