@@ -83,7 +83,7 @@ impl<'a> IndexStrategy<'a> {
             }
         }
         let (scope, mut reads) = (self.page.rows.scope, CellsRead::up_to(left));
-        let found = exact(&self.source.namespace, &mut entries, scope, epoch).await?;
+        let found = exact(&self.source.namespace, &mut entries, scope, epoch, &mut reads).await?;
         let is_exact = found.is_some();
         let verified = match found {
             Some(nodes) => nodes,
@@ -100,12 +100,12 @@ impl<'a> IndexStrategy<'a> {
                 return self.end(Some(key.clone()).filter(|_| !end), is_page_of_one_instant, parse).await;
             }
         }
-        self.work += rows.len();
+        self.work += rows.len() + reads.done;
         if is_exact {
             // Most rows were dropped, for little work: so the next ones are read in fewer scans.
             self.rows = self.rows.saturating_mul(2);
         } else {
-            self.work += CELLS_TO_VERIFY * entries.len() + reads.done;
+            self.work += CELLS_TO_VERIFY * entries.len();
         }
         match (keys.last(), rows.last()) {
             (Some(last), _) if !verified_all => Ok(self.continue_after(last)),

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::verify::IndexEntry;
+use super::verify::{CellsRead, IndexEntry};
 use crate::drive::error::Result;
 use crate::drive::model::Node;
 use crate::drive::namespace::dir_paths::DirPath;
@@ -38,16 +38,18 @@ pub async fn exact(
     entries: &mut [IndexEntry],
     scope: DirId,
     epoch: u64,
+    reads: &mut CellsRead,
 ) -> Result<Option<Vec<Option<Node>>>> {
+    let is_unmoved = || ns.dir_paths.moves.unchanged_since(epoch);
     // A row with two cells is none of an atomic store.
-    if !ns.tables.is_atomic() || !entries.iter().all(|entry| entry.alone) {
+    if !ns.tables.is_atomic() || !is_unmoved() || !entries.iter().all(|entry| entry.alone) {
         return Ok(None);
     }
-    let Some(dirs) = live_dirs(ns, entries, epoch).await? else { return Ok(None) };
+    let Some(dirs) = live_dirs(ns, entries, epoch, reads).await? else { return Ok(None) };
     let inside = |entry: &IndexEntry| dirs.get(&entry.dir).filter(|dir| dir.is_within(scope));
     let lacking = entries.iter().filter(|entry| entry.attributes.is_none() && inside(entry).is_some());
-    let Some(mut read) = attributes(ns, lacking, &dirs).await? else { return Ok(None) };
-    if !ns.dir_paths.moves.unchanged_since(epoch) {
+    let Some(mut read) = attributes(ns, lacking, &dirs, reads).await? else { return Ok(None) };
+    if !is_unmoved() {
         return Ok(None);
     }
     let mut nodes = Vec::with_capacity(entries.len());
@@ -66,7 +68,12 @@ pub async fn exact(
 }
 
 /// The directories of these entries, if each of them is live.
-async fn live_dirs(ns: &Namespace, entries: &[IndexEntry], epoch: u64) -> Result<Option<LiveDirs>> {
+async fn live_dirs(
+    ns: &Namespace,
+    entries: &[IndexEntry],
+    epoch: u64,
+    reads: &mut CellsRead,
+) -> Result<Option<LiveDirs>> {
     let (mut live, mut unknown) = (LiveDirs::new(), BTreeSet::new());
     for entry in entries {
         if live.contains_key(&entry.dir) {
@@ -82,6 +89,7 @@ async fn live_dirs(ns: &Namespace, entries: &[IndexEntry], epoch: u64) -> Result
     }
     let unknown: Vec<DirId> = unknown.into_iter().collect();
     let paths = ns.dir_paths.many(&unknown).await?;
+    reads.dirs(paths.values());
     let query = RowQuery::cells(vec![dir::id_column(), dir::lock_column()]);
     let key = |dir: &DirId| Some((paths.get(dir)?.path.as_ref()?.key(), query.clone()));
     let Some(queries) = unknown.iter().map(key).collect::<Option<Vec<_>>>() else { return Ok(None) };
@@ -101,16 +109,18 @@ async fn attributes<'a>(
     ns: &Namespace,
     lacking: impl Iterator<Item = &'a IndexEntry>,
     dirs: &LiveDirs,
+    reads: &mut CellsRead,
 ) -> Result<Option<HashMap<FileId, Attributes>>> {
     let mut names: BTreeMap<DirId, Vec<(&Name, FileId)>> = BTreeMap::new();
     for entry in lacking {
+        reads.done += 1;
         names.entry(entry.dir).or_default().push((&entry.name, entry.id));
     }
     let query = |(dir, files): (&DirId, &Vec<(&Name, FileId)>)| {
         let cells = files.iter().map(|(name, _)| Column::new(dir::SUB, dir::file_qualifier(name))).collect();
         Some((dirs.get(dir)?.path.as_ref()?.key(), RowQuery::cells(cells)))
     };
-    let queries: Vec<_> = names.iter().filter_map(query).collect();
+    let Some(queries) = names.iter().map(query).collect::<Option<Vec<_>>>() else { return Ok(None) };
     // Without their ids and locks: an entry with the id of this file, wherever it is, has its attributes.
     let rows = ns.tables.get_many(dir::TABLE, &queries).await?;
     let mut found = HashMap::new();

@@ -93,6 +93,14 @@ impl CellsRead {
     fn row(&mut self) {
         self.done += CELLS;
     }
+
+    /// The rows of these directories, and the paths to them.
+    pub fn dirs<'a>(&mut self, paths: impl Iterator<Item = &'a Arc<DirPath>>) {
+        for dir_path in paths {
+            self.count_path(dir_path);
+            self.row();
+        }
+    }
 }
 
 /// The files that these index rows lead to, in the order of the rows; none where no name reaches the file, or where it

@@ -14,9 +14,11 @@ use rowdrive::drive::{Drive, NameQuery, Node, TimeQuery};
 use rowdrive::engines::memory::Memory;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST, MigrateError};
+use rowdrive::schema::dir::{self, RowLock};
 use rowdrive::schema::index::by_time::{Clock, CopiedAttributes, TimeIndexEntry};
-use rowdrive::schema::{CF, index::by_name, index::by_owner, index::by_time, meta};
-use rowdrive::table::{Change, Check, ConditionalRow, Plan, RowChange, RowQuery, RowRange, ScanQuery, Tables};
+use rowdrive::schema::subtree_op::{self, OpRecord, Phase, SubtreeOpKind};
+use rowdrive::schema::{CF, DrivePath, OpId, index::by_name, index::by_owner, index::by_time, meta};
+use rowdrive::table::{Change, Check, ConditionalRow, Outcome, Plan, RowChange, RowQuery, RowRange, ScanQuery, Tables};
 
 use crate::drive::fixture::{find_all, time_query};
 use crate::stepwise::{Fault, Stepwise};
@@ -188,9 +190,50 @@ async fn the_back_fill_skips_copies_of_an_unfinished_move() {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 2).await.unwrap();
     OldTree::small().store(&tables).await;
-    OldTree::insert_staged_copy(&tables, "/a", "/moved").await;
+    OldTree::insert_copy(&tables, "/a", "/moved", RowLock::Copy(OpId::now())).await;
     migrate::up(&tables).await.unwrap();
     assert_eq!(cells(&tables, by_owner::TABLE).await, 2 * OldTree::small().paths().len());
+}
+
+/// A move is committed, and its old row is not removed yet. A file that was deleted meanwhile at the new path is still in
+/// the old row: its index entries must not come back.
+#[tokio::test]
+async fn the_back_fill_brings_back_no_file_that_was_deleted_during_a_move() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 1).await.unwrap();
+    OldTree::small().store(&tables).await;
+    migrate::up_to(&tables, 3).await.unwrap();
+    let id = tables.cell(dir::TABLE, b"/a", CF, dir::ID).await.unwrap().unwrap();
+    let (id, op) = (dir::decode_id(&id).unwrap(), OpId::now());
+    let to = DrivePath::parse("/a").unwrap();
+    let record = OpRecord { from: DrivePath::parse("/old").unwrap(), root: id, kind: SubtreeOpKind::Move { to } };
+    let checks = vec![Check::Absent(subtree_op::phase_column())];
+    let written = ConditionalRow { table: subtree_op::TABLE, row: op.key(), checks, changes: record.put_cells() };
+    for row in [written, subtree_op::decide(op, Phase::Committed)] {
+        let plan = Plan { guarded: vec![row], ..Plan::default() };
+        assert_eq!(tables.commit(plan).await.unwrap(), Outcome::Committed);
+    }
+    OldTree::insert_copy(&tables, "/a", "/old", RowLock::Source(op)).await;
+    let entries = time_entries(&tables).await;
+    let (_, _, deleted) = entries.iter().find(|(_, _, entry)| entry.dir == id).unwrap();
+    let of_it = entries.iter().filter(|(_, _, entry)| entry == deleted);
+    let remove = |(row, cell, _): &(Bytes, Bytes, TimeIndexEntry)| {
+        let changes = vec![Change::delete(CF, cell.clone())];
+        RowChange { table: by_time::TABLE, row: row.clone(), changes }
+    };
+    let guarded = vec![ConditionalRow {
+        table: dir::TABLE,
+        row: Bytes::from_static(b"/a"),
+        checks: vec![Check::Absent(dir::lock_column())],
+        changes: vec![Change::delete(dir::SUB, dir::file_qualifier(&deleted.name))],
+    }];
+    let finish = of_it.map(remove).collect::<Vec<_>>();
+    assert_eq!(finish.len(), 2);
+    tables.commit(Plan { guarded, finish, ..Plan::default() }).await.unwrap();
+    migrate::up(&tables).await.unwrap();
+    let left = time_entries(&tables).await;
+    assert_eq!(left.len(), entries.len() - 2);
+    assert!(left.iter().all(|(_, _, entry)| entry != deleted));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rowdrive::schema::dir::{self, DirEntry, FileEntry, RowLock};
 use rowdrive::schema::dir_parent::{self, DirParent};
 use rowdrive::schema::file::{self, Attributes, ContentLocation, Digest, FilePosition};
-use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, StayId, Timestamp};
+use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, StayId, Timestamp};
 use rowdrive::table::{Cell, Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, Tables};
 use uuid::Uuid;
 
@@ -81,12 +81,12 @@ impl OldTree {
     }
 
     /// Inserts a copy of a directory row, as a move does before its commit.
-    pub async fn insert_staged_copy(tables: &Tables, from: &str, to: &str) {
+    pub async fn insert_copy(tables: &Tables, from: &str, to: &str, lock: RowLock) {
         let row = tables.get(dir::TABLE, from.as_bytes(), &RowQuery::families(&[CF, dir::SUB])).await.unwrap();
         let put =
             |(family, cell): &(&'static str, Cell)| Change::put(family, cell.qualifier.clone(), cell.value.clone());
         let mut changes: Vec<_> = row.cells().iter().map(put).collect();
-        changes.push(Change::put(CF, dir::LOCK, RowLock::Copy(OpId::now()).encode()));
+        changes.push(Change::put(CF, dir::LOCK, lock.encode()));
         commit(tables, vec![], vec![(Bytes::copy_from_slice(to.as_bytes()), changes)]).await;
     }
 
