@@ -18,7 +18,7 @@ pub fn format(digest: &Digest) -> String {
     text
 }
 
-/// Appends what [`format`] returns.
+/// Appends what [`format()`] returns.
 pub fn write(to: &mut Vec<u8>, digest: &Digest) {
     let mut text = [0; LENGTH];
     // It has room for all of them.
