@@ -19,7 +19,7 @@ pub struct Settings {
     pub clock: fn() -> Timestamp,
     /// How long a writer waits for subtree operations that have locked its rows.
     pub lock_wait: Duration,
-    /// Index rows that a query reads at a time, at least: verification drops some of them.
+    /// Index rows that a query reads at a time, at least: some of them are dropped.
     pub rows_per_step: usize,
     /// Cells that a query reads at most. At this limit its page ends early, with a cursor.
     pub cells_per_query: usize,

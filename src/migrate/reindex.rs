@@ -1,4 +1,4 @@
-//! Fills index tables from the directory table: the data step of a migration that adds an index.
+//! Fills index tables from the directory table: the data step of a migration that adds an index, or changes its values.
 
 use bytes::Bytes;
 

@@ -108,6 +108,8 @@ impl StoredValue for ContentLocation {
 }
 
 impl Attributes {
+    /// The fields of two stored values, [`FileEntry`](super::dir::FileEntry) and
+    /// [`TimeIndexEntry`](super::index::by_time::TimeIndexEntry): a change of them is a new version of both.
     pub(super) fn write(&self, to: ValueWriter) -> ValueWriter {
         let to = to.number(self.size).time(self.modified).time(self.added);
         self.location.write(to).bytes(self.mime.as_bytes()).bytes(self.creator.as_bytes()).raw(&self.digest.0)

@@ -90,8 +90,9 @@ pub trait Store: Send + Sync + 'static {
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
 
     /// Whether the store is *atomic*: a plan changes all its rows at one instant, those that it prepares and finishes too;
-    /// a refused plan changes none; and a scan reads all its rows at one instant. No store has to be. What relies on it
-    /// needs another way for one that is not, as HBase, where only a row changes at one instant.
+    /// a refused plan changes none; and a scan reads all its rows at one instant. A store need not be atomic: HBase is
+    /// not. Code that relies on it needs a second way for those stores, and a store that wraps another one has to pass
+    /// its answer on.
     fn is_atomic(&self) -> bool {
         false
     }

@@ -189,8 +189,8 @@ impl DirPathCache {
         Ok(found)
     }
 
-    /// The path of a directory that [`set_live`](Self::set_live) has told of, if no directory has moved or was deleted
-    /// since: then it was there at every instant since, unless it was removed empty.
+    /// The cached path of a directory that was found there ([`set_live`](Self::set_live)), if no subtree operation has
+    /// committed since: then it was there at every instant since, unless it was removed empty.
     pub fn live(&self, dir: DirId) -> Option<Arc<DirPath>> {
         let cached = self.cache.get(&dir).filter(|cached| cached.live && self.moves.unchanged_since(cached.epoch))?;
         self.counts.cached.inc();

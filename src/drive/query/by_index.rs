@@ -1,4 +1,5 @@
-//! The strategy along an index: reads the index rows of the query in order, some at a time, and verifies each of them.
+//! The strategy along an index: reads the index rows of the query in order, some at a time, and takes them as they stand,
+//! or verifies each of them.
 
 use bytes::Bytes;
 
@@ -48,7 +49,7 @@ impl<'a> IndexStrategy<'a> {
         self.work
     }
 
-    /// One step: reads and verifies some more rows. Returns the page if that was the last step.
+    /// One step: reads some more rows, and takes or verifies them. Returns the page if that was the last step.
     ///
     /// The move epoch is read first, then the index rows, then the directories that they name. If no directory has
     /// moved since that epoch, a path from the cache is the one that the directory had when its index row was read.
@@ -102,7 +103,7 @@ impl<'a> IndexStrategy<'a> {
         }
         self.work += rows.len() + reads.done;
         if is_exact {
-            // Most rows were dropped, for little work: so the next ones are read in fewer scans.
+            // An exact step costs little: so the next one may read twice as many rows, up to `files_queried`.
             self.rows = self.rows.saturating_mul(2);
         } else {
             self.work += CELLS_TO_VERIFY * entries.len();

@@ -9,8 +9,8 @@
 //! 3. Attributes that the index does not have are read from the directory rows: those of a version never change.
 //! 4. No directory has moved since step 1. So each one was at its path, and live, at the instant of the scan.
 //!
-//! If a step does not hold, nothing is said of any row, and [`super::verify`] answers. A directory may also have been
-//! removed empty since the scan; then step 2 does not find it.
+//! If a step does not hold, [`exact`] returns none, and [`super::verify`] decides. A directory may also have been removed
+//! empty since the scan; then step 2 may find it in the cache alone, which is right: its row was there at the scan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub async fn exact(
     reads: &mut CellsRead,
 ) -> Result<Option<Vec<Option<Node>>>> {
     let is_unmoved = || ns.dir_paths.moves.unchanged_since(epoch);
-    // A row with two cells is none of an atomic store.
+    // An atomic store never shows a row with two cells.
     if !ns.tables.is_atomic() || !is_unmoved() || !entries.iter().all(|entry| entry.alone) {
         return Ok(None);
     }

@@ -348,7 +348,8 @@ impl Store for Rocks {
         Box::pin(self.record_damage(self.read_scan(query)))
     }
 
-    /// A plan is one write batch, and a scan has one snapshot. Of a damaged store some rows may be missing.
+    /// A plan is one write batch, and a scan has one snapshot. A damaged store does not count as atomic, since some
+    /// of its rows may be missing: so queries verify.
     fn is_atomic(&self) -> bool {
         !self.degraded
     }

@@ -82,7 +82,7 @@ pub struct TimeIndexEntry {
     pub dir: DirId,
     /// The name in that directory.
     pub name: Name,
-    /// What it says of the file.
+    /// The copied attributes.
     pub copied: CopiedAttributes,
 }
 
@@ -111,7 +111,7 @@ impl CopiedAttributes {
 }
 
 impl TimeIndexEntry {
-    /// The stored bytes, in the newest version.
+    /// The stored bytes, in the version that holds what it has.
     pub fn encode(&self) -> Bytes {
         let start = |version| ValueWriter::new(version).uuid(self.dir.0).bytes(self.name.as_str().as_bytes());
         match &self.copied {
