@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
-use jiff::fmt::Write;
 use jiff::fmt::temporal::DateTimePrinter;
 
 /// Milliseconds since 1970-01-01T00:00:00Z, negative before it. Finer times are rounded down.
@@ -77,21 +76,14 @@ impl Timestamp {
 
     /// RFC 3339 in UTC with milliseconds.
     pub fn rfc3339(self) -> String {
-        let mut text = String::with_capacity("2026-01-02T03:04:05.678Z".len());
-        self.print(&mut text);
-        text
-    }
-
-    /// Appends what [`rfc3339`](Self::rfc3339) returns.
-    pub fn write_rfc3339(self, to: &mut Vec<u8>) {
-        self.print(to);
-    }
-
-    fn print(self, to: &mut impl Write) {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         let time = EPOCH.saturating_add(SignedDuration::from_millis(self.0));
+        // A page of a list has hundreds of times: allocate each once.
+        let mut text = String::with_capacity("2026-01-02T03:04:05.678Z".len());
         // Writing to memory cannot fail.
-        let _ = PRINTER.print_datetime(&time, &mut *to).and_then(|()| to.write_char('Z'));
+        let _ = PRINTER.print_datetime(&time, &mut text);
+        text.push('Z');
+        text
     }
 }
 

@@ -1,8 +1,19 @@
 //! The JSON of a file or directory.
 
+use serde::{Serialize, Serializer};
+
 use crate::api::entry::{CopiedJson, EntryJson, EntryKind};
 use crate::api::{digest, etag};
 use crate::drive::{CopyStats, Node};
+
+/// The entries of a page. Each one is built when it is serialized, so that they are never all in memory.
+pub struct LazyEntries<'a>(pub &'a [Node]);
+
+impl Serialize for LazyEntries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(entry_json))
+    }
+}
 
 pub fn entry_json(node: &Node) -> EntryJson<'_> {
     let path = node.path();

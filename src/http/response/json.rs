@@ -1,15 +1,15 @@
 //! JSON responses.
 
-use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LINK};
 use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 
-use super::entry_writer::{write_entry, write_page};
+use super::entry::LazyEntries;
 use super::headers;
 use super::problem::{Problem, Result};
+use crate::api::entry::ListPage;
 use crate::budget::Permit;
 use crate::drive::{FilePage, Node};
 use crate::http::app::App;
@@ -27,18 +27,8 @@ const LEAST: usize = 20 << 10;
 /// Bytes of the longest page.
 const PAGE: usize = 8 << 20;
 
-/// The response with a value.
 pub fn json(value: &impl Serialize) -> Result<Response> {
-    let mut body = Vec::with_capacity(ENTRY);
-    serde_json::to_writer(&mut body, value).map_err(|e| Problem::internal(&e))?;
-    Ok(response(body))
-}
-
-/// The response with an entry.
-pub fn entry(node: &Node) -> Response {
-    let mut body = Vec::with_capacity(bytes_of(node));
-    write_entry(&mut body, node);
-    response(body)
+    json_of(value, ENTRY, None)
 }
 
 /// Bytes of memory for a page of so many entries. A page that would need more ends early, with a `next`.
@@ -122,14 +112,12 @@ pub fn page(
     nodes: &[Node],
     next: Option<String>,
     uri: &Uri,
-    mut permit: Permit,
+    permit: Permit,
 ) -> Result<Response> {
     let link = next.as_ref().map(|cursor| headers::value(next_link(uri, cursor))).transpose()?;
     let bytes = FRAME + path.map_or(0, |path| escaped(path.as_str())) + nodes.iter().map(bytes_of).sum::<usize>();
-    let mut body = Vec::with_capacity(bytes);
-    write_page(&mut body, path, nodes, next.as_deref());
-    permit.shrink(body.len());
-    let mut response = response(permit.attach(body.into()));
+    let page = ListPage { path: path.map(|path| path.as_str().into()), entries: LazyEntries(nodes), next };
+    let mut response = json_of(&page, bytes, Some(permit))?;
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);
     }
@@ -149,12 +137,22 @@ fn next_link(uri: &Uri, cursor: &str) -> String {
     format!("<{path}?{query}>; rel=\"next\"")
 }
 
-fn response(body: impl Into<Body>) -> Response {
+/// `bytes`: the estimated length, so that the buffer need not grow, which copies it.
+fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Result<Response> {
+    let mut body = Vec::with_capacity(bytes);
+    serde_json::to_writer(&mut body, value).map_err(|e| Problem::internal(&e))?;
+    let body = match permit {
+        Some(mut permit) => {
+            permit.shrink(body.len());
+            permit.attach(body.into())
+        }
+        None => body.into(),
+    };
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    (headers, body.into()).into_response()
+    Ok((headers, body).into_response())
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 pub mod cursor;
 pub mod entry;
-pub mod entry_writer;
 pub mod headers;
 pub mod http_date;
 pub mod json;

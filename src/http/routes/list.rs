@@ -12,7 +12,7 @@ use crate::drive::{Drive, DriveError, ListQuery, Listing, Node, NodeKind};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::response::cursor::CursorScope;
-use crate::http::response::entry_writer::write_entry;
+use crate::http::response::entry::entry_json;
 use crate::http::response::json;
 use crate::http::response::json::PageBudget;
 use crate::http::response::problem::{Problem, Result};
@@ -211,7 +211,8 @@ impl ListStream {
 
     fn line(&self, lines: &mut Vec<u8>, node: &Node) {
         if self.format == ListFormat::Ndjson {
-            write_entry(lines, node);
+            // Neither a write to memory nor the JSON of an entry can fail.
+            let _ = serde_json::to_writer(&mut *lines, &entry_json(node));
         } else {
             lines.extend_from_slice(node.path().last().as_bytes());
             if node.is_directory() {
