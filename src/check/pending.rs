@@ -78,7 +78,7 @@ impl PendingWork {
         }
         Ok(match self.operations.get(&lock.op()) {
             None => DirRowState::Orphaned(lock),
-            Some(phase) if lock.is_live(*phase) => DirRowState::Live,
+            phase if lock.is_live(phase.copied()) => DirRowState::Live,
             Some(_) => DirRowState::Absent,
         })
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Result;
 use crate::schema::dir::{self, FileEntry, RowLock};
-use crate::schema::subtree_op::{self, Phase};
+use crate::schema::subtree_op;
 use crate::schema::{CF, DirId, index};
 use crate::table::{Cell, CellCursor, Change, PageQuery, Plan, Row, RowChange, RowCursor, RowQuery, RowRange, Tables};
 
@@ -57,7 +57,7 @@ async fn is_live(tables: &Tables, row: &Row) -> Result<bool> {
     let lock = RowLock::decode(lock)?;
     let query = RowQuery::cells(subtree_op::columns());
     let record = subtree_op::decode_record(&tables.get(subtree_op::TABLE, lock.op().0.as_bytes(), &query).await?)?;
-    Ok(lock.is_live(record.map_or(Phase::Aborted, |(phase, _)| phase)))
+    Ok(lock.is_live(record.map(|(phase, _)| phase)))
 }
 
 /// Collects the index entries of a directory, and commits them once there are enough for a plan.

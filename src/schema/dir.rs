@@ -159,12 +159,14 @@ impl RowLock {
         }
     }
 
-    /// Whether readers see a row with this lock while its operation is in this phase. An operation without a record has
-    /// aborted.
-    pub fn is_live(self, phase: Phase) -> bool {
+    /// Whether readers see a row with this lock while its operation is in this phase, or has no record. Without one it
+    /// counts as aborted: a committed record is deleted after all its locks, so no row that still has this lock can belong
+    /// to it.
+    pub fn is_live(self, phase: Option<Phase>) -> bool {
+        let is_committed = phase == Some(Phase::Committed);
         match self {
-            Self::Source(_) => phase != Phase::Committed,
-            Self::Copy(_) => phase == Phase::Committed,
+            Self::Source(_) => !is_committed,
+            Self::Copy(_) => is_committed,
         }
     }
 

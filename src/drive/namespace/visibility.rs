@@ -114,10 +114,7 @@ where
 async fn visibility(ns: &Namespace, lock: &Bytes) -> Result<RowVisibility> {
     let state = RowLock::decode(lock)?;
     let phase = record(ns, state.op()).await?.map(|(phase, _)| phase);
-    // Without a record the operation counts as aborted: a committed record is deleted after all its locks, so no row
-    // that still has this lock can belong to it.
-    let live = state.is_live(phase.unwrap_or(Phase::Aborted));
-    Ok(match (phase, live, state) {
+    Ok(match (phase, state.is_live(phase), state) {
         // The first read may have found a copy that was not complete yet.
         (Some(_), true, RowLock::Copy(_)) | (None, true, _) => RowVisibility::LiveIfUnchanged,
         (None, false, _) => RowVisibility::AbsentIfUnchanged,
