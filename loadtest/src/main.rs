@@ -80,7 +80,7 @@ async fn ended(options: Options) -> Result<()> {
         }
     });
     let (report, ended) = Run::new(&options, progress::Stop(stopped)).await?.all().await;
-    if report.meta.seconds > 0.0 {
+    if let Some(report) = report {
         println!("{}\nThe report, with plots, is in {}", report::text::render(&report), options.out.display());
     }
     ended

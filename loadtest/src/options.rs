@@ -120,7 +120,7 @@ impl Options {
             rounds: self.rounds(),
             clients: self.clients as usize,
             budget: Duration::from_millis(ms),
-            at_rate: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
+            at_rate_budget: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
             memory: self.memory,
             postgres: self.postgres.clone(),
             folder: folder.to_owned(),

@@ -56,15 +56,16 @@ impl<'a> Run<'a> {
         Ok(Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
     }
 
-    /// The report, and why it is not whole. If nothing was measured, it took no time and what was written before stays.
-    pub async fn all(mut self) -> (Report, Result<()>) {
+    /// The report, and why it is not whole. If nothing was measured, there is none, and what was written before stays.
+    pub async fn all(mut self) -> (Option<Report>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
         if let Err(error) = &ended {
             self.report.meta.notes.push(format!("{error:#}"));
         }
-        let written = if ended.is_ok() || self.report.meta.seconds > 0.0 { self.write() } else { Ok(()) };
-        (self.report, ended.and(written))
+        let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
+        let written = if is_begun { self.write() } else { Ok(()) };
+        (is_begun.then_some(self.report), ended.and(written))
     }
 
     async fn parts(&mut self) -> Result<()> {
@@ -194,7 +195,7 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
         ),
         (
             "a set rate",
-            match options.at_rate.as_millis() {
+            match options.at_rate_budget.as_millis() {
                 0 => "not measured in a quick run".to_owned(),
                 ms => format!("{ms} ms; requests begin each millisecond"),
             },

@@ -46,7 +46,7 @@ pub struct Pace {
     /// How long one loop lasts.
     pub budget: Duration,
     /// How long a loop at a set rate lasts; zero for none. Its percentiles need many samples.
-    pub at_rate: Duration,
+    pub at_rate_budget: Duration,
     pub stop: Stop,
 }
 
@@ -169,10 +169,10 @@ pub async fn measure(
         round.many = Some(run(pace.clients, pace.budget).await?).filter(|many| many.count > 0);
     }
     if let Clients::OneAndMany { rate: Some(rate) } = clients
-        && !pace.at_rate.is_zero()
+        && !pace.at_rate_budget.is_zero()
         && round.many.as_ref().is_some_and(|many| many.per_second() > 1.5 * rate)
     {
-        round.at_rate = Some((rate, at_rate(subject, rate, pace.at_rate, &requests).await?));
+        round.at_rate = Some((rate, at_rate(subject, rate, pace.at_rate_budget, &requests).await?));
     }
     Ok(Some(round))
 }
@@ -347,7 +347,7 @@ mod tests {
 
     fn pace(clients: usize, ms: u64) -> Pace {
         let budget = Duration::from_millis(ms);
-        Pace { clients, budget, at_rate: budget * 5, stop: Stop(watch::channel(false).1) }
+        Pace { clients, budget, at_rate_budget: budget * 5, stop: Stop(watch::channel(false).1) }
     }
 
     fn stats(path: &'static str) -> impl Iterator<Item = Request> + Send + 'static {

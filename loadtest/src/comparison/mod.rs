@@ -42,7 +42,7 @@ pub struct Options {
     /// How long a loop lasts.
     pub budget: Duration,
     /// How long a loop at a set rate lasts; zero for none.
-    pub at_rate: Duration,
+    pub at_rate_budget: Duration,
     /// Bytes of memory for each store.
     pub memory: usize,
     pub postgres: Option<String>,
@@ -68,8 +68,8 @@ pub async fn compare(
     report: &mut Report,
     keep: &mut impl FnMut(&mut Report) -> Result<()>,
 ) -> Result<()> {
-    let Options { clients, budget, at_rate, .. } = *options;
-    let pace = Pace { clients, budget, at_rate, stop: stop.clone() };
+    let Options { clients, budget, at_rate_budget, .. } = *options;
+    let pace = Pace { clients, budget, at_rate_budget, stop: stop.clone() };
     let stage = |tree, content| Stage { options, tree, content: data::content(content), pace: pace.clone() };
     let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "" };
     part.run(&options.kinds, report, keep).await?;

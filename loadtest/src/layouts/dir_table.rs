@@ -180,7 +180,8 @@ impl DirTable {
             let own = (old != from).then(|| Change::put(CF, ID, id));
             self.carry(&old, &new, own, &mut groups).await?;
         }
-        groups.done().await
+        groups.done().await?;
+        Ok(Verdict::Done)
     }
 
     /// Moves the cells of a row, page by page. `own`: what the new row needs beside its children.

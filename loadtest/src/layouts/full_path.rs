@@ -90,7 +90,7 @@ impl FullPath {
     }
 
     /// Moves what lies below a renamed directory.
-    async fn carry(&self, from: &str, to: &str) -> Result<Verdict> {
+    async fn carry(&self, from: &str, to: &str) -> Result<()> {
         let mut groups = Groups::new(&self.rows.tables);
         let query = RowQuery::families(&[CF, CONTENT]);
         let mut rows = RowCursor::new(self.rows.name, below(from), query, LIST);
@@ -178,7 +178,7 @@ impl Layout for FullPath {
         let mut plan = self.moved(from, to, &stored, content)?;
         plan.guarded.append(&mut guarded);
         match commit(&self.rows.tables, plan).await? {
-            Verdict::Done if !stored.is_file() => self.carry(from, to).await,
+            Verdict::Done if !stored.is_file() => self.carry(from, to).await.map(|()| Verdict::Done),
             verdict => Ok(verdict),
         }
     }

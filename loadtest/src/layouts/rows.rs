@@ -353,12 +353,12 @@ impl Groups {
     }
 
     /// When all that came is committed.
-    pub async fn done(mut self) -> Result<Verdict> {
+    pub async fn done(mut self) -> Result<()> {
         self.begin().await?;
         while !self.under_way.is_empty() {
             self.one_done().await?;
         }
-        Ok(Verdict::Done)
+        Ok(())
     }
 }
 

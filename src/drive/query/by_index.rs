@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 
-use super::exact::exact;
+use super::exact::{Outside, exact};
 use super::reconcile::{IndexCell, IndexPage, IndexRange, PartialPage};
 use super::source::{PAGE_BYTES, QuerySource, StrategyProgress, skip_to};
 use super::verify::{CellsRead, IndexEntry, verify_some};
 use crate::drive::error::Result;
 use crate::drive::model::Node;
 use crate::schema::CF;
-use crate::table::{Row, RowQuery, RowRange, ScanQuery};
+use crate::table::{Row, RowKey, RowQuery, RowRange, ScanQuery};
 
 /// Cells read to verify an index row that is not outdated: the entry, its directory's id and its parent row.
 const CELLS_TO_VERIFY: usize = 3;
@@ -73,22 +73,21 @@ impl<'a> IndexStrategy<'a> {
         // moved since this epoch. An epoch read later would hide a move between the two reads.
         let epoch = self.source.namespace.dir_paths.moves.now();
         let rows = self.source.namespace.tables.scan(&scan).await?;
-        let mut entries = Vec::with_capacity(rows.len());
-        let mut keys = Vec::with_capacity(rows.len());
-        for (key, row) in &rows {
-            if let Some(cell) = index_cell(key, row)
-                && let Some(wanted) = parse(&cell)?
-            {
-                entries.push(wanted);
-                keys.push(key);
-            }
-        }
         let (scope, mut reads) = (self.page.rows.scope, CellsRead::up_to(left));
-        let found = exact(&self.source.namespace, &mut entries, scope, epoch, &mut reads).await?;
+        let ns = &self.source.namespace;
+        let mut outside = Outside::new(ns, scope);
+        let (mut entries, mut keys) = parsed(&rows, parse, |cell| outside.has(cell))?;
+        let found = exact(ns, &mut entries, scope, epoch, &mut reads).await?;
         let is_exact = found.is_some();
         let verified = match found {
             Some(nodes) => nodes,
-            None => verify_some(&self.source.namespace, &entries, scope, epoch, &mut reads).await?,
+            None => {
+                if outside.is_any() {
+                    // Verification decides on each row itself.
+                    (entries, keys) = parsed(&rows, parse, |_| false)?;
+                }
+                verify_some(ns, &entries, scope, epoch, &mut reads).await?
+            }
         };
         let is_page_of_one_instant = is_exact && self.passed.is_none();
         let verified_all = verified.len() == entries.len();
@@ -129,6 +128,26 @@ impl<'a> IndexStrategy<'a> {
         self.passed = Some(last.clone());
         StrategyProgress::Unfinished
     }
+}
+
+/// The rows that the query asks for, with their keys, but for those that are left out.
+fn parsed<'a>(
+    rows: &'a [(RowKey, Row)],
+    parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
+    mut is_left_out: impl FnMut(&IndexCell<'_>) -> bool,
+) -> Result<(Vec<IndexEntry>, Vec<&'a RowKey>)> {
+    let mut entries = Vec::with_capacity(rows.len());
+    let mut keys = Vec::with_capacity(rows.len());
+    for (key, row) in rows {
+        if let Some(cell) = index_cell(key, row)
+            && !is_left_out(&cell)
+            && let Some(wanted) = parse(&cell)?
+        {
+            entries.push(wanted);
+            keys.push(key);
+        }
+    }
+    Ok((entries, keys))
 }
 
 fn index_cell<'a>(key: &'a Bytes, row: &'a Row) -> Option<IndexCell<'a>> {

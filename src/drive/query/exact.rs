@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::reconcile::IndexCell;
 use super::verify::{CellsRead, IndexEntry};
 use crate::drive::error::Result;
 use crate::drive::model::Node;
@@ -23,10 +24,41 @@ use crate::drive::namespace::lookup::LiveDir;
 use crate::drive::namespace::{Namespace, visibility};
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::Attributes;
-use crate::schema::{DirId, FileId, Name};
+use crate::schema::{DirId, FileId, Name, index};
 use crate::table::{Column, RowQuery};
 
 type LiveDirs = HashMap<DirId, Arc<DirPath>>;
+
+/// Which index rows are of directories outside the scope, as far as the cached paths say. So most rows of a query below
+/// a folder are left out before they are decoded.
+///
+/// IMPORTANT: a path is that of the instant of the scan only if [`exact`] then gives an answer for the other rows.
+pub struct Outside<'a> {
+    ns: &'a Namespace,
+    scope: DirId,
+    known: HashMap<DirId, bool>,
+}
+
+impl<'a> Outside<'a> {
+    pub fn new(ns: &'a Namespace, scope: DirId) -> Self {
+        Self { ns, scope, known: HashMap::new() }
+    }
+
+    /// Whether this row is outside for certain.
+    pub fn has(&mut self, cell: &IndexCell<'_>) -> bool {
+        if self.scope == DirId::ROOT || !cell.alone {
+            return false;
+        }
+        let Some(dir) = index::dir_of(&cell.cell.value) else { return false };
+        let is_outside = || self.ns.dir_paths.live(dir).is_some_and(|dir_path| !dir_path.is_within(self.scope));
+        *self.known.entry(dir).or_insert_with(is_outside)
+    }
+
+    /// Whether any row was.
+    pub fn is_any(&self) -> bool {
+        self.known.values().any(|outside| *outside)
+    }
+}
 
 /// The files of these index rows at the instant of their scan, in the order of the rows; none where a file is outside the
 /// scope. No answer at all if that cannot be told from the rows; if there is one, the attributes are taken out of the

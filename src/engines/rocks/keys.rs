@@ -122,14 +122,20 @@ pub(super) fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The row whose `row_start` this is. None if it is not the encoding of a row.
 pub(super) fn row_of(row_start: &[u8]) -> Option<Bytes> {
+    let mut row = Vec::with_capacity(row_start.len());
+    unescape(row_start, &mut row)?;
+    Some(row.into())
+}
+
+/// Appends the row whose `row_start` this is. None if it is not the encoding of a row; then a part of it is appended.
+pub(super) fn unescape(row_start: &[u8], into: &mut Vec<u8>) -> Option<()> {
     let (last, escaped) = row_start.split_last()?;
     if *last != END {
         return None;
     }
-    let mut row = Vec::with_capacity(escaped.len());
     let mut bytes = escaped.iter();
     while let Some(byte) = bytes.next() {
-        row.push(match *byte {
+        into.push(match *byte {
             END => return None,
             ESCAPE => match bytes.next() {
                 Some(&ZERO) => END,
@@ -139,7 +145,7 @@ pub(super) fn row_of(row_start: &[u8]) -> Option<Bytes> {
             other => other,
         });
     }
-    Some(row.into())
+    Some(())
 }
 
 #[cfg(test)]

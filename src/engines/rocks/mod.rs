@@ -45,6 +45,7 @@ mod overlay;
 mod raw;
 mod read;
 mod read_tier;
+mod row_buffer;
 mod scan;
 mod scrub;
 mod snapshot;

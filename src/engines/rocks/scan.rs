@@ -4,10 +4,11 @@ use bytes::Bytes;
 
 use super::keys::{self, KeyRange};
 use super::raw::{CellIterator, FamilyHandle, ReadError, ReadResult};
-use super::read::{CELLS_CACHED, CellBuffer, most, too_wide};
+use super::read::{CELLS_CACHED, most, too_wide};
 use super::read_tier::ReadTier;
+use super::row_buffer::RowBuffer;
 use super::snapshot::DbReader;
-use crate::table::{Cell, Row, RowKey, ScanQuery, StoreError};
+use crate::table::{Row, RowKey, ScanQuery, StoreError};
 
 /// Cells of a row to step over before a seek to the next row, which costs about as much.
 const STEPS: usize = 8;
@@ -17,37 +18,34 @@ const STEPS: usize = 8;
 /// From memory alone: `Incomplete` if it takes more than about [`CELLS_CACHED`] steps and reads of cells.
 pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(RowKey, Row)>> {
     let range = KeyRange::rows(&query.range.from, &query.range.to);
-    let mut found = Vec::new();
+    let mut found = RowBuffer::default();
     if range.is_empty() || query.limit == 0 {
-        return Ok(found);
+        return Ok(Vec::new());
     }
     let mut cursors = cursors(reader, query, &range)?;
-    while found.len() < query.limit {
-        let Some(start) = next_row(&cursors, query.reverse) else {
-            break;
-        };
+    let mut start = Vec::new();
+    while found.len() < query.limit && next_row(&cursors, query.reverse, &mut start) {
         let steps = || cursors.iter().map(|cursor| cursor.steps).sum::<usize>();
         if reader.tier() == ReadTier::Cached && steps() >= CELLS_CACHED {
             return Err(ReadError::Incomplete);
         }
-        let key = keys::row_of(&start).ok_or_else(|| undecodable(query.table, &start))?;
-        let mut cells = Vec::new();
+        found.begin(&start).ok_or_else(|| undecodable(query.table, &start))?;
         for cursor in &mut cursors {
             if cursor.row.as_ref() == Some(&start) {
-                cursor.read(&start, &key, &mut cells)?;
+                cursor.read(&start, &mut found)?;
             }
         }
-        if !cells.is_empty() {
-            found.push((key, Row::new(cells)));
-        }
+        found.end();
     }
-    Ok(found)
+    Ok(found.rows())
 }
 
-/// `row_start` of the next row over all families.
-fn next_row(cursors: &[FamilyCursor<'_>], reverse: bool) -> Option<Vec<u8>> {
+/// Copies `row_start` of the next row over all families. Returns false if there is none.
+fn next_row(cursors: &[FamilyCursor<'_>], reverse: bool, into: &mut Vec<u8>) -> bool {
     let rows = cursors.iter().filter_map(|cursor| cursor.row.as_ref());
-    if reverse { rows.max().cloned() } else { rows.min().cloned() }
+    let Some(next) = (if reverse { rows.max() } else { rows.min() }) else { return false };
+    next.clone_into(into);
+    true
 }
 
 fn undecodable(table: &str, key: &[u8]) -> StoreError {
@@ -127,29 +125,35 @@ impl<'a> FamilyCursor<'a> {
     }
 
     /// Adds the queried cells of the row of the iterator, and moves to the next row.
-    fn read(&mut self, start: &[u8], row: &[u8], into: &mut Vec<(&'static str, Cell)>) -> ReadResult<()> {
-        let found = match &self.wanted {
+    fn read(&mut self, start: &[u8], into: &mut RowBuffer) -> ReadResult<()> {
+        let wanted = std::mem::replace(&mut self.wanted, WantedCells::All);
+        match &wanted {
             WantedCells::All => {
-                let all = self.step_through(start, most(self.reader.tier()), |_| true);
+                self.step_through(start, most(self.reader.tier()), |_| true, into);
                 match (self.in_row(start), self.reader.tier()) {
-                    (false, _) => all,
+                    (false, _) => {}
                     (true, ReadTier::Cached) => return Err(ReadError::Incomplete),
-                    (true, ReadTier::Disk) => return Err(too_wide(self.table, row, self.name).into()),
+                    (true, ReadTier::Disk) => {
+                        let row = keys::row_of(start).unwrap_or_default();
+                        return Err(too_wide(self.table, &row, self.name).into());
+                    }
                 }
             }
             WantedCells::Cells(qualifiers) => {
-                let qualifiers = qualifiers.clone();
-                let found = self.step_through(start, STEPS, |q| qualifiers.iter().any(|wanted| wanted == q));
-                if self.in_row(start) { self.wide_row(start, row, &qualifiers)? } else { found }
+                let cells = into.cells();
+                self.step_through(start, STEPS, |q| qualifiers.iter().any(|wanted| wanted == q), into);
+                if self.in_row(start) {
+                    into.truncate(cells);
+                    self.wide_row(start, qualifiers, into)?;
+                }
             }
-        };
-        into.extend(found.into_iter().map(|cell| (self.name, cell)));
+        }
+        self.wanted = wanted;
         self.update_row()
     }
 
-    /// Steps over up to `most` cells of the row, and returns the queried ones.
-    fn step_through(&mut self, start: &[u8], most: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Cell> {
-        let mut gathered = CellBuffer::default();
+    /// Steps over up to `most` cells of the row, and adds the queried ones.
+    fn step_through(&mut self, start: &[u8], most: usize, wanted: impl Fn(&[u8]) -> bool, into: &mut RowBuffer) {
         for _ in 0..most {
             let Some((key, value)) = self.cells.item() else { break };
             let Some(qualifier) = key.strip_prefix(start) else {
@@ -157,7 +161,7 @@ impl<'a> FamilyCursor<'a> {
             };
             self.steps += 1;
             if wanted(qualifier) {
-                gathered.push(qualifier, value);
+                into.push(self.name, qualifier, value);
             }
             if self.reverse {
                 self.cells.prev();
@@ -165,20 +169,18 @@ impl<'a> FamilyCursor<'a> {
                 self.cells.next();
             }
         }
-        gathered.cells()
     }
 
     fn in_row(&self, start: &[u8]) -> bool {
         self.cells.key().is_some_and(|key| key.starts_with(start))
     }
 
-    /// Reads single cells of a row that is too wide to step through, and seeks past the row.
-    fn wide_row(&mut self, start: &[u8], row: &[u8], qualifiers: &[Bytes]) -> ReadResult<Vec<Cell>> {
-        let mut found = Vec::new();
+    /// Adds single cells of a row that is too wide to step through, and seeks past the row.
+    fn wide_row(&mut self, start: &[u8], qualifiers: &[Bytes], into: &mut RowBuffer) -> ReadResult<()> {
         self.steps += qualifiers.len();
         for qualifier in qualifiers {
-            if let Some(value) = self.reader.cell(&self.family, &keys::key(row, qualifier))? {
-                found.push(Cell { qualifier: qualifier.clone(), value });
+            if let Some(value) = self.reader.cell(&self.family, &[start, qualifier].concat())? {
+                into.push(self.name, qualifier, &value);
             }
         }
         if self.reverse {
@@ -186,6 +188,6 @@ impl<'a> FamilyCursor<'a> {
         } else {
             self.cells.seek(keys::end_of(start));
         }
-        Ok(found)
+        Ok(())
     }
 }

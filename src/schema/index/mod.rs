@@ -7,6 +7,8 @@ pub mod by_name;
 pub mod by_owner;
 pub mod by_time;
 
+use uuid::Uuid;
+
 use crate::schema::CF;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::{Attributes, FilePosition};
@@ -99,8 +101,57 @@ impl IndexRows<'_> {
     }
 }
 
+/// The directory that the value of an index entry names, without decoding the rest. None if it is too short; of a
+/// version that is not known, it may be any bytes.
+pub fn dir_of(value: &[u8]) -> Option<DirId> {
+    let dir = value.get(size_of::<u8>()..)?.first_chunk()?;
+    Some(DirId(Uuid::from_bytes(*dir)))
+}
+
 /// Puts the index entries of the file that this directory entry names.
 pub fn put_rows(dir: DirId, name: &Name, entry: &FileEntry) -> Vec<RowChange> {
     let position = FilePosition { dir, name: name.clone(), stay: entry.stay };
     IndexRows { id: entry.id, attributes: &entry.attributes, position: &position }.put()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::file::{ContentLocation, Digest};
+    use crate::schema::ids::{FileId, StayId};
+    use crate::schema::timestamp::Timestamp;
+
+    #[test]
+    fn every_index_entry_names_its_directory_first() {
+        let dir = DirId(Uuid::from_bytes([9; 16]));
+        let attributes = Attributes {
+            size: 1,
+            mime: "x/y".into(),
+            creator: "eva".into(),
+            modified: Timestamp::from_ms(1),
+            added: Timestamp::from_ms(2),
+            digest: Digest([3; 32]),
+            location: ContentLocation::Large,
+        };
+        let name = Name::parse("a").unwrap();
+        let old = TimeIndexEntry {
+            dir,
+            name: name.clone(),
+            copied: CopiedAttributes::Filters { mime: "x/y".into(), creator: "eva".into() },
+        };
+        let entry = FileEntry { id: FileId(Uuid::nil()), stay: StayId::from_bytes(&[1; 8]).unwrap(), attributes };
+        let rows = put_rows(dir, &name, &entry);
+        let mut values: Vec<_> = rows
+            .into_iter()
+            .flat_map(|row| row.changes)
+            .map(|change| match change {
+                Change::Put { value, .. } => value,
+                other => unreachable!("{other:?}"),
+            })
+            .collect();
+        values.push(old.encode());
+        assert_eq!(values.len(), 6);
+        assert!(values.iter().all(|value| dir_of(value) == Some(dir)));
+        assert_eq!([dir_of(b""), dir_of(&[1; 16])], [None, None]);
+    }
 }

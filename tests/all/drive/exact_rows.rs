@@ -106,7 +106,7 @@ async fn both_ways_answer_the_same_after_a_stop_at_any_step() {
         for step in 1.. {
             let mut fixture = Fixture::atomic(64, set_up).await;
             // Its directories are known to be live.
-            assert_eq!(shown(&fixture.drive).await.len(), 3);
+            assert_eq!(shown(&fixture.drive, None).await.unwrap().len(), 3);
             let at = fixture.store.steps() + step;
             fixture.store.at(at, fault);
             let _ = fixture.run(op).await;
@@ -143,12 +143,15 @@ async fn a_page_is_of_one_instant() {
         &[Op::Put("/a/f", 15), Op::Remove("/b")],
     ];
     let mut runs = 0;
-    for (changes, is_known) in changes.iter().flat_map(|changes| [(changes, false), (changes, true)]) {
+    let known = [(None, false), (None, true), (Some("/c"), false), (Some("/c"), true)];
+    for (changes, (under, is_known)) in changes.iter().flat_map(|changes| known.map(|known| (changes, known))) {
         for read in 1.. {
             let fixture = Fixture::atomic(64, set_up).await;
             // Of the drive under test, its queries know the directories.
             let before = if is_known { &fixture.drive } else { &fixture.watcher };
-            let mut views = vec![shown(before).await];
+            // All of them: what is outside is told by the cache.
+            shown(before, None).await;
+            let mut views = vec![shown(before, under).await];
             let reads = Arc::new(AtomicUsize::new(0));
             let (counted, rival) = (reads.clone(), fixture.watcher.clone());
             let changes: &'static [Op] = changes;
@@ -160,7 +163,7 @@ async fn a_page_is_of_one_instant() {
                     }
                 }
             });
-            let page = shown(&fixture.drive).await;
+            let page = shown(&fixture.drive, under).await;
             if reads.load(Ordering::SeqCst) < read {
                 break;
             }
@@ -168,21 +171,28 @@ async fn a_page_is_of_one_instant() {
             let again = Fixture::atomic(64, set_up).await;
             for op in changes {
                 again.run(*op).await.unwrap();
-                views.push(shown(&again.drive).await);
+                views.push(shown(&again.drive, under).await);
             }
-            assert!(views.contains(&page), "{changes:?} before read {read}: {page:?} is none of {views:?}");
+            assert!(
+                views.contains(&page),
+                "{changes:?} before read {read} of {under:?}: {page:?} is none of {views:?}"
+            );
             runs += 1;
         }
     }
-    assert!(runs > 30, "only {runs} runs");
+    assert!(runs > 80, "only {runs} runs");
 }
 
-/// Paths and sizes of all files.
-async fn shown(drive: &Drive) -> Vec<(String, u64)> {
-    let page = drive.files_by_time(&time_query(Clock::Modified)).await.unwrap();
+/// Paths and sizes of all files below a folder; none if there is no such folder.
+async fn shown(drive: &Drive, under: Option<&str>) -> Option<Vec<(String, u64)>> {
+    let query = TimeQuery { under: under.map(path), ..time_query(Clock::Modified) };
+    let page = match drive.files_by_time(&query).await {
+        Err(DriveError::NotFound) => return None,
+        page => page.unwrap(),
+    };
     let mut shown: Vec<_> = page.nodes.iter().map(size).collect();
     shown.sort();
-    shown
+    Some(shown)
 }
 
 fn size(node: &Node) -> (String, u64) {

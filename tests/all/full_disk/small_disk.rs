@@ -73,9 +73,13 @@ impl TestServer {
     }
 
     pub async fn delete(&mut self, seed: usize) -> StatusCode {
-        let status = self.client.delete(self.url(seed)).send().await.unwrap().status();
+        let answer = self.client.delete(self.url(seed)).send().await.unwrap();
+        let status = answer.status();
         if status == StatusCode::NO_CONTENT {
             self.stored.remove(&seed);
+        } else {
+            // Shown if the test fails.
+            println!("file {seed} was not deleted: {status}, {}", answer.text().await.unwrap());
         }
         status
     }

@@ -192,7 +192,8 @@ impl ByParent {
             let row = self.rows.row(key, Vec::new(), self.cells(new, ""));
             groups.add(Plan { guarded: vec![row], ..Plan::default() }).await?;
         }
-        groups.done().await
+        groups.done().await?;
+        Ok(Verdict::Done)
     }
 }
 

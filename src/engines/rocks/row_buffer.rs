@@ -1,0 +1,75 @@
+//! The rows of a scan, whose bytes share one allocation: a scan returns hundreds of short ones.
+
+use bytes::Bytes;
+
+use super::keys;
+use crate::table::{Cell, Row, RowKey};
+
+/// Rows in the order of a scan, each with its cells of one or more families.
+#[derive(Default)]
+pub(super) struct RowBuffer {
+    bytes: Vec<u8>,
+    /// Where the key of each row starts and ends, and the end of its cells.
+    rows: Vec<(usize, usize, usize)>,
+    /// The family of each cell, and where its qualifier starts, where its value starts, and the end of that.
+    cells: Vec<(&'static str, [usize; 3])>,
+}
+
+impl RowBuffer {
+    /// Rows with cells, by now.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Cells of all rows, by now.
+    pub fn cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Starts a row. None if this is no `row_start`.
+    pub fn begin(&mut self, row_start: &[u8]) -> Option<()> {
+        let start = self.bytes.len();
+        keys::unescape(row_start, &mut self.bytes)?;
+        self.rows.push((start, self.bytes.len(), self.cells.len()));
+        Some(())
+    }
+
+    /// Adds a cell to the row.
+    pub fn push(&mut self, family: &'static str, qualifier: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(qualifier);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.cells.push((family, [start, middle, self.bytes.len()]));
+    }
+
+    /// Takes back the last cells, so that so many are left.
+    pub fn truncate(&mut self, cells: usize) {
+        self.cells.truncate(cells);
+    }
+
+    /// Ends the row. A row without cells does not exist.
+    pub fn end(&mut self) {
+        match self.rows.last_mut() {
+            Some((.., end)) if *end < self.cells.len() => *end = self.cells.len(),
+            _ => drop(self.rows.pop()),
+        }
+    }
+
+    /// All rows.
+    pub fn rows(self) -> Vec<(RowKey, Row)> {
+        let bytes = Bytes::from(self.bytes);
+        let mut cells = self.cells.into_iter();
+        let mut from = 0;
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for (start, key_end, end) in self.rows {
+            let cell = |(family, [start, middle, end]): (&'static str, [usize; 3])| {
+                (family, Cell { qualifier: bytes.slice(start..middle), value: bytes.slice(middle..end) })
+            };
+            let row = Row::new(cells.by_ref().take(end - from).map(cell).collect());
+            rows.push((bytes.slice(start..key_end), row));
+            from = end;
+        }
+        rows
+    }
+}
