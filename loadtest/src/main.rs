@@ -30,7 +30,7 @@ use futures_util::future::OptionFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use options::{Instead, Options};
+use options::{Command, Options};
 use run::Run;
 use server::{http, process};
 
@@ -40,7 +40,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match ended(Options::parse()).await {
+    match run_command(Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loadtest: {error:#}");
@@ -49,15 +49,15 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn ended(options: Options) -> Result<()> {
-    match &options.instead {
-        Some(Instead::Server { data }) => return process::serve(data, options.memory).await,
-        Some(Instead::Http(asked)) if asked.clean_up => {
+async fn run_command(options: Options) -> Result<()> {
+    match &options.command {
+        Some(Command::Server { data }) => return process::serve(data, options.memory).await,
+        Some(Command::Http(asked)) if asked.clean_up => {
             let found = http::clean_up(&asked.url).await?;
             println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });
             return Ok(());
         }
-        Some(Instead::Http(_) | Instead::Layouts | Instead::Limits) | None => {}
+        Some(Command::Http(_) | Command::Layouts | Command::Limits) | None => {}
     }
     let (stop, stopped) = watch::channel(false);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

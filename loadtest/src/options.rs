@@ -57,11 +57,11 @@ pub struct Options {
     #[arg(long, global = true)]
     dir: Option<PathBuf>,
     #[command(subcommand)]
-    pub instead: Option<Instead>,
+    pub command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Instead {
+pub enum Command {
     /// Puts load on a server that runs already: the peak of each mix, then open loops at parts of it.
     Http(http::Options),
     /// Only compares the layouts, and how evenly they spread load.
@@ -103,7 +103,7 @@ impl Options {
     }
 
     pub fn measures_layouts(&self) -> bool {
-        matches!(self.instead, None | Some(Instead::Layouts))
+        matches!(self.command, None | Some(Command::Layouts))
     }
 
     /// Rounds over all operations.
@@ -119,8 +119,8 @@ impl Options {
             seed: self.seed,
             rounds: self.rounds(),
             clients: self.clients as usize,
-            budget: Duration::from_millis(ms),
-            at_rate_budget: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
+            loop_length: Duration::from_millis(ms),
+            at_rate_length: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
             memory: self.memory,
             postgres: self.postgres.clone(),
             folder: folder.to_owned(),
@@ -131,8 +131,8 @@ impl Options {
 
     /// What is asked of a server; nothing if it is not the time for that.
     pub fn http(&self) -> Option<http::Options> {
-        match &self.instead {
-            Some(Instead::Http(asked)) => Some(http::Options { seed: self.seed, ..asked.clone() }),
+        match &self.command {
+            Some(Command::Http(asked)) => Some(http::Options { seed: self.seed, ..asked.clone() }),
             Some(_) => None,
             None => Some(http::Options {
                 clean_up: false,
@@ -149,8 +149,8 @@ impl Options {
     }
 
     pub fn limits(&self) -> Option<limits::Options> {
-        let rounds = match &self.instead {
-            Some(Instead::Limits) => 5,
+        let rounds = match &self.command {
+            Some(Command::Limits) => 5,
             None => 3,
             _ => return None,
         };
@@ -159,7 +159,7 @@ impl Options {
             seed: self.seed,
             memory: self.memory,
             rounds: if self.quick { 1 } else { rounds },
-            ms: match (self.quick, &self.instead) {
+            ms: match (self.quick, &self.command) {
                 (true, _) => 100,
                 (false, None) => 700,
                 (false, Some(_)) => 1_000,

@@ -9,11 +9,12 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
+use crate::comparison::loops::slow;
 use crate::comparison::{self, compare};
 use crate::data::Tree;
 use crate::layouts::postgres::Postgres;
 use crate::machine;
-use crate::options::{Instead, Options};
+use crate::options::{Command, Options};
 use crate::progress::{Stop, bar};
 use crate::regions;
 use crate::report;
@@ -107,8 +108,8 @@ impl<'a> Run<'a> {
         self.stop.go_on()?;
         let Some(mut asked) = self.options.http() else { return Ok(()) };
         let data = self.scratch.path().join("http");
-        let server = match &self.options.instead {
-            Some(Instead::Http(_)) => None,
+        let server = match &self.options.command {
+            Some(Command::Http(_)) => None,
             _ => Some(process::Server::start(&data, self.options.memory)?),
         };
         if let Some(server) = &server {
@@ -171,7 +172,7 @@ fn room(folder: &Path, options: &Options) -> Result<()> {
 
 /// How the layouts are measured, as a reader wants to know it.
 fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
-    let ms = options.budget.as_millis();
+    let ms = options.loop_length.as_millis();
     let settings = [
         (
             "memory of each store",
@@ -191,11 +192,11 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
         ),
         (
             "a slow request",
-            format!("one that takes longer than 20 ms or {} ms: one client sends it, for one loop", (ms / 4).max(2)),
+            format!("one that takes longer than {:?}: one client sends it, for one loop", slow(options.loop_length)),
         ),
         (
             "a set rate",
-            match options.at_rate_budget.as_millis() {
+            match options.at_rate_length.as_millis() {
                 0 => "not measured in a quick run".to_owned(),
                 ms => format!("{ms} ms; requests begin each millisecond"),
             },

@@ -76,7 +76,7 @@ fn a_run_that_is_ended_before_it_has_measured_leaves_the_report_of_the_last() {
     let out = tempfile::tempdir().unwrap();
     let last = loadtest(out.path(), "layouts --size 1000 --rounds 1 --ms 10 --layouts fullpath").output().unwrap();
     assert!(last.status.success(), "{last:?}");
-    let large = || loadtest(out.path(), "layouts --size 1000000 --layouts fullpath");
+    let large = || loadtest(out.path(), "layouts --size 3000000 --layouts fullpath");
     let once = ended(large(), "making the tree", &[Signal::INT], Signal::INT);
     assert_eq!(once, ("loadtest: interrupted".to_owned(), Some(1)));
     let twice = ended(large(), "making the tree", &[Signal::INT, Signal::INT], Signal::INT);

@@ -92,6 +92,14 @@ impl FileEntry {
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
         value::decode(value)
     }
+
+    /// The id, `modified` and `added` of a stored value; the rest is not decoded.
+    pub fn decode_times(value: &[u8]) -> Result<(FileId, [Timestamp; 2]), ValueError> {
+        let (_, mut r) = ValueReader::new(Self::NAME, Self::VERSION, value)?;
+        let id = FileId(r.uuid()?);
+        r.stay_id()?;
+        Ok((id, Attributes::read_times(&mut r)?))
+    }
 }
 
 impl StoredValue for FileEntry {
@@ -292,6 +300,7 @@ mod tests {
         bytes.extend(b"\x0aimage/jpeg\x03tom");
         bytes.extend([9; 32]);
         assert_eq!(entry.encode().as_ref(), bytes);
+        assert_eq!(FileEntry::decode_times(&bytes), Ok((entry.id, [2, 3].map(Timestamp::from_ms))));
         assert_eq!(FileEntry::decode(&bytes), Ok(entry));
 
         let dir =

@@ -115,6 +115,12 @@ impl Attributes {
         self.location.write(to).bytes(self.mime.as_bytes()).bytes(self.creator.as_bytes()).raw(&self.digest.0)
     }
 
+    /// Skips to the times, and reads `modified` and `added`.
+    pub(super) fn read_times(r: &mut ValueReader<'_>) -> Result<[Timestamp; 2], ValueError> {
+        r.number()?;
+        Ok([r.time()?, r.time()?])
+    }
+
     pub(super) fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let (size, modified, added) = (r.number()?, r.time()?, r.time()?);
         let location = ContentLocation::read(r)?;

@@ -21,13 +21,18 @@ const PROBES: usize = 3;
 /// least an eighth of this: several at a time only wait for a core.
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
-const LEAST: u64 = 2;
+const MIN_REQUESTS: u64 = 2;
 /// How long a store that was just opened is asked for stats, in loops.
 const WARM_UP: u32 = 4;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 /// How often requests at a set rate begin: all of a tick at once.
 const TICK: Duration = Duration::from_millis(1);
+
+/// A request that takes longer is slow, in loops of this length.
+pub fn slow(loop_length: Duration) -> Duration {
+    SLOW.min(loop_length / 4).max(SLOW / 8)
+}
 
 /// A layout that is open, with the counters of its work.
 #[derive(Clone)]
@@ -44,9 +49,9 @@ pub struct Pace {
     /// Clients of the second loop; the first has one.
     pub clients: usize,
     /// How long one loop lasts.
-    pub budget: Duration,
+    pub loop_length: Duration,
     /// How long a loop at a set rate lasts; zero for none. Its percentiles need many samples.
-    pub at_rate_budget: Duration,
+    pub at_rate_length: Duration,
     pub stop: Stop,
 }
 
@@ -131,48 +136,30 @@ pub async fn measure(
     requests: impl Iterator<Item = Request> + Send + 'static,
 ) -> Result<Option<Round>> {
     let requests: Requests = Arc::new(Mutex::new(requests));
-    let run = async |clients, budget| {
-        let before = subject.meter.read()?;
-        let mut done = closed_loop(subject, clients, budget, &pace.stop, &requests).await?;
-        done.work = Some(subject.meter.read()?.zip(&before, |after, before| after - before));
-        anyhow::Ok(done)
-    };
-    // The very first request may be slow for other reasons: it opens files, for example.
-    let mut probe = run(1, Duration::ZERO).await?;
-    if probe.count == 0 {
-        return Ok(None);
-    }
-    // And any one may wait for the disk: the quickest of several shows what the layout has to do.
-    let mut quickest = probe.latencies.max();
-    for _ in 1..if is_slow.is_none() && probe.seconds < 1.0 { PROBES } else { 1 } {
-        let again = run(1, Duration::ZERO).await?;
-        if again.count > 0 {
-            quickest = quickest.min(again.latencies.max());
-            probe = again;
-        }
-    }
-    let slow = SLOW.min(pace.budget / 4).max(SLOW / 8).as_micros() as u64;
-    let is_slow = is_slow.unwrap_or(quickest > slow);
+    let run = async |clients, loop_length| metered_loop(subject, clients, loop_length, &pace.stop, &requests).await;
+    let probes = if is_slow.is_none() { PROBES } else { 1 };
+    let Some((mut probe, quickest)) = probe(subject, probes, &pace.stop, &requests).await? else { return Ok(None) };
+    let is_slow = is_slow.unwrap_or(quickest > slow(pace.loop_length));
     if is_slow || clients == Clients::One {
         let spent = Duration::from_secs_f64(probe.seconds);
-        if spent < pace.budget {
-            probe.add(&run(1, pace.budget - spent).await?)?;
+        if spent < pace.loop_length {
+            probe.add(&run(1, pace.loop_length - spent).await?)?;
         }
         return Ok(Some(Round { is_slow, one: Some(probe), ..Round::default() }));
     }
-    run(pace.clients, pace.budget / 2).await?;
+    run(pace.clients, pace.loop_length / 2).await?;
     let mut round = Round::default();
     if let Clients::OneAndMany { .. } = clients {
-        round.one = Some(Some(run(1, pace.budget).await?).filter(|one| one.count > 0).unwrap_or(probe));
+        round.one = Some(Some(run(1, pace.loop_length).await?).filter(|one| one.count > 0).unwrap_or(probe));
     }
     if pace.clients > 1 {
-        round.many = Some(run(pace.clients, pace.budget).await?).filter(|many| many.count > 0);
+        round.many = Some(run(pace.clients, pace.loop_length).await?).filter(|many| many.count > 0);
     }
     if let Clients::OneAndMany { rate: Some(rate) } = clients
-        && !pace.at_rate_budget.is_zero()
+        && !pace.at_rate_length.is_zero()
         && round.many.as_ref().is_some_and(|many| many.per_second() > 1.5 * rate)
     {
-        round.at_rate = Some((rate, at_rate(subject, rate, pace.at_rate_budget, &requests).await?));
+        round.at_rate = Some((rate, at_rate(subject, rate, pace.at_rate_length, &requests).await?));
     }
     Ok(Some(round))
 }
@@ -184,15 +171,43 @@ pub async fn warm_up(
     requests: impl Iterator<Item = Request> + Send + 'static,
 ) -> Result<()> {
     let requests: Requests = Arc::new(Mutex::new(requests));
-    let mut quickest = u64::MAX;
-    for _ in 0..PROBES {
-        let probe = closed_loop(subject, 1, Duration::ZERO, &pace.stop, &requests).await?;
-        quickest = quickest.min(probe.latencies.max());
-    }
-    if quickest < SLOW.as_micros() as u64 {
-        closed_loop(subject, pace.clients, pace.budget * WARM_UP, &pace.stop, &requests).await?;
+    let probed = probe(subject, PROBES, &pace.stop, &requests).await?;
+    if probed.is_some_and(|(_, quickest)| quickest < SLOW) {
+        closed_loop(subject, pace.clients, pace.loop_length * WARM_UP, &pace.stop, &requests).await?;
     }
     Ok(())
+}
+
+/// Sends up to so many requests, one after the other; one alone if that takes a second. Returns the last one, and the
+/// quickest latency: the first one may open files, and any may wait for the disk, so it shows what the layout has to do.
+/// None if there are no requests.
+async fn probe(subject: &Subject, most: usize, stop: &Stop, requests: &Requests) -> Result<Option<(Loop, Duration)>> {
+    let one = async || metered_loop(subject, 1, Duration::ZERO, stop, requests).await;
+    let latency = |of: &Loop| Duration::from_micros(of.latencies.max());
+    let mut last = one().await?;
+    let mut quickest = latency(&last);
+    for _ in 1..if last.seconds < 1.0 { most } else { 1 } {
+        let again = one().await?;
+        if again.count > 0 {
+            quickest = quickest.min(latency(&again));
+            last = again;
+        }
+    }
+    Ok((last.count > 0).then_some((last, quickest)))
+}
+
+/// A closed loop, with its work.
+async fn metered_loop(
+    subject: &Subject,
+    clients: usize,
+    loop_length: Duration,
+    stop: &Stop,
+    requests: &Requests,
+) -> Result<Loop> {
+    let before = subject.meter.read()?;
+    let mut done = closed_loop(subject, clients, loop_length, stop, requests).await?;
+    done.work = Some(subject.meter.read()?.zip(&before, |after, before| after - before));
+    Ok(done)
 }
 
 fn next(requests: &Requests) -> Option<Request> {
@@ -204,18 +219,18 @@ fn next(requests: &Requests) -> Option<Request> {
 async fn closed_loop(
     subject: &Subject,
     clients: usize,
-    budget: Duration,
+    loop_length: Duration,
     stop: &Stop,
     requests: &Requests,
 ) -> Result<Loop> {
     let start = Instant::now();
-    let least = if clients == 1 { 1 } else { LEAST };
+    let least = if clients == 1 { 1 } else { MIN_REQUESTS };
     let mut running = JoinSet::new();
     for _ in 0..clients {
         let (layout, stop, requests) = (subject.layout.clone(), stop.clone(), requests.clone());
         running.spawn(async move {
             let mut own = Loop::new(clients)?;
-            while (own.count < least || start.elapsed() < budget) && stop.go_on().is_ok() {
+            while (own.count < least || start.elapsed() < loop_length) && stop.go_on().is_ok() {
                 let Some(request) = next(&requests) else { break };
                 let wanted = Instant::now();
                 // Many clients share few threads. The others have their turn here, and the wait is part of the latency:
@@ -242,7 +257,7 @@ async fn closed_loop(
 
 /// Begins requests at a set rate, whether the ones before are answered or not. A latency begins at the set time, so that a
 /// stall counts for all requests that it delays.
-async fn at_rate(subject: &Subject, rate: f64, budget: Duration, requests: &Requests) -> Result<Loop> {
+async fn at_rate(subject: &Subject, rate: f64, loop_length: Duration, requests: &Requests) -> Result<Loop> {
     let (send, mut due) = tokio::sync::mpsc::unbounded_channel::<Instant>();
     // A thread of its own sleeps more exactly than the timer of the clients does.
     let clock = tokio::task::spawn_blocking(move || {
@@ -256,7 +271,7 @@ async fn at_rate(subject: &Subject, rate: f64, budget: Duration, requests: &Requ
                 }
                 sent += 1.0;
             }
-            if at >= budget {
+            if at >= loop_length {
                 return;
             }
         }
@@ -346,8 +361,8 @@ mod tests {
     }
 
     fn pace(clients: usize, ms: u64) -> Pace {
-        let budget = Duration::from_millis(ms);
-        Pace { clients, budget, at_rate_budget: budget * 5, stop: Stop(watch::channel(false).1) }
+        let loop_length = Duration::from_millis(ms);
+        Pace { clients, loop_length, at_rate_length: loop_length * 5, stop: Stop(watch::channel(false).1) }
     }
 
     fn stats(path: &'static str) -> impl Iterator<Item = Request> + Send + 'static {

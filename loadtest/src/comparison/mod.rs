@@ -40,9 +40,9 @@ pub struct Options {
     pub rounds: usize,
     pub clients: usize,
     /// How long a loop lasts.
-    pub budget: Duration,
+    pub loop_length: Duration,
     /// How long a loop at a set rate lasts; zero for none.
-    pub at_rate_budget: Duration,
+    pub at_rate_length: Duration,
     /// Bytes of memory for each store.
     pub memory: usize,
     pub postgres: Option<String>,
@@ -68,8 +68,8 @@ pub async fn compare(
     report: &mut Report,
     keep: &mut impl FnMut(&mut Report) -> Result<()>,
 ) -> Result<()> {
-    let Options { clients, budget, at_rate_budget, .. } = *options;
-    let pace = Pace { clients, budget, at_rate_budget, stop: stop.clone() };
+    let Options { clients, loop_length, at_rate_length, .. } = *options;
+    let pace = Pace { clients, loop_length, at_rate_length, stop: stop.clone() };
     let stage = |tree, content| Stage { options, tree, content: data::content(content), pace: pace.clone() };
     let part = Part { stage: stage(tree, 0), operations: &ALL, suffix: "" };
     part.run(&options.kinds, report, keep).await?;
@@ -172,7 +172,7 @@ impl Part<'_> {
                 if measured.is_ok() {
                     let kind = entry.store.kind;
                     let name = || format!("{} of {}", operation.name, kind.name());
-                    measured = self.one(&inputs, operation, entry, subject).await.with_context(name);
+                    measured = self.measure_operation(&inputs, operation, entry, subject).await.with_context(name);
                     // Or what it does after its answers would be counted as another's work.
                     subject.layout.idle().await;
                     measured = measured.and(idle().await);
@@ -196,7 +196,13 @@ impl Part<'_> {
         idle().await
     }
 
-    async fn one(&self, round: &Inputs, operation: &Operation, entry: &mut Entry, subject: &Subject) -> Result<()> {
+    async fn measure_operation(
+        &self,
+        round: &Inputs,
+        operation: &Operation,
+        entry: &mut Entry,
+        subject: &Subject,
+    ) -> Result<()> {
         let is_mix = operation.clients == Clients::Many;
         if is_mix && entry.rounds.get("stat").and_then(|rounds| rounds.first()).is_some_and(|round| round.is_slow) {
             entry.unsupported.insert(operation.name, "not measured: one stat takes longer than a quarter of a loop");

@@ -16,7 +16,7 @@ use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, Stor
 use super::Options;
 use super::disk_usage::{DiskUsage, compact};
 use super::loops::{Pace, Subject};
-use super::work::{Counted, Meter, cpu_seconds};
+use super::work::{CountingStore, Meter, cpu_seconds};
 use crate::data::{CAMERA, Tree, attributes};
 use crate::layouts::kinds::Kind;
 use crate::layouts::postgres::Postgres;
@@ -128,7 +128,7 @@ async fn open(kind: Kind, stage: &Stage<'_>, folder: &Path, is_new: bool) -> Res
         }
         _ => {
             let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.options.memory })?;
-            let store = Arc::new(Counted::new(store));
+            let store = Arc::new(CountingStore::new(store));
             let tables = Tables::new(store.clone());
             let layout = kind.in_store(&tables, folder).await?;
             Ok(Subject { layout, meter: Meter::Store(store), tables: Some(tables) })

@@ -12,10 +12,12 @@ pub fn figures(rounds: &[Round]) -> Figures {
     let one: Option<Vec<&Loop>> = rounds.iter().map(|round| round.one.as_ref()).collect();
     let many: Option<Vec<&Loop>> = rounds.iter().map(|round| round.many.as_ref()).collect();
     let [one, many] = [one, many].map(|loops| loops.filter(|loops| !loops.is_empty()).map(|loops| together(&loops)));
-    let rate = rounds.iter().find_map(|round| Some(round.at_rate.as_ref()?.0));
-    let at_rate: Vec<&Loop> = rounds.iter().filter_map(|round| Some(&round.at_rate.as_ref()?.1)).collect();
-    let at_rate = rate.and_then(|per_second| {
-        let latencies = latencies(&at_rate)?;
+    // Of all rounds or none: a layout that can hardly hold the rate would be told by its best rounds alone.
+    let at_rate: Option<Vec<&(f64, Loop)>> = rounds.iter().map(|round| round.at_rate.as_ref()).collect();
+    let at_rate = at_rate.unwrap_or_default();
+    let at_rate = at_rate.first().and_then(|(per_second, _)| {
+        let latencies = latencies(&at_rate.iter().map(|(_, one)| one).collect::<Vec<_>>())?;
+        let per_second = *per_second;
         let [p50_us, p99_us] = [0.5, 0.99].map(|quantile| latencies.value_at_quantile(quantile));
         Some(AtRate { per_second, count: latencies.len(), p50_us, p99_us, max_us: latencies.max() })
     });
@@ -80,10 +82,12 @@ mod tests {
         assert_eq!(found.curve, [(0.0, 1), (50.0, 50), (75.0, 75), (90.0, 90), (100.0, 100)]);
         let work = found.work.unwrap();
         assert_eq!((work.reads, work.commits, work.cpu_us), (Some(3.0), None, 3.0));
-        let at_rate = found.at_rate.unwrap();
-        assert_eq!((at_rate.per_second, at_rate.count, at_rate.p99_us), (5.0, 3, 40));
         let one = found.one_client.unwrap();
         assert_eq!((one.clients, one.count, one.per_second, one.p50_us), (Some(1), 3, 1.0, 7));
+        let at_rate = found.at_rate.unwrap();
+        assert_eq!((at_rate.per_second, at_rate.count, at_rate.p99_us), (5.0, 3, 40));
+        let [first, second, third] = rounds;
+        assert_eq!(figures(&[first, second, Round { at_rate: None, ..third }]).at_rate, None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rowdrive::table::{
 use crate::report::model::Work;
 
 /// A RocksDB store that counts what is read from it.
-pub struct Counted {
+pub struct CountingStore {
     store: Rocks,
     reads: AtomicU64,
     rows: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Counted {
     checks: AtomicU64,
 }
 
-impl Counted {
+impl CountingStore {
     pub fn new(store: Rocks) -> Self {
         let [reads, rows, cells, bytes, checks] = [0; 5].map(AtomicU64::new);
         Self { store, reads, rows, cells, bytes, checks }
@@ -49,7 +49,7 @@ impl Counted {
 
 type Answer<T> = Result<T, StoreError>;
 
-impl Store for Counted {
+impl Store for CountingStore {
     fn create<'a>(&'a self, spec: &'a TableSpec) -> BoxFuture<'a, Answer<()>> {
         self.store.create(spec)
     }
@@ -121,7 +121,7 @@ pub enum Meter {
     Process,
     /// That of PostgreSQL's processes too.
     Server,
-    Store(Arc<Counted>),
+    Store(Arc<CountingStore>),
 }
 
 impl Meter {
@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn reads_and_writes_of_a_store_are_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let counted = Arc::new(Counted::new(Rocks::open(dir.path(), RocksOptions::default()).unwrap()));
+        let counted = Arc::new(CountingStore::new(Rocks::open(dir.path(), RocksOptions::default()).unwrap()));
         let meter = Meter::Store(counted.clone());
         let tables = Tables::new(counted);
         let cf = FamilySpec { name: "cf".into(), bloom: true, cells: CellSize::Small, compression: Default::default() };

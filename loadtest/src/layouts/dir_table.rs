@@ -61,7 +61,7 @@ fn below(path: &str) -> RowRange {
 impl DirTable {
     /// With the row of the root, whose id is `root`.
     pub async fn create(tables: &Tables, root: Bytes, has_files: bool) -> Result<Self> {
-        let table = Table::create(tables, ("dir", KeyLifecycle::Reusable), &[SUB], &[ID]).await?;
+        let table = Table::create(tables, ("dir", KeyLifecycle::UniqueId), &[SUB], &[ID]).await?;
         table.commit(vec![table.row(key(""), vec![absent(ID)], vec![Change::put(CF, ID, root)])]).await?;
         Ok(Self { table, has_files })
     }

@@ -22,9 +22,9 @@ use super::{Child, Layout, List, NewFile, Node, Period, Verdict, at};
 /// Children of a page of a list.
 const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
 
-pub struct Whole(Drive);
+pub struct DriveLayout(Drive);
 
-impl Whole {
+impl DriveLayout {
     pub async fn create(tables: &Tables, content: PathBuf) -> Result<Self> {
         migrate::up(tables).await?;
         Ok(Self(Drive::open(tables.clone(), &content).await?))
@@ -59,7 +59,7 @@ fn found<T>(result: Result<T, DriveError>) -> Result<Option<T>> {
 }
 
 #[async_trait]
-impl Layout for Whole {
+impl Layout for DriveLayout {
     async fn mkdir(&self, path: &str) -> Result<Verdict> {
         match self.0.mkdir(&at(path)?, "loadtest", false).await {
             Ok(made) if !made.new => Ok(Verdict::Exists),

@@ -24,7 +24,7 @@ pub struct FullPath {
 
 impl FullPath {
     pub async fn bare(tables: &Tables) -> Result<Self> {
-        let rows = Table::create(tables, ("full_path", KeyLifecycle::Reusable), &[CONTENT], NODE).await?;
+        let rows = Table::create(tables, ("full_path", KeyLifecycle::UniqueId), &[CONTENT], NODE).await?;
         Ok(Self { rows, indexes: None })
     }
 

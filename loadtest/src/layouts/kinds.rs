@@ -10,7 +10,7 @@ use rowdrive::table::Tables;
 use super::Layout;
 use super::by_parent::ByParent;
 use super::dirid_name::DirIdName;
-use super::drive::Whole;
+use super::drive::DriveLayout;
 use super::full_path::FullPath;
 use super::uuid::{Step, Uuid};
 
@@ -100,7 +100,7 @@ impl Kind {
             Self::UuidCopied => Arc::new(Uuid::create(tables, Step { copies: true, ..step }).await?),
             Self::UuidIndexed => Arc::new(Uuid::create(tables, Step { copies: true, indexes: true, ..step }).await?),
             Self::FullPathIndexed => Arc::new(FullPath::indexed(tables).await?),
-            Self::Drive => Arc::new(Whole::create(tables, folder.join("content")).await?),
+            Self::Drive => Arc::new(DriveLayout::create(tables, folder.join("content")).await?),
             Self::Tree => Arc::new(ByParent::tree(tables).await?),
             Self::Relational | Self::Postgres => None.context("a relational layout is in no store")?,
         })

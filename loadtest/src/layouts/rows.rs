@@ -8,8 +8,8 @@ use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use rowdrive::schema::{CF, Timestamp};
 use rowdrive::table::spec::{CellSize, Compression};
 use rowdrive::table::{
-    Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, Row, RowKey, RowQuery, RowRange,
-    ScanQuery, TableSpec, Tables,
+    Change, Check, Column, ConditionalRow, FamilySpec, KeyLifecycle, Outcome, Plan, Row, RowChange, RowKey, RowQuery,
+    RowRange, ScanQuery, TableSpec, Tables,
 };
 use tokio::task::JoinSet;
 
@@ -22,9 +22,8 @@ pub const DATA: &[u8] = b"data";
 /// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
 pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
 pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
-/// Rows that one commit of a rename changes (as a store allows), cells, bytes of their values, and commits at a time.
-const ROWS: usize = if cfg!(test) { 1 } else { 128 };
-const CELLS: usize = 2_000;
+/// Cells that one commit of a rename changes, unless one group has more; bytes of their values; and commits at a time.
+const CELLS: usize = if cfg!(test) { 1 } else { 2_000 };
 const BYTES: usize = 1 << 20;
 const AT_A_TIME: usize = if cfg!(test) { 2 } else { 16 };
 /// Rows that a scan reads first, and first where it has leapt to: it may soon end, or leap again.
@@ -182,6 +181,9 @@ pub struct Table {
 
 impl Table {
     /// Makes a table of these families beside `cf`, in which rows have these cells.
+    ///
+    /// Tables of which a rename changes many rows are [`KeyLifecycle::UniqueId`], although their keys come back: a store
+    /// changes rows without conditions only there, and [`Groups`] needs none.
     pub async fn create(
         tables: &Tables,
         (name, lifecycle): (&'static str, KeyLifecycle),
@@ -302,7 +304,7 @@ pub async fn commit(tables: &Tables, mut plan: Plan) -> Result<Verdict> {
 
 /// Commits groups of rows as they come, each group at one instant and several groups at a time: what is too much for one
 /// commit, or for the memory. There is an instant at which some have happened and others have not. Nobody else changes
-/// these rows, so no condition is checked but one that always holds.
+/// these rows, so no condition is checked.
 pub struct Groups {
     tables: Tables,
     /// What the next commit takes, with its cells and the bytes of their values.
@@ -315,19 +317,20 @@ impl Groups {
         Self { tables: tables.clone(), batch: Default::default(), under_way: JoinSet::new() }
     }
 
-    /// Waits while as many commits are under way as may be.
-    pub async fn add(&mut self, mut group: Plan) -> Result<()> {
-        for row in &mut group.guarded {
-            row.checks = vec![absent(&b"-"[..])];
-        }
-        let (rows, cells, bytes) = (group.guarded.len(), group.changes(), bytes(&group));
-        let (batch, all_cells, all_bytes) = &self.batch;
-        if batch.guarded.len() + rows > ROWS || all_cells + cells > CELLS || all_bytes + bytes > BYTES {
+    /// Waits while as many commits are under way as may be. The conditions of the group are dropped.
+    pub async fn add(&mut self, group: Plan) -> Result<()> {
+        let (cells, bytes) = (group.changes(), bytes(&group));
+        let (_, all_cells, all_bytes) = &self.batch;
+        if all_cells + cells > CELLS || all_bytes + bytes > BYTES {
             self.begin().await?;
         }
         let (batch, all_cells, all_bytes) = &mut self.batch;
+        for ConditionalRow { table, row, changes, .. } in group.guarded {
+            let (puts, deletes): (Vec<_>, Vec<_>) = changes.into_iter().partition(Change::is_put);
+            add_changes(&mut batch.prepare, RowChange { table, row: row.clone(), changes: puts });
+            add_changes(&mut batch.finish, RowChange { table, row, changes: deletes });
+        }
         batch.prepare.extend(group.prepare);
-        batch.guarded.extend(group.guarded);
         batch.finish.extend(group.finish);
         (*all_cells, *all_bytes) = (*all_cells + cells, *all_bytes + bytes);
         Ok(())
@@ -339,7 +342,7 @@ impl Groups {
             self.one_done().await?;
         }
         let (tables, (plan, ..)) = (self.tables.clone(), std::mem::take(&mut self.batch));
-        if !plan.guarded.is_empty() {
+        if !plan.prepare.is_empty() || !plan.finish.is_empty() {
             self.under_way.spawn(async move { commit(&tables, plan).await });
         }
         Ok(())
@@ -359,6 +362,15 @@ impl Groups {
             self.one_done().await?;
         }
         Ok(())
+    }
+}
+
+/// Adds the changes of a row, which a plan names once: the pages of one row come after one another.
+fn add_changes(rows: &mut Vec<RowChange>, more: RowChange) {
+    match rows.last_mut().filter(|last| last.table == more.table && last.row == more.row) {
+        Some(same) => same.changes.extend(more.changes),
+        None if more.changes.is_empty() => {}
+        None => rows.push(more),
     }
 }
 

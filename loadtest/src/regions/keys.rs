@@ -36,7 +36,7 @@ pub enum Key {
 
 /// A layout: its tables by name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct KeyLayout {
     pub name: &'static str,
     pub tables: &'static [(&'static str, Key)],
 }
@@ -47,15 +47,15 @@ const TIME: (&str, Key) = (by_time::TABLE, Key::Time);
 const OWNER: (&str, Key) = (by_owner::TABLE, Key::Owner);
 const NAME: (&str, Key) = (by_name::TABLE, Key::FoldedName);
 
-pub const LAYOUTS: [Layout; 8] = [
-    Layout { name: "rowkey-id", tables: &[("rows", Key::Number)] },
-    Layout { name: "name", tables: &[("rows", Key::Name)] },
-    Layout { name: "fullpath", tables: &[("rows", Key::Path)] },
-    Layout { name: "fullpath-indexed", tables: &[("rows", Key::Path), TIME, OWNER, NAME] },
-    Layout { name: "dirid-name", tables: &[(dir::TABLE, Key::Directory(false)), (file::TABLE, Key::NumberAndName)] },
-    Layout { name: "uuid", tables: &[DIR, FILE] },
-    Layout { name: "uuid-indexed", tables: &[DIR, FILE, TIME, OWNER, NAME] },
-    Layout { name: "tree", tables: &[("rows", Key::IdAndName)] },
+pub const LAYOUTS: [KeyLayout; 8] = [
+    KeyLayout { name: "rowkey-id", tables: &[("rows", Key::Number)] },
+    KeyLayout { name: "name", tables: &[("rows", Key::Name)] },
+    KeyLayout { name: "fullpath", tables: &[("rows", Key::Path)] },
+    KeyLayout { name: "fullpath-indexed", tables: &[("rows", Key::Path), TIME, OWNER, NAME] },
+    KeyLayout { name: "dirid-name", tables: &[(dir::TABLE, Key::Directory(false)), (file::TABLE, Key::NumberAndName)] },
+    KeyLayout { name: "uuid", tables: &[DIR, FILE] },
+    KeyLayout { name: "uuid-indexed", tables: &[DIR, FILE, TIME, OWNER, NAME] },
+    KeyLayout { name: "tree", tables: &[("rows", Key::IdAndName)] },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub enum Action {
 
 /// A client's request for a child of a directory, the same for all layouts.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct SimulatedRequest<'a> {
     pub action: Action,
     /// From the root down.
     pub dirs: &'a [Dir<'a>],
@@ -97,9 +97,9 @@ pub enum Access {
     Read,
 }
 
-impl Layout {
+impl KeyLayout {
     /// Each row that a request touches: access, position of the table, key.
-    pub fn rows(&self, request: &Request<'_>, seed: u64) -> Vec<(Access, usize, Vec<u8>)> {
+    pub fn rows(&self, request: &SimulatedRequest<'_>, seed: u64) -> Vec<(Access, usize, Vec<u8>)> {
         let access = if request.action == Action::Read { Access::Read } else { Access::Write };
         let parent = request.dirs.last().map_or("", |dir| dir.path);
         let parent = if parent.is_empty() { "/" } else { parent };
@@ -131,7 +131,7 @@ impl Layout {
                     let walk = request.dirs.chunks(1).zip(paths).skip(request.dirs.len().saturating_sub(steps));
                     for (dirs, path) in walk {
                         let access = if path == request.path { access } else { Access::Read };
-                        row(access, key.of(&Request { dirs, path, ..*request }, seed, own).concat());
+                        row(access, key.of(&SimulatedRequest { dirs, path, ..*request }, seed, own).concat());
                     }
                 }
                 _ => key.of(request, seed, own).into_iter().for_each(|key| row(access, key)),
@@ -143,7 +143,7 @@ impl Layout {
 
 impl Key {
     /// The keys of a child's own rows: two where there are two times.
-    fn of(self, request: &Request<'_>, seed: u64, own: impl Fn() -> FileId) -> Vec<Vec<u8>> {
+    fn of(self, request: &SimulatedRequest<'_>, seed: u64, own: impl Fn() -> FileId) -> Vec<Vec<u8>> {
         let name = request.path.rsplit('/').next().unwrap_or_default();
         let parent = request.dirs.last().map_or(0, |dir| dir.number);
         let times = [(Clock::Modified, request.modified), (Clock::Added, request.added)];
@@ -187,9 +187,9 @@ mod tests {
 
     /// The rows of a request for a child of `/a`: with `<1>` for the id of 1, `0` and `T` for the first bytes of
     /// numbers and of times.
-    fn rows(layout: &Layout, action: Action) -> String {
+    fn rows(layout: &KeyLayout, action: Action) -> String {
         let dirs = &[Dir { number: 0, path: "" }, Dir { number: 1, path: "/a" }];
-        let request = Request { action, dirs, number: 2, path: "/a/B", creator: "eva", modified: 5, added: 6 };
+        let request = SimulatedRequest { action, dirs, number: 2, path: "/a/B", creator: "eva", modified: 5, added: 6 };
         let text = |(access, table, key): (Access, usize, Vec<u8>)| {
             let mut text = key.escape_ascii().to_string().replace(&r"\x00".repeat(7), "0");
             for number in 0..=2 {

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Zipf};
 
-use super::keys::{Action, Dir, Request};
+use super::keys::{Action, Dir, SimulatedRequest};
 use crate::data::Tree;
 
 /// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in
@@ -53,7 +53,7 @@ pub const LOADS: [Load; 11] = [
 ];
 
 /// Takes each request with its second.
-pub type Arrived<'a> = dyn FnMut(f64, &Request<'_>) + 'a;
+pub type Arrived<'a> = dyn FnMut(f64, &SimulatedRequest<'_>) + 'a;
 
 impl Load {
     /// The load that writes the rows which this one finds: itself, if it writes any.
@@ -149,7 +149,7 @@ impl Clients<'_> {
             }
             if is_file || made.is_none() {
                 let (action, creator) = (if is_file { action } else { Action::Mkdir }, &creator);
-                arrived(at, &Request { action, dirs: &dirs, number, path: child, creator, modified, added });
+                arrived(at, &SimulatedRequest { action, dirs: &dirs, number, path: child, creator, modified, added });
             }
             dirs.push(Dir { number, path: child });
         }
@@ -165,7 +165,7 @@ mod tests {
     /// Second, action, path and creator of each request of 500 files.
     fn requests(load: Load) -> Vec<(f64, Action, String, String)> {
         let mut all = Vec::new();
-        let arrived = &mut |at: f64, request: &Request<'_>| {
+        let arrived = &mut |at: f64, request: &SimulatedRequest<'_>| {
             assert_eq!(request.dirs.last().unwrap().path, request.path.rsplit_once('/').unwrap().0);
             all.push((at, request.action, request.path.to_owned(), request.creator.to_owned()));
         };

@@ -1,11 +1,11 @@
 //! Hot spots: how evenly the requests of a load fall on the regions of a table, for each layout of row keys, and what
-//! mitigations change. Nothing is stored: the keys of a tree are made, dealt to 16 regions by split keys, and counted
+//! remedies change. Nothing is stored: the keys of a tree are made, dealt to 16 regions by split keys, and counted
 //! by simulated seconds.
 //!
 //! To be read in this order, each file knows those above it alone:
 //!
 //! - [`keys`]: which rows a request touches, by layout; [`loads`]: which requests arrive, and when
-//! - [`mitigations`]: changes of row keys, and their price; [`splits`]: the regions of a table
+//! - [`remedies`]: changes of row keys, and their price; [`splits`]: the regions of a table
 //! - [`token_bucket`]: how much of its load a region serves; [`region_load`]: what is counted by region
 //! - [`simulation`]: a load on a layout; [`selection`]: which of them answer a question
 //!
@@ -13,8 +13,8 @@
 
 mod keys;
 mod loads;
-mod mitigations;
 mod region_load;
+mod remedies;
 mod selection;
 mod simulation;
 mod splits;
@@ -22,14 +22,14 @@ mod token_bucket;
 
 use std::collections::BTreeMap;
 
-use keys::{LAYOUTS, Layout};
+use keys::{KeyLayout, LAYOUTS};
 use loads::{IMPORT, LOADS, Load};
-use mitigations::Mitigation;
-use simulation::{ALL_TABLES, Case, Simulation};
+use remedies::Remedy;
+use simulation::{Case, Simulation};
 use splits::Splitting;
 
 use crate::data::Tree;
-use crate::report::model::{HotSpot, Spread};
+use crate::report::model::{ALL_TABLES, HotSpot, Spread};
 
 /// Files of the tree that is simulated, at most: a larger run has a tree of its own for this, with all its folders.
 pub const FILES: u32 = 50_000;
@@ -43,7 +43,7 @@ pub fn tree(files: u32, seed: u64) -> Tree {
 }
 
 /// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
-/// spread under other loads, with mitigations and with other splits.
+/// spread under other loads, with remedies and with other splits.
 ///
 /// The fewer requests a second, the hotter is the hottest region by chance alone: [`Spread::floor`].
 ///
@@ -57,7 +57,7 @@ pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(I
             let (_, rate) = load.arrival_rate(tree.files.len());
             let spreads = cases.iter().zip(Simulation { tree, layout, load, seed }.spreads(&cases)?);
             for (case, spread) in spreads {
-                let plain = (case.mitigation, case.splitting) == (Mitigation::None, Splitting::Quantiles);
+                let plain = (case.remedy, case.splitting) == (Remedy::None, Splitting::Quantiles);
                 if load == IMPORT && plain && case.table != ALL_TABLES {
                     let tables: &mut BTreeMap<_, _> = imports.entry(layout.name.to_owned()).or_default();
                     tables.insert(case.table.to_owned(), spread.clone());
@@ -69,18 +69,18 @@ pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(I
     Ok((imports, hot_spots))
 }
 
-fn hot_spot(layout: &Layout, load: Load, case: &Case, rate: f64, spread: Spread) -> HotSpot {
+fn hot_spot(layout: &KeyLayout, load: Load, case: &Case, rate: f64, spread: Spread) -> HotSpot {
     let table = layout.tables.iter().find(|(name, _)| *name == case.table).map(|(_, key)| *key);
     // The prices of all tables are those of each.
-    let [get, list, scan] = table.map(|key| case.mitigation.price(key)).unwrap_or_default();
+    let [get, list, scan] = table.map(|key| case.remedy.price(key)).unwrap_or_default();
     HotSpot {
         load: load.name.to_owned(),
         layout: layout.name.to_owned(),
         table: case.table.to_owned(),
-        remedy: case.mitigation.name(table),
+        remedy: case.remedy.name(table),
         splits: case.splitting.name().to_owned(),
         spread,
-        cost: table.and_then(|key| case.mitigation.cost(key)),
+        cost: table.and_then(|key| case.remedy.cost(key)),
         rate,
         get,
         list,

@@ -1,12 +1,13 @@
-//! Which mitigations and splits answer a question, for which table under which load.
+//! Which remedies and splits answer a question, for which table under which load.
 
-use super::keys::Layout;
+use super::keys::KeyLayout;
 use super::loads::Load;
-use super::mitigations::Mitigation::{
+use super::remedies::Remedy::{
     self, Ascending, Hash, HashFolder, HashHexadecimal, HashKey, None, Reverse, ReverseDigits, Salt,
 };
-use super::simulation::{ALL_TABLES, Case};
+use super::simulation::Case;
 use super::splits::Splitting::{self, Even, Growing, Hexadecimal, Quantiles};
+use crate::report::model::ALL_TABLES;
 
 /// Loads by their names.
 type Loads = &'static [&'static str];
@@ -23,23 +24,23 @@ const BY_PATH: Tables = &[("fullpath", "rows"), ("uuid", "dir")];
 const IN_ORDER: Tables = &[("rowkey-id", "rows"), ("fullpath", "rows"), ("dirid-name", "file"), ("uuid", "dir")];
 const TIME: Tables = &[("uuid-indexed", "time")];
 const OWNER: Tables = &[("uuid-indexed", "owner")];
-const WHOLE: Tables =
+const WHOLE_REQUESTS: Tables =
     &[("fullpath-indexed", ALL_TABLES), ("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES), ("uuid-indexed", ALL_TABLES)];
 const QUANTILES: &[Splitting] = &[Quantiles];
 
-/// Loads, tables by layout and name, mitigations, splits: each with each.
-type Question = (Loads, Tables, &'static [Mitigation], &'static [Splitting]);
+/// Loads, tables by layout and name, remedies, splits: each with each.
+type Question = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
 
 const QUESTIONS: [Question; 22] = [
     // Whole requests; a layout of one table has no others.
-    (&["one tree imported", "64 users import"], WHOLE, &[None, Hash(16)], QUANTILES),
+    (&["one tree imported", "64 users import"], WHOLE_REQUESTS, &[None, Hash(16)], QUANTILES),
     (&["reads, Zipf 0.99"], &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[None], QUANTILES),
     (NOW, &[("uuid-indexed", ALL_TABLES)], &[None, Hash(16)], QUANTILES),
     // Splits of plain keys; those at quantiles are in `cases`.
     (IMPORT, IN_ORDER, &[None], &[Even, Growing]),
     (IMPORT, &[("name", "rows"), ("uuid", "file"), ("tree", "rows")], &[None], &[Even, Growing]),
     (IMPORT, &[("uuid-indexed", "time"), ("uuid-indexed", "name")], &[None], &[Growing]),
-    // Mitigations for keys in order, and the splits that go with them.
+    // Remedies for keys in order, and the splits that go with them.
     (IMPORT, IN_ORDER, &[Salt(4), Salt(16), Hash(4), Hash(16), HashKey], QUANTILES),
     (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[Salt(16), Hash(16), HashKey], &[Even, Growing]),
     (IMPORT, &[("fullpath", "rows")], &[HashFolder(16)], &[Quantiles, Even]),
@@ -62,13 +63,13 @@ const QUESTIONS: [Question; 22] = [
 ];
 
 /// The cases of a layout under a load: each table of each layout while one tree is imported, and the questions.
-pub fn cases(load: Load, layout: &Layout) -> Vec<Case> {
-    let plain = layout.tables.iter().map(|(table, _)| Case { table, mitigation: None, splitting: Quantiles });
+pub fn cases(load: Load, layout: &KeyLayout) -> Vec<Case> {
+    let plain = layout.tables.iter().map(|(table, _)| Case { table, remedy: None, splitting: Quantiles });
     let mut cases: Vec<Case> = plain.filter(|_| IMPORT.contains(&load.name)).collect();
-    for (_, tables, mitigations, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads.contains(&load.name)) {
+    for (_, tables, remedies, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads.contains(&load.name)) {
         for (_, table) in tables.iter().filter(|(name, _)| *name == layout.name) {
-            for mitigation in *mitigations {
-                let case = |splitting: &Splitting| Case { table, mitigation: *mitigation, splitting: *splitting };
+            for remedy in *remedies {
+                let case = |splitting: &Splitting| Case { table, remedy: *remedy, splitting: *splitting };
                 cases.extend(splittings.iter().map(case));
             }
         }

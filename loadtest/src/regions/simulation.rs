@@ -5,17 +5,13 @@ use std::cell::LazyCell;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::keys::{Access, Layout, hash};
+use super::keys::{Access, KeyLayout, hash};
 use super::loads::Load;
-use super::mitigations::Mitigation;
 use super::region_load::RegionLoad;
+use super::remedies::Remedy;
 use super::splits::{Regions, Splitting};
 use crate::data::Tree;
-use crate::report::model::REGIONS;
-use crate::report::model::Spread;
-
-/// The tables of a layout together: their regions on the same 16 servers.
-pub const ALL_TABLES: &str = "all tables";
+use crate::report::model::{ALL_TABLES, REGIONS, Spread};
 
 /// How far apart the first regions of two tables are. HBase assigns the regions of a new table round-robin, from any
 /// server on; 5 and 16 have no common divisor, so no two tables of a layout begin on the same server.
@@ -26,7 +22,7 @@ const OFFSET: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     pub table: &'static str,
-    pub mitigation: Mitigation,
+    pub remedy: Remedy,
     pub splitting: Splitting,
 }
 
@@ -36,7 +32,7 @@ type Touched<'a> = dyn FnMut(f64, usize, &[u8], Access) + 'a;
 /// One load on one layout.
 pub struct Simulation<'a> {
     pub tree: &'a Tree,
-    pub layout: &'static Layout,
+    pub layout: &'static KeyLayout,
     pub load: Load,
     pub seed: u64,
 }
@@ -78,7 +74,7 @@ impl Simulation<'_> {
                     if ![*name, ALL_TABLES].contains(&case.table) || data && !is_needed {
                         continue;
                     }
-                    for key in case.mitigation.apply(*made_of, access, &key, || *hash, &mut salts) {
+                    for key in case.remedy.apply(*made_of, access, &key, || *hash, &mut salts) {
                         touched(at, n * self.layout.tables.len() + table, &key, access);
                     }
                 }

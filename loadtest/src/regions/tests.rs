@@ -90,7 +90,7 @@ fn an_import_in_order_fills_one_region_after_another() {
 #[test]
 fn the_largest_folder_of_a_large_run_keeps_its_tenth() {
     let (tree, mut camera) = (tree(100_000, 1), 0);
-    let is_in_camera = |request: &keys::Request<'_>| request.dirs.last().unwrap().path == CAMERA;
+    let is_in_camera = |request: &keys::SimulatedRequest<'_>| request.dirs.last().unwrap().path == CAMERA;
     IMPORT.replay(&tree, 1, &mut |_, request| camera += usize::from(is_in_camera(request))).unwrap();
     assert_eq!((tree.files.len(), camera), (50_000, 5_000));
 }
@@ -119,8 +119,8 @@ fn an_independent_calculation_agrees() {
     let mut tree = Tree::new(20_000, 1);
     tree.dirs.truncate(1);
     tree.files.iter_mut().for_each(|file| file.dir = 0);
-    let [ordered, even] = [(Mitigation::None, Splitting::Quantiles), (Mitigation::HashKey, Splitting::Even)];
-    let cases = [ordered, even].map(|(mitigation, splitting)| Case { table: "rows", mitigation, splitting });
+    let [ordered, even] = [(Remedy::None, Splitting::Quantiles), (Remedy::HashKey, Splitting::Even)];
+    let cases = [ordered, even].map(|(remedy, splitting)| Case { table: "rows", remedy, splitting });
     let simulation = Simulation { tree: &tree, layout: &LAYOUTS[0], load: IMPORT, seed: 1 };
     let spreads = simulation.spreads(&cases).unwrap();
     let ours: Vec<f64> = spreads.iter().flat_map(|spread| [spread.hottest_over_mean, spread.worst]).collect();

@@ -2,12 +2,10 @@
 
 use maud::html;
 
-use super::model::{HotSpot, Report};
+use super::model::{ALL_TABLES, HotSpot, Report};
 use super::table::{Part, Table};
 use super::{order, rows, svg};
 
-/// Whole requests, by the servers that hold the regions of all tables.
-pub const WHOLE: &str = "all tables";
 /// Maps of a page.
 const MAPS: usize = 12;
 
@@ -44,8 +42,8 @@ pub fn parts(report: &Report) -> Vec<Part> {
 fn deciding<'a>(all: &[&'a HotSpot]) -> Vec<&'a HotSpot> {
     let mut found: Vec<&HotSpot> = Vec::new();
     for load in all.chunk_by(|one, next| one.load == next.load) {
-        let whole = load.iter().any(|spot| spot.table == WHOLE);
-        let spots = || load.iter().copied().filter(|spot| !whole || spot.table == WHOLE);
+        let whole = load.iter().any(|spot| spot.table == ALL_TABLES);
+        let spots = || load.iter().copied().filter(|spot| !whole || spot.table == ALL_TABLES);
         let plain = || spots().filter(|spot| is_plain(spot));
         let Some(hottest) = plain().max_by(by_heat) else { continue };
         let same = |spot: &&HotSpot| (&spot.layout, &spot.table) == (&hottest.layout, &hottest.table);

@@ -1,7 +1,8 @@
 //! What a run found, written down: `report.json` for programs, CSV for spreadsheets, two pages for people.
 //!
 //! - [`model`]: what the JSON holds
-//! - `order`: layouts and operations in their order and words; `ratios`: how layouts compare; `verdict`: which to take
+//! - `order`: layouts and operations in their order and words; `ratios`: how layouts compare; `recommendations`: which
+//!   to take
 //! - `table`: one table for all files; `rows`: those that are CSV too; `hot_spots`; `pages`: which page has which
 //! - [`text`], `html`: pages as Markdown and HTML; `svg`: small plots; `numbers`: figures in words
 
@@ -12,11 +13,11 @@ mod numbers;
 mod order;
 mod pages;
 mod ratios;
+mod recommendations;
 mod rows;
 mod svg;
 mod table;
 pub mod text;
-mod verdict;
 
 use std::fs::Permissions;
 use std::io::{ErrorKind, Write};

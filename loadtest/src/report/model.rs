@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Regions that each table is cut into, wherever load on regions is simulated.
 pub const REGIONS: usize = 16;
 
+/// The tables of a layout together, where a spread is of one table otherwise: their regions on the same servers.
+pub const ALL_TABLES: &str = "all tables";
+
 /// Everything that a run found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

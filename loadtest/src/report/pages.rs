@@ -9,7 +9,7 @@ use super::numbers::percent;
 use super::order::{self, REFERENCE};
 use super::svg::{self, Line};
 use super::table::{Page, Part, Table};
-use super::{ratios, rows, verdict};
+use super::{ratios, recommendations, rows};
 
 /// Those of which any part was measured.
 pub fn all(report: &Report) -> Vec<Page> {
@@ -40,7 +40,7 @@ fn partial(meta: &Meta) -> Option<String> {
 }
 
 fn keys(report: &Report) -> Vec<(&'static str, &'static str, Vec<Part>)> {
-    let answers = verdict::all(report).into_iter().map(Part::Text);
+    let answers = recommendations::all(report).into_iter().map(Part::Text);
     let steps = Table::new("layouts", order::layouts(report).into_iter().map(order::step));
     let operations = Table::new("operations", order::operations(report).into_iter().map(order::meaning));
     let [to_reference, steps_before] = ratios::pairs(report);

@@ -12,7 +12,7 @@ use super::table::Table;
 /// of sixteen, and all of two rounds in one case of two.
 pub const ROUNDS: usize = 5;
 /// A smaller difference is none: many pairs are compared, and some have all rounds on one side by chance.
-const LEAST: f64 = 0.05;
+const MIN_DIFFERENCE: f64 = 0.05;
 
 /// The rate of a layout divided by that of another in the same round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -48,7 +48,7 @@ impl Ratio {
 
     /// Whether the run shows which of the two is faster: in all of its rounds it is the same one.
     pub fn is_clear(&self) -> bool {
-        self.rounds >= ROUNDS && (self.highest < 1.0 || self.lowest > 1.0) && (self.median - 1.0).abs() > LEAST
+        self.rounds >= ROUNDS && (self.highest < 1.0 || self.lowest > 1.0) && (self.median - 1.0).abs() > MIN_DIFFERENCE
     }
 
     /// `0.66`, `≈ 0.98` if there is no difference, and `0.66?` of too few rounds.

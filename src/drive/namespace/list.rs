@@ -9,7 +9,7 @@ use crate::drive::error::Result;
 use crate::drive::model::{ListQuery, Listing, Node, NodeKind};
 use crate::schema::DrivePath;
 use crate::schema::dir::{self, DirEntry, FileEntry};
-use crate::table::{Cell, PageQuery};
+use crate::table::{Cell, Page, PageQuery};
 
 /// A page of the children of a directory.
 ///
@@ -18,21 +18,11 @@ use crate::table::{Cell, PageQuery};
 pub async fn list(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<Listing> {
     let mut nodes = Vec::new();
     let mut next = ask.after.clone();
-    for (from, to) in ranges(ask) {
+    for range in ranges(ask) {
         if nodes.len() >= ask.limit && ask.limit > 0 {
             return Ok(Listing { nodes, next });
         }
-        let unchanged = vec![dir::id_column(), dir::lock_column()];
-        let page = PageQuery {
-            table: dir::TABLE,
-            row: path.key(),
-            family: dir::SUB,
-            from,
-            to,
-            limit: ask.limit - nodes.len(),
-            unchanged,
-        };
-        let page = visibility::page(ns, &page).await?;
+        let page = page(ns, path, range, ask.limit - nodes.len()).await?;
         nodes.reserve_exact(page.cells.len());
         for cell in &page.cells {
             nodes.push(node(path, cell)?);
@@ -44,6 +34,20 @@ pub async fn list(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<L
         }
     }
     Ok(Listing { nodes, next: None })
+}
+
+/// A page of the cells of files of a directory, not decoded: those after this qualifier.
+///
+/// Errors: [`DriveError::NotFound`](crate::drive::error::DriveError::NotFound) if there is no such directory.
+pub async fn file_cells(ns: &Namespace, path: &DrivePath, after: Option<Bytes>, limit: usize) -> Result<Page> {
+    let (first, end) = dir::range(dir::FILE, "");
+    page(ns, path, (after.map_or(first, Bound::Excluded), end), limit).await
+}
+
+async fn page(ns: &Namespace, path: &DrivePath, (from, to): Range, limit: usize) -> Result<Page> {
+    let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
+    let unchanged = vec![dir::id_column(), dir::lock_column()];
+    visibility::page(ns, &PageQuery { table, row, family, from, to, limit, unchanged }).await
 }
 
 type Range = (Bound<Bytes>, Bound<Bytes>);
@@ -66,7 +70,8 @@ fn ranges(ask: &ListQuery) -> Vec<Range> {
     all.into_iter().filter_map(ahead).collect()
 }
 
-fn node(directory: &DrivePath, cell: &Cell) -> Result<Node> {
+/// The file or directory of a cell.
+pub fn node(directory: &DrivePath, cell: &Cell) -> Result<Node> {
     let (kind, name) = dir::child(&cell.qualifier)?;
     let path = directory.join(&name)?;
     if kind == dir::FILE {

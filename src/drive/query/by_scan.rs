@@ -9,13 +9,13 @@ use bytes::Bytes;
 
 use super::source::{PAGE_BYTES, QuerySource, StrategyProgress, time_range};
 use crate::drive::error::{DriveError, Result};
-use crate::drive::model::{FilePage, ListQuery, Node, NodeKind, TimeQuery};
-use crate::drive::namespace::list::list;
+use crate::drive::model::{FilePage, Node, TimeQuery};
+use crate::drive::namespace::list::{file_cells, node};
 use crate::drive::namespace::subtree_scan::{SubtreeScan, scan};
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::index::by_time::{self, Clock};
 use crate::schema::{DrivePath, FileId, Timestamp};
-use crate::table::{RowQuery, RowRange};
+use crate::table::{Cell, RowQuery, RowRange};
 
 /// A running scan of a folder.
 pub struct ScanStrategy<'a> {
@@ -79,35 +79,43 @@ impl<'a> ScanStrategy<'a> {
             return Ok(false);
         };
         let limit = most.clamp(1, self.source.namespace.limits.files_queried);
-        let ask = ListQuery { kind: Some(NodeKind::File), prefix: String::new(), after, limit };
-        let listing = match list(&self.source.namespace, &path, &ask).await {
-            Ok(listing) => listing,
+        let page = match file_cells(&self.source.namespace, &path, after, limit).await {
+            Ok(page) => page,
             // Removed meanwhile, or a subtree operation has locked it so that it reads as absent.
             Err(DriveError::NotFound) => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.work += 1 + listing.nodes.len();
-        if let Some(next) = listing.next {
-            self.unread.push_front((path, Some(next)));
+        self.work += 1 + page.cells.len();
+        for cell in &page.cells {
+            self.keep(&path, cell)?;
         }
-        listing.nodes.into_iter().for_each(|node| self.keep(node));
+        if let Some(last) = page.cells.last().filter(|_| page.more) {
+            // Copied, or this one qualifier would keep the bytes of the whole page in memory.
+            self.unread.push_front((path, Some(Bytes::copy_from_slice(&last.qualifier))));
+        }
         Ok(false)
     }
 
-    /// Keeps a file if the query asks for it, and if it is among the first so far.
-    fn keep(&mut self, node: Node) {
-        let Node::File { entry, .. } = &node else { return };
-        let FileEntry { id, attributes, .. } = entry;
+    /// Keeps a file if the query asks for it, and if it is among the first so far. Most are neither: they are not decoded.
+    fn keep(&mut self, directory: &DrivePath, cell: &Cell) -> Result<()> {
+        let (id, [modified, added]) = FileEntry::decode_times(&cell.value)?;
         let time = match self.ask.clock {
-            Clock::Modified => attributes.modified,
-            Clock::Added => attributes.added,
+            Clock::Modified => modified,
+            Clock::Added => added,
         };
-        let key = by_time::key(self.ask.clock, time, *id);
-        let wanted = self.range.contains(&key)
-            && self.ask.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
+        if self.ask.from.is_some_and(|from| time < from) || self.ask.to.is_some_and(|to| time >= to) {
+            return Ok(());
+        }
+        let key = by_time::key(self.ask.clock, time, id);
+        if !self.range.contains(&key) || self.is_behind_all(&key) {
+            return Ok(());
+        }
+        let node = node(directory, cell)?;
+        let Node::File { entry: FileEntry { attributes, .. }, .. } = &node else { return Ok(()) };
+        let wanted = self.ask.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
             && self.ask.mime.as_ref().is_none_or(|filter| filter.matches(&attributes.mime));
         if !wanted {
-            return;
+            return Ok(());
         }
         let bytes = |node: &Node| size_of::<Node>() + node.path().as_str().len();
         self.bytes += bytes(&node);
@@ -116,6 +124,14 @@ impl<'a> ScanStrategy<'a> {
             let last = if self.ask.ascending { self.best.pop_first() } else { self.best.pop_last() };
             self.bytes -= last.map_or(0, |(_, node)| bytes(&node));
         }
+        Ok(())
+    }
+
+    /// Whether there are enough files before this one.
+    fn is_behind_all(&self, key: &Bytes) -> bool {
+        let last = if self.ask.ascending { self.best.first_key_value() } else { self.best.last_key_value() };
+        let is_behind = |(last, _): (&Bytes, &Node)| if self.ask.ascending { key < last } else { key > last };
+        self.best.len() > self.ask.limit && last.is_some_and(is_behind)
     }
 
     fn page(&mut self) -> Result<FilePage<(Timestamp, FileId)>> {

@@ -89,11 +89,12 @@ impl PartialPage<'_> {
         for _ in 0..TRIES {
             let now = index_changes.epoch();
             let Some(changes) = index_changes.since(&self.epoch) else { return Ok(StrategyProgress::Void) };
-            replaced.extend(changes.iter().filter_map(|change| Some((change.replaces?, change.id))));
+            replaced.extend(changes.iter().filter(|change| change.replaces.is_some()).cloned());
             // If no change has begun or ended meanwhile, then a change that is under way, perhaps for ever, has not
             // happened: the scan has found the version that it would replace.
             let may_miss =
                 self.apply_changes(&changes, &passed, &replaced, parse).await? && !index_changes.unchanged_since(&now);
+            self.drop_replaced(&replaced);
             if !self.verify_duplicates(parse).await? && !may_miss {
                 return self.page(last);
             }
@@ -110,7 +111,7 @@ impl PartialPage<'_> {
         &mut self,
         changes: &[Arc<IndexChange>],
         passed: &RowRange,
-        replaced: &[(FileId, FileId)],
+        replaced: &[Arc<IndexChange>],
         parse: &impl Fn(&IndexCell<'_>) -> Result<Option<IndexEntry>>,
     ) -> Result<bool> {
         let no_longer_linked: HashSet<FileId> = changes.iter().filter_map(|change| change.has_replaced()).collect();
@@ -147,17 +148,35 @@ impl PartialPage<'_> {
         // If the page shows one version of a path, no other version of that path is missing. `replaced` links the
         // versions of a path, so follow it in both directions.
         let mut shown: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
-        for (old, new) in replaced.iter().rev() {
-            if shown.contains(new) {
-                shown.insert(*old);
+        for (old, new) in versions(replaced).rev() {
+            if shown.contains(&new) {
+                shown.insert(old);
             }
         }
-        for (old, new) in replaced {
-            if shown.contains(old) {
-                shown.insert(*new);
+        for (old, new) in versions(replaced) {
+            if shown.contains(&old) {
+                shown.insert(new);
             }
         }
         Ok(wanted.iter().any(|change| !shown.contains(&change.id)))
+    }
+
+    /// Drops the files that another one of the page has replaced. They may be shown at another path than that one: the
+    /// file, or its directory, has moved between the scan of the one and the replacement by the other.
+    fn drop_replaced(&mut self, replaced: &[Arc<IndexChange>]) {
+        // A new version that is shown has replaced the old one. A file that was to be moved onto another one may be shown
+        // where it was.
+        let has_replaced = |change: &&Arc<IndexChange>| !change.moved || change.has_happened();
+        let certain: Vec<_> = replaced.iter().filter(has_replaced).cloned().collect();
+        let mut newer: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
+        let mut old_ones = HashSet::new();
+        for (old, new) in versions(&certain).rev() {
+            if newer.contains(&new) {
+                newer.insert(old);
+                old_ones.insert(old);
+            }
+        }
+        self.nodes.retain(|node| file_id(node).is_none_or(|id| !old_ones.contains(&id)));
     }
 
     /// Verifies again the files that the page shows at the same path: two files cannot have had it at one instant.
@@ -234,6 +253,11 @@ impl PartialPage<'_> {
             Change::Delete { .. } | Change::DeleteFamily { .. } => None,
         }
     }
+}
+
+/// The replaced file and the new one of each change, in the order of the changes.
+fn versions(replaced: &[Arc<IndexChange>]) -> impl DoubleEndedIterator<Item = (FileId, FileId)> {
+    replaced.iter().filter_map(|change| Some((change.replaces?, change.id)))
 }
 
 fn file_id(node: &Node) -> Option<FileId> {

@@ -43,16 +43,23 @@ impl RowBuffer {
         self.cells.push((family, [start, middle, self.bytes.len()]));
     }
 
-    /// Takes back the last cells, so that so many are left.
+    /// Takes back the last cells of the row, so that so many of all rows are left.
     pub fn truncate(&mut self, cells: usize) {
+        if let Some((_, [start, ..])) = self.cells.get(cells) {
+            self.bytes.truncate(*start);
+        }
         self.cells.truncate(cells);
     }
 
-    /// Ends the row. A row without cells does not exist.
+    /// Ends the row. A row without cells does not exist, and takes no memory.
     pub fn end(&mut self) {
         match self.rows.last_mut() {
             Some((.., end)) if *end < self.cells.len() => *end = self.cells.len(),
-            _ => drop(self.rows.pop()),
+            _ => {
+                if let Some((start, ..)) = self.rows.pop() {
+                    self.bytes.truncate(start);
+                }
+            }
         }
     }
 
@@ -71,5 +78,26 @@ impl RowBuffer {
             from = end;
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_cells_that_are_not_returned_take_no_memory() {
+        let mut buffer = RowBuffer::default();
+        for number in 0..10_000 {
+            buffer.begin(&keys::row_start(format!("row {number:06}").as_bytes())).unwrap();
+            buffer.push("cf", b"q", &[1; 100]);
+            buffer.push("cf", b"r", &[2; 100]);
+            buffer.truncate(usize::from(number >= 5_000));
+            buffer.end();
+        }
+        assert!(buffer.bytes.len() < 200, "{} bytes", buffer.bytes.len());
+        assert_eq!(buffer.begin(b"no end"), None);
+        let value = Cell { qualifier: Bytes::from_static(b"q"), value: Bytes::from_static(&[1; 100]) };
+        assert_eq!(buffer.rows(), [(RowKey::from_static(b"row 005000"), Row::new(vec![("cf", value)]))]);
     }
 }

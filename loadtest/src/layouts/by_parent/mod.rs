@@ -53,7 +53,7 @@ pub struct ByParent {
 
 impl ByParent {
     pub async fn row_id(tables: &Tables) -> Result<Self> {
-        let rows = Table::create(tables, ("row_id", KeyLifecycle::Reusable), &[CONTENT], &CELLS).await?;
+        let rows = Table::create(tables, ("row_id", KeyLifecycle::UniqueId), &[CONTENT], &CELLS).await?;
         let last = rows.last_key().await?.and_then(|key| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)));
         let key = Key::RowId { last: AtomicU64::new(last.unwrap_or_default()), loaded: Mutex::default() };
         Ok(Self { rows, key })
@@ -61,7 +61,7 @@ impl ByParent {
 
     pub async fn name(tables: &Tables) -> Result<Self> {
         Ok(Self {
-            rows: Table::create(tables, ("name", KeyLifecycle::Reusable), &[CONTENT], &[FILE, DIRECTORY, PARENT])
+            rows: Table::create(tables, ("name", KeyLifecycle::UniqueId), &[CONTENT], &[FILE, DIRECTORY, PARENT])
                 .await?,
             key: Key::Name,
         })
@@ -69,7 +69,7 @@ impl ByParent {
 
     pub async fn tree(tables: &Tables) -> Result<Self> {
         Ok(Self {
-            rows: Table::create(tables, ("tree", KeyLifecycle::Reusable), &[CONTENT], NODE).await?,
+            rows: Table::create(tables, ("tree", KeyLifecycle::UniqueId), &[CONTENT], NODE).await?,
             key: Key::Tree,
         })
     }

@@ -1,4 +1,4 @@
-//! Mitigations of hot spots: changes of row keys that spread load, by the names of HBase practice (HBase Reference
+//! Remedies of hot spots: changes of row keys that spread load, by the names of HBase practice (HBase Reference
 //! Guide, "Rowkey Design"), and their price for readers.
 
 use rand::RngExt;
@@ -8,7 +8,7 @@ use super::keys::{self, Access, Key};
 
 /// A change of all row keys of a table. A number of prefixes is a power of two: even splits lie between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mitigation {
+pub enum Remedy {
     None,
     /// One of so many prefixes, by chance: a reader asks for all of them.
     Salt(u8),
@@ -32,7 +32,7 @@ pub enum Mitigation {
 /// [`HotSpot`](crate::report::model::HotSpot).
 pub type Price = [Option<u32>; 3];
 
-impl Mitigation {
+impl Remedy {
     pub fn name(self, key: Option<Key>) -> String {
         let name = match self {
             Self::Salt(prefixes) => return format!("salt {prefixes}"),
@@ -134,35 +134,35 @@ mod tests {
     use crate::regions::keys::hash;
 
     #[test]
-    fn each_mitigation_by_hand() {
+    fn each_remedy_by_hand() {
         // SHA-256 of "abc" (FIPS 180-2, appendix B.1), its first half.
         let abc = 0xba78_16bf_8f01_cfea_4141_40de_5dae_2223_u128.to_be_bytes();
         let ascending = [b"\x01", &[0xff; 7][..], b"\xf00123456789abcdef"].concat();
-        let cases: [(Mitigation, Key, &[u8], &[u8]); 11] = [
-            (Mitigation::HashFolder(16), Key::Path, b"abc/d", b"\xb0abc/d"),
-            (Mitigation::Hash(4), Key::Name, b"abc", b"\x80abc"),
-            (Mitigation::Hash(16), Key::Name, b"abc", b"\xb0abc"),
-            (Mitigation::HashKey, Key::Path, b"abc", &abc),
-            (Mitigation::HashHexadecimal, Key::Path, b"abc", b"ba7816bf8f01cfea414140de5dae2223"),
-            (Mitigation::Reverse, Key::NumberAndName, b"\0\0\0\0\0\0\x01\x02ab", b"\x02\x01\0\0\0\0\0\0ab"),
-            (Mitigation::Reverse, Key::FoldedName, b"a1\0fid", b"1a\0fid"),
-            (Mitigation::Reverse, Key::Time, b"\x01abcdefghid", b"\x01hgfedcbaid"),
-            (Mitigation::Reverse, Key::Owner, b"ave\0rest", b"eva\0rest"),
-            (Mitigation::ReverseDigits, Key::Number, b"\0\0\0\0\0\0\x01\x02", b"8520000000"),
-            (Mitigation::Ascending, Key::Time, b"\x01\0\0\0\0\0\0\0\x0f0123456789abcdef", &ascending),
+        let cases: [(Remedy, Key, &[u8], &[u8]); 11] = [
+            (Remedy::HashFolder(16), Key::Path, b"abc/d", b"\xb0abc/d"),
+            (Remedy::Hash(4), Key::Name, b"abc", b"\x80abc"),
+            (Remedy::Hash(16), Key::Name, b"abc", b"\xb0abc"),
+            (Remedy::HashKey, Key::Path, b"abc", &abc),
+            (Remedy::HashHexadecimal, Key::Path, b"abc", b"ba7816bf8f01cfea414140de5dae2223"),
+            (Remedy::Reverse, Key::NumberAndName, b"\0\0\0\0\0\0\x01\x02ab", b"\x02\x01\0\0\0\0\0\0ab"),
+            (Remedy::Reverse, Key::FoldedName, b"a1\0fid", b"1a\0fid"),
+            (Remedy::Reverse, Key::Time, b"\x01abcdefghid", b"\x01hgfedcbaid"),
+            (Remedy::Reverse, Key::Owner, b"ave\0rest", b"eva\0rest"),
+            (Remedy::ReverseDigits, Key::Number, b"\0\0\0\0\0\0\x01\x02", b"8520000000"),
+            (Remedy::Ascending, Key::Time, b"\x01\0\0\0\0\0\0\0\x0f0123456789abcdef", &ascending),
         ];
         let salts = &mut StdRng::seed_from_u64(1);
-        for (mitigation, made_of, key, changed) in cases {
+        for (remedy, made_of, key, changed) in cases {
             assert_eq!(
-                mitigation.apply(made_of, Access::Write, key, || hash(key), salts),
+                remedy.apply(made_of, Access::Write, key, || hash(key), salts),
                 [changed],
-                "{mitigation:?} {made_of:?}"
+                "{remedy:?} {made_of:?}"
             );
             // A key that is too short is no error.
-            mitigation.apply(made_of, Access::Read, b"", || hash(b""), salts);
+            remedy.apply(made_of, Access::Read, b"", || hash(b""), salts);
         }
         // A salt is any prefix; a reader asks for all.
-        let mut salt = |access| Mitigation::Salt(4).apply(Key::Path, access, b"a", || hash(b"a"), salts);
+        let mut salt = |access| Remedy::Salt(4).apply(Key::Path, access, b"a", || hash(b"a"), salts);
         let asked = salt(Access::Read);
         assert_eq!(asked, [b"\x00a", b"\x40a", b"\x80a", b"\xc0a"]);
         let written: Vec<_> = (0..1_000).flat_map(|_| salt(Access::Write)).collect();
@@ -174,24 +174,24 @@ mod tests {
     fn the_price_is_that_of_the_very_table() {
         let (dir, one) = (Key::Directory(true), Some(1));
         let prices = [
-            (Mitigation::None, Key::Path, [one, one, one]),
-            (Mitigation::Salt(16), Key::Path, [Some(16); 3]),
-            (Mitigation::Hash(16), Key::Path, [one, Some(16), Some(16)]),
-            (Mitigation::HashFolder(16), Key::Path, [one, one, Some(16)]),
-            (Mitigation::HashKey, Key::Path, [one, None, None]),
+            (Remedy::None, Key::Path, [one, one, one]),
+            (Remedy::Salt(16), Key::Path, [Some(16); 3]),
+            (Remedy::Hash(16), Key::Path, [one, Some(16), Some(16)]),
+            (Remedy::HashFolder(16), Key::Path, [one, one, Some(16)]),
+            (Remedy::HashKey, Key::Path, [one, None, None]),
             // A folder is a row.
-            (Mitigation::Hash(16), dir, [one, one, Some(16)]),
-            (Mitigation::HashKey, dir, [one, one, None]),
-            (Mitigation::Salt(16), Key::Id, [Some(16), None, None]),
-            (Mitigation::Reverse, Key::Time, [one, None, None]),
-            (Mitigation::Reverse, Key::Owner, [one, None, one]),
+            (Remedy::Hash(16), dir, [one, one, Some(16)]),
+            (Remedy::HashKey, dir, [one, one, None]),
+            (Remedy::Salt(16), Key::Id, [Some(16), None, None]),
+            (Remedy::Reverse, Key::Time, [one, None, None]),
+            (Remedy::Reverse, Key::Owner, [one, None, one]),
         ];
-        for (mitigation, key, price) in prices {
-            assert_eq!(mitigation.price(key), price, "{mitigation:?} {key:?}");
+        for (remedy, key, price) in prices {
+            assert_eq!(remedy.price(key), price, "{remedy:?} {key:?}");
         }
-        let cost = |mitigation: Mitigation, key| mitigation.cost(key).unwrap();
-        assert_eq!(cost(Mitigation::HashKey, dir), "a scan reads the whole table");
-        assert_eq!(cost(Mitigation::Hash(4), Key::Path), "a listing is 4 reads; a scan is 4 reads");
-        assert_eq!(cost(Mitigation::Reverse, Key::NumberAndName), "nothing: a reader computes the key");
+        let cost = |remedy: Remedy, key| remedy.cost(key).unwrap();
+        assert_eq!(cost(Remedy::HashKey, dir), "a scan reads the whole table");
+        assert_eq!(cost(Remedy::Hash(4), Key::Path), "a listing is 4 reads; a scan is 4 reads");
+        assert_eq!(cost(Remedy::Reverse, Key::NumberAndName), "nothing: a reader computes the key");
     }
 }

@@ -1,7 +1,7 @@
 //! Which key for whom: sentences that are made from the figures of a run.
 
-use super::hot_spots::{WHOLE, by_heat, is_plain};
-use super::model::{HotSpot, Report};
+use super::hot_spots::{by_heat, is_plain};
+use super::model::{ALL_TABLES, HotSpot, Report};
 use super::numbers::figure;
 use super::order::{self, REFERENCE, label};
 use super::ratios::{ROUNDS, Ratio};
@@ -82,7 +82,7 @@ fn why(report: &Report, operation: &str, best: &str, rival: &str) -> String {
 
 /// Where the writes of many users fall in a cluster: a rate on one machine does not show it.
 fn regions(report: &Report) -> String {
-    let of = |spot: &&HotSpot| is_plain(spot) && spot.load.starts_with("64 users") && spot.table == WHOLE;
+    let of = |spot: &&HotSpot| is_plain(spot) && spot.load.starts_with("64 users") && spot.table == ALL_TABLES;
     let mut spots: Vec<_> = report.hot_spots.iter().filter(of).collect();
     spots.sort_by(by_heat);
     let [even, .., hot] = spots.as_slice() else {
