@@ -123,7 +123,11 @@ impl TestServer {
 
     /// Deletes one of the remaining files, within a time that an operator would wait.
     pub async fn deletes_again(&mut self) {
-        let seed = *self.stored.last_key_value().unwrap().0;
+        self.delete_until_accepted(*self.stored.last_key_value().unwrap().0).await;
+    }
+
+    /// Deletes a file, within such a time: a compaction may have taken the last space, and gives it back when it fails.
+    pub async fn delete_until_accepted(&mut self, seed: usize) {
         for _ in 0..300 {
             match self.delete(seed).await {
                 StatusCode::NO_CONTENT => return,
@@ -131,7 +135,7 @@ impl TestServer {
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        panic!("the freed disk space is not used");
+        panic!("file {seed} cannot be deleted on a full disk");
     }
 
     /// Asserts that exactly the acknowledged files are listed, each with its bytes.
