@@ -1,7 +1,7 @@
 //! The log on standard error: text for a person at a terminal, JSON for programs.
 //!
 //! A request never waits for the reader of standard error. Lines go into a bounded [buffer]; one thread writes them
-//! out. When the buffer is full, lines are dropped and counted, and the log reports the count once it can be written
+//! out, many at a time: a request's line up to 10 ms later, a warning or an error at once. When the buffer is full, lines are dropped and counted, and the log reports the count once it can be written
 //! again.
 //!
 //! In both formats each event is one line: no text of a client can look like another line.
@@ -68,7 +68,7 @@ pub fn start(format: LogFormat) -> io::Result<()> {
 pub fn end(last: Option<String>) {
     if let Some(mut last) = last {
         last.push('\n');
-        LOG.add(last.as_bytes());
+        LOG.add(last.as_bytes(), true);
     }
     LOG.flush(LAST_LINES);
 }
