@@ -82,17 +82,15 @@ impl EntryJson<'_> {
 }
 
 /// A page of entries, with the cursor of the next one.
-// The server encodes one entry after the other, so that a page is never in memory twice: it has its own type as `E`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = Page, bound = "")]
+#[schema(as = Page)]
 #[allow(missing_docs)]
-pub struct ListPage<'a, E = Vec<EntryJson<'a>>> {
+pub struct ListPage<'a> {
     /// The directory, if the page lists one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub path: Option<Cow<'a, str>>,
-    #[schema(value_type = Vec<EntryJson<'a>>)]
-    pub entries: E,
+    pub entries: Vec<EntryJson<'a>>,
     /// The `cursor` of the next page. Only null ends a walk: a page may hold fewer entries than its limit.
     #[schema(required)]
     pub next: Option<String>,

@@ -87,6 +87,42 @@ impl Timestamp {
     }
 }
 
+/// Writes many times as [`Timestamp::rfc3339`] does. Times of one page often have the same day, so it keeps the text of the
+/// last one, and only computes the time of the day.
+#[derive(Debug, Default)]
+pub struct TimeWriter {
+    /// Days since 1970, and their text as `2026-01-02`.
+    last: Option<(i64, [u8; 10])>,
+}
+
+impl TimeWriter {
+    /// Appends a time.
+    pub fn write(&mut self, time: Timestamp, to: &mut Vec<u8>) {
+        let day = time.0.div_euclid(DAY);
+        let date = match self.last {
+            Some((last, date)) if last == day => date,
+            _ => match Timestamp(day.saturating_mul(DAY)).rfc3339().as_bytes().first_chunk() {
+                Some(date) if (FIRST..=LAST).contains(&time.0) => {
+                    self.last = Some((day, *date));
+                    *date
+                }
+                // Only damage gives such a year, which has more digits or a sign.
+                _ => return to.extend_from_slice(time.rfc3339().as_bytes()),
+            },
+        };
+        let ms = time.0.rem_euclid(DAY);
+        let digit = |number: i64| b'0' + (number % 10) as u8;
+        let two = |number: i64| [digit(number / 10), digit(number)];
+        let [[h0, h1], [m0, m1], [s0, s1]] = [two(ms / 3_600_000), two(ms / 60_000 % 60), two(ms / 1_000 % 60)];
+        let [f0, f1, f2] = [digit(ms / 100), digit(ms / 10), digit(ms)];
+        to.extend_from_slice(&date);
+        to.extend_from_slice(&[b'T', h0, h1, b':', m0, m1, b':', s0, s1, b'.', f0, f1, f2, b'Z']);
+    }
+}
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
 /// Times are computed with jiff's civil calendar, since its `Timestamp` ends 26 hours before the end of the year 9999.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
@@ -146,6 +182,19 @@ mod tests {
         assert_eq!(Timestamp(1_767_323_045_678).rfc3339(), "2026-01-02T03:04:05.678Z");
         assert_eq!(Timestamp(-1).rfc3339(), "1969-12-31T23:59:59.999Z");
         assert_eq!(Timestamp(0).rfc3339(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn many_times_are_written_as_one_is() {
+        let mut times = vec![0, -1, FIRST, LAST, i64::MIN, i64::MAX, FIRST - 1, LAST + 1, 1_767_323_045_678];
+        times.extend((0..2_000).map(|n| FIRST + n * 137_438_953_471 % (LAST - FIRST)));
+        times.extend((0..200).map(|n| 1_767_225_600_000 + n * 1_234_567));
+        let mut writer = TimeWriter::default();
+        for ms in times {
+            let mut text = Vec::new();
+            writer.write(Timestamp(ms), &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), Timestamp(ms).rfc3339(), "{ms}");
+        }
     }
 
     #[test]

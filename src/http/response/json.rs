@@ -1,15 +1,15 @@
 //! JSON responses.
 
+use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LINK};
 use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 
-use super::entry::LazyEntries;
+use super::entry::{EntryWriter, is_plain};
 use super::headers;
 use super::problem::{Problem, Result};
-use crate::api::entry::ListPage;
 use crate::budget::Permit;
 use crate::drive::{FilePage, Node};
 use crate::http::app::App;
@@ -28,7 +28,9 @@ const LEAST: usize = 20 << 10;
 const PAGE: usize = 8 << 20;
 
 pub fn json(value: &impl Serialize) -> Result<Response> {
-    json_of(value, ENTRY, None)
+    let mut json = Vec::with_capacity(ENTRY);
+    serde_json::to_writer(&mut json, value).map_err(|e| Problem::internal(&e))?;
+    Ok(response(json, None))
 }
 
 /// Bytes of memory for a page of so many entries. A page that would need more ends early, with a `next`.
@@ -43,6 +45,9 @@ pub async fn permit(app: &App, entries: usize) -> Result<Permit> {
 
 /// Bytes of a text in JSON, without its quotes.
 fn escaped(text: &str) -> usize {
+    if is_plain(text) {
+        return text.len();
+    }
     let escaped_byte = |byte| match byte {
         b'"' | b'\\' => 2,
         0..b' ' => 6,
@@ -105,8 +110,8 @@ pub fn cut<K>(mut found: FilePage<K>, entries: usize, place: impl Fn(&Node) -> O
     found
 }
 
-/// The response with a page of entries. `path`: the path of the directory, if the page lists one; `uri`: the target of the
-/// request; `permit`: for the memory of the page.
+/// The response with a page of entries: a [`ListPage`](crate::api::entry::ListPage). `path`: the path of the directory, if
+/// the page lists one; `uri`: the target of the request; `permit`: for the memory of the page.
 pub fn page(
     path: Option<&DrivePath>,
     nodes: &[Node],
@@ -115,13 +120,41 @@ pub fn page(
     permit: Permit,
 ) -> Result<Response> {
     let link = next.as_ref().map(|cursor| headers::value(next_link(uri, cursor))).transpose()?;
-    let bytes = FRAME + path.map_or(0, |path| escaped(path.as_str())) + nodes.iter().map(bytes_of).sum::<usize>();
-    let page = ListPage { path: path.map(|path| path.as_str().into()), entries: LazyEntries(nodes), next };
-    let mut response = json_of(&page, bytes, Some(permit))?;
+    // Entries of a page are of about the same length, so the buffer hardly ever grows, which copies it.
+    let longest = [nodes.first(), nodes.last()].into_iter().flatten().map(bytes_of).max().unwrap_or_default();
+    let frame = FRAME + path.map_or(0, |path| escaped(path.as_str()));
+    let mut page = EntryWriter::with_capacity(frame + nodes.len() * longest);
+    page.json.push(b'{');
+    if let Some(path) = path {
+        page.json.extend_from_slice(br#""path":"#);
+        page.text(path.as_str());
+        page.json.push(b',');
+    }
+    page.json.extend_from_slice(br#""entries":["#);
+    for (at, node) in nodes.iter().enumerate() {
+        if at > 0 {
+            page.json.push(b',');
+        }
+        page.entry(node);
+    }
+    page.json.extend_from_slice(br#"],"next":"#);
+    match next {
+        Some(next) => page.text(&next),
+        None => page.json.extend_from_slice(b"null"),
+    }
+    page.json.push(b'}');
+    let mut response = response(page.json, Some(permit));
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);
     }
     Ok(response)
+}
+
+/// The response with one entry.
+pub fn entry(node: &Node) -> Response {
+    let mut entry = EntryWriter::with_capacity(bytes_of(node));
+    entry.entry(node);
+    response(entry.json, None)
 }
 
 /// Characters that would end a target in a `Link` early, or that a URI cannot have.
@@ -137,27 +170,29 @@ fn next_link(uri: &Uri, cursor: &str) -> String {
     format!("<{path}?{query}>; rel=\"next\"")
 }
 
-/// `bytes`: the estimated length, so that the buffer need not grow, which copies it.
-fn json_of(value: &impl Serialize, bytes: usize, permit: Option<Permit>) -> Result<Response> {
-    let mut body = Vec::with_capacity(bytes);
-    serde_json::to_writer(&mut body, value).map_err(|e| Problem::internal(&e))?;
-    let body = match permit {
+fn response(json: Vec<u8>, permit: Option<Permit>) -> Response {
+    let body: Bytes = match permit {
         Some(mut permit) => {
-            permit.shrink(body.len());
-            permit.attach(body.into())
+            permit.shrink(json.len());
+            permit.attach(json.into())
         }
-        None => body.into(),
+        None => json.into(),
     };
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    Ok((headers, body).into_response())
+    (headers, body).into_response()
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::body::to_bytes;
+    use futures_util::FutureExt;
+
     use super::*;
+    use crate::api::entry::ListPage;
+    use crate::budget::Budget;
     use crate::schema::file::{Attributes, ContentLocation, Digest};
     use crate::schema::{DirId, FileId, StayId, Timestamp, dir};
 
@@ -184,6 +219,21 @@ mod tests {
             // A comma follows.
             assert!(json.len() < bytes_of(&node), "{} of {}: {json}", json.len(), bytes_of(&node));
             assert!(bytes_of(&node) + FRAME + escaped(&long) <= LEAST);
+        }
+    }
+
+    #[test]
+    fn a_page_is_the_json_of_its_entries() {
+        let all = ["/a\"/b.jpg", "/a\"/c"].map(|path| file(path, "t"));
+        for (path, next, nodes) in [(Some("/a\""), Some("N\""), &all[..]), (None, None, &all[..]), (None, None, &[])] {
+            let entries: Vec<_> = nodes.iter().map(super::super::entry::entry_json).collect();
+            let page = ListPage { path: path.map(Into::into), entries, next: next.map(str::to_owned) };
+            let expected = serde_json::to_string(&page).unwrap();
+            let path = path.map(|path| DrivePath::parse(path).unwrap());
+            let permit = Budget::unlimited().try_take(1 << 20).unwrap();
+            let response = super::page(path.as_ref(), nodes, next.map(str::to_owned), &"/".parse().unwrap(), permit);
+            let body = to_bytes(response.unwrap().into_body(), usize::MAX).now_or_never().unwrap().unwrap();
+            assert_eq!(String::from_utf8(body.to_vec()).unwrap(), expected);
         }
     }
 

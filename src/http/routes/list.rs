@@ -12,7 +12,7 @@ use crate::drive::{Drive, DriveError, ListQuery, Listing, Node, NodeKind};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::response::cursor::CursorScope;
-use crate::http::response::entry::entry_json;
+use crate::http::response::entry::EntryWriter;
 use crate::http::response::json;
 use crate::http::response::json::PageBudget;
 use crate::http::response::problem::{Problem, Result};
@@ -194,10 +194,11 @@ impl ListStream {
                 (listing, permit)
             }
         };
-        let mut lines = Vec::new();
+        let mut lines = EntryWriter::with_capacity(0);
         for node in &listing.nodes {
             self.line(&mut lines, node);
         }
+        let mut lines = lines.json;
         self.count += listing.nodes.len() as u64;
         if listing.next.is_some() {
             self.query.after = listing.next;
@@ -209,17 +210,16 @@ impl ListStream {
         Ok(Some((permit.attach(lines.into()), self)))
     }
 
-    fn line(&self, lines: &mut Vec<u8>, node: &Node) {
+    fn line(&self, lines: &mut EntryWriter, node: &Node) {
         if self.format == ListFormat::Ndjson {
-            // Neither a write to memory nor the JSON of an entry can fail.
-            let _ = serde_json::to_writer(&mut *lines, &entry_json(node));
+            lines.entry(node);
         } else {
-            lines.extend_from_slice(node.path().last().as_bytes());
+            lines.json.extend_from_slice(node.path().last().as_bytes());
             if node.is_directory() {
-                lines.push(b'/');
+                lines.json.push(b'/');
             }
         }
-        lines.push(b'\n');
+        lines.json.push(b'\n');
     }
 }
 

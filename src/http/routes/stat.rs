@@ -7,7 +7,6 @@ use axum::response::Response;
 use crate::api::entry::EntryJson;
 use crate::http::app::App;
 use crate::http::request::{Params, Target};
-use crate::http::response::entry::entry_json;
 use crate::http::response::json;
 use crate::http::response::problem::{Problem, Result};
 
@@ -21,5 +20,5 @@ pub async fn get(State(app): State<App>, target: Target, uri: Uri) -> Result<Res
     if target.directory && !node.is_directory() {
         return Err(Problem::not_found());
     }
-    json::json(&entry_json(&node))
+    Ok(json::entry(&node))
 }
