@@ -6,15 +6,15 @@
 //! reservation covers only the next bytes of an upload, and all reservations together take at most half of the free
 //! space from another upload. So a client that announces much and does not send it leaves space for others.
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::ContentError;
 
-/// The default reserve in bytes.
-pub const RESERVE: u64 = 64 << 20;
-/// The reserve is at most this part of a small file system: a seventh. That is more than the tables keep free: otherwise
-/// the disk could have no space for the row of a file that just fits.
+/// The reserve in bytes: more than the tables keep free, so that they store the row of a file that just fits.
+const RESERVE: u64 = 72 << 20;
+/// The reserve is at most this part of a small file system: a seventh, where the tables keep an eighth.
 const RESERVE_DIVISOR: u64 = 7;
 /// An upload reserves at most so many bytes ahead of the bytes that it has written.
 const AHEAD: u64 = 64 << 20;
@@ -54,11 +54,20 @@ pub fn check_inodes(space: Option<FileSystemSpace>) -> Result<(), ContentError> 
     Err(ContentError::Full(io::Error::new(io::ErrorKind::StorageFull, cause)))
 }
 
+/// Bytes to leave free besides the reserve, out of so many free bytes.
+pub type KeptSpace = Box<dyn Fn(u64) -> u64 + Send + Sync>;
+
 /// The free space of a file system, and how much of it is allocated to uploads.
-#[derive(Debug)]
 pub struct FreeSpace {
     reserve: u64,
+    kept: KeptSpace,
     allocated: Mutex<AllocatedSpace>,
+}
+
+impl fmt::Debug for FreeSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FreeSpace").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -68,9 +77,20 @@ struct AllocatedSpace {
 }
 
 impl FreeSpace {
-    /// Keeps so many bytes in reserve.
-    pub fn new(reserve: u64) -> Arc<Self> {
-        Arc::new(Self { reserve, allocated: Mutex::default() })
+    /// Keeps the reserve alone.
+    pub fn new() -> Arc<Self> {
+        Self::besides(Box::new(|_| 0))
+    }
+
+    /// Keeps the reserve, and these bytes.
+    pub fn besides(kept: KeptSpace) -> Arc<Self> {
+        Arc::new(Self { reserve: RESERVE, kept, allocated: Mutex::default() })
+    }
+
+    /// The bytes that uploads leave free.
+    fn left_free(&self, FileSystemSpace { free, total, .. }: FileSystemSpace) -> u64 {
+        let reserve = self.reserve.min(total / RESERVE_DIVISOR);
+        reserve.saturating_add((self.kept)(free.saturating_sub(reserve)))
     }
 
     /// Reserves so many bytes for an upload. With 0, if the length is unknown, it only checks that the reserve is whole. A
@@ -90,19 +110,17 @@ impl FreeSpace {
 
     /// The free bytes beyond the reserve.
     fn spare(&self, space: Option<FileSystemSpace>) -> u64 {
-        space.map_or(u64::MAX, |FileSystemSpace { free, total, .. }| {
-            free.saturating_sub(self.reserve.min(total / RESERVE_DIVISOR))
-        })
+        space.map_or(u64::MAX, |space| space.free.saturating_sub(self.left_free(space)))
     }
 
     /// Whether so many bytes may be used beyond those that the file system counts.
     fn check(&self, space: Option<FileSystemSpace>, bytes: u64) -> Result<(), ContentError> {
-        let Some(FileSystemSpace { free, total, .. }) = space else { return Ok(()) };
-        let reserve = self.reserve.min(total / RESERVE_DIVISOR);
-        if free >= reserve.saturating_add(bytes) {
+        let Some(space) = space else { return Ok(()) };
+        let (free, kept) = (space.free, self.left_free(space));
+        if free >= kept.saturating_add(bytes) {
             return Ok(());
         }
-        let cause = format!("{} MiB are free, {} MiB of them are kept in reserve", free >> 20, reserve >> 20);
+        let cause = format!("{} MiB are free, {} MiB of them are kept in reserve", free >> 20, kept >> 20);
         Err(ContentError::Full(io::Error::new(io::ErrorKind::StorageFull, cause)))
     }
 
@@ -163,13 +181,17 @@ mod tests {
         Some(FileSystemSpace { free, total: 7_000, inodes: None })
     }
 
+    fn keeping(reserve: u64) -> Arc<FreeSpace> {
+        Arc::new(FreeSpace { reserve, kept: Box::new(|_| 0), allocated: Mutex::default() })
+    }
+
     fn is_full<T: std::fmt::Debug>(asked: Result<T, ContentError>) -> bool {
         matches!(asked, Err(ContentError::Full(_)))
     }
 
     #[test]
     fn uploads_together_do_not_take_the_reserve() {
-        let free_space = FreeSpace::new(1_000);
+        let free_space = keeping(1_000);
         let first = free_space.reserve(400, space(2_000)).unwrap();
         assert!(is_full(free_space.reserve(601, space(2_000))));
         let mut second = free_space.reserve(600, space(2_000)).unwrap();
@@ -194,7 +216,7 @@ mod tests {
     #[test]
     fn an_upload_reserves_no_more_than_a_part_of_a_large_disk() {
         let space = Some(FileSystemSpace { free: 1 << 40, total: 1 << 41, inodes: None });
-        let free_space = FreeSpace::new(1_000);
+        let free_space = keeping(1_000);
         assert!(is_full(free_space.reserve(1 << 40, space)), "more than is free");
         let mut all = free_space.reserve((1 << 40) - 1_000, space).unwrap();
         let other = free_space.reserve((1 << 40) - 1_000 - AHEAD, space).unwrap();
@@ -212,13 +234,25 @@ mod tests {
 
     #[test]
     fn many_reservations_leave_half_of_the_free_space_to_another_upload() {
-        let free_space = FreeSpace::new(1_000);
+        let free_space = keeping(1_000);
         let many: Vec<_> =
             [1_000, 500, 500, 500, 500].map(|bytes| free_space.reserve(bytes, space(2_000)).unwrap()).into();
         assert!(is_full(free_space.reserve(501, space(2_000))));
         assert!(free_space.reserve(500, space(2_000)).is_ok());
         drop(many);
         assert!(free_space.reserve(1_000, space(2_000)).is_ok());
+    }
+
+    #[test]
+    fn uploads_leave_what_the_tables_need_besides_the_reserve() {
+        // The tables need 300 bytes, and say 500 as long as that much is free.
+        let kept = |free: u64| if free >= 500 { 500 } else { 300 };
+        let free_space = Arc::new(FreeSpace { reserve: 1_000, kept: Box::new(kept), allocated: Mutex::default() });
+        assert!(free_space.reserve(500, space(2_000)).is_ok() && is_full(free_space.reserve(501, space(2_000))));
+        assert!(free_space.reserve(199, space(1_499)).is_ok() && is_full(free_space.reserve(200, space(1_499))));
+        assert!(is_full(free_space.reserve(0, space(1_299))));
+        let mut unknown = free_space.reserve(0, space(1_300)).unwrap();
+        assert!(is_full(unknown.write(1, space(1_300))));
     }
 
     #[test]
@@ -233,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_reserve_of_a_small_file_system_is_a_seventh() {
-        let free_space = FreeSpace::new(RESERVE);
+        let free_space = FreeSpace::new();
         assert!(free_space.reserve(10, space(1_010)).is_ok());
         assert!(is_full(free_space.reserve(10, space(1_009))));
         let large = |free| Some(FileSystemSpace { free, total: 1 << 40, inodes: None });

@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 pub use body::Body;
 pub use error::ContentError;
-pub use free_space::RESERVE;
 pub use reader::ContentFile;
 pub use staged::StagedContent;
 pub use upload::Upload;
@@ -46,7 +45,7 @@ use crate::budget::Budget;
 use crate::schema::FileId;
 use disk::{Disk, LocalDisk};
 use folder::ContentFolder;
-use free_space::FreeSpace;
+use free_space::{FreeSpace, KeptSpace};
 
 /// Up to so many bytes, content is a cell of the file row.
 pub const INLINE: usize = 256 << 10;
@@ -83,7 +82,7 @@ impl Content {
             Ok((
                 Self {
                     folder: Arc::new(folder),
-                    free_space: FreeSpace::new(RESERVE),
+                    free_space: FreeSpace::new(),
                     memory: Budget::unlimited(),
                     removing: Arc::default(),
                 },
@@ -96,7 +95,7 @@ impl Content {
     /// Opens `dir` for reading what is there, and changes nothing.
     pub fn open_read_only(dir: &Path) -> Result<Self, ContentError> {
         let folder = Arc::new(ContentFolder::open_read_only(Arc::new(LocalDisk), dir)?);
-        Ok(Self { folder, free_space: FreeSpace::new(RESERVE), memory: Budget::unlimited(), removing: Arc::default() })
+        Ok(Self { folder, free_space: FreeSpace::new(), memory: Budget::unlimited(), removing: Arc::default() })
     }
 
     /// Errors: `Stopped` once a sync has failed: what is written from then on may not be there after a crash.
@@ -104,9 +103,10 @@ impl Content {
         self.folder.writable()
     }
 
-    /// The same content; uploads leave so many bytes of the file system alone, or a seventh of it if that is less.
-    pub fn with_reserve(self, bytes: u64) -> Self {
-        Self { free_space: FreeSpace::new(bytes), ..self }
+    /// The same content; besides the reserve, uploads leave as many bytes free as this says, when as many are free as it
+    /// is given.
+    pub fn leaving_free(self, kept: KeptSpace) -> Self {
+        Self { free_space: FreeSpace::besides(kept), ..self }
     }
 
     /// The same content; the buffers of uploads are of this budget.

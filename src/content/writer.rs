@@ -200,11 +200,11 @@ mod tests {
     use std::fs::{self, OpenOptions};
 
     use super::super::disk::LocalDisk;
-    use super::super::free_space::{FreeSpace, RESERVE};
+    use super::super::free_space::FreeSpace;
     use super::*;
 
     fn reservation() -> SpaceReservation {
-        FreeSpace::new(RESERVE).reserve(0, None).unwrap()
+        FreeSpace::new().reserve(0, None).unwrap()
     }
 
     #[tokio::test]

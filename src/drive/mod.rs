@@ -113,7 +113,8 @@ impl Drive {
     /// As [`open_with`](Self::open_with), with its content on another disk.
     pub async fn open_on(disk: Arc<dyn Disk>, tables: Tables, content_dir: &Path, settings: Settings) -> Result<Self> {
         let (content, staged) = Content::open_on(disk, content_dir).await?;
-        let content = content.with_reserve(settings.reserve);
+        let store = tables.clone();
+        let content = content.leaving_free(Box::new(move |free| store.background_space(free)));
         let drive = Self::start(tables, content, Some(staged), settings);
         recovery::at_start::resume(&drive.rooms.committer.recovery);
         Ok(drive)

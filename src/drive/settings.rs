@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::background::Backoff;
-use crate::content::RESERVE;
 use crate::schema::Timestamp;
 
 /// How many times an operation decides before it gives up.
@@ -23,9 +22,6 @@ pub struct Settings {
     pub rows_per_step: usize,
     /// Cells that a query reads at most. At this limit its page ends early, with a cursor.
     pub cells_per_query: usize,
-    /// Bytes of the file system that content leaves free, at most a seventh of it. No less than the store leaves free:
-    /// otherwise the store could refuse the row of a file after its content was written whole.
-    pub reserve: u64,
     /// The pauses between attempts at clean-up that failed.
     pub retry: Backoff,
     /// Bytes of memory for the buffers of requests.
@@ -84,7 +80,6 @@ impl Default for Settings {
             lock_wait: Duration::from_secs(2),
             rows_per_step: 64,
             cells_per_query: 150_000,
-            reserve: RESERVE,
             retry: Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
             memory: 256 << 20,
             path_cache: 32 << 20,

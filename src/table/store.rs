@@ -117,6 +117,13 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
+    /// Bytes of its disk that the store needs for work in the background and for plans that are being committed. Others
+    /// that write to the disk leave them free, besides a reserve. `free`: the free bytes beyond the reserve; the store
+    /// looks closer if they seem too few.
+    fn background_space(&self, _free: u64) -> u64 {
+        0
+    }
+
     /// The one write. After [`Outcome::Committed`] the plan's conditional rows have changed atomically, and the changes
     /// survive any crash.
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>>;
@@ -191,6 +198,11 @@ impl Tables {
     /// See [`Store::has_space`].
     pub async fn has_space(&self) -> Result<()> {
         self.store.has_space().await
+    }
+
+    /// See [`Store::background_space`].
+    pub fn background_space(&self, free: u64) -> u64 {
+        self.store.background_space(free)
     }
 
     /// See [`Store::commit`].

@@ -29,7 +29,7 @@ pub struct Opened {
 fn shares(memory: usize) -> (Settings, RocksOptions) {
     let settings = Settings { memory: memory / 4, path_cache: memory / 32, ..Settings::default() };
     let options = RocksOptions { memory: memory - settings.memory - settings.path_cache };
-    (Settings { reserve: options.min_free_space(), ..settings }, options)
+    (settings, options)
 }
 
 /// Opens a data folder for reading and writing, and applies pending migrations.

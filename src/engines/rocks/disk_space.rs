@@ -1,7 +1,7 @@
 //! Free disk space, checked before each write so that a plan is refused before the disk is full.
 //!
 //! A write that fails half-way leaves the outcome of its plan unknown ([`StoreError::Unknown`]); a plan that is refused
-//! before the write does not. Deletes may use the reserve, since they free space, and compaction needs some too.
+//! before the write does not. Deletes may use the reserve, since they free space.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +15,9 @@ use super::files::numbered;
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-/// How long the result of `statvfs` is used.
+/// How long the result of `statvfs` is used, and within how many bytes of a limit it is not.
 const MAX_AGE: Duration = Duration::from_millis(100);
+const NEAR: u64 = 256 << 20;
 /// Bytes kept free in addition to those for a flush of the write buffers; of a small file system an eighth.
 const RESERVE: u64 = 64 << 20;
 /// Bytes of the ballast file, which a start on a full disk removes; of a small file system an eighth of the reserve.
@@ -66,17 +67,26 @@ impl DiskSpace {
 
     /// Errors: `Full` if less than the reserve is free. If `statvfs` fails, assumes that there is space.
     ///
-    /// `unflushed`: bytes in write buffers. They must be flushed before their WAL file can be deleted, after a crash by
-    /// the next start.
-    pub fn check(&self, unflushed: u64) -> Result<()> {
-        let Some(space) = self.free_space() else { return Ok(()) };
+    /// `kept`: bytes to keep free besides. What is in write buffers must be flushed before its WAL file can be deleted,
+    /// after a crash by the next start; and a compaction may come.
+    pub fn check(&self, kept: u64) -> Result<()> {
+        let Some(mut space) = self.free_space() else { return Ok(()) };
+        if space.free < (reserve(space) + NEAR).saturating_add(kept) {
+            let Some(now) = self.free_space_now() else { return Ok(()) };
+            space = now;
+        }
         if let Some(InodeCount { free, total }) = space.inodes
             && free < INODES.min(total / 16)
         {
             let (dir, reserve) = (self.dir.display(), INODES.min(total / 16));
             return Err(StoreError::Full(format!("{dir}: {free} inodes left, {reserve} are kept in reserve")));
         }
-        self.has(space, reserve(space) + unflushed, "are kept in reserve")
+        self.has(space, reserve(space).saturating_add(kept), "are kept in reserve")
+    }
+
+    /// Whether deletes have used half of the reserve. `kept`: as of [`check`](Self::check).
+    pub fn is_low(&self, kept: u64) -> bool {
+        self.free_space().is_some_and(|space| space.free < (reserve(space) / 2).saturating_add(kept))
     }
 
     fn has(&self, space: FileSystemStats, bytes: u64, why: &str) -> Result<()> {
@@ -85,12 +95,6 @@ impl DiskSpace {
         }
         let (dir, free) = (self.dir.display(), space.free >> 20);
         Err(StoreError::Full(format!("{dir}: {free} MiB left, {} MiB {why}", bytes >> 20)))
-    }
-
-    /// As [`check`](Self::check), with a new `statvfs`.
-    pub fn check_anew(&self, unflushed: u64) -> Result<()> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.check(unflushed)
     }
 
     /// Whether this many bytes can be flushed, and whether a flush is worth it: it frees as much of the WAL.
@@ -102,8 +106,7 @@ impl DiskSpace {
 
     /// Errors: `Full` if this many bytes cannot be flushed now.
     pub fn check_flush(&self, unflushed: u64) -> Result<()> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let Some(space) = self.free_space() else { return Ok(()) };
+        let Some(space) = self.free_space_now() else { return Ok(()) };
         if !has_inodes_to_flush(space) {
             let dir = self.dir.display();
             return Err(StoreError::Full(format!(
@@ -113,38 +116,41 @@ impl DiskSpace {
         self.has(space, unflushed + reserve(space) / 8, "are needed to write what is in memory to tables")
     }
 
-    /// Whether there is enough space to create the ballast file.
-    pub fn has_plenty(&self) -> bool {
-        self.free_space().is_some_and(is_plenty)
+    /// Whether there is enough space to create the ballast file. `kept`: as of [`check`](Self::check).
+    pub fn has_plenty(&self, kept: u64) -> bool {
+        self.free_space().is_some_and(|space| is_plenty(space, kept))
+    }
+
+    /// The free bytes beyond the reserve.
+    pub fn beyond_reserve(&self) -> u64 {
+        self.free_space().map_or(u64::MAX, |space| space.free.saturating_sub(reserve(space)))
     }
 
     /// The space of the file system; none if `statvfs` fails. The result may be up to `MAX_AGE` old.
     pub fn free_space(&self) -> Option<FileSystemStats> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match *last {
-            Some((at, space)) if at.elapsed() < MAX_AGE => Some(space),
-            _ => {
-                let space = (self.probe)().ok()?;
-                *last = Some((Instant::now(), space));
-                Some(space)
-            }
+        match *self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((at, space)) if at.elapsed() < MAX_AGE => return Some(space),
+            _ => {}
         }
+        self.free_space_now()
     }
-}
 
-/// Free bytes with which no plan is refused while `unflushed` bytes are in write buffers: the reserve, and the bytes
-/// that are not worth a flush.
-pub(super) fn enough(unflushed: u64) -> u64 {
-    RESERVE + RESERVE / 8 + unflushed
+    /// As [`free_space`](Self::free_space), by a new `statvfs`.
+    pub fn free_space_now(&self) -> Option<FileSystemStats> {
+        let space = (self.probe)().ok()?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), space));
+        Some(space)
+    }
 }
 
 fn reserve(space: FileSystemStats) -> u64 {
     RESERVE.min(space.total / 8)
 }
 
-/// The reserve of the file system that holds this folder; None if `statvfs` fails.
-pub(super) fn reserve_of(dir: &Path) -> Option<u64> {
-    file_system_space(dir).ok().filter(|space| space.total > 0).map(reserve)
+/// Bytes of the file system that holds this folder, and of its reserve; None if `statvfs` fails.
+pub(super) fn sizes_of(dir: &Path) -> Option<(u64, u64)> {
+    let space = file_system_space(dir).ok().filter(|space| space.total > 0)?;
+    Some((space.total, reserve(space)))
 }
 
 /// Whether a flush can create its files: if RocksDB cannot create a WAL file, it refuses writes until a restart.
@@ -152,14 +158,15 @@ fn has_inodes_to_flush(space: FileSystemStats) -> bool {
     space.inodes.is_none_or(|inodes| inodes.free >= FLUSHED)
 }
 
-fn is_plenty(space: FileSystemStats) -> bool {
-    space.free >= 2 * reserve(space)
+fn is_plenty(space: FileSystemStats, kept: u64) -> bool {
+    space.free >= (2 * reserve(space)).saturating_add(kept)
 }
 
-/// Creates the ballast file, if there is plenty of space: a start on a full disk removes it.
+/// Creates the ballast file, if there is plenty of space: a start on a full disk removes it. `kept`: bytes that remain
+/// free besides the reserve.
 ///
 /// Returns false if it must be tried again once there is plenty.
-pub(super) fn keep_ballast(dir: &Path) -> bool {
+pub(super) fn keep_ballast(dir: &Path, kept: u64) -> bool {
     let path = dir.join(NAME);
     let Ok(space) = file_system_space(dir) else { return true };
     let size = BALLAST.min(reserve(space) / 8);
@@ -167,7 +174,7 @@ pub(super) fn keep_ballast(dir: &Path) -> bool {
     if path.metadata().is_ok_and(|ballast| ballast.len() >= size) {
         return true;
     }
-    if !is_plenty(space) {
+    if !is_plenty(space, kept) {
         return false;
     }
     let kept = File::create(&path).and_then(|file| Ok(fallocate(file, FallocateFlags::empty(), 0, size)?));
@@ -257,19 +264,19 @@ mod tests {
         assert!(large(16 << 20).can_flush(8 << 20));
         assert!(!large(16 << 20).can_flush((8 << 20) - 1) && !large((16 << 20) - 1).can_flush(8 << 20));
         assert!(space(256 << 10, 8 << 20).can_flush(128 << 10));
-        assert!(large(0).check_anew(0).is_err());
+        assert!(large(0).check(0).is_err());
     }
 
     #[test]
     fn a_ballast_file_is_created_once_and_removed_once() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(keep_ballast(dir.path()));
-        assert!(keep_ballast(dir.path()));
+        assert!(keep_ballast(dir.path(), 0));
+        assert!(keep_ballast(dir.path(), 0));
         let size = dir.path().join(NAME).metadata().unwrap().len();
         assert!(size > 0 && size <= BALLAST);
         // As a killed process has left it.
         File::create(dir.path().join(NAME)).unwrap();
-        assert!(keep_ballast(dir.path()));
+        assert!(keep_ballast(dir.path(), 0));
         assert_eq!(dir.path().join(NAME).metadata().unwrap().len(), size);
         assert!(remove_ballast(dir.path()));
         assert!(!remove_ballast(dir.path()));

@@ -3,6 +3,9 @@
 //! A write is in a write buffer and in the WAL until it is flushed to an SST file. Until then the WAL takes disk space,
 //! even for rows that were deleted since, so a flush frees space.
 //!
+//! The space of deleted rows in SST files comes back with a compaction. RocksDB compacts an SST file of tombstones at
+//! once, but a flush must write it before: so a refused write flushes deletes, too.
+//!
 //! After a start on a disk without space for a flush, all data of the WAL stays in memory, with no bound on write
 //! buffers (`wal_in_memory`). Such a store reads and deletes. The first write that finds space for a flush ends that
 //! state.
@@ -27,6 +30,8 @@ use crate::table::store::Result;
 
 /// The least time between two flushes: each leaves a small SST file in every column family.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The least time between a flush and one for deletes: a compaction follows.
+const DELETES_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a write waits for a flush. RocksDB delays flushes while compaction is behind.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -35,6 +40,8 @@ pub(super) struct FlushState {
     /// When the last flush ended; locked while one runs.
     last: Arc<Mutex<Option<Instant>>>,
     wal_in_memory: Arc<AtomicBool>,
+    /// Whether plans were committed since the last flush that free space.
+    has_deletes: Arc<AtomicBool>,
     /// Whether the ballast file of the next start is still missing for lack of space.
     no_ballast: Arc<AtomicBool>,
 }
@@ -42,7 +49,8 @@ pub(super) struct FlushState {
 impl FlushState {
     pub fn new(wal_in_memory: bool, no_ballast: bool) -> Self {
         let flag = |is: bool| Arc::new(AtomicBool::new(is));
-        Self { last: Arc::default(), wal_in_memory: flag(wal_in_memory), no_ballast: flag(no_ballast) }
+        let (wal_in_memory, no_ballast) = (flag(wal_in_memory), flag(no_ballast));
+        Self { last: Arc::default(), wal_in_memory, has_deletes: flag(false), no_ballast }
     }
 }
 
@@ -99,50 +107,82 @@ impl Rocks {
 
     async fn flush_for_space(&self, needed: bool) -> Result<()> {
         let wal_in_memory = self.flushes.wal_in_memory.load(Ordering::Relaxed);
-        if !needed && !wal_in_memory {
+        // Many deletes could fill the reserve with their WAL, so half of the reserve is for the flush.
+        if !needed && !wal_in_memory && !self.space.is_low(self.kept_now()) {
             return Ok(());
         }
-        let unflushed = || self.tuning.buffered() as u64;
-        let can_flush = || match wal_in_memory {
-            // A small WAL, too: nothing is compacted before the flush.
-            true => self.check_space_to_flush().is_ok(),
-            false => self.space.can_flush(unflushed()),
-        };
-        match self.space.check(unflushed()) {
+        let interval = match self.space.check(self.kept_now()) {
             Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
-            Err(full) if !can_flush() => {
-                return if needed { Err(full) } else { Ok(()) };
-            }
-            _ => {}
-        }
-        match timeout(FLUSH_TIMEOUT, self.flush_once()).await {
+            Ok(()) => MIN_INTERVAL,
+            Err(full) => match self.flush_interval(wal_in_memory) {
+                Some(interval) => interval,
+                None => return if needed { Err(full) } else { Ok(()) },
+            },
+        };
+        match timeout(FLUSH_TIMEOUT, self.flush_once(interval)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "a flush to free disk space failed"),
             Err(_) => tracing::warn!("a flush to free disk space has not ended after {FLUSH_TIMEOUT:?}"),
         }
-        if needed { self.space.check_anew(unflushed()) } else { Ok(()) }
+        if needed { self.space.check(self.kept_now()) } else { Ok(()) }
+    }
+
+    /// The least time since the last flush for one that frees space; none if a flush frees none now, or has no space.
+    fn flush_interval(&self, wal_in_memory: bool) -> Option<Duration> {
+        let has_space = || self.check_space_to_flush().is_ok();
+        match self.space.can_flush(self.tuning.buffered() as u64) {
+            true => Some(MIN_INTERVAL),
+            // A small WAL, too: nothing is compacted before the flush.
+            false if wal_in_memory => has_space().then_some(MIN_INTERVAL),
+            false if self.flushes.has_deletes.load(Ordering::Relaxed) => has_space().then_some(DELETES_INTERVAL),
+            false => None,
+        }
+    }
+
+    /// Says that a plan was committed that frees space.
+    pub(super) fn note_delete(&self) {
+        self.flushes.has_deletes.store(true, Ordering::Relaxed);
+    }
+
+    /// Bytes that are kept free besides the reserve: for a flush of the write buffers, for the plans that are being
+    /// committed (in the WAL, then in write buffers), and for a compaction. `free`: see
+    /// [`Store::background_space`](crate::table::Store::background_space).
+    pub(super) fn kept(&self, free: u64) -> u64 {
+        let buffered = || self.tuning.buffered() as u64;
+        let unflushed = buffered() + 2 * self.compactions.in_flight();
+        let available = free.saturating_sub(unflushed);
+        unflushed + self.compactions.needed(available, self.tuning.sizes(), &self.db.raw, buffered)
+    }
+
+    pub(super) fn kept_now(&self) -> u64 {
+        self.kept(self.space.beyond_reserve())
     }
 
     /// Creates the ballast file for the next start, if there is none and plenty of space now.
     async fn keep_ballast_if_possible(&self) -> Result<()> {
         let no_ballast = self.flushes.no_ballast.clone();
-        if !no_ballast.load(Ordering::Relaxed) || !self.space.has_plenty() || !no_ballast.swap(false, Ordering::Relaxed)
-        {
+        if !no_ballast.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let kept = self.kept_now();
+        if !self.space.has_plenty(kept) || !no_ballast.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         let keep = move |db: &Db| {
-            no_ballast.store(!disk_space::keep_ballast(db.raw.path()), Ordering::Relaxed);
+            no_ballast.store(!disk_space::keep_ballast(db.raw.path(), kept), Ordering::Relaxed);
             Ok(())
         };
         self.pool.run(keep).await
     }
 
-    /// Flushes all families, unless the last flush has just ended. Concurrent callers wait for the running flush.
-    async fn flush_once(&self) -> Result<()> {
+    /// Flushes all families, unless the last flush has ended within this interval. Concurrent callers wait for the
+    /// running flush.
+    async fn flush_once(&self, interval: Duration) -> Result<()> {
         let last = self.flushes.last.clone().lock_owned().await;
-        if last.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
+        if last.is_some_and(|at| at.elapsed() < interval) {
             return Ok(());
         }
+        self.flushes.has_deletes.store(false, Ordering::Relaxed);
         let tables: Vec<_> = {
             let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
             tables.families().map(|(table, family)| (table.name.clone(), family.clone())).collect()

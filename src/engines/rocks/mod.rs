@@ -19,7 +19,8 @@
 //!   [`read_tier`], [`snapshot`]: from where and of which instant a read is; [`keys`]: the bytes of a key
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`sst_reader`], [`scrub`]: SST files read whole
 //! - Writes: [`commit`], [`group`], [`overlay`]: plans are validated one by one and written in groups
-//! - Disk space: [`disk_space`]: the reserve; [`flush`]: flushes that free space; [`checkpoint`]: a copy for a backup
+//! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
+//!   that free space; [`checkpoint`]: a copy for a backup
 //! - [`commit_stats`], [`metrics`]: counters of the commit thread, and metrics of the engine
 
 mod blocking_pool;
@@ -27,6 +28,7 @@ mod checkpoint;
 mod clean_shutdown;
 mod commit;
 mod commit_stats;
+mod compaction_space;
 mod damaged_files;
 mod db;
 mod degraded;
@@ -66,6 +68,7 @@ use tokio::sync::oneshot;
 use self::blocking_pool::BlockingPool;
 use self::commit::{CommitQueue, CommitReply, CommitRequest};
 pub use self::commit_stats::CommitStats;
+use self::compaction_space::CompactionSpace;
 use self::db::{CloseWaiter, Db, RowFamily};
 use self::disk_space::DiskSpace;
 use self::flush::FlushState;
@@ -98,13 +101,6 @@ pub struct RocksOptions {
     pub memory: usize,
 }
 
-impl RocksOptions {
-    /// Bytes of free disk space with which no plan is refused, even while all write buffers are full.
-    pub fn min_free_space(&self) -> u64 {
-        disk_space::enough(Tuning::buffers(self.memory) as u64)
-    }
-}
-
 impl Default for RocksOptions {
     fn default() -> Self {
         Self { memory: 1 << 30 }
@@ -124,6 +120,7 @@ pub struct Rocks {
     tables: Arc<Mutex<TablesFile>>,
     tuning: Arc<Tuning>,
     space: Arc<DiskSpace>,
+    compactions: CompactionSpace,
     reads: ReadCounters,
     skip: u64,
     flushes: FlushState,
@@ -257,15 +254,23 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
+        let mut in_flight = self.compactions.begin(plan.bytes());
         self.ensure_space(plan.needs_space()).await?;
         self.precheck_empty(&plan).await?;
+        in_flight.is_written();
+        let frees_space = !plan.needs_space();
         let mut compacted = 0;
         loop {
             let (answer, answered) = oneshot::channel();
             let any_tombstones = compacted == MAX_COMPACTIONS;
             self.committer.send(CommitRequest { plan, any_tombstones, answer }).await?;
             match answered.await {
-                Ok(CommitReply::Done(outcome)) => return outcome,
+                Ok(CommitReply::Done(outcome)) => {
+                    if frees_space {
+                        self.note_delete();
+                    }
+                    return outcome;
+                }
                 Ok(CommitReply::Compact(same, place)) => {
                     plan = same;
                     compacted += 1;
@@ -368,6 +373,10 @@ impl Store for Rocks {
             self.db.writable()?;
             self.ensure_space(true).await
         })
+    }
+
+    fn background_space(&self, free: u64) -> u64 {
+        self.kept(free)
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

@@ -7,6 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::blocking_pool::BlockingPool;
 use super::commit::CommitQueue;
+use super::compaction_space::CompactionSpace;
 use super::db::{CloseWaiter, Db};
 use super::disk_space::{self, DiskSpace};
 use super::flush::FlushState;
@@ -73,7 +74,7 @@ impl Rocks {
         let (opened, wal_in_memory) = Db::open(folder, &tuning, &tables)?;
         let rocks = Self::start(opened, tables, tuning, space, skip)?;
         rocks.reread_damaged()?;
-        let no_ballast = wal_in_memory || !disk_space::keep_ballast(dir);
+        let no_ballast = wal_in_memory || !disk_space::keep_ballast(dir, rocks.kept_now());
         Ok(Self { flushes: FlushState::new(wal_in_memory, no_ballast), ..rocks })
     }
 
@@ -92,6 +93,7 @@ impl Rocks {
             tables: Arc::new(Mutex::new(tables)),
             tuning: Arc::new(tuning),
             space: Arc::new(space),
+            compactions: CompactionSpace::default(),
             reads: ReadCounters::default(),
             skip,
             flushes: FlushState::default(),

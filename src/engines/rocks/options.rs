@@ -26,6 +26,11 @@ const UNBOUNDED: usize = 32 << 30;
 /// with. Deletes must work below the reserve.
 const LARGEST: usize = 32 * MIB;
 
+/// The size of a large SST file; a thousandth of a smaller file system, so that a compaction takes no large part of it.
+const TABLE: u64 = 64 * MIB as u64;
+/// The size of a large SST file on the smallest file system.
+const SMALLEST_TABLE: u64 = 2 * MIB as u64;
+
 /// Bytes of a write buffer in addition to those that the WAL fills: for later writes, and for partly filled arena
 /// blocks.
 const SLACK: usize = 16 * MIB;
@@ -35,6 +40,25 @@ const SPARE_TABLES: u64 = 4_096;
 
 /// Below this many bytes the parts of the budget would be too small to work with.
 const LEAST: usize = 16 * MIB;
+
+/// Sizes of SST files and of what a compaction merges, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TableSizes {
+    /// A large SST file.
+    pub table: u64,
+    /// The first level below level 0.
+    pub level: u64,
+    /// `max_compaction_bytes`: [`compaction_space`](super::compaction_space) says what it bounds.
+    pub merged: u64,
+}
+
+impl TableSizes {
+    /// The sizes on a file system of this many bytes.
+    fn of_disk(total: u64) -> Self {
+        let table = (total / 1_024).clamp(SMALLEST_TABLE, TABLE);
+        Self { table, level: 4 * table, merged: 12 * table }
+    }
+}
 
 /// The options of one database, and what all its column families share.
 pub(super) struct Tuning {
@@ -52,6 +76,7 @@ pub(super) struct Tuning {
     fixed: Option<usize>,
     /// SST files open at once; -1: all.
     open_tables: i32,
+    sizes: TableSizes,
 }
 
 impl Tuning {
@@ -63,7 +88,8 @@ impl Tuning {
         // No stalls: at the limit RocksDB flushes the oldest buffer, and writers continue meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
         let arena = (buffered / 128).min(MIB);
-        Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_tables: -1 }
+        let sizes = TableSizes::of_disk(u64::MAX);
+        Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_tables: -1, sizes }
     }
 
     /// Bytes of all write buffers together, out of this memory budget.
@@ -71,10 +97,16 @@ impl Tuning {
         memory.max(LEAST) / 4
     }
 
-    /// Bounds write buffers by the file system of this folder.
+    /// Bounds write buffers and SST files by the file system of this folder.
     pub fn with_disk(self, dir: &Path) -> Self {
-        let half = disk_space::reserve_of(dir).and_then(|bytes| usize::try_from(bytes / 2).ok());
-        Self { largest: half.map_or(LARGEST, |half| half.min(LARGEST)), ..self }
+        let Some((total, reserve)) = disk_space::sizes_of(dir) else { return self };
+        let largest = usize::try_from(reserve / 2).map_or(LARGEST, |half| half.min(LARGEST));
+        Self { largest, sizes: TableSizes::of_disk(total), ..self }
+    }
+
+    /// Sizes of SST files.
+    pub fn sizes(&self) -> TableSizes {
+        self.sizes
     }
 
     /// Bounds the open SST files, if those of this folder could exceed a third of the limit of open files. At the limit
@@ -164,6 +196,7 @@ impl Tuning {
         options.set_atomic_flush(true);
 
         options.set_write_buffer_manager(&self.buffers);
+        // One flush and one compaction at a time: uploads leave disk space for one.
         options.set_max_background_jobs(2);
         options.set_max_subcompactions(1);
         // Sync SST files as they are written, so that a sync of the WAL does not wait for a burst of them.
@@ -203,9 +236,10 @@ impl Tuning {
         options.set_level_zero_file_num_compaction_trigger(4);
         options.set_level_zero_slowdown_writes_trigger(20);
         options.set_level_zero_stop_writes_trigger(36);
-        options.set_max_bytes_for_level_base(256 * MIB as u64);
+        options.set_max_bytes_for_level_base(self.sizes.level);
         options.set_max_bytes_for_level_multiplier(10.0);
-        options.set_target_file_size_base(64 * MIB as u64);
+        options.set_target_file_size_base(self.sizes.table);
+        options.set_max_compaction_bytes(self.sizes.merged);
         // Compacts an SST file soon if half of 8,192 consecutive keys are deleted: reads and checks for an empty family
         // pay for every tombstone that they skip.
         options.add_compact_on_deletion_collector_factory(8_192, 4_096, 0.5);

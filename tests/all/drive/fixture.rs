@@ -62,7 +62,6 @@ pub const SETTINGS: Settings = Settings {
     lock_wait: Duration::from_millis(20),
     rows_per_step: 64,
     cells_per_query: 150_000,
-    reserve: 64 << 20,
     memory: 256 << 20,
     path_cache: 1 << 20,
     limits: Thresholds::DEFAULT,

@@ -121,13 +121,10 @@ impl TestServer {
         panic!("no delete was refused");
     }
 
-    /// Deletes one of the remaining files, within a time that an operator would wait.
+    /// Deletes one of the remaining files, within a time that an operator would wait: RocksDB refuses writes for a while
+    /// after one has failed.
     pub async fn deletes_again(&mut self) {
-        self.delete_until_accepted(*self.stored.last_key_value().unwrap().0).await;
-    }
-
-    /// Deletes a file, within such a time: a compaction may have taken the last space, and gives it back when it fails.
-    pub async fn delete_until_accepted(&mut self, seed: usize) {
+        let seed = *self.stored.last_key_value().unwrap().0;
         for _ in 0..300 {
             match self.delete(seed).await {
                 StatusCode::NO_CONTENT => return,

@@ -265,13 +265,13 @@ async fn a_full_disk_accepts_deletes_and_no_puts() {
     assert_eq!(count(&rocks, "row", "a").await, 0);
 }
 
-/// A file system of 32 MiB on which there is only this folder.
+/// A file system of 64 MiB on which there is only this folder.
 fn small(dir: &Path) -> DiskSpace {
     let seen = dir.to_owned();
     let probe = move || {
         let files = fs::read_dir(&seen)?.map(|file| Ok(file?.metadata()?.len()));
         let used: u64 = files.sum::<io::Result<u64>>()?;
-        Ok(FileSystemStats { free: (32_u64 << 20).saturating_sub(used), total: 32 << 20, inodes: None })
+        Ok(FileSystemStats { free: (64_u64 << 20).saturating_sub(used), total: 64 << 20, inodes: None })
     };
     DiskSpace::probed(dir, Box::new(probe))
 }
@@ -282,7 +282,7 @@ async fn deleted_rows_free_space_although_they_are_still_in_the_log() {
     let options = RocksOptions { memory: 512 << 20 };
     let rocks = Rocks::open_with(taken(dir.path()), options, small(dir.path()), MAX_TOMBSTONES).unwrap();
     rocks.create(&spec()).await.unwrap();
-    for round in 0..6 {
+    for round in 0..9 {
         for n in 0..100 {
             let large = vec![put("c", &format!("{n:04}"), &"x".repeat(100_000))];
             let plan = checked("row", vec![], large);

@@ -4,6 +4,7 @@ mod checkpoints;
 mod clean_shutdown;
 mod commit_stats;
 mod damaged_files;
+mod disk_space;
 mod folder;
 mod groups;
 mod manifest;

@@ -1,0 +1,72 @@
+//! The free space that plans leave, and the flushes that free some.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+const RESERVE: u64 = 64 << 20;
+
+/// A store of this many bytes in one family, on a disk with as many free bytes as the number says.
+async fn with_free_space(dir: &Path, bytes: usize) -> (Rocks, Arc<AtomicU64>) {
+    let free = Arc::new(AtomicU64::new(1 << 40));
+    let seen = free.clone();
+    let probe = move || Ok(FileSystemStats { free: seen.load(Ordering::Relaxed), total: 1 << 41, inodes: None });
+    // No write buffer is flushed for its size.
+    let options = RocksOptions { memory: 512 << 20 };
+    let rocks = Rocks::open_with(taken(dir), options, DiskSpace::probed(dir, Box::new(probe)), MAX_TOMBSTONES).unwrap();
+    rocks.create(&spec()).await.unwrap();
+    for n in 0..bytes >> 20 {
+        commit(&rocks, changes(vec![changed("row", vec![put("c", &format!("{n}"), &"x".repeat(1 << 20))])])).await;
+    }
+    (rocks, free)
+}
+
+/// Longer than the free space and the sizes of tables are remembered.
+async fn set(free: &AtomicU64, bytes: u64) {
+    free.store(bytes, Ordering::Relaxed);
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+}
+
+async fn is_accepted(rocks: &Rocks) -> bool {
+    let plan = checked("row", vec![], vec![put("a", "q", "v")]);
+    match rocks.commit(plan).await {
+        Ok(outcome) => outcome == Outcome::Committed,
+        Err(StoreError::Full(_)) => false,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_space_for_a_compaction_is_left_besides_the_reserve() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rocks, free) = with_free_space(dir.path(), 9 << 20).await;
+    // What is in memory, the table that it becomes, and a new one of the same size, that is preallocated.
+    set(&free, 1 << 20).await;
+    assert!(!is_accepted(&rocks).await);
+    let kept = rocks.kept(0);
+    assert!((28 << 20..50 << 20).contains(&kept), "{kept}");
+    rocks.flush();
+    set(&free, 1 << 20).await;
+    assert!(!is_accepted(&rocks).await);
+    let kept = rocks.kept(0);
+    assert!((19 << 20..28 << 20).contains(&kept), "{kept}");
+    set(&free, RESERVE + kept - (2 << 20)).await;
+    assert!(!is_accepted(&rocks).await);
+    commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])])).await;
+    set(&free, RESERVE + kept + (2 << 20)).await;
+    assert!(is_accepted(&rocks).await);
+}
+
+#[tokio::test]
+async fn deletes_below_half_of_the_reserve_flush_their_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rocks, free) = with_free_space(dir.path(), 10 << 20).await;
+    let delete = || changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])]);
+    let kept = rocks.kept(u64::MAX);
+    for (bytes, flushes) in [(RESERVE * 3 / 4 + kept, false), (RESERVE / 4 + kept, true)] {
+        set(&free, bytes).await;
+        commit(&rocks, delete()).await;
+        assert_eq!(rocks.tuning.buffered() < 8 << 20, flushes, "{}", rocks.tuning.buffered());
+    }
+}
