@@ -126,6 +126,11 @@ impl ProblemKind {
         self.row().1
     }
 
+    /// The `type`.
+    pub fn uri(self) -> String {
+        [TYPES, self.slug()].concat()
+    }
+
     /// The title, the same for all problems of this kind.
     pub const fn title(self) -> &'static str {
         self.row().2
@@ -158,9 +163,8 @@ pub struct ProblemJson<'a> {
 impl<'a> ProblemJson<'a> {
     /// A problem of this kind; `detail` says what to do about it, `instance` is the id of the request.
     pub fn new(kind: ProblemKind, detail: &'a str, instance: String) -> Self {
-        let (status, slug, title) = kind.row();
-        let r#type = format!("{TYPES}{slug}");
-        Self { r#type, title: title.into(), status, detail: detail.into(), instance }
+        let (status, _, title) = kind.row();
+        Self { r#type: kind.uri(), title: title.into(), status, detail: detail.into(), instance }
     }
 
     /// The slug of its kind, which may be one that this version does not know; none if it is no problem of a drive.

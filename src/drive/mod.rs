@@ -44,6 +44,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 pub use background::Backoff;
+pub use commit::put::ReceivedUpload;
 pub use error::{DriveError, PutError, Result};
 pub use model::{
     Condition, CopyStats, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, OpenFile, PutOptions,
@@ -238,6 +239,24 @@ impl Drive {
         body: impl Stream<Item = std::result::Result<Bytes, E>>,
     ) -> std::result::Result<Written, PutError<E>> {
         commit::put::put(&self.rooms.committer, path, options, body).await
+    }
+
+    /// Reads the body of an upload, which [`ReceivedUpload::store`] then stores. For uploads whose bodies come one after
+    /// the other, such as the members of a tar: while one is read, those before it are stored, and share their commits.
+    ///
+    /// The body of a small file is read even if the file would not be stored as things are then.
+    pub async fn receive<E>(
+        &self,
+        path: &DrivePath,
+        options: PutOptions,
+        body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    ) -> std::result::Result<ReceivedUpload, PutError<E>> {
+        commit::put::receive(&self.rooms.committer, path, options, body).await
+    }
+
+    /// Whether files may be stored below a directory, as things are now. It is made with its first file if it is missing.
+    pub async fn check_below(&self, path: &DrivePath) -> Result<()> {
+        commit::put::check_below(&self.rooms.committer, path).await
     }
 
     /// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.

@@ -1,10 +1,16 @@
-//! Media types (RFC 9110 section 8.3.1), parsed strictly: text that a browser could parse in another way is refused.
+//! Media types (RFC 9110 section 8.3.1), parsed strictly: text that a browser could parse in another way is refused. And
+//! the type that a name suggests.
 
 /// The type and subtype of a media type with any parameters; none if the text is malformed.
 pub fn essence(text: &str) -> Option<&str> {
     let end = text.find([';', ' ', '\t']).unwrap_or(text.len());
     let (essence, parameters) = text.split_at_checked(end)?;
     (is_essence(essence) && are_parameters(parameters)).then_some(essence)
+}
+
+/// The media type that the name of a file suggests.
+pub fn guess(name: &str) -> String {
+    mime_guess::from_path(name).first_or_octet_stream().essence_str().to_owned()
 }
 
 /// Two tokens and a slash.

@@ -68,6 +68,11 @@ impl Timestamp {
         Self::in_range(ns.div_euclid(1_000_000))
     }
 
+    /// The time so many seconds after 1970.
+    pub fn from_unix(seconds: i64) -> Result<Self, InvalidTimestamp> {
+        Self::in_range(i128::from(seconds) * 1_000)
+    }
+
     /// Errors if the time lies outside of the years that are accepted.
     fn in_range(ms: i128) -> Result<Self, InvalidTimestamp> {
         let ms = i64::try_from(ms).map_err(|_| InvalidTimestamp)?;
@@ -226,6 +231,11 @@ mod tests {
 
     #[test]
     fn unix_seconds() {
+        assert_eq!(Timestamp::from_unix(-1), Ok(Timestamp(-1_000)));
+        assert_eq!(Timestamp::from_unix(LAST.div_euclid(1_000)), Ok(Timestamp(LAST - 999)));
+        for out_of_range in [LAST.div_euclid(1_000) + 1, FIRST.div_euclid(1_000) - 1, i64::MAX, i64::MIN] {
+            assert_eq!(Timestamp::from_unix(out_of_range), Err(InvalidTimestamp), "{out_of_range}");
+        }
         for (text, ms) in
             [("0", 0), ("1767323045.678", 1_767_323_045_678), ("1.9999", 1_999), ("-0.0001", -1), ("-1", -1000)]
         {

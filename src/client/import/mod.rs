@@ -1,17 +1,20 @@
 //! Uploads a local tree to a running server.
 //!
-//! The planner compares one folder after the other with the drive ([`plan`]); workers upload files in parallel
-//! ([`upload`]). Memory is bounded by the largest folder, not by the tree. No state is kept between runs: a file that
+//! The planner compares one folder after the other with the drive ([`plan`]). Small files and folders are sent together, as
+//! a tar ([`batch`], [`mod@tar`]); workers upload the others in parallel ([`upload`]). Memory is bounded by the largest folder, not by the tree. No state is kept between runs: a file that
 //! is already on the drive is recognized by size, time and digest, so a second run completes an interrupted one.
 
+mod batch;
 mod count;
 mod names;
 mod plan;
+mod tar;
 mod upload;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures_util::{StreamExt, stream};
 use reqwest::Method;
@@ -24,8 +27,12 @@ use super::stats::TransferStats;
 use super::{ClientError, DriveClient};
 use crate::data_folder::part::{self, DrivePart};
 use crate::local_fs::OpenFolder;
+use batch::Batcher;
 use plan::ImportPlanner;
 use upload::Uploader;
+
+/// Batches of small files that are under way at once.
+const BATCHES: usize = 4;
 
 /// Why an import could not start.
 #[derive(Debug, thiserror::Error)]
@@ -74,12 +81,24 @@ impl Import {
     pub async fn run(self, jobs: usize, retry: RetryPolicy, stats: Arc<TransferStats>) {
         let Self { client, top, from, to } = self;
         let _counting = count::start(top.clone(), stats.clone());
-        let (sender, receiver) = mpsc::channel(4 * jobs);
+        let (sender, planned) = mpsc::channel(batch::TASKS);
+        let (single, left) = mpsc::channel(4 * jobs);
         let planner = ImportPlanner { client: client.clone(), retry, stats: stats.clone(), jobs: sender };
+        let unpacks = AtomicBool::new(true);
+        let batcher = Batcher { client: client.clone(), stats: stats.clone(), to: to.clone(), single, unpacks };
+        let batches = stream::unfold(planned, async |mut from| {
+            let mut tasks = Vec::new();
+            let many = from.recv_many(&mut tasks, batch::TASKS).await;
+            (many > 0).then_some((tasks, from))
+        });
+        let batching = async move {
+            let batcher = &batcher;
+            batches.for_each_concurrent(jobs.min(BATCHES), |tasks| batcher.run(tasks)).await;
+        };
         let sending = Uploader { client, retry, stats };
-        let queue = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
+        let queue = stream::unfold(left, async |mut from| from.recv().await.map(|job| (job, from)));
         let sent = queue.for_each_concurrent(jobs, |job| sending.job(job));
-        tokio::join!(planner.run(top, from, to), sent);
+        tokio::join!(planner.run(top, from, to), batching, sent);
     }
 }
 

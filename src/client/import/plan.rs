@@ -15,13 +15,23 @@ use crate::client::retry::RetryPolicy;
 use crate::client::stats::{TransferNote, TransferStats};
 use crate::client::{DriveClient, FailureScope, Result};
 use crate::data_folder::part::{self, DrivePart};
-use crate::local_fs::{FsKind, OpenFolder, printable, run_blocking};
+use crate::local_fs::{FileStamp, FsKind, OpenFolder, printable, run_blocking};
 
 /// A task for a worker.
 pub enum ImportTask {
     /// Create a directory.
     Make(DrivePath),
     File(FileUpload),
+}
+
+impl ImportTask {
+    /// The path on the drive.
+    pub fn path(&self) -> &DrivePath {
+        match self {
+            Self::Make(path) => path,
+            Self::File(file) => &file.path,
+        }
+    }
 }
 
 pub struct FileUpload {
@@ -37,9 +47,18 @@ pub struct FileUpload {
 /// The compared attributes of an entry of the drive.
 pub struct RemoteFile {
     directory: bool,
-    pub size: u64,
-    pub modified: Option<Timestamp>,
-    pub digest: String,
+    size: u64,
+    modified: Option<Timestamp>,
+    digest: String,
+}
+
+impl FileUpload {
+    /// Whether the drive has this content, with this time.
+    pub fn is_on_drive(&self, version: &FileStamp, digest: &str) -> bool {
+        self.there.as_ref().is_some_and(|there| {
+            (there.size, there.modified, there.digest.as_str()) == (version.size, Some(version.modified()), digest)
+        })
+    }
 }
 
 impl From<EntryJson<'static>> for RemoteFile {

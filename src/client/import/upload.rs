@@ -117,10 +117,7 @@ impl Uploader {
     async fn once(&self, job: &FileUpload) -> Result<(), SendError> {
         let reading = self.read(job).await?;
         let ReadFile { version, digest, .. } = &reading;
-        let is_there = job.there.as_ref().is_some_and(|there| {
-            (there.size, there.modified, &there.digest) == (version.size, Some(version.modified()), digest)
-        });
-        if is_there {
+        if job.is_on_drive(version, digest) {
             self.stats.kept(version.size);
             return Ok(());
         }
@@ -188,6 +185,19 @@ impl Uploader {
             }
         }
     }
+}
+
+/// A small local file in memory.
+pub struct SmallFile {
+    pub bytes: Bytes,
+    pub version: FileStamp,
+    pub digest: String,
+}
+
+/// Reads a file if it is small. None if it is not, or if it cannot be read now.
+pub fn read_small(job: &FileUpload) -> Option<SmallFile> {
+    let (_, version, small) = open(&job.folder, &job.local).ok()?;
+    small.map(|(bytes, digest)| SmallFile { bytes, version, digest })
 }
 
 type SmallContent = Option<(Bytes, String)>;

@@ -1,7 +1,8 @@
 //! Creating a file, or replacing it by a new version.
 //!
-//! To read it: [`put`] checks, stages the content, and calls [`store`], which copies use too. `store` runs the retry loop
-//! with [`decide`]: read the name, check the rules, make the plan.
+//! To read it: [`put`] checks, reads the body, and stores it ([`ReceivedUpload::store`]): it stages the content, and calls
+//! [`store`], which copies use too. `store` runs the retry loop with [`decide`]: read the name, check the rules, make the
+//! plan. [`receive`] reads a body alone, for callers that store several at a time.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{Committer, Decision, Ids};
 use crate::budget::WAIT;
-use crate::content::{StagedContent, Upload};
+use crate::content::{INLINE, StagedContent, Upload};
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::file_rows::{drop_version, new_version};
@@ -21,7 +22,7 @@ use crate::drive::model::{Condition, Node, PutOptions, Written};
 use crate::drive::namespace::lookup::{NameLookup, lookup, no_directory};
 use crate::drive::namespace::resolve::{Resolution, ResolvedParent, resolve, resolve_parent};
 use crate::schema::dir::{self, FileEntry};
-use crate::schema::file::{Attributes, ContentLocation};
+use crate::schema::file::{Attributes, ContentLocation, Digest};
 use crate::schema::{DrivePath, FileId, Name, StayId, Timestamp};
 use crate::table::{Change, Plan};
 
@@ -41,6 +42,27 @@ pub struct PutRules {
     pub replace: bool,
 }
 
+/// An upload whose body has come in, and which no row names yet. Dropping it stores nothing.
+pub struct ReceivedUpload {
+    committer: Arc<Committer>,
+    path: DrivePath,
+    upload: Upload,
+    digests: Vec<Digest>,
+    new: NewVersion,
+    rules: PutRules,
+}
+
+impl ReceivedUpload {
+    /// Stores it under its path. The new version is durable when this returns.
+    pub async fn store(self) -> Result<Written> {
+        let staged = self.upload.finish().await?;
+        if self.digests.iter().any(|digest| *digest != staged.digest) {
+            return Err(DriveError::DigestMismatch(staged.digest));
+        }
+        store(&self.committer, &self.path, staged, self.new, self.rules).await
+    }
+}
+
 /// See [`Drive::put`](crate::drive::Drive::put).
 pub async fn put<E>(
     committer: &Arc<Committer>,
@@ -48,16 +70,45 @@ pub async fn put<E>(
     options: PutOptions,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
 ) -> std::result::Result<Written, PutError<E>> {
-    let PutOptions { mime, creator, modified, parents, condition, length, digests } = options;
-    let rules = PutRules { condition, parents, replace: true };
     // IMPORTANT: refuse all that can be refused before the body is polled. Over HTTP the first poll sends `100 Continue`,
     // which makes the client send the body.
-    check_early(committer, path, &rules).await?;
-    let staged = stage(committer.content.upload(), length, body).await?;
-    if digests.iter().any(|digest| *digest != staged.digest) {
-        return Err(DriveError::DigestMismatch(staged.digest).into());
+    check_early(committer, path, &PutRules::of(&options)).await?;
+    Ok(take_in(committer, path, options, body).await?.store().await?)
+}
+
+/// See [`Drive::receive`](crate::drive::Drive::receive).
+pub async fn receive<E>(
+    committer: &Arc<Committer>,
+    path: &DrivePath,
+    options: PutOptions,
+    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+) -> std::result::Result<ReceivedUpload, PutError<E>> {
+    // A content file would be written in vain.
+    if options.length.is_none_or(|length| length > INLINE as u64) {
+        check_early(committer, path, &PutRules::of(&options)).await?;
     }
-    Ok(store(committer, path, staged, NewVersion { mime, creator, modified }, rules).await?)
+    take_in(committer, path, options, body).await
+}
+
+async fn take_in<E>(
+    committer: &Arc<Committer>,
+    path: &DrivePath,
+    options: PutOptions,
+    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+) -> std::result::Result<ReceivedUpload, PutError<E>> {
+    let rules = PutRules::of(&options);
+    let PutOptions { mime, creator, modified, length, digests, .. } = options;
+    let upload = read_body(committer.content.upload(), length, body).await?;
+    let new = NewVersion { mime, creator, modified };
+    Ok(ReceivedUpload { committer: committer.clone(), path: path.clone(), upload, digests, new, rules })
+}
+
+/// Checks that files may be stored below a directory, which is there or can be made, as things are now.
+pub async fn check_below(committer: &Committer, path: &DrivePath) -> Result<()> {
+    match resolve(&committer.namespace, path).await? {
+        Resolution::Open { .. } => Ok(committer.namespace.tables.has_space().await?),
+        Resolution::File => Err(DriveError::ParentIsFile),
+    }
 }
 
 /// Checks now what the commit will check again, so that a refused upload is not sent.
@@ -79,16 +130,24 @@ async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) 
 /// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
 /// is in memory, and the commit writes it. After an error nothing is left.
 pub async fn stage<E>(
-    mut upload: Upload,
+    upload: Upload,
     length: Option<u64>,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
 ) -> std::result::Result<StagedContent, PutError<E>> {
+    Ok(read_body(upload, length, body).await?.finish().await?)
+}
+
+async fn read_body<E>(
+    mut upload: Upload,
+    length: Option<u64>,
+    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+) -> std::result::Result<Upload, PutError<E>> {
     timeout(WAIT, upload.reserve(length)).await.map_err(|_| DriveError::NoMemory)??;
     let mut body = pin!(body);
     while let Some(piece) = body.next().await {
         upload.write(piece.map_err(PutError::Body)?).await?;
     }
-    Ok(upload.finish().await?)
+    Ok(upload)
 }
 
 /// Stores staged content under this path.
@@ -177,6 +236,10 @@ async fn decide<'a>(
 }
 
 impl PutRules {
+    fn of(options: &PutOptions) -> Self {
+        Self { condition: options.condition.clone(), parents: options.parents, replace: true }
+    }
+
     /// `missing`: whether parents are missing.
     fn check(&self, found: &NameLookup, missing: bool) -> Result<()> {
         if found.directory.is_some() {

@@ -1,8 +1,8 @@
 //! Bodies: JSON, uploads, and what is known of a body before it is read.
 
 use axum::body::{Body, Bytes};
-use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
+use axum::http::{HeaderMap, Version};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -31,6 +31,34 @@ pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> 
         Some(limit) if length > limit => Err(Problem::too_large(limit)),
         _ => Ok(Some(length)),
     }
+}
+
+/// Whether an upload says where it ends. Over HTTP/1.0 it must (RFC 1945 section 7.2.2): the HTTP library takes one that
+/// does not for empty, whatever is sent, and that would replace a file. Over HTTP/1.1 it is empty (RFC 9112 section 6.3).
+pub fn check_end(version: Version, headers: &HeaderMap) -> Result<()> {
+    let says = headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING);
+    if version >= Version::HTTP_11 || says {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemKind::LengthRequired,
+        "Nothing is stored: send the body with Content-Length, which says where it ends.",
+    ))
+}
+
+/// Refuses an upload that is a part of a body, or that is not sent as it is to be read.
+pub fn refuse_coding(headers: &HeaderMap) -> Result<()> {
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(Problem::malformed("A file is sent whole: Content-Range does not go with PUT."));
+    }
+    let coding = single_header(headers, &CONTENT_ENCODING)?;
+    if coding.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity")) {
+        return Err(Problem::new(
+            ProblemKind::MediaType,
+            "Send the file as it is: it is stored as it comes, without Content-Encoding.",
+        ));
+    }
+    Ok(())
 }
 
 /// The pieces of an upload. The stream ends with a problem if the body is cut, too long, or not as long as declared.
@@ -110,7 +138,8 @@ fn broken(error: &axum::Error) -> Problem {
     cut(error)
 }
 
-fn cut(cause: &dyn std::fmt::Debug) -> Problem {
+/// The problem of a body that ended early.
+pub fn cut(cause: &dyn std::fmt::Debug) -> Problem {
     Problem::new(ProblemKind::BodyCut, "The body was not sent whole, so nothing is stored: send it again.").because(
         Level::INFO,
         "a body was cut",

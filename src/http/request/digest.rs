@@ -59,6 +59,12 @@ impl Digests {
     }
 }
 
+/// The SHA-256 of a text that is written as the value of `Repr-Digest`.
+pub fn sha_256(text: &str) -> Option<Digest> {
+    let (_, bytes) = dictionary(text)?.into_iter().rfind(|(key, _)| *key == "sha-256")?;
+    Some(Digest(bytes.try_into().ok()?))
+}
+
 fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Digest>> {
     let malformed =
         || Problem::malformed(format!("{name} is written sha-256=:<base64 of 32 bytes>: as RFC 9530 says."));

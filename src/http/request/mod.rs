@@ -6,6 +6,7 @@
 //! - [`digest`]: the client's digest of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
 //! - [`identity`]: its user
 //! - [`body`]: JSON bodies and uploads
+//! - [`tar`]: a body that is a tar
 
 pub mod body;
 pub mod condition;
@@ -14,6 +15,7 @@ pub mod identity;
 pub mod path;
 pub mod query;
 pub mod range;
+pub mod tar;
 
 pub use condition::Preconditions;
 pub use identity::Creator;

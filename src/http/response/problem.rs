@@ -161,9 +161,17 @@ impl Problem {
         }
     }
 
-    #[cfg(test)]
     pub fn kind(&self) -> ProblemKind {
         self.kind
+    }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The same problem, with another text of what to do about it.
+    pub fn with_detail(self, detail: &'static str) -> Self {
+        Self { detail: detail.into(), ..self }
     }
 
     /// Fills in the body of a response that this problem became.

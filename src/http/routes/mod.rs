@@ -12,4 +12,5 @@ pub mod openapi;
 pub mod pattern;
 pub mod stat;
 pub mod swagger_ui;
+pub mod unpack;
 pub mod upload;

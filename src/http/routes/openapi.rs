@@ -110,8 +110,10 @@ impl Modify for Problems {
             let writes = [item.put.as_mut(), item.post.as_mut(), item.delete.as_mut()].into_iter().flatten();
             writes.for_each(|operation| add(operation, &WRITING));
         }
-        if let Some(upload) = api.paths.paths.get_mut("/v1/fs/{path}").and_then(|file| file.put.as_mut()) {
-            add(upload, &[ProblemKind::LengthRequired]);
+        for path in ["/v1/fs/{path}", "/v1/fs/{path}/"] {
+            if let Some(upload) = api.paths.paths.get_mut(path).and_then(|item| item.put.as_mut()) {
+                add(upload, &[ProblemKind::LengthRequired]);
+            }
         }
     }
 }

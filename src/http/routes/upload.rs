@@ -1,23 +1,24 @@
-//! `PUT /v1/fs/<path>`: an upload; with a trailing slash, a directory.
+//! `PUT /v1/fs/<path>`: an upload; with a trailing slash, a directory, or a tar of what it gets ([`unpack`]).
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRANSFER_ENCODING};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 use axum::response::Response;
 
 use crate::api;
 use crate::api::entry::EntryJson;
-use crate::api::problem::ProblemKind;
+use crate::api::unpack::UnpackLine;
 use crate::drive::{DriveError, PutError, PutOptions};
 use crate::http::app::App;
 use crate::http::media_type;
-use crate::http::request::body::{declared, pieces, refuse_any};
+use crate::http::request::body::{check_end, declared, pieces, refuse_any, refuse_coding};
 use crate::http::request::condition::resolve_condition;
 use crate::http::request::digest::Digests;
 use crate::http::request::{Creator, Params, Preconditions, Target, single_header};
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::written::write_response;
+use crate::http::routes::unpack;
 use crate::schema::{DrivePath, Timestamp};
 
 const OC_MTIME: HeaderName = HeaderName::from_static(api::header::OC_MTIME);
@@ -51,7 +52,12 @@ pub async fn put(
     body: Body,
 ) -> Result<Response> {
     if target.directory {
-        return make_directory(&app, &target.path, creator, &preconditions, uri.query(), &headers, body).await;
+        let params = Params::parse(uri.query(), &["parents", unpack::PARAMETER, unpack::OVERWRITE])?;
+        return if params.has(unpack::PARAMETER) {
+            unpack::put(&app, &target.path, (creator, preconditions), &params, (version, &headers), body).await
+        } else {
+            make_directory(&app, &target.path, (creator, preconditions), &params, &headers, body).await
+        };
     }
     check_end(version, &headers)?;
     let asked = UploadHeaders::parse(&target.path, uri.query(), &headers, app.options.max_body)?;
@@ -78,19 +84,6 @@ pub async fn put(
     Ok(response)
 }
 
-/// Whether an upload says where it ends. Over HTTP/1.0 it must (RFC 1945 section 7.2.2): the HTTP library takes one that
-/// does not for empty, whatever is sent, and that would replace a file. Over HTTP/1.1 it is empty (RFC 9112 section 6.3).
-fn check_end(version: Version, headers: &HeaderMap) -> Result<()> {
-    let says = headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING);
-    if version >= Version::HTTP_11 || says {
-        return Ok(());
-    }
-    Err(Problem::new(
-        ProblemKind::LengthRequired,
-        "Nothing is stored: send the file with Content-Length, which says where it ends.",
-    ))
-}
-
 /// What the headers and parameters of an upload say.
 struct UploadHeaders {
     mime: String,
@@ -104,17 +97,7 @@ struct UploadHeaders {
 impl UploadHeaders {
     fn parse(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
         let params = Params::parse(query, &["parents", "modified"])?;
-        if headers.contains_key(CONTENT_RANGE) {
-            return Err(Problem::malformed("A file is sent whole: Content-Range does not go with PUT."));
-        }
-        if single_header(headers, &CONTENT_ENCODING)?
-            .is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"))
-        {
-            return Err(Problem::new(
-                ProblemKind::MediaType,
-                "Send the file as it is: it is stored as it comes, without Content-Encoding.",
-            ));
-        }
+        refuse_coding(headers)?;
         let bad_mtime =
             |_| Problem::malformed("X-OC-Mtime is unix seconds: an integer or a decimal, in the years 1901 to 9999.");
         let mtime = single_header(headers, &OC_MTIME)?
@@ -138,7 +121,7 @@ fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
     let essence = sent.map_or(Some(""), media_type::essence);
     let vague = ["", "application/octet-stream", "application/x-www-form-urlencoded"];
     if essence.is_some_and(|essence| vague.iter().any(|v| essence.eq_ignore_ascii_case(v))) {
-        return Ok(mime_guess::from_path(path.last()).first_or_octet_stream().essence_str().to_owned());
+        return Ok(media_type::guess(path.last()));
     }
     match sent {
         Some(mime) if mime.len() <= TYPE_BYTES && essence.is_some() => Ok(mime.to_owned()),
@@ -149,31 +132,43 @@ fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
     }
 }
 
-/// Make a directory
+/// Make a directory, or store the members of a tar in it
 ///
-/// With its parents, unless told otherwise.
+/// Without `unpack`: makes the directory, with its parents unless told otherwise.
+///
+/// With `unpack=tar`: each file and directory of the tar is stored below the directory, as an upload of its own. The answer
+/// has a line for each member, which is sent when the member is on the disk, and a last line with `done`. Links, devices
+/// and names that cannot be stored are refused, and the rest goes on.
 #[utoipa::path(put, path = "/v1/fs/{path}/", operation_id = "make_directory", tag = "files",
     params(("path" = String, Path, description = "Names, percent-encoded, with slashes between them"),
-           ("parents" = Option<bool>, Query, description = "false: 409 if the parent is missing")),
+           ("parents" = Option<bool>, Query, description = "false: 409 if the parent is missing. Not with `unpack`"),
+           ("unpack" = Option<String>, Query, pattern = "^tar$", description = "The body is a tar"),
+           ("overwrite" = Option<bool>, Query,
+            description = "false: a file that is there stays, and the line of the member says 412. Only with `unpack`")),
+    request_body(content = Option<String>, content_type = "application/x-tar", description = "With `unpack`: ustar, pax or GNU"),
     responses((status = 201, description = "Made", body = EntryJson<'static>),
-              (status = 200, description = "It was there", body = EntryJson<'static>)))]
+              (status = 200, description = "It was there; or with `unpack`, a line for each member and a last one",
+                content((EntryJson<'static> = "application/json"), (UnpackLine<'static> = "application/x-ndjson")))))]
 pub async fn make_directory(
     app: &App,
     path: &DrivePath,
-    creator: Creator,
-    preconditions: &Preconditions,
-    query: Option<&str>,
+    (creator, preconditions): (Creator, Preconditions),
+    params: &Params,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    let parents = Params::parse(query, &["parents"])?.flag("parents", true)?;
+    if params.has(unpack::OVERWRITE) {
+        return Err(Problem::malformed("`overwrite` is for the members of a tar: send `unpack=tar` with it."));
+    }
+    let parents = params.flag("parents", true)?;
     refuse_any(
         headers,
         body,
-        "A path with a trailing slash is a directory, which has no content: add the name of the file.",
+        "A path with a trailing slash is a directory, which has no content: add the name of the file, or send a tar with \
+         `unpack=tar`.",
     )
     .await?;
-    if *preconditions != Preconditions::default() {
+    if preconditions != Preconditions::default() {
         let there = match app.drive.stat(path).await {
             Ok(node) => node.is_directory(),
             Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => false,

@@ -83,6 +83,7 @@ struct WaiterState {
 
 impl BodyWaiter {
     pub fn new(slot: Arc<ConnectionSlot>) -> Self {
+        slot.set_body_awaited(true);
         Self(Arc::new(WaiterState { slot, body_stalled: AtomicBool::new(false), detached: AtomicBool::new(false) }))
     }
 
@@ -96,7 +97,10 @@ impl BodyWaiter {
 
     /// The handler no longer waits, and may execute the request. The rest of the body is only drained.
     pub fn detach(&self) {
-        self.0.detached.store(true, Ordering::Relaxed);
+        // Only once: by now the next request of the connection may wait for its body.
+        if !self.0.detached.swap(true, Ordering::Relaxed) {
+            self.0.slot.set_body_awaited(false);
+        }
         self.set_body_stalled(false);
     }
 }

@@ -78,7 +78,7 @@ pub async fn serve(
     };
     let socket = connection.into_parts().io.into_inner();
     // IMPORTANT: a final response may only follow a whole response, never replace the rest of one.
-    let may_respond = !socket.is_unsent();
+    let may_respond = !socket.is_unsent() && !slot.is_responding();
     match done {
         Some(Ok(())) => None,
         Some(Err(error)) if error.is_timeout() && may_respond && framing.lock().is_in_head() => {
@@ -93,7 +93,8 @@ pub async fn serve(
             tracing::debug!(%error, "a connection ended");
             None
         }
-        None if !may_respond => Some("slow-reader"),
+        None if socket.is_unsent() => Some("slow-reader"),
+        None if !may_respond => Some("made-room"),
         None => {
             responses
                 .send(socket.stream, ProblemKind::Busy, "Too many connections are open: close some, or try again.")

@@ -3,7 +3,8 @@
 //! At the limit a new connection evicts another one, so that slow clients, however many, do not keep others out. The
 //! connection that has been idle longest is evicted first. If none is idle, the limit evicts the connection with the
 //! longest stall: the client reads nothing of its response, or sends nothing of a body that the handler waits for. A
-//! request whose body is complete is never evicted before its response: it may have been executed.
+//! request whose body is complete is never evicted before its response: it may have been executed. A response may begin
+//! before the body has ended, as the answer to a tar does: then both stalls count.
 //!
 //! ```text
 //! Idle -> Handling -> Responding -> Idle      a request arrives, the handler returns, the last byte is flushed
@@ -62,10 +63,11 @@ impl SlotState {
             SlotPhase::Idle(since) => Some((false, since)),
             // The handler executes no request before its body is complete.
             SlotPhase::Handling => self.body_stalled.map(|since| (true, since)),
-            // The request has been executed; only the response is lost.
+            // The request has been executed, or all that the response says of it has; only the response is lost.
             SlotPhase::Responding { .. } => {
-                let since = self.stalled?.checked_add(STALLED)?;
-                (since <= Instant::now()).then_some((true, since))
+                let stalled = self.stalled.and_then(|since| since.checked_add(STALLED));
+                let stalled = stalled.filter(|since| *since <= Instant::now());
+                Some((true, stalled.into_iter().chain(self.body_stalled).min()?))
             }
         }
     }
@@ -77,6 +79,10 @@ pub struct ConnectionSlot {
     number: u64,
     evicted: Arc<Notify>,
     handling: AtomicBool,
+    /// A handler, or what writes its response, waits for the body of the request.
+    body_awaited: AtomicBool,
+    /// A response has begun, and not all of it is in the socket.
+    responding: AtomicBool,
     /// A response has ended since the last flush.
     ended: AtomicBool,
     /// The response under way ends where the connection ends (RFC 9112 section 6.3).
@@ -103,8 +109,9 @@ impl ConnectionLimit {
             .slots
             .insert(number, SlotState { address, phase, stalled: None, body_stalled: None, evicted: evicted.clone() });
         *table.of_address.entry(address).or_default() += 1;
-        let (handling, ended, close_delimited) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
-        Some(ConnectionSlot { slots: self.clone(), number, evicted, handling, ended, close_delimited })
+        let [handling, body_awaited, responding, ended, close_delimited] = <[AtomicBool; 5]>::default();
+        let slots = self.clone();
+        Some(ConnectionSlot { slots, number, evicted, handling, body_awaited, responding, ended, close_delimited })
     }
 
     /// Evicts one connection, of any address, to free its file descriptor. False if none can be evicted.
@@ -144,17 +151,29 @@ impl ConnectionSlot {
     pub fn start_request(&self) -> bool {
         let begun = self.change(|slot| (slot.phase, slot.body_stalled) = (SlotPhase::Handling, None));
         self.handling.store(begun, Ordering::Relaxed);
+        self.responding.store(false, Ordering::Relaxed);
         begun
     }
 
-    /// Whether the handler has a request and has not returned.
+    /// Whether the handler has a request and has not returned, or the body of the request is still read.
     pub fn is_handling(&self) -> bool {
-        self.handling.load(Ordering::Relaxed)
+        self.handling.load(Ordering::Relaxed) || self.body_awaited.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether a handler, or what writes its response, waits for the body.
+    pub fn set_body_awaited(&self, awaited: bool) {
+        self.body_awaited.store(awaited, Ordering::Relaxed);
+    }
+
+    /// Whether a response has begun, and not all of it is in the socket.
+    pub fn is_responding(&self) -> bool {
+        self.responding.load(Ordering::Relaxed)
     }
 
     /// The handler has returned.
     pub fn handler_done(&self) {
         self.handling.store(false, Ordering::Relaxed);
+        self.responding.store(true, Ordering::Relaxed);
         self.change(|slot| slot.phase = SlotPhase::Responding { ended: false });
     }
 
@@ -182,6 +201,7 @@ impl ConnectionSlot {
         self.change(|slot| {
             if matches!(slot.phase, SlotPhase::Responding { ended: true }) {
                 slot.phase = SlotPhase::Idle(Instant::now());
+                self.responding.store(false, Ordering::Relaxed);
             }
         });
     }

@@ -16,6 +16,7 @@ mod file_commands;
 mod folder_lock;
 mod generated_docs;
 mod import;
+mod import_batches;
 mod interrupting;
 mod log;
 mod restart;

@@ -16,4 +16,5 @@ mod reserve;
 mod socket;
 mod store_calls;
 mod test_app;
+mod unpack;
 mod uploads;

@@ -1,0 +1,194 @@
+//! Sends small files in batches, each as a tar that the server unpacks: its files share their commits.
+//!
+//! A batch only makes an import faster. What the server does not report as stored, for whatever reason, is uploaded as a
+//! file of its own, which retries it and names its error.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use bytes::Bytes;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, Response};
+use rowdrive::api::path;
+use rowdrive::api::unpack::{MEDIA_TYPE, PARAMETER, UnpackLine};
+use rowdrive::schema::DrivePath;
+use tokio::sync::mpsc;
+
+use super::plan::ImportTask;
+use super::tar;
+use super::upload::{self, SmallFile};
+use crate::client::stats::TransferStats;
+use crate::client::{ClientError, DriveClient, FailureScope};
+use crate::local_fs::run_blocking;
+
+/// Tasks of a batch, at most. Each may have a folder of its own, which is open.
+pub const TASKS: usize = 128;
+/// Bytes of a batch at which it gets no further file.
+const BYTES: usize = 4 << 20;
+
+pub struct Batcher {
+    pub client: DriveClient,
+    pub stats: Arc<TransferStats>,
+    /// The directory that gets the tree.
+    pub to: DrivePath,
+    /// Tasks that are not done in a batch.
+    pub single: mpsc::Sender<ImportTask>,
+    /// Whether the server unpacks tars; an older one does not.
+    pub unpacks: AtomicBool,
+}
+
+/// A tar, and what is in it.
+#[derive(Default)]
+struct Batch {
+    tar: Vec<u8>,
+    members: Vec<BatchMember>,
+    /// Tasks that are not in it: large files, and files that cannot be read now.
+    single: Vec<ImportTask>,
+    /// Tasks for which there was no room.
+    rest: Vec<ImportTask>,
+    /// Bytes of each file that is on the drive already.
+    kept: Vec<u64>,
+}
+
+struct BatchMember {
+    task: ImportTask,
+    bytes: u64,
+    is_stored: bool,
+}
+
+impl Batcher {
+    pub async fn run(&self, mut tasks: Vec<ImportTask>) {
+        while !tasks.is_empty() {
+            if !self.unpacks.load(Relaxed) {
+                return self.one_by_one(tasks).await;
+            }
+            let to = self.to.clone();
+            let batch = match run_blocking(move || Ok::<_, io::Error>(Batch::read(tasks, &to))).await {
+                Ok(batch) => batch,
+                Err(error) => {
+                    return self.stats.fail(format!("some files cannot be read: {error}"), FailureScope::Item);
+                }
+            };
+            let Batch { tar, mut members, single, rest, kept } = batch;
+            kept.into_iter().for_each(|bytes| self.stats.kept(bytes));
+            if !members.is_empty() {
+                // Whatever breaks off: the members without a line are uploaded one by one.
+                let _ = self.send(tar.into(), &mut members).await;
+            }
+            let left = members.into_iter().filter(|member| !member.is_stored).map(|member| member.task);
+            self.one_by_one(left.chain(single).collect()).await;
+            tasks = rest;
+        }
+    }
+
+    async fn one_by_one(&self, tasks: Vec<ImportTask>) {
+        for task in tasks {
+            // The workers receive until the batcher is dropped, so sending cannot fail.
+            let _ = self.single.send(task).await;
+        }
+    }
+
+    /// Sends a tar, and marks the members that are stored.
+    async fn send(&self, tar: Bytes, members: &mut [BatchMember]) -> Result<(), ClientError> {
+        let request = self.client.path_request(Method::PUT, path::FS, (&self.to, true), &[PARAMETER]);
+        let sent = self.client.with_timeout(self.client.send(request.body(tar))).await;
+        let response = match sent {
+            Ok(response) if is_answer(&response) => response,
+            Ok(_) => return Ok(self.unpacks.store(false, Relaxed)),
+            Err(error) => {
+                // An older server: it knows no such parameter.
+                if matches!(&error, ClientError::Problem(problem) if problem.status.is_client_error()) {
+                    self.unpacks.store(false, Relaxed);
+                }
+                return Err(error);
+            }
+        };
+        self.read_lines(response, members).await
+    }
+
+    async fn read_lines(&self, mut response: Response, members: &mut [BatchMember]) -> Result<(), ClientError> {
+        let of_path: HashMap<String, usize> =
+            members.iter().enumerate().map(|(at, member)| (member.task.path().as_str().to_owned(), at)).collect();
+        let mut unread: Vec<u8> = Vec::new();
+        let chunk = async |response: &mut Response| {
+            let chunk = async { response.chunk().await.map_err(|error| self.client.transport_error(&error)) };
+            self.client.with_timeout(chunk).await
+        };
+        while let Some(chunk) = chunk(&mut response).await? {
+            unread.extend_from_slice(&chunk);
+            let Some(end) = unread.iter().rposition(|byte| *byte == b'\n') else { continue };
+            let rest = unread.split_off(end + 1);
+            for line in unread.split(|byte| *byte == b'\n') {
+                let Ok(UnpackLine::Member(line)) = serde_json::from_slice(line) else { continue };
+                let member = of_path.get(line.path.as_ref()).and_then(|at| members.get_mut(*at));
+                if let Some(member) = member.filter(|_| matches!(line.status, 200 | 201)) {
+                    member.stored(&self.stats);
+                }
+            }
+            unread = rest;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the response has the lines of an unpacked tar.
+fn is_answer(response: &Response) -> bool {
+    response.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes() == MEDIA_TYPE.as_bytes())
+}
+
+impl BatchMember {
+    fn stored(&mut self, stats: &TransferStats) {
+        if std::mem::replace(&mut self.is_stored, true) {
+            return;
+        }
+        match &self.task {
+            ImportTask::Make(_) => stats.made_folder(),
+            ImportTask::File(_) => stats.moved(self.bytes),
+        }
+    }
+}
+
+impl Batch {
+    /// Reads files until the batch is full.
+    fn read(tasks: Vec<ImportTask>, to: &DrivePath) -> Self {
+        let mut batch = Self::default();
+        for task in tasks {
+            if batch.tar.len() >= BYTES {
+                batch.rest.push(task);
+            } else {
+                batch.add(task, to);
+            }
+        }
+        tar::end(&mut batch.tar);
+        batch
+    }
+
+    fn add(&mut self, task: ImportTask, to: &DrivePath) {
+        let name = name_below(to, task.path()).to_owned();
+        let bytes = match &task {
+            ImportTask::Make(_) => {
+                tar::add_directory(&mut self.tar, &name);
+                0
+            }
+            ImportTask::File(file) => match upload::read_small(file) {
+                Some(SmallFile { bytes, version, digest }) => {
+                    if file.is_on_drive(&version, &digest) {
+                        return self.kept.push(version.size);
+                    }
+                    tar::add_file(&mut self.tar, &name, version.modified(), &digest, &bytes);
+                    version.size
+                }
+                None => return self.single.push(task),
+            },
+        };
+        self.members.push(BatchMember { task, bytes, is_stored: false });
+    }
+}
+
+/// The name of a member: the path below the target.
+fn name_below<'a>(to: &DrivePath, path: &'a DrivePath) -> &'a str {
+    let base = if to.is_root() { "" } else { to.as_str() };
+    path.as_str().strip_prefix(base).unwrap_or_default().trim_start_matches('/')
+}

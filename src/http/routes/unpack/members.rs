@@ -1,0 +1,157 @@
+//! The members of a tar, each ready to be stored: files with their content in memory, or in a file of its own.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use futures_util::stream::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::order::{Order, Turn};
+use crate::drive::{Condition, Drive, PutError, PutOptions, ReceivedUpload, Versions};
+use crate::http::media_type;
+use crate::http::request::tar::{Member, MemberKind, TarReader};
+use crate::http::response::problem::{Problem, Result};
+use crate::schema::path::PATH_BYTES;
+use crate::schema::{DrivePath, Name, PathError};
+
+/// Bytes of the paths of all members that are stored at the same time.
+const PATHS: usize = 64 << 10;
+
+/// What is the same for all members.
+#[derive(Clone)]
+pub struct UnpackOptions {
+    pub drive: Drive,
+    /// The directory that gets them.
+    pub target: DrivePath,
+    pub creator: String,
+    pub overwrite: bool,
+    /// Bytes of a file.
+    pub max_body: Option<u64>,
+}
+
+/// Reads the members.
+pub struct Members<S> {
+    reader: TarReader<S>,
+    options: UnpackOptions,
+    order: Order,
+    paths: Arc<Semaphore>,
+}
+
+/// A member that is ready to be stored.
+pub struct ReadyMember {
+    /// As its line shows it.
+    path: String,
+    work: Work,
+    /// None if it is refused by its name or its kind.
+    turn: Option<Turn>,
+    _path: Option<OwnedSemaphorePermit>,
+}
+
+enum Work {
+    File(Box<ReceivedUpload>),
+    Directory(Drive, DrivePath, String),
+    Refused(Problem),
+}
+
+impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
+    pub fn new(reader: TarReader<S>, options: UnpackOptions) -> Self {
+        Self { reader, options, order: Order::default(), paths: Arc::new(Semaphore::new(PATHS)) }
+    }
+
+    /// The next member; none at the end of the tar. The content of a file is read here.
+    ///
+    /// Errors: the tar is cut or malformed.
+    pub async fn next(&mut self) -> Result<Option<ReadyMember>> {
+        let Some(member) = self.reader.next().await? else { return Ok(None) };
+        let parsed = path_of(&self.options.target, &member);
+        let path = match &parsed {
+            Ok(path) => path.as_str().to_owned(),
+            Err(_) => shown(&self.options.target, &member.name),
+        };
+        let bytes = u32::try_from(path.len().min(PATHS)).unwrap_or(u32::MAX);
+        // This fails only if the semaphore is closed, and nothing closes it.
+        let _path = self.paths.clone().acquire_many_owned(bytes).await.ok();
+        let (work, turn) = match parsed {
+            Err(problem) => (Work::Refused(problem), None),
+            Ok(place) => {
+                let turn = self.order.begin(&place);
+                (self.work(member, place).await?, Some(turn))
+            }
+        };
+        Ok(Some(ReadyMember { path, work, turn, _path }))
+    }
+
+    async fn work(&mut self, member: Member, path: DrivePath) -> Result<Work> {
+        let UnpackOptions { drive, creator, overwrite, max_body, .. } = &self.options;
+        match member.kind {
+            MemberKind::Directory => return Ok(Work::Directory(drive.clone(), path, creator.clone())),
+            MemberKind::Other(what) => return Ok(Work::Refused(not_stored(what))),
+            MemberKind::File => {}
+        }
+        if let Some(limit) = max_body.filter(|limit| member.size > *limit) {
+            return Ok(Work::Refused(Problem::too_large(limit)));
+        }
+        let (modified, digest) = match (member.modified, member.digest) {
+            (Ok(modified), Ok(digest)) => (modified, digest),
+            (Err(problem), _) | (_, Err(problem)) => return Ok(Work::Refused(problem)),
+        };
+        let options = PutOptions {
+            modified: Some(modified),
+            condition: Condition { if_match: None, if_none_match: (!overwrite).then_some(Versions::Any) },
+            length: Some(member.size),
+            digests: digest.into_iter().collect(),
+            ..PutOptions::new(media_type::guess(path.last()), creator)
+        };
+        match drive.receive(&path, options, self.reader.content()).await {
+            Ok(received) => Ok(Work::File(Box::new(received))),
+            Err(PutError::Drive(error)) => Ok(Work::Refused(error.into())),
+            Err(PutError::Body(problem)) => Err(problem),
+        }
+    }
+}
+
+impl ReadyMember {
+    /// Stores it, after the earlier members of its path. Returns its path, and whether it is new.
+    pub async fn store(mut self) -> (String, Result<bool>) {
+        if let Some(turn) = &mut self.turn {
+            turn.come().await;
+        }
+        let stored = match self.work {
+            Work::File(received) => received.store().await.map_err(Problem::from),
+            Work::Directory(drive, path, creator) => drive.mkdir(&path, &creator, true).await.map_err(Problem::from),
+            Work::Refused(problem) => Err(problem),
+        };
+        (self.path, stored.map(|written| written.new))
+    }
+}
+
+fn not_stored(what: &str) -> Problem {
+    Problem::malformed(format!("The member is {what}: a drive has files and directories only."))
+}
+
+/// The path of a member. As programs that unpack tars do, it skips `.` and repeated slashes.
+fn path_of(target: &DrivePath, member: &Member) -> Result<DrivePath> {
+    let name = std::str::from_utf8(&member.name).map_err(|_| {
+        Problem::malformed("The member's name is not UTF-8: rename it, or make a tar with pax headers.")
+    })?;
+    if name.starts_with('/') {
+        return Err(Problem::malformed("The member's name starts with a slash: make the tar without `-P`."));
+    }
+    if name.len() > 4 * PATH_BYTES {
+        return Err(PathError::TooLong(name.len()).into());
+    }
+    let below = name.split('/').filter(|part| !matches!(*part, "" | ".")).map(Name::parse);
+    let names = target.names().map(Ok).chain(below).collect::<std::result::Result<Vec<_>, PathError>>()?;
+    if names.len() == target.levels() && member.kind != MemberKind::Directory {
+        return Err(PathError::EmptyName.into());
+    }
+    Ok(DrivePath::from_names(&names)?)
+}
+
+/// What the line of a member shows if its name is refused.
+fn shown(target: &DrivePath, name: &[u8]) -> String {
+    let base = if target.is_root() { "" } else { target.as_str() };
+    let text: Cow<'_, str> = String::from_utf8_lossy(name);
+    [base, "/"].into_iter().flat_map(str::chars).chain(text.chars().take(PATH_BYTES)).collect()
+}
