@@ -4,10 +4,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 
 use super::metrics::HttpMetrics;
 use super::options::Options;
 use crate::drive::Drive;
+
+/// Members of tars that are stored at the same time, of all requests: half of the queue of the commit thread, so that
+/// other writes find room there.
+pub const UNPACKING: usize = 512;
 
 /// The state of all handlers, behind one reference count: each request clones it several times.
 #[derive(Clone)]
@@ -17,6 +22,8 @@ pub struct SharedState {
     pub drive: Drive,
     pub options: Options,
     pub metrics: HttpMetrics,
+    /// With [`UNPACKING`] permits.
+    pub unpacking: Arc<Semaphore>,
     /// All metrics of the process.
     pub registry: Registry,
 }

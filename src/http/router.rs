@@ -6,8 +6,9 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 
-use super::app::{App, SharedState};
+use super::app::{App, SharedState, UNPACKING};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
 use super::options::Options;
@@ -26,7 +27,8 @@ pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router 
 }
 
 pub(super) fn routes(drive: Drive, options: Options, metrics: HttpMetrics, registry: Registry) -> Router {
-    let app = App(Arc::new(SharedState { drive, options, metrics, registry }));
+    let unpacking = Arc::new(Semaphore::new(UNPACKING));
+    let app = App(Arc::new(SharedState { drive, options, metrics, unpacking, registry }));
     let fs = get(download::get).put(upload::put).delete(delete::delete);
     let api = Router::new()
         .route(pattern::FS, get(download::to_root))

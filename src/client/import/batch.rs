@@ -23,8 +23,8 @@ use crate::client::stats::TransferStats;
 use crate::client::{ClientError, DriveClient, FailureScope};
 use crate::local_fs::run_blocking;
 
-/// Tasks of a batch, at most. Each may have a folder of its own, which is open.
-pub const TASKS: usize = 128;
+/// Tasks of a batch, at most.
+pub const TASKS: usize = 512;
 /// Bytes of a batch at which it gets no further file.
 const BYTES: usize = 4 << 20;
 

@@ -20,7 +20,7 @@ use futures_util::{StreamExt, stream};
 use reqwest::Method;
 use rowdrive::api::path;
 use rowdrive::schema::DrivePath;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::retry::RetryPolicy;
 use super::stats::TransferStats;
@@ -83,7 +83,8 @@ impl Import {
         let _counting = count::start(top.clone(), stats.clone());
         let (sender, planned) = mpsc::channel(batch::TASKS);
         let (single, left) = mpsc::channel(4 * jobs);
-        let planner = ImportPlanner { client: client.clone(), retry, stats: stats.clone(), jobs: sender };
+        let places = Arc::new(Semaphore::new(plan::OPEN_FOLDERS));
+        let planner = ImportPlanner { places, client: client.clone(), retry, stats: stats.clone(), jobs: sender };
         let unpacks = AtomicBool::new(true);
         let batcher = Batcher { client: client.clone(), stats: stats.clone(), to: to.clone(), single, unpacks };
         let batches = stream::unfold(planned, async |mut from| {

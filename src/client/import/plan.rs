@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rowdrive::api::entry::EntryJson;
+use rowdrive::schema::path::LEVELS;
 use rowdrive::schema::{DrivePath, Name, Timestamp};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::names::{NameMapping, map_names};
 use crate::client::retry::RetryPolicy;
@@ -34,8 +35,13 @@ impl ImportTask {
     }
 }
 
+/// A place among the folders that are open, until its last clone is dropped.
+pub type FolderPlace = Arc<OwnedSemaphorePermit>;
+
 pub struct FileUpload {
     pub folder: Arc<OpenFolder>,
+    /// Of the folder.
+    pub _place: Option<FolderPlace>,
     pub local: OsString,
     /// The local path, for messages.
     pub shown: String,
@@ -68,7 +74,13 @@ impl From<EntryJson<'static>> for RemoteFile {
     }
 }
 
+/// Folders that are open at a time: those with queued files, and one for each level of the tree. More than a path has
+/// levels, or the planner could wait for itself.
+pub const OPEN_FOLDERS: usize = 2 * LEVELS;
+
 pub struct ImportPlanner {
+    /// With a permit for each open folder.
+    pub places: Arc<Semaphore>,
     pub client: DriveClient,
     pub retry: RetryPolicy,
     pub stats: Arc<TransferStats>,
@@ -79,6 +91,8 @@ pub struct ImportPlanner {
 /// tree is open.
 struct QueuedFolder {
     parent: Arc<OpenFolder>,
+    /// Of the parent.
+    _place: Option<FolderPlace>,
     /// None for the top, which is `parent` itself.
     local: Option<OsString>,
     shown: PathBuf,
@@ -90,14 +104,16 @@ struct QueuedFolder {
 impl ImportPlanner {
     /// Compares the folder `top` and all below it.
     pub async fn run(self, top: Arc<OpenFolder>, shown: PathBuf, path: DrivePath) {
-        let mut queue = vec![QueuedFolder { parent: top, local: None, shown, path, there: true }];
+        let mut queue = vec![QueuedFolder { parent: top, _place: None, local: None, shown, path, there: true }];
         while let Some(next) = queue.pop() {
             self.folder(next, &mut queue).await;
         }
     }
 
     async fn folder(&self, this: QueuedFolder, queue: &mut Vec<QueuedFolder>) {
-        let QueuedFolder { parent, local, shown: place, path, there } = this;
+        let QueuedFolder { parent, local, shown: place, path, there, _place } = this;
+        // This fails only if the semaphore is closed, and nothing closes it.
+        let open = self.places.clone().acquire_owned().await.ok().map(Arc::new);
         let (folder, names) = match run_blocking(move || read(parent, local)).await {
             Ok(Read::Folder(folder, names)) => (folder, names),
             Ok(Read::OfDrive(part)) => return self.skip(&place, &part.to_string()),
@@ -129,11 +145,11 @@ impl ImportPlanner {
                 }
                 there if is_folder => {
                     let (parent, local, there) = (folder.clone(), Some(local), there.is_some());
-                    queue.push(QueuedFolder { parent, local, shown: below, path, there });
+                    queue.push(QueuedFolder { parent, _place: open.clone(), local, shown: below, path, there });
                 }
                 there => {
-                    let (folder, shown) = (folder.clone(), printable(&below));
-                    self.send(ImportTask::File(FileUpload { folder, local, shown, path, there })).await;
+                    let (folder, place, shown) = (folder.clone(), open.clone(), printable(&below));
+                    self.send(ImportTask::File(FileUpload { folder, _place: place, local, shown, path, there })).await;
                 }
             }
         }

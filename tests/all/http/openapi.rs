@@ -207,11 +207,11 @@ async fn responses_match_the_schema() {
 
 /// Only HTTP/1.0 requests get a 411, and the cases above use HTTP/1.1.
 #[tokio::test]
-async fn only_file_uploads_document_411() {
+async fn only_uploads_of_files_and_tars_document_411() {
     let api = description(&TestApp::new().await).await;
     let described = operations(&api).into_iter().filter(|(_, _, of)| of["responses"].get("411").is_some());
     let described: Vec<_> = described.map(|(method, path, _)| format!("{method} {path}")).collect();
-    assert_eq!(described, ["PUT /v1/fs/{path}"]);
+    assert_eq!(described, ["PUT /v1/fs/", "PUT /v1/fs/{path}", "PUT /v1/fs/{path}/"]);
 }
 
 #[tokio::test]

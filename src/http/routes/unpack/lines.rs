@@ -1,7 +1,8 @@
 //! The lines of an answer that its client has not read yet.
 //!
 //! Many clients send a whole body before they read the answer. So lines wait here, in memory of the budget, up to
-//! [`UNREAD`] bytes. Beyond, the writer waits for the client.
+//! [`UNREAD`] bytes. Beyond, no further member is read: [`LineRoom`] says when there is room. Writing never waits, so that
+//! the members under way end, whether the client reads or not.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::budget::{Budget, Permit};
 
-/// Bytes of lines that wait for their client.
+/// Bytes of lines that wait for their client, beside those of members under way.
 const UNREAD: usize = 8 << 20;
 /// Bytes of a chunk of lines. More than a small buffer, so that lines leave the memory of small buffers to the content
 /// of small files.
@@ -31,6 +32,8 @@ struct Shared {
 struct Queue {
     chunks: VecDeque<(Vec<u8>, Permit)>,
     bytes: usize,
+    /// For the next chunk.
+    spare: Option<Permit>,
     /// The writer is gone. False: before the end of the answer.
     ended: Option<bool>,
 }
@@ -44,43 +47,54 @@ impl Shared {
 /// Writes the lines of an answer. If it is dropped before [`end`](Self::end), the answer breaks off.
 pub struct LineWriter(Arc<Shared>);
 
-/// Reads them.
+/// Whether there is room for the lines of further members.
+pub struct LineRoom(Arc<Shared>);
+
+/// Reads the lines.
 pub struct LineReader(Arc<Shared>);
 
 /// The queue of lines of one answer.
-pub fn queue(memory: Budget) -> (LineWriter, LineReader) {
+pub fn queue(memory: Budget) -> (LineWriter, LineRoom, LineReader) {
     let (written, read) = (Notify::new(), Notify::new());
     let shared = Arc::new(Shared { queue: Mutex::default(), written, read, memory });
-    (LineWriter(shared.clone()), LineReader(shared))
+    (LineWriter(shared.clone()), LineRoom(shared.clone()), LineReader(shared))
+}
+
+impl LineRoom {
+    /// Waits until there is room, and memory for it.
+    pub async fn wait(&self) {
+        loop {
+            let (is_full, has_spare) = {
+                let queue = self.0.lock();
+                (queue.bytes >= UNREAD, queue.spare.is_some())
+            };
+            match (is_full, has_spare) {
+                (false, true) => return,
+                (true, _) => self.0.read.notified().await,
+                (false, false) => {
+                    let permit = self.0.memory.take(CHUNK).await;
+                    self.0.lock().spare = Some(permit);
+                }
+            }
+        }
+    }
 }
 
 impl LineWriter {
-    /// Adds a line. Waits while too many are unread.
-    pub async fn write(&mut self, line: &[u8]) {
-        while !self.append(line) {
-            let is_full = self.0.lock().bytes >= UNREAD;
-            if is_full {
-                self.0.read.notified().await;
-                continue;
-            }
-            tokio::select! {
-                permit = self.0.memory.take(CHUNK) => self.0.lock().chunks.push_back((Vec::new(), permit)),
-                () = self.0.read.notified() => {}
-            }
-        }
-        self.0.written.notify_one();
-    }
-
-    /// Adds a line to the last chunk, if it has room.
-    fn append(&self, line: &[u8]) -> bool {
+    /// Adds a line.
+    pub fn write(&self, line: &[u8]) {
         let mut queue = self.0.lock();
-        let Some((chunk, _)) = queue.chunks.back_mut() else { return false };
-        if !chunk.is_empty() && chunk.len() + line.len() > CHUNK {
-            return false;
+        let is_full = queue.chunks.back().is_none_or(|(chunk, _)| chunk.len() + line.len() > CHUNK);
+        if is_full {
+            let permit = queue.spare.take().unwrap_or_default();
+            queue.chunks.push_back((Vec::new(), permit));
         }
-        chunk.extend_from_slice(line);
+        if let Some((chunk, _)) = queue.chunks.back_mut() {
+            chunk.extend_from_slice(line);
+        }
         queue.bytes += line.len();
-        true
+        drop(queue);
+        self.0.written.notify_one();
     }
 
     /// The answer is complete.
@@ -102,7 +116,7 @@ impl LineReader {
         loop {
             {
                 let mut queue = self.0.lock();
-                if let Some((lines, mut permit)) = queue.chunks.pop_front_if(|(lines, _)| !lines.is_empty()) {
+                if let Some((lines, mut permit)) = queue.chunks.pop_front() {
                     queue.bytes -= lines.len();
                     drop(queue);
                     self.0.read.notify_one();
@@ -144,42 +158,45 @@ mod tests {
 
     #[tokio::test]
     async fn unread_lines_are_bounded_and_none_is_lost() {
-        let memory = Budget::new(256 << 20);
-        let (mut writer, reader) = queue(memory);
+        let (writer, room, reader) = queue(Budget::new(256 << 20));
         let line = vec![b'x'; 1_000];
         let mut written = 0;
-        while writer.write(&line).now_or_never().is_some() {
+        while room.wait().now_or_never().is_some() {
+            writer.write(&line);
             written += line.len();
         }
-        assert!((UNREAD..UNREAD + CHUNK).contains(&written), "{written}");
+        assert!((UNREAD..UNREAD + 1_000).contains(&written), "{written}");
+        // Those of members under way.
+        writer.write(&line);
         let mut read = reader.next().await.unwrap().unwrap().len();
-        while writer.write(&line).now_or_never().is_some() {
-            written += line.len();
-        }
+        assert!(room.wait().now_or_never().is_some());
         writer.end();
         while let Some(lines) = reader.next().await.unwrap() {
             assert_eq!(lines.len() % line.len(), 0);
             read += lines.len();
         }
-        assert_eq!(read, written);
+        assert_eq!(read, written + line.len());
     }
 
     #[tokio::test]
-    async fn a_writer_that_waits_for_memory_goes_on_when_lines_are_read() {
+    async fn lines_take_memory_of_the_budget_and_give_it_back() {
         let memory = Budget::new(1 << 20);
-        let all = memory.try_take(600 << 10).unwrap();
-        let (mut writer, reader) = queue(memory.clone());
-        writer.write(b"1\n").await;
-        let lines = reader.next().await.unwrap().unwrap();
-        assert_eq!(&lines[..], b"1\n");
-        writer.write(b"2\n").await;
-        drop((lines, all));
-        assert_eq!(&reader.next().await.unwrap().unwrap()[..], b"2\n");
+        let all = memory.try_take(700 << 10).unwrap();
+        let (writer, room, reader) = queue(memory.clone());
+        assert!(room.wait().now_or_never().is_none());
+        drop(all);
+        room.wait().await;
+        writer.write(b"1\n");
+        room.wait().await;
+        writer.write(b"2\n");
+        assert_eq!(&reader.next().await.unwrap().unwrap()[..], b"1\n2\n");
         let mut waiting = Box::pin(reader.next());
         assert!((&mut waiting).now_or_never().is_none());
-        writer.write(b"3\n").await;
+        writer.write(b"3\n");
         assert_eq!(&waiting.await.unwrap().unwrap()[..], b"3\n");
         drop(writer);
         assert!(reader.next().await.is_err(), "an answer without an end");
+        drop((room, reader));
+        assert!(memory.try_take(768 << 10).is_some());
     }
 }

@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use futures_util::stream::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::lines::LineRoom;
 use super::order::{Order, Turn};
 use crate::drive::{Condition, Drive, PutError, PutOptions, ReceivedUpload, Versions};
 use crate::http::media_type;
@@ -16,7 +17,7 @@ use crate::schema::path::PATH_BYTES;
 use crate::schema::{DrivePath, Name, PathError};
 
 /// Bytes of the paths of all members that are stored at the same time.
-const PATHS: usize = 64 << 10;
+const PATHS: usize = 128 << 10;
 
 /// What is the same for all members.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub struct UnpackOptions {
     pub overwrite: bool,
     /// Bytes of a file.
     pub max_body: Option<u64>,
+    /// A permit for each member that is stored at the same time, of all tars.
+    pub at_once: Arc<Semaphore>,
 }
 
 /// Reads the members.
@@ -36,6 +39,7 @@ pub struct Members<S> {
     options: UnpackOptions,
     order: Order,
     paths: Arc<Semaphore>,
+    room: LineRoom,
 }
 
 /// A member that is ready to be stored.
@@ -45,6 +49,7 @@ pub struct ReadyMember {
     work: Work,
     /// None if it is refused by its name or its kind.
     turn: Option<Turn>,
+    at_once: Arc<Semaphore>,
     _path: Option<OwnedSemaphorePermit>,
 }
 
@@ -55,14 +60,15 @@ enum Work {
 }
 
 impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
-    pub fn new(reader: TarReader<S>, options: UnpackOptions) -> Self {
-        Self { reader, options, order: Order::default(), paths: Arc::new(Semaphore::new(PATHS)) }
+    pub fn new(reader: TarReader<S>, options: UnpackOptions, room: LineRoom) -> Self {
+        Self { reader, options, order: Order::default(), paths: Arc::new(Semaphore::new(PATHS)), room }
     }
 
     /// The next member; none at the end of the tar. The content of a file is read here.
     ///
     /// Errors: the tar is cut or malformed.
     pub async fn next(&mut self) -> Result<Option<ReadyMember>> {
+        self.room.wait().await;
         let Some(member) = self.reader.next().await? else { return Ok(None) };
         let parsed = path_of(&self.options.target, &member);
         let path = match &parsed {
@@ -75,11 +81,11 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
         let (work, turn) = match parsed {
             Err(problem) => (Work::Refused(problem), None),
             Ok(place) => {
-                let turn = self.order.begin(&place);
+                let turn = self.order.begin(&place, member.kind == MemberKind::Directory);
                 (self.work(member, place).await?, Some(turn))
             }
         };
-        Ok(Some(ReadyMember { path, work, turn, _path }))
+        Ok(Some(ReadyMember { path, work, turn, at_once: self.options.at_once.clone(), _path }))
     }
 
     async fn work(&mut self, member: Member, path: DrivePath) -> Result<Work> {
@@ -117,6 +123,8 @@ impl ReadyMember {
         if let Some(turn) = &mut self.turn {
             turn.come().await;
         }
+        // This fails only if the semaphore is closed, and nothing closes it.
+        let _place = self.at_once.acquire_owned().await.ok();
         let stored = match self.work {
             Work::File(received) => received.store().await.map_err(Problem::from),
             Work::Directory(drive, path, creator) => drive.mkdir(&path, &creator, true).await.map_err(Problem::from),

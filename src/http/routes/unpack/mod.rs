@@ -35,8 +35,8 @@ use crate::schema::DrivePath;
 use lines::{LineWriter, queue};
 use members::{Members, UnpackOptions};
 
-/// Members that are stored at the same time.
-const IN_FLIGHT: usize = 256;
+/// Members of one tar that are under way.
+const IN_FLIGHT: usize = 512;
 
 /// The parameter that asks for it.
 pub const PARAMETER: &str = unpack::PARAMETER.0;
@@ -70,9 +70,10 @@ pub async fn put(
         creator: creator.0,
         overwrite,
         max_body: app.options.max_body,
+        at_once: app.unpacking.clone(),
     };
-    let (writer, lines) = queue(app.drive.memory().clone());
-    let (app, members) = (app.clone(), Members::new(reader, options));
+    let (writer, room, lines) = queue(app.drive.memory().clone());
+    let (app, members) = (app.clone(), Members::new(reader, options, room));
     let writing = async move {
         let _permit = permit;
         Unpacking { app, writer, count: 0, failed: 0, logged: Vec::new() }.run(members).await;
@@ -125,9 +126,9 @@ impl Unpacking {
         let mut broken = None;
         while let Some(member) = stored.next().await {
             match member {
-                Ok((path, Ok(new))) => self.line(&MemberLine::stored(&path, if new { 201 } else { 200 })).await,
+                Ok((path, Ok(new))) => self.line(&MemberLine::stored(&path, if new { 201 } else { 200 })),
                 Ok((path, Err(problem))) => {
-                    self.refused(&path, &problem).await;
+                    self.refused(&path, &problem);
                     if is_final(problem.kind()) {
                         stop.notify_one();
                         broken.get_or_insert(problem);
@@ -138,13 +139,13 @@ impl Unpacking {
                 }
             }
         }
-        self.end(broken).await;
+        self.end(broken);
     }
 
-    async fn refused(&mut self, path: &str, problem: &Problem) {
+    fn refused(&mut self, path: &str, problem: &Problem) {
         self.failed += 1;
         self.log(problem);
-        self.line(&MemberLine::refused(path, problem.kind(), problem.detail())).await;
+        self.line(&MemberLine::refused(path, problem.kind(), problem.detail()));
     }
 
     fn log(&mut self, problem: &Problem) {
@@ -157,12 +158,12 @@ impl Unpacking {
         }
     }
 
-    async fn line(&mut self, line: &MemberLine<'_>) {
+    fn line(&mut self, line: &MemberLine<'_>) {
         self.count += 1;
-        self.writer.write(&json(line)).await;
+        self.writer.write(&json(line));
     }
 
-    async fn end(mut self, broken: Option<Problem>) {
+    fn end(mut self, broken: Option<Problem>) {
         let (count, failed) = (self.count, self.failed);
         let line = match &broken {
             None => json(&EndLine::done(count, failed)),
@@ -171,7 +172,7 @@ impl Unpacking {
                 json(&EndLine::broken(count, failed, problem.kind(), problem.detail()))
             }
         };
-        self.writer.write(&line).await;
+        self.writer.write(&line);
         self.writer.end();
     }
 }

@@ -13,7 +13,7 @@ impl Head {
         block[..name.len()].copy_from_slice(name.as_bytes());
         block[100..108].copy_from_slice(b"0000644\0");
         block[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
-        block[136..148].copy_from_slice(b"15125434245\0"); // 2026-01-02T03:04:05Z
+        block[136..148].copy_from_slice(b"15125632645\0"); // 2026-01-02T03:04:05Z
         block[156] = kind;
         block[257..265].copy_from_slice(b"ustar\x0000");
         Self { block }
