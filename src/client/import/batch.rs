@@ -96,7 +96,10 @@ impl Batcher {
         let sent = self.client.with_timeout(self.client.send(request.body(tar))).await;
         let response = match sent {
             Ok(response) if is_answer(&response) => response,
-            Ok(_) => return Ok(self.unpacks.store(false, Relaxed)),
+            Ok(_) => {
+                self.unpacks.store(false, Relaxed);
+                return Ok(());
+            }
             Err(error) => {
                 // An older server: it knows no such parameter.
                 if matches!(&error, ClientError::Problem(problem) if problem.status.is_client_error()) {

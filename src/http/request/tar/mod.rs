@@ -131,7 +131,8 @@ impl<S: Stream<Item = Result<Bytes>> + Send> TarReader<S> {
         let name = records.name.or(long_name).unwrap_or(header.name);
         let mut kind = kind_of(header.type_flag, &name);
         // Programs differ on whether such data follow.
-        if size > 0 && matches!(header.type_flag, b'1'..=b'6') || (size > 0 && kind == MemberKind::Directory) {
+        let has_no_data = kind == MemberKind::Directory || matches!(header.type_flag, b'1'..=b'6');
+        if size > 0 && has_no_data {
             return Err(Problem::malformed(
                 "A directory, a link or a device of the tar has content, which programs read differently: make it anew.",
             ));
