@@ -39,30 +39,41 @@ pub struct Batcher {
     pub unpacks: AtomicBool,
 }
 
-/// A tar, and what is in it.
+/// A tar, and the tasks that it was made of.
 #[derive(Default)]
 struct Batch {
     tar: Vec<u8>,
-    members: Vec<BatchMember>,
-    /// Tasks that are not in it: large files, and files that cannot be read now.
-    single: Vec<ImportTask>,
+    tasks: Vec<BatchTask>,
     /// Tasks for which there was no room.
     rest: Vec<ImportTask>,
-    /// Bytes of each file that is on the drive already.
-    kept: Vec<u64>,
 }
 
-struct BatchMember {
+struct BatchTask {
     task: ImportTask,
     bytes: u64,
-    is_stored: bool,
+    state: TaskState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TaskState {
+    /// The file is on the drive already.
+    Kept,
+    /// It is not in the tar: a large file, or one that cannot be read now.
+    Single,
+    /// It is in the tar.
+    Sent,
+    /// The server has said that it is stored.
+    Stored,
 }
 
 impl Batcher {
     pub async fn run(&self, mut tasks: Vec<ImportTask>) {
         while !tasks.is_empty() {
             if !self.unpacks.load(Relaxed) {
-                return self.one_by_one(tasks).await;
+                for task in tasks {
+                    self.alone(task).await;
+                }
+                return;
             }
             let to = self.to.clone();
             let batch = match run_blocking(move || Ok::<_, io::Error>(Batch::read(tasks, &to))).await {
@@ -71,27 +82,30 @@ impl Batcher {
                     return self.stats.fail(format!("some files cannot be read: {error}"), FailureScope::Item);
                 }
             };
-            let Batch { tar, mut members, single, rest, kept } = batch;
-            kept.into_iter().for_each(|bytes| self.stats.kept(bytes));
-            if !members.is_empty() {
+            let Batch { tar, tasks: mut of_batch, rest } = batch;
+            if of_batch.iter().any(|task| task.state == TaskState::Sent) {
                 // Whatever breaks off: the members without a line are uploaded one by one.
-                let _ = self.send(tar.into(), &mut members).await;
+                let _ = self.send(tar.into(), &mut of_batch).await;
             }
-            let left = members.into_iter().filter(|member| !member.is_stored).map(|member| member.task);
-            self.one_by_one(left.chain(single).collect()).await;
+            // In order: files that are on the drive already show, between others that fail, that not everything fails.
+            for BatchTask { task, bytes, state } in of_batch {
+                match state {
+                    TaskState::Kept => self.stats.kept(bytes),
+                    TaskState::Single | TaskState::Sent => self.alone(task).await,
+                    TaskState::Stored => {}
+                }
+            }
             tasks = rest;
         }
     }
 
-    async fn one_by_one(&self, tasks: Vec<ImportTask>) {
-        for task in tasks {
-            // The workers receive until the batcher is dropped, so sending cannot fail.
-            let _ = self.single.send(task).await;
-        }
+    async fn alone(&self, task: ImportTask) {
+        // The workers receive until the batcher is dropped, so sending cannot fail.
+        let _ = self.single.send(task).await;
     }
 
     /// Sends a tar, and marks the members that are stored.
-    async fn send(&self, tar: Bytes, members: &mut [BatchMember]) -> Result<(), ClientError> {
+    async fn send(&self, tar: Bytes, tasks: &mut [BatchTask]) -> Result<(), ClientError> {
         let request = self.client.path_request(Method::PUT, path::FS, (&self.to, true), &[PARAMETER]);
         let sent = self.client.with_timeout(self.client.send(request.body(tar))).await;
         let response = match sent {
@@ -108,12 +122,12 @@ impl Batcher {
                 return Err(error);
             }
         };
-        self.read_lines(response, members).await
+        self.read_lines(response, tasks).await
     }
 
-    async fn read_lines(&self, mut response: Response, members: &mut [BatchMember]) -> Result<(), ClientError> {
+    async fn read_lines(&self, mut response: Response, tasks: &mut [BatchTask]) -> Result<(), ClientError> {
         let of_path: HashMap<String, usize> =
-            members.iter().enumerate().map(|(at, member)| (member.task.path().as_str().to_owned(), at)).collect();
+            tasks.iter().enumerate().map(|(at, task)| (task.task.path().as_str().to_owned(), at)).collect();
         let mut unread: Vec<u8> = Vec::new();
         let chunk = async |response: &mut Response| {
             let chunk = async { response.chunk().await.map_err(|error| self.client.transport_error(&error)) };
@@ -125,9 +139,9 @@ impl Batcher {
             let rest = unread.split_off(end + 1);
             for line in unread.split(|byte| *byte == b'\n') {
                 let Ok(UnpackLine::Member(line)) = serde_json::from_slice(line) else { continue };
-                let member = of_path.get(line.path.as_ref()).and_then(|at| members.get_mut(*at));
-                if let Some(member) = member.filter(|_| matches!(line.status, 200 | 201)) {
-                    member.stored(&self.stats);
+                let task = of_path.get(line.path.as_ref()).and_then(|at| tasks.get_mut(*at));
+                if let Some(task) = task.filter(|_| matches!(line.status, 200 | 201)) {
+                    task.stored(&self.stats);
                 }
             }
             unread = rest;
@@ -141,11 +155,12 @@ fn is_answer(response: &Response) -> bool {
     response.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes() == MEDIA_TYPE.as_bytes())
 }
 
-impl BatchMember {
+impl BatchTask {
     fn stored(&mut self, stats: &TransferStats) {
-        if std::mem::replace(&mut self.is_stored, true) {
+        if self.state != TaskState::Sent {
             return;
         }
+        self.state = TaskState::Stored;
         match &self.task {
             ImportTask::Make(_) => stats.made_folder(),
             ImportTask::File(_) => stats.moved(self.bytes),
@@ -169,24 +184,24 @@ impl Batch {
     }
 
     fn add(&mut self, task: ImportTask, to: &DrivePath) {
-        let name = name_below(to, task.path()).to_owned();
-        let bytes = match &task {
+        let name = name_below(to, task.path());
+        let (bytes, state) = match &task {
             ImportTask::Make(_) => {
-                tar::add_directory(&mut self.tar, &name);
-                0
+                tar::add_directory(&mut self.tar, name);
+                (0, TaskState::Sent)
             }
             ImportTask::File(file) => match upload::read_small(file) {
-                Some(SmallFile { bytes, version, digest }) => {
-                    if file.is_on_drive(&version, &digest) {
-                        return self.kept.push(version.size);
-                    }
-                    tar::add_file(&mut self.tar, &name, version.modified(), &digest, &bytes);
-                    version.size
+                Some(SmallFile { version, digest, .. }) if file.is_on_drive(&version, &digest) => {
+                    (version.size, TaskState::Kept)
                 }
-                None => return self.single.push(task),
+                Some(SmallFile { bytes, version, digest }) => {
+                    tar::add_file(&mut self.tar, name, version.modified(), &digest, &bytes);
+                    (version.size, TaskState::Sent)
+                }
+                None => (0, TaskState::Single),
             },
         };
-        self.members.push(BatchMember { task, bytes, is_stored: false });
+        self.tasks.push(BatchTask { task, bytes, state });
     }
 }
 
