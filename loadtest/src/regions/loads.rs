@@ -1,14 +1,16 @@
 //! Which requests arrive, and when: at simulated seconds, and no client waits for an answer.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Zipf};
+use rowdrive::schema::Timestamp;
 
-use super::keys::{Action, Dir, SimulatedRequest};
-use crate::data::Tree;
+use super::keys::{Access, Node, id};
+use crate::data::{File, Tree};
 
 /// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in
 /// most of them.
@@ -16,143 +18,123 @@ const SECONDS: usize = 50;
 /// When requests begin to arrive, in milliseconds since 1970: after the times of the tree's files.
 const NOW: i64 = 1_800_000_000_000;
 
-/// A load: an import of a whole tree, folder by folder, or reads after it.
+/// An import of a whole tree by one user, folder by folder, in 50 seconds; or what is different from that.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
-    pub name: &'static str,
-    /// Requests a second; none for as many as take 50 seconds. Of 50,000 files at 10,000 a second, each second goes
-    /// over three regions, so that keys in order have a ratio of 5.
-    rate: Option<usize>,
-    /// So many users at a time, each with a part of the tree below a home of its own; 0 for one without a home.
-    users: usize,
-    /// Files of a user who never comes back; the next one in the order of their names follows.
-    few: Option<usize>,
-    /// Names as a camera gives them: numbers that go on from folder to folder or, with true, begin again in each.
-    camera: Option<bool>,
-    modified_now: bool,
-    /// 50,000 reads of files by path; their popularity follows Zipf's law with this exponent.
-    reads: Option<f64>,
+pub enum Load {
+    Import,
+    /// So many files a second. Of 50,000 files at 10,000 a second, each second goes over three regions, so that keys in
+    /// order have a ratio of 5.
+    Rate(usize),
+    /// Names as a camera gives them: numbers that go on from folder to folder.
+    Camera,
+    /// The numbers begin again in each folder.
+    CameraByFolder,
+    ModifiedNow,
+    /// So many users at a time, each with a part of the tree below a home of its own.
+    Users(usize),
+    /// One user after the other, in the order of their names, each with a home and so many files.
+    NewUsers(usize),
+    /// 50,000 reads of files by path after it; their popularity follows Zipf's law with this exponent.
+    Reads(f64),
 }
 
-pub const IMPORT: Load =
-    Load { name: "one tree imported", rate: None, users: 0, few: None, camera: None, modified_now: false, reads: None };
-
-/// In the order of the report.
-pub const LOADS: [Load; 11] = [
-    IMPORT,
-    Load { name: "one tree imported, 200 files/s", rate: Some(200), ..IMPORT },
-    Load { name: "one tree imported, 2000 files/s", rate: Some(2_000), ..IMPORT },
-    Load { name: "one tree imported, 10000 files/s", rate: Some(10_000), ..IMPORT },
-    Load { name: "one tree imported, camera names", camera: Some(false), ..IMPORT },
-    Load { name: "one tree imported, camera names by folder", camera: Some(true), ..IMPORT },
-    Load { name: "one tree imported, files modified now", modified_now: true, ..IMPORT },
-    Load { name: "64 users import", users: 64, ..IMPORT },
-    Load { name: "new users in id order", users: 1, few: Some(8), ..IMPORT },
-    Load { name: "reads, Zipf 0.99", reads: Some(0.99), ..IMPORT },
-    Load { name: "reads, Zipf 1.2", reads: Some(1.2), ..IMPORT },
+/// By name, in the order of the report.
+pub const LOADS: [(&str, Load); 11] = [
+    ("one tree imported", Load::Import),
+    ("one tree imported, 200 files/s", Load::Rate(200)),
+    ("one tree imported, 2000 files/s", Load::Rate(2_000)),
+    ("one tree imported, 10000 files/s", Load::Rate(10_000)),
+    ("one tree imported, camera names", Load::Camera),
+    ("one tree imported, camera names by folder", Load::CameraByFolder),
+    ("one tree imported, files modified now", Load::ModifiedNow),
+    ("64 users import", Load::Users(64)),
+    ("new users in id order", Load::NewUsers(8)),
+    ("reads, Zipf 0.99", Load::Reads(0.99)),
+    ("reads, Zipf 1.2", Load::Reads(1.2)),
 ];
 
-/// Takes each request with its second.
-pub type Arrived<'a> = dyn FnMut(f64, &SimulatedRequest<'_>) + 'a;
+/// A client's request for a node, the same for all layouts.
+pub struct Request {
+    /// Of the load; none for an import before it.
+    pub second: Option<usize>,
+    pub access: Access,
+    pub node: Rc<Node>,
+}
+
+/// What arrives of a load, in this order.
+pub struct Arrivals {
+    pub requests: Vec<Request>,
+    /// Files that are imported or read. The directories that a file needs are made along with it.
+    pub count: usize,
+    /// How many of them a second.
+    pub rate: usize,
+}
 
 impl Load {
-    /// The load that writes the rows which this one finds: itself, if it writes any.
-    pub fn data(self) -> Self {
-        Self { reads: None, ..self }
-    }
-
-    /// Requests, and how many arrive in a second, of a tree of so many files. The directories that a file needs are
-    /// made along with it.
-    pub fn arrival_rate(self, files: usize) -> (usize, usize) {
-        let requests = if self.reads.is_some() && files > 0 { 50_000 } else { files };
-        (requests, self.rate.unwrap_or(requests.div_ceil(SECONDS).max(1)))
-    }
-
-    /// Replays the load; the same each time for the same seed.
+    /// The same each time for the same seed.
     ///
     /// Errors only if the popularity of files has no distribution, as with a negative exponent.
-    pub fn replay(self, tree: &Tree, seed: u64, arrived: &mut Arrived<'_>) -> anyhow::Result<()> {
+    pub fn arrivals(self, tree: &Tree, seed: u64) -> anyhow::Result<Arrivals> {
         let files = tree.files.len();
-        let (requests, rate) = self.arrival_rate(files);
-        let second = |request: usize| request as f64 / rate as f64;
-        let mut clients = Clients { load: self, tree, numbers: HashMap::new(), named: HashMap::new(), last: 0 };
+        let count = if matches!(self, Self::Reads(_)) && files > 0 { 50_000 } else { files };
+        let rate = if let Self::Rate(rate) = self { rate } else { count.div_ceil(SECONDS).max(1) };
         let mut random = StdRng::seed_from_u64(seed);
-        // Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
-        let users = self.users.max(1);
-        let mut turns: Vec<usize> = (0..files / users * users).map(|turn| turn % users).collect();
-        turns.shuffle(&mut random);
-        let mut next: Vec<usize> = (0..users).map(|user| files / users * user).collect();
-        for (request, user) in turns.into_iter().enumerate() {
-            let Some(file) = next.get_mut(user) else { continue };
-            let user = self.few.map_or(user, |few| request / few);
-            clients.request(Action::Create, user, *file, second(request), &mut |at, request| {
-                if self.reads.is_none() {
-                    arrived(at, request);
-                }
-            });
-            *file += 1;
-        }
-        let Some(exponent) = self.reads else { return Ok(()) };
-        let mut popular: Vec<usize> = (0..files).collect();
-        popular.shuffle(&mut random);
-        let zipf = Zipf::new(files.max(1) as f64, exponent)?;
-        for request in 0..requests {
-            // A rank, from 1.
-            let rank = zipf.sample(&mut random) as usize;
-            if let Some(file) = popular.get(rank.saturating_sub(1)) {
-                clients.request(Action::Read, 0, *file, second(request), arrived);
+        let mut requests = self.import(tree, rate, seed, &mut random);
+        if let Self::Reads(exponent) = self {
+            requests.iter_mut().for_each(|request| request.second = None);
+            let nodes = requests.iter().map(|request| request.node.clone());
+            let mut popular: Vec<Rc<Node>> = nodes.filter(|node| !node.is_directory).collect();
+            popular.shuffle(&mut random);
+            let zipf = Zipf::new(files.max(1) as f64, exponent)?;
+            for read in 0..count {
+                // A rank, from 1.
+                let rank = zipf.sample(&mut random) as usize;
+                let Some(node) = popular.get(rank.saturating_sub(1)).cloned() else { continue };
+                requests.push(Request { second: Some(read / rate), access: Access::Read, node });
             }
         }
-        Ok(())
+        Ok(Arrivals { requests, count, rate })
     }
-}
 
-/// What the clients of a load have made.
-struct Clients<'a> {
-    load: Load,
-    tree: &'a Tree,
-    /// Of directories and, if they are read, of files, by path; `last` is the greatest of all.
-    numbers: HashMap<String, u64>,
-    last: u64,
-    /// Files to which a camera gave names, by folder or in all.
-    named: HashMap<Option<usize>, u32>,
-}
-
-impl Clients<'_> {
-    /// A request for a file, after those for the directories that it needs, all in the same moment.
-    fn request(&mut self, action: Action, user: usize, file: usize, at: f64, arrived: &mut Arrived<'_>) {
-        let Some(file) = self.tree.files.get(file) else { return };
-        let Some(folder) = self.tree.dirs.get(file.dir) else { return };
-        let creator = format!("user{user:06}");
-        // A home replaces the first component.
-        let (_, below) = folder.split_at(folder.match_indices('/').nth(1).map_or(folder.len(), |(at, _)| at));
-        let path = if self.load.users > 0 { format!("/home/{creator}{below}") } else { folder.clone() };
-        let name = if let Some(by_folder) = self.load.camera {
-            let number = self.named.entry(by_folder.then_some(file.dir)).or_insert(0);
-            *number += 1;
-            format!("IMG_{number:08}.JPG")
-        } else {
-            file.name.clone()
-        };
-        let path = format!("{path}/{name}");
-        let added = NOW + (at * 1000.0) as i64;
-        let modified = if self.load.modified_now { added } else { file.modified };
-        let mut dirs = vec![Dir { number: 0, path: "" }];
-        for (end, _) in path.match_indices('/').skip(1).chain([(path.len(), "")]) {
-            let (child, below) = path.split_at(end);
-            let made = self.numbers.get(child).copied();
-            let number = made.unwrap_or(self.last + 1);
-            self.last = self.last.max(number);
-            let is_file = below.is_empty();
-            if made.is_none() && (!is_file || self.load.reads.is_some()) {
-                self.numbers.insert(child.to_owned(), number);
+    /// Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
+    fn import(self, tree: &Tree, rate: usize, seed: u64, random: &mut StdRng) -> Vec<Request> {
+        let files = tree.files.len();
+        let users = if let Self::Users(users) = self { users } else { 1 };
+        let mut parts: Vec<_> = tree.files.chunks((files / users).max(1)).map(<[File]>::iter).collect();
+        let mut turns: Vec<usize> = (0..files / users * users).map(|turn| turn % users).collect();
+        turns.shuffle(random);
+        let (mut nodes, mut folders, mut requests) = (HashMap::<String, Rc<Node>>::new(), HashMap::new(), Vec::new());
+        for (n, user) in turns.into_iter().enumerate() {
+            let Some(file) = parts.get_mut(user).and_then(Iterator::next) else { continue };
+            let creator = format!("user{:06}", if let Self::NewUsers(few) = self { n / few } else { user });
+            let has_home = matches!(self, Self::Users(_) | Self::NewUsers(_));
+            let home = if has_home { format!("/home/{creator}") } else { "/home".to_owned() };
+            let name = match self {
+                Self::Camera => format!("IMG_{:08}.JPG", n + 1),
+                Self::CameraByFolder => format!("IMG_{:08}.JPG", n + 1 - *folders.entry(file.dir).or_insert(n)),
+                _ => file.name.clone(),
+            };
+            let path = format!("{}/{name}", tree.dir(file).replacen("/home", &home, 1));
+            let added = NOW + (n as f64 / rate as f64 * 1000.0) as i64;
+            let modified = if self == Self::ModifiedNow { added } else { file.modified };
+            let [modified, added] = [modified, added].map(Timestamp::from_ms);
+            let mut parent: Option<Rc<Node>> = None;
+            for end in path.match_indices('/').map(|(at, _)| at).chain([path.len()]) {
+                let (path, below) = path.split_at(end);
+                let (number, is_directory) = (nodes.len() as u64, !below.is_empty());
+                let node = nodes.entry(path.to_owned()).or_insert_with(|| {
+                    let (parent, path, creator) = (parent.clone(), path.to_owned(), creator.clone());
+                    let id = id(number, seed);
+                    Rc::new(Node { parent, path, is_directory, number, id, creator, modified, added })
+                });
+                // The root is not made, nor is what was there.
+                if number > 0 && node.number == number {
+                    requests.push(Request { second: Some(n / rate), access: Access::Write, node: node.clone() });
+                }
+                parent = Some(node.clone());
             }
-            if is_file || made.is_none() {
-                let (action, creator) = (if is_file { action } else { Action::Mkdir }, &creator);
-                arrived(at, &SimulatedRequest { action, dirs: &dirs, number, path: child, creator, modified, added });
-            }
-            dirs.push(Dir { number, path: child });
         }
+        requests
     }
 }
 
@@ -162,71 +144,69 @@ mod tests {
 
     use super::*;
 
-    /// Second, action, path and creator of each request of 500 files.
-    fn requests(load: Load) -> Vec<(f64, Action, String, String)> {
-        let mut all = Vec::new();
-        let arrived = &mut |at: f64, request: &SimulatedRequest<'_>| {
-            assert_eq!(request.dirs.last().unwrap().path, request.path.rsplit_once('/').unwrap().0);
-            all.push((at, request.action, request.path.to_owned(), request.creator.to_owned()));
-        };
-        load.replay(&Tree::new(500, 7), 3, arrived).unwrap();
-        all
+    fn nodes(load: Load, access: Access) -> Vec<Rc<Node>> {
+        let requests = load.arrivals(&Tree::new(500, 7), 3).unwrap().requests.into_iter();
+        requests.filter(|request| request.access == access).map(|request| request.node).collect()
     }
 
-    /// Path and creator of each file.
-    fn creates(load: Load) -> Vec<(String, String)> {
-        let creates = requests(load).into_iter().filter(|(_, action, ..)| *action == Action::Create);
-        creates.map(|(_, _, path, creator)| (path, creator)).collect()
+    fn files(load: Load) -> Vec<Rc<Node>> {
+        nodes(load, Access::Write).into_iter().filter(|node| !node.is_directory).collect()
     }
 
     fn paths() -> Vec<String> {
         let tree = Tree::new(500, 7);
-        tree.files.iter().map(|file| format!("{}/{}", tree.dirs[file.dir], file.name)).collect()
+        tree.files.iter().map(|file| tree.path(file)).collect()
     }
 
     #[test]
     fn a_tree_comes_in_order_and_parents_before_children() {
-        for (load, last) in [(IMPORT, 49.9), (Load { rate: Some(200), ..IMPORT }, 499.0 / 200.0)] {
-            assert_eq!(creates(load).into_iter().map(|(path, _)| path).collect::<Vec<_>>(), paths());
-            let (requests, mut made) = (requests(load), BTreeSet::from([""]));
-            assert!(requests.is_sorted_by_key(|(at, ..)| *at) && requests.last().unwrap().0 == last);
-            for (_, action, path, _) in &requests {
-                let parent = path.rsplit_once('/').unwrap().0;
-                assert!(made.contains(parent) && (*action == Action::Create || made.insert(path)), "{path}");
-            }
+        assert!(files(Load::Import).iter().map(|file| &file.path).eq(&paths()));
+        for (node, number) in nodes(Load::Import, Access::Write).iter().zip(1..) {
+            let parent = node.parent.as_ref().unwrap();
+            assert_eq!((node.number, parent.path.as_str()), (number, node.path.rsplit_once('/').unwrap().0));
+            assert!(parent.number < number, "{}", node.path);
         }
-        let [import, reads] = [None, Some(0.8)].map(|reads| Load { reads, ..IMPORT });
-        let rates = [0, 1_000, 50_000].map(|files| import.arrival_rate(files));
-        assert_eq!(rates, [(0, 1), (1_000, 20), (50_000, 1_000)]);
-        assert_eq!([0, 1_000].map(|files| reads.arrival_rate(files)), [(0, 1), (50_000, 1_000)]);
+        let arrival = |(load, files): (Load, u32)| {
+            let arrivals = load.arrivals(&Tree::new(files, 7), 3).unwrap();
+            assert!(arrivals.requests.is_sorted_by_key(|request| request.second));
+            (arrivals.count, arrivals.rate, arrivals.requests.last().map(|last| last.second.unwrap()))
+        };
+        let loads = [
+            (Load::Import, 0),
+            (Load::Import, 1_000),
+            (Load::Rate(200), 500),
+            (Load::Reads(0.8), 0),
+            (Load::Reads(0.8), 1_000),
+        ];
+        let expected =
+            [(0, 1, None), (1_000, 20, Some(49)), (500, 200, Some(2)), (0, 1, None), (50_000, 1_000, Some(49))];
+        assert_eq!(loads.map(arrival), expected);
     }
 
     #[test]
     fn each_user_has_a_home_each_file_comes_once_and_cameras_count() {
-        for (together, few, users, early) in [(10, None, 10, 10), (1, Some(8), 63, 7)] {
-            let creates = creates(Load { users: together, few, ..IMPORT });
+        for (load, users, early) in [(Load::Users(10), 10, 10), (Load::NewUsers(8), 63, 7)] {
+            let files = files(load);
             // `/home` of the tree becomes the home.
-            let found: BTreeSet<_> = creates.iter().map(|(path, user)| path.replace(&format!("/{user}"), "")).collect();
-            assert_eq!(found, paths().into_iter().collect());
-            let some = |n: usize| creates.iter().take(n).map(|(_, user)| user).collect::<BTreeSet<_>>().len();
+            let found = files.iter().map(|file| file.path.replace(&format!("/home/{}/", file.creator), "/home/"));
+            assert_eq!(found.collect::<BTreeSet<_>>(), paths().into_iter().collect());
+            let some = |n: usize| files.iter().take(n).map(|file| &file.creator).collect::<BTreeSet<_>>().len();
             assert_eq!((some(500), some(50)), (users, early));
-            assert!(creates.iter().all(|(path, user)| path.starts_with(&format!("/home/{user}/"))));
         }
         let tree = Tree::new(500, 7);
         let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
-        let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dirs[tree.files[second].dir]);
-        let found =
-            [false, true].map(|by_folder| creates(Load { camera: Some(by_folder), ..IMPORT }).swap_remove(second).0);
+        let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dir(&tree.files[second]));
+        let found = [Load::Camera, Load::CameraByFolder].map(|load| files(load)[second].path.clone());
         assert_eq!(found, [named(second + 1), named(1)]);
     }
 
     #[test]
     fn reads_are_skewed_as_zipf_says_and_only_of_files_there_are() {
         let (mut counts, all) = (HashMap::new(), paths());
-        let reads = Load { reads: Some(1.2), ..IMPORT };
-        requests(reads).into_iter().for_each(|(_, _, path, _)| *counts.entry(path).or_insert(0.0) += 1.0);
+        let reads = nodes(Load::Reads(1.2), Access::Read);
+        reads.iter().for_each(|file| *counts.entry(&file.path).or_insert(0.0) += 1.0 / 50_000.0);
         assert!(counts.keys().all(|path| all.contains(path)));
-        let mut shares: Vec<f64> = counts.into_values().map(|count| count / 50_000.0).collect();
+        let mut shares: Vec<f64> = counts.into_values().collect();
         shares.sort_unstable_by(|a, b| b.total_cmp(a));
         // 1 / (1^-1.2 + ... + 500^-1.2) is 0.2410; 2^-1.2 of that is 0.1049.
         assert!((shares[0] - 0.2410).abs() < 0.005 && (shares[1] - 0.1049).abs() < 0.005, "{:?}", &shares[..2]);

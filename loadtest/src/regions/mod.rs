@@ -6,40 +6,41 @@
 //!
 //! - [`keys`]: which rows a request touches, by layout; [`loads`]: which requests arrive, and when
 //! - [`remedies`]: changes of row keys, and their price; [`splits`]: the regions of a table
-//! - [`token_bucket`]: how much of its load a region serves; [`region_load`]: what is counted by region
-//! - [`simulation`]: a load on a layout; [`selection`]: which of them answer a question
+//! - [`selection`]: which remedies and splits answer a question; [`spread`]: figures of the load of regions
 //!
 //! `independent.py` computes two of the figures from their description alone, and a test compares them.
 
 mod keys;
 mod loads;
-mod region_load;
 mod remedies;
 mod selection;
-mod simulation;
 mod splits;
-mod token_bucket;
+mod spread;
 
 use std::collections::BTreeMap;
 
-use keys::{KeyLayout, LAYOUTS};
-use loads::{IMPORT, LOADS, Load};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use keys::{Access, Key, KeyLayout, LAYOUTS};
+use loads::{Arrivals, LOADS, Load};
 use remedies::Remedy;
-use simulation::{Case, Simulation};
-use splits::Splitting;
+use selection::Case;
+use splits::{Regions, Splitting};
 
 use crate::data::Tree;
-use crate::report::model::{ALL_TABLES, HotSpot, Spread};
+use crate::report::model::{ALL_TABLES, HotSpot, REGIONS, Spread};
 
-/// Files of the tree that is simulated, at most: a larger run has a tree of its own for this, with all its folders.
-pub const FILES: u32 = 50_000;
+/// How far apart the first regions of two tables are. HBase assigns the regions of a new table round-robin, from any
+/// server on; 5 and 16 have no common divisor, so no two tables of a layout begin on the same server.
+const OFFSET: usize = 5;
 
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
-/// The tree that is simulated in a run of so many files.
+/// The tree that is simulated in a run of so many files: a large run has a smaller one for this, with all its folders.
 pub fn tree(files: u32, seed: u64) -> Tree {
-    Tree::new(files.min(FILES), seed)
+    Tree::new(files.min(50_000), seed)
 }
 
 /// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
@@ -50,42 +51,85 @@ pub fn tree(files: u32, seed: u64) -> Tree {
 /// `progress` gets what is simulated. Errors only if a distribution cannot be sampled, which no load asks for.
 pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
     let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
-    for load in LOADS {
+    for (name, load) in LOADS {
+        let arrivals = load.arrivals(tree, seed)?;
         for layout in &LAYOUTS {
-            progress(&format!("regions: {}, {}", layout.name, load.name));
+            progress(&format!("regions: {}, {name}", layout.name));
             let cases = selection::cases(load, layout);
-            let (_, rate) = load.arrival_rate(tree.files.len());
-            let spreads = cases.iter().zip(Simulation { tree, layout, load, seed }.spreads(&cases)?);
-            for (case, spread) in spreads {
-                let plain = (case.remedy, case.splitting) == (Remedy::None, Splitting::Quantiles);
-                if load == IMPORT && plain && case.table != ALL_TABLES {
+            for (case, spread) in cases.iter().zip(spreads(layout, &cases, &arrivals, seed)?) {
+                let is_plain = case.remedy == Remedy::None && case.splitting == Splitting::Quantiles;
+                if load == Load::Import && is_plain && case.table != ALL_TABLES {
                     let tables: &mut BTreeMap<_, _> = imports.entry(layout.name.to_owned()).or_default();
                     tables.insert(case.table.to_owned(), spread.clone());
                 }
-                hot_spots.push(hot_spot(layout, load, case, rate as f64, spread));
+                let key = layout.tables.iter().find(|(table, _)| *table == case.table).map(|(_, key)| *key);
+                let (remedy, reads) = case.remedy.name_and_reads(key);
+                let [get, list, scan] = reads.map(|reads| reads.filter(|reads| *reads > 0));
+                hot_spots.push(HotSpot {
+                    load: name.to_owned(),
+                    layout: layout.name.to_owned(),
+                    table: case.table.to_owned(),
+                    remedy,
+                    splits: case.splitting.name().to_owned(),
+                    spread,
+                    cost: key.filter(|_| case.remedy != Remedy::None).map(|key| case.remedy.cost(key)),
+                    rate: arrivals.rate as f64,
+                    get,
+                    list,
+                    scan,
+                });
             }
         }
     }
     Ok((imports, hot_spots))
 }
 
-fn hot_spot(layout: &KeyLayout, load: Load, case: &Case, rate: f64, spread: Spread) -> HotSpot {
-    let table = layout.tables.iter().find(|(name, _)| *name == case.table).map(|(_, key)| *key);
-    // The prices of all tables are those of each.
-    let [get, list, scan] = table.map(|key| case.remedy.price(key)).unwrap_or_default();
-    HotSpot {
-        load: load.name.to_owned(),
-        layout: layout.name.to_owned(),
-        table: case.table.to_owned(),
-        remedy: case.remedy.name(table),
-        splits: case.splitting.name().to_owned(),
-        spread,
-        cost: table.and_then(|key| case.remedy.cost(key)),
-        rate,
-        get,
-        list,
-        scan,
+/// A table of a layout, as a case changes and splits it.
+struct Table<'a> {
+    number: usize,
+    key: Key,
+    case: &'a Case,
+    case_number: usize,
+}
+
+/// The spread of each case, in their order: rows are dealt once to find the split keys, and once to count where requests
+/// fall. The salts of all cases are drawn in turn.
+fn spreads(layout: &KeyLayout, cases: &[Case], arrivals: &Arrivals, seed: u64) -> anyhow::Result<Vec<Spread>> {
+    let mut tables = Vec::new();
+    for (case_number, case) in cases.iter().enumerate() {
+        let own = layout.tables.iter().enumerate().filter(|(_, (name, _))| [*name, ALL_TABLES].contains(&case.table));
+        tables.extend(own.map(|(number, (_, key))| Table { number, key: *key, case, case_number }));
     }
+    let rows = || {
+        let requests = arrivals.requests.iter();
+        requests.flat_map(|of| layout.rows(of.access, &of.node).into_iter().map(|row| (of.second, row)))
+    };
+    let mut cells = vec![Vec::new(); tables.len()];
+    let mut salts = StdRng::seed_from_u64(seed);
+    for (_, (access, number, key)) in rows().filter(|(_, (access, ..))| *access == Access::Write) {
+        for (table, cells) in tables.iter().zip(&mut cells).filter(|(table, _)| table.number == number) {
+            if matches!(table.case.splitting, Splitting::Quantiles | Splitting::Growing) {
+                cells.extend(table.case.remedy.apply(table.key, access, &key, &mut salts));
+            }
+        }
+    }
+    let regions = tables.iter().zip(cells).map(|(table, cells)| Regions::new(table.case.splitting, cells));
+    let mut regions: Vec<Regions> = regions.collect();
+    let mut windows = vec![vec![[0; REGIONS]; arrivals.count.div_ceil(arrivals.rate).max(1)]; cases.len()];
+    let mut salts = StdRng::seed_from_u64(seed);
+    for (second, (access, number, key)) in rows() {
+        for (table, regions) in tables.iter().zip(&mut regions).filter(|(table, _)| table.number == number) {
+            let window = windows.get_mut(table.case_number).and_then(|windows| windows.get_mut(second?));
+            let Some(window) = window else { continue };
+            let first = if table.case.table == ALL_TABLES { table.number * OFFSET } else { 0 };
+            for key in table.case.remedy.apply(table.key, access, &key, &mut salts) {
+                let server = (first + regions.server(access, &key)) % REGIONS;
+                window.iter_mut().skip(server).take(1).for_each(|requests| *requests += 1);
+            }
+        }
+    }
+    let seconds = arrivals.count as f64 / arrivals.rate as f64;
+    windows.iter().map(|windows| spread::spread(windows, seconds)).collect()
 }
 
 #[cfg(test)]

@@ -5,19 +5,16 @@ use super::loads::Load;
 use super::remedies::Remedy::{
     self, Ascending, Hash, HashFolder, HashHexadecimal, HashKey, None, Reverse, ReverseDigits, Salt,
 };
-use super::simulation::Case;
 use super::splits::Splitting::{self, Even, Growing, Hexadecimal, Quantiles};
 use crate::report::model::ALL_TABLES;
 
-/// Loads by their names.
-type Loads = &'static [&'static str];
-const IMPORT: Loads = &["one tree imported"];
-const RATES: Loads =
-    &["one tree imported, 200 files/s", "one tree imported, 2000 files/s", "one tree imported, 10000 files/s"];
-const CAMERA: Loads = &["one tree imported, camera names", "one tree imported, camera names by folder"];
-const NOW: Loads = &["one tree imported, files modified now"];
-const USERS: Loads = &["64 users import", "new users in id order"];
-const READS: Loads = &["reads, Zipf 0.99", "reads, Zipf 1.2"];
+type Loads = fn(Load) -> bool;
+const IMPORT: Loads = |load| load == Load::Import;
+const RATES: Loads = |load| matches!(load, Load::Rate(_));
+const CAMERA: Loads = |load| matches!(load, Load::Camera | Load::CameraByFolder);
+const NOW: Loads = |load| load == Load::ModifiedNow;
+const USERS: Loads = |load| matches!(load, Load::Users(_) | Load::NewUsers(_));
+const READS: Loads = |load| matches!(load, Load::Reads(_));
 
 type Tables = &'static [(&'static str, &'static str)];
 const BY_PATH: Tables = &[("fullpath", "rows"), ("uuid", "dir")];
@@ -33,8 +30,8 @@ type Question = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
 
 const QUESTIONS: [Question; 22] = [
     // Whole requests; a layout of one table has no others.
-    (&["one tree imported", "64 users import"], WHOLE_REQUESTS, &[None, Hash(16)], QUANTILES),
-    (&["reads, Zipf 0.99"], &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[None], QUANTILES),
+    (|load| matches!(load, Load::Import | Load::Users(_)), WHOLE_REQUESTS, &[None, Hash(16)], QUANTILES),
+    (|load| load == Load::Reads(0.99), &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[None], QUANTILES),
     (NOW, &[("uuid-indexed", ALL_TABLES)], &[None, Hash(16)], QUANTILES),
     // Splits of plain keys; those at quantiles are in `cases`.
     (IMPORT, IN_ORDER, &[None], &[Even, Growing]),
@@ -62,11 +59,20 @@ const QUESTIONS: [Question; 22] = [
     (READS, &[("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[None, Salt(16), HashKey], QUANTILES),
 ];
 
+/// A table, how its keys are changed, and how it is split. For [`ALL_TABLES`] a server's load is of all rows of a
+/// request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    pub table: &'static str,
+    pub remedy: Remedy,
+    pub splitting: Splitting,
+}
+
 /// The cases of a layout under a load: each table of each layout while one tree is imported, and the questions.
 pub fn cases(load: Load, layout: &KeyLayout) -> Vec<Case> {
     let plain = layout.tables.iter().map(|(table, _)| Case { table, remedy: None, splitting: Quantiles });
-    let mut cases: Vec<Case> = plain.filter(|_| IMPORT.contains(&load.name)).collect();
-    for (_, tables, remedies, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads.contains(&load.name)) {
+    let mut cases: Vec<Case> = plain.filter(|_| IMPORT(load)).collect();
+    for (_, tables, remedies, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads(load)) {
         for (_, table) in tables.iter().filter(|(name, _)| *name == layout.name) {
             for remedy in *remedies {
                 let case = |splitting: &Splitting| Case { table, remedy: *remedy, splitting: *splitting };

@@ -1,33 +1,20 @@
 //! What the whole simulation finds of small trees.
 
 use std::process::Command;
-use std::sync::OnceLock;
 
-use super::region_load::floor;
+use super::spread::floor;
 use super::*;
-use crate::data::CAMERA;
-use crate::report::model::REGIONS;
+use crate::data::File;
 
-/// What there is to find of 20,000 files, 400 a second: found once.
-fn found() -> &'static (Imports, Vec<HotSpot>) {
-    static FOUND: OnceLock<(Imports, Vec<HotSpot>)> = OnceLock::new();
-    FOUND.get_or_init(|| all(&Tree::new(20_000, 1), 1, &|_| {}).unwrap())
-}
-
-fn name(spot: &HotSpot) -> String {
-    [&spot.load, &spot.layout, &spot.table, &spot.remedy, &spot.splits].map(String::as_str).join("|")
-}
-
-/// The only hot spot of this name.
-fn hot_spot(named: &str) -> &'static HotSpot {
-    let all: Vec<&HotSpot> = found().1.iter().filter(|spot| name(spot) == named).collect();
-    assert_eq!(all.len(), 1, "{named}");
-    all[0]
-}
-
-/// What decides, with the range that each ratio has of 20,000 files: 1.36 is chance, 16 is one region.
+/// What decides of 20,000 files, 400 a second, with the range that each ratio has: 1.36 is chance, 16 is one region.
 #[test]
 fn the_rows_that_decide() {
+    let (imports, hot_spots) = all(&Tree::new(20_000, 1), 1, &|_| {}).unwrap();
+    let name = |spot: &HotSpot| {
+        [&spot.load, &spot.layout, &spot.table, &spot.remedy, &spot.splits].map(String::as_str).join("|")
+    };
+    let by_name: BTreeMap<String, &HotSpot> = hot_spots.iter().map(|spot| (name(spot), spot)).collect();
+    assert_eq!((by_name.len(), hot_spots.len()), (174, 174));
     let chance = 1.3..1.5;
     let rows = [
         // Keys in order have one hot region, and full paths too; random ids have none.
@@ -64,39 +51,67 @@ fn the_rows_that_decide() {
         ("one tree imported, 10000 files/s|tree|rows|none|at quantiles", 1.0..2.6),
     ];
     for (name, range) in rows {
-        let spread = &hot_spot(name).spread;
+        let spread = &by_name[name].spread;
         assert!(range.contains(&spread.hottest_over_mean), "{name}: {spread:?}");
         assert!(spread.worst >= spread.hottest_over_mean && spread.idle_regions < REGIONS, "{name}: {spread:?}");
     }
-    let row = hot_spot("reads, Zipf 0.99|fullpath|rows|salt 16|at quantiles");
+    let row = by_name["reads, Zipf 0.99|fullpath|rows|salt 16|at quantiles"];
     assert_eq!((row.get, row.list, row.scan, row.rate), (Some(16), Some(16), Some(16), 1_000.0));
     // Each read asks all prefixes.
     assert_eq!(row.spread.heat[0].iter().sum::<u32>(), 16_000);
+    // Each region gets its share of keys in order in the end, and serves an eighth of what comes, and its burst.
+    let ordered = &imports["rowkey-id"]["rows"];
+    assert_eq!((ordered.hottest_over_mean, ordered.idle_regions), (16.0, 0));
+    assert!(ordered.hottest_share < 0.07 && (0.12..0.20).contains(&ordered.achieved), "{ordered:?}");
+    let random = &imports["uuid-indexed"]["file"];
+    assert!(random.achieved > 0.999 && random.floor == floor(400).unwrap(), "{random:?}");
 }
 
+/// With `<1>` for the id of 1, `0` and `T` for the first bytes of numbers and of times.
 #[test]
-fn an_import_in_order_fills_one_region_after_another() {
-    let (imports, hot_spots) = found();
-    assert!((100..=182).contains(&hot_spots.len()), "{}", hot_spots.len());
-    hot_spots.iter().for_each(|spot| assert_eq!(hot_spot(&name(spot)), spot));
-    let spread = &imports["rowkey-id"]["rows"];
-    assert_eq!((spread.hottest_over_mean, spread.idle_regions), (16.0, 0));
-    // Each region gets its share in the end, and serves an eighth of what comes, and its burst.
-    assert!(spread.hottest_share < 0.07 && (0.12..0.20).contains(&spread.achieved), "{spread:?}");
-    let spread = &imports["uuid-indexed"]["file"];
-    assert!(spread.achieved > 0.999 && spread.floor == floor(400).unwrap(), "{spread:?}");
-}
-
-#[test]
-fn the_largest_folder_of_a_large_run_keeps_its_tenth() {
-    let (tree, mut camera) = (tree(100_000, 1), 0);
-    let is_in_camera = |request: &keys::SimulatedRequest<'_>| request.dirs.last().unwrap().path == CAMERA;
-    IMPORT.replay(&tree, 1, &mut |_, request| camera += usize::from(is_in_camera(request))).unwrap();
-    assert_eq!((tree.files.len(), camera), (50_000, 5_000));
+fn each_layout_touches_its_own_rows() {
+    let file = File { dir: 1, name: "C".into(), modified: 5 };
+    let tree = Tree { dirs: ["/a", "/a/b"].map(str::to_owned).into(), files: vec![file] };
+    let requests = Load::Reads(1.0).arrivals(&tree, 1).unwrap().requests;
+    let added = r"\x7f\xff\xfe\\\xe7\xa3\xaf\xff";
+    let text = |layout: &KeyLayout, (access, table, key): keys::Row| {
+        let mut text = key.escape_ascii().to_string().replace(&r"\x00".repeat(7), "0");
+        for number in 0..=3 {
+            text = text.replace(&keys::id(number, 1).key().escape_ascii().to_string(), &format!("<{number}>"));
+        }
+        let text = text.replace(&format!(r"\x7f{}", r"\xff".repeat(6)), "T").replace(added, "ADDED");
+        format!("{access:?} {} {text}", layout.tables[table].0)
+    };
+    let index = [
+        r"Write time \x00T\xfa<3>, Write time \x01ADDED<3>, Write owner 000000resu\x00\x00T\xfa<3>",
+        r"Write owner 000000resu\x00\x01ADDED<3>, Write name c\x00f<3>",
+    ]
+    .join(", ");
+    // A directory in `/a` is made, then a file in that, which is read.
+    let expected = [
+        r"rowkey-id: Write rows 0\x02; Write rows 0\x03; Read rows 0\x03",
+        r"name: Read rows a, Write rows b; Read rows b, Write rows C; Read rows C",
+        r"fullpath: Read rows /a, Write rows /a/b; Read rows /a/b, Write rows /a/b/C; Read rows /a/b/C",
+        r"fullpath-indexed: Read rows /a, Write rows /a/b; Read rows /a/b, Write rows /a/b/C, INDEX; Read rows /a/b/C",
+        r"dirid-name: Write dir /a, Write dir /a/b, Read file 0\x01b; Read dir /a/b, Write FILE; Read dir /a/b, Read FILE",
+        r"uuid: Write dir /a, Write dir /a/b; Write dir /a/b, Write file <3>; Read dir /a/b, Read file <3>",
+        r"uuid-indexed: Write dir /a, Write dir /a/b; Write dir /a/b, Write file <3>, INDEX; Read dir /a/b, Read file <3>",
+        r"tree: Read rows <0>a, Write rows <1>b; Read rows <1>b, Write rows <2>C; Read rows <1>b, Read rows <0>a, Read rows <2>C",
+    ];
+    for (layout, expected) in LAYOUTS.iter().zip(expected) {
+        let found = requests[1..4].iter().map(|request| {
+            let rows = layout.rows(request.access, &request.node).into_iter();
+            rows.map(|row| text(layout, row)).collect::<Vec<_>>().join(", ")
+        });
+        let found = found.collect::<Vec<_>>().join("; ");
+        let expected = expected.replace("INDEX", &index).replace("FILE", r"file 0\x02C");
+        assert_eq!(format!("{}: {found}", layout.name), expected);
+    }
 }
 
 #[test]
 fn a_run_repeats_with_its_seed_and_differs_with_another() {
+    assert_eq!(super::tree(100_000, 1).files.len(), 50_000);
     let tree = Tree::new(1_000, 1);
     let [once, twice, other] = [1, 1, 2].map(|seed| all(&tree, seed, &|_| {}).unwrap());
     assert!(once == twice);
@@ -118,11 +133,10 @@ fn an_independent_calculation_agrees() {
     let figures: Vec<f64> = text.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
     let mut tree = Tree::new(20_000, 1);
     tree.dirs.truncate(1);
-    tree.files.iter_mut().for_each(|file| file.dir = 0);
+    tree.files.iter_mut().zip(0..).for_each(|(file, n)| (file.dir, file.name) = (0, format!("{n}")));
     let [ordered, even] = [(Remedy::None, Splitting::Quantiles), (Remedy::HashKey, Splitting::Even)];
     let cases = [ordered, even].map(|(remedy, splitting)| Case { table: "rows", remedy, splitting });
-    let simulation = Simulation { tree: &tree, layout: &LAYOUTS[0], load: IMPORT, seed: 1 };
-    let spreads = simulation.spreads(&cases).unwrap();
+    let spreads = spreads(&LAYOUTS[0], &cases, &Load::Import.arrivals(&tree, 1).unwrap(), 1).unwrap();
     let ours: Vec<f64> = spreads.iter().flat_map(|spread| [spread.hottest_over_mean, spread.worst]).collect();
     assert!(ours.iter().zip(&figures).all(|(ours, theirs)| (ours - theirs).abs() < 1e-9), "{ours:?} {figures:?}");
     assert!((spreads[0].floor - figures[4]).abs() < 0.03, "{figures:?}");
