@@ -35,7 +35,6 @@ pub enum Key {
 }
 
 /// A layout: its tables by name.
-#[derive(Debug, PartialEq, Eq)]
 pub struct KeyLayout {
     pub name: &'static str,
     pub tables: &'static [(&'static str, Key)],
@@ -84,8 +83,8 @@ pub struct Node {
 pub type Row = (Access, usize, Vec<u8>);
 
 impl KeyLayout {
-    /// The rows that are touched when a client makes a node, whose directory it has made, so that it knows its id; or
-    /// reads a file's attributes by its path, of `rowkey-id` by its number, since only a scan of the table finds the path.
+    /// The rows that a client touches: it makes a node in a directory whose id it knows, having made it; or it reads a
+    /// file's attributes by the path, but for `rowkey-id` by the number, since only a scan of the table finds the path.
     pub fn rows(&self, access: Access, node: &Rc<Node>) -> Vec<Row> {
         let mut rows = Vec::new();
         for (table, (_, key)) in self.tables.iter().enumerate() {

@@ -166,21 +166,18 @@ mod tests {
             assert_eq!((node.number, parent.path.as_str()), (number, node.path.rsplit_once('/').unwrap().0));
             assert!(parent.number < number, "{}", node.path);
         }
-        let arrival = |(load, files): (Load, u32)| {
-            let arrivals = load.arrivals(&Tree::new(files, 7), 3).unwrap();
-            assert!(arrivals.requests.is_sorted_by_key(|request| request.second));
-            (arrivals.count, arrivals.rate, arrivals.requests.last().map(|last| last.second.unwrap()))
-        };
-        let loads = [
-            (Load::Import, 0),
-            (Load::Import, 1_000),
-            (Load::Rate(200), 500),
-            (Load::Reads(0.8), 0),
-            (Load::Reads(0.8), 1_000),
-        ];
-        let expected =
-            [(0, 1, None), (1_000, 20, Some(49)), (500, 200, Some(2)), (0, 1, None), (50_000, 1_000, Some(49))];
-        assert_eq!(loads.map(arrival), expected);
+        for (load, files, expected) in [
+            (Load::Import, 0, (0, 1, None)),
+            (Load::Import, 1_000, (1_000, 20, Some(49))),
+            (Load::Rate(200), 500, (500, 200, Some(2))),
+            (Load::Reads(0.8), 0, (0, 1, None)),
+            (Load::Reads(0.8), 1_000, (50_000, 1_000, Some(49))),
+        ] {
+            let found = load.arrivals(&Tree::new(files, 7), 3).unwrap();
+            assert!(found.requests.is_sorted_by_key(|request| request.second));
+            let last = found.requests.last().map(|last| last.second.unwrap());
+            assert_eq!((found.count, found.rate, last), expected, "{load:?}");
+        }
     }
 
     #[test]

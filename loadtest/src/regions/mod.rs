@@ -92,8 +92,8 @@ struct Table<'a> {
     case_number: usize,
 }
 
-/// The spread of each case, in their order: rows are dealt once to find the split keys, and once to count where requests
-/// fall. The salts of all cases are drawn in turn.
+/// The spread of each case, in their order. Rows are dealt twice: to find the split keys, and to count where requests
+/// fall. Salts are drawn for all cases in turn.
 fn spreads(layout: &KeyLayout, cases: &[Case], arrivals: &Arrivals, seed: u64) -> anyhow::Result<Vec<Spread>> {
     let mut tables = Vec::new();
     for (case_number, case) in cases.iter().enumerate() {

@@ -29,8 +29,9 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// Its name for a table of such keys, or for all tables of a layout; and how many row keys or ranges a reader of the
-    /// table asks for to get a row, to list a folder, to scan a range. 0: only a scan of the whole table answers.
+    /// Its name for a table of such keys, or for all tables of a layout. And how many row keys or ranges a reader of
+    /// the table asks for to get a row, to list a folder, to scan a range: 0 if only a scan of the whole table answers,
+    /// none if that table never does.
     ///
     /// A range of numbers is a period of creation; where a folder's id leads, a subtree is a range for each folder.
     pub fn name_and_reads(self, key: Option<Key>) -> (String, [Option<u32>; 3]) {
@@ -127,15 +128,15 @@ mod tests {
         let ascending = [b"\x01", &[0xff; 7][..], b"\xf00123456789abcdef"].concat();
         let [nothing, all, prefixes] =
             ["nothing: a reader computes the key", "a scan reads the whole table", "a scan is 16 reads"];
-        let list = "a listing reads the whole table; a scan reads the whole table";
+        let both = "a listing reads the whole table; a scan reads the whole table";
         let cases: [(Remedy, Key, &[u8], &[u8], &str); 13] = [
             (Remedy::HashFolder(16), Key::Path, b"abc/d", b"\xb0abc/d", prefixes),
             (Remedy::Hash(4), Key::Path, b"abc", b"\x80abc", "a listing is 4 reads; a scan is 4 reads"),
             // A folder is a row.
             (Remedy::Hash(16), Key::Directory(true), b"abc", b"\xb0abc", prefixes),
             (Remedy::HashKey, Key::Directory(true), b"abc", &abc, all),
-            (Remedy::HashKey, Key::Path, b"abc", &abc, list),
-            (Remedy::HashHexadecimal, Key::Path, b"abc", b"ba7816bf8f01cfea414140de5dae2223", list),
+            (Remedy::HashKey, Key::Path, b"abc", &abc, both),
+            (Remedy::HashHexadecimal, Key::Path, b"abc", b"ba7816bf8f01cfea414140de5dae2223", both),
             (Remedy::Reverse, Key::NumberAndName, b"\0\0\0\0\0\0\x01\x02ab", b"\x02\x01\0\0\0\0\0\0ab", nothing),
             (Remedy::Reverse, Key::FoldedName, b"a1\0fid", b"1a\0fid", all),
             (Remedy::Reverse, Key::Time, b"\x01abcdefghid", b"\x01hgfedcbaid", all),

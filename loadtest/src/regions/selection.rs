@@ -61,7 +61,6 @@ const QUESTIONS: [Question; 22] = [
 
 /// A table, how its keys are changed, and how it is split. For [`ALL_TABLES`] a server's load is of all rows of a
 /// request.
-#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     pub table: &'static str,
     pub remedy: Remedy,
