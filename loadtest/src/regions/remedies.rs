@@ -121,6 +121,9 @@ mod tests {
 
     use super::*;
 
+    /// A remedy, what keys are made of, a key before and after it, and what it costs.
+    type Example<'a> = (Remedy, Key, &'a [u8], &'a [u8], &'a str);
+
     #[test]
     fn each_remedy_and_its_cost_by_hand() {
         // SHA-256 of "abc" (FIPS 180-2, appendix B.1), its first half.
@@ -129,7 +132,7 @@ mod tests {
         let [nothing, all, prefixes] =
             ["nothing: a reader computes the key", "a scan reads the whole table", "a scan is 16 reads"];
         let both = "a listing reads the whole table; a scan reads the whole table";
-        let cases: [(Remedy, Key, &[u8], &[u8], &str); 13] = [
+        let cases: [Example<'_>; 13] = [
             (Remedy::HashFolder(16), Key::Path, b"abc/d", b"\xb0abc/d", prefixes),
             (Remedy::Hash(4), Key::Path, b"abc", b"\x80abc", "a listing is 4 reads; a scan is 4 reads"),
             // A folder is a row.
