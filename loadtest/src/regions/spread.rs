@@ -124,6 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn chance_alone_is_never_even() {
+        assert_eq!(floor(1).unwrap(), 16.0);
+        // About 1 + 1.77 sqrt(15 / n): the mean of the largest of 16 normal variates is 1.766.
+        for (requests, about) in [(1_000, 1.216), (4_000, 1.108), (20_000, 1.048)] {
+            let floor = floor(requests).unwrap();
+            assert!((floor - about).abs() < 0.01, "{requests}: {floor}");
+        }
+    }
+
+    #[test]
     fn a_region_serves_its_burst_and_then_its_refill() {
         // 32 a second over 16 regions: a refill of 4. The first region serves 8 of 9, and then 4 of 6; it saves 3 of 4,
         // serves 7 of 8, and after two idle seconds no more than 8. The second has a bucket of its own.
