@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn records_are_split_by_their_lengths() {
-        let records = apply(b"16 path=a\n9 x=y\n\n20 mtime=1.2345678\n").unwrap();
+        let records = apply(b"16 path=a\n9 x=y\n19 mtime=1.2345678\n").unwrap();
         assert_eq!(records.name.as_deref(), Some(&b"a\n9 x=y"[..]));
         assert_eq!(records.modified, Some(Ok(Timestamp::from_ms(1_234))));
         assert!(apply(b"").is_some());
@@ -130,8 +130,8 @@ mod tests {
         let mut records = apply(b"10 path=a\n10 size=7\n").unwrap();
         records.apply(b"10 path=b\n8 size=\n").unwrap();
         assert_eq!((records.name.as_deref(), records.size), (Some(&b"b"[..]), None));
-        let sparse = apply(b"22 GNU.sparse.major=1\n21 GNU.sparse.name=ab\n").unwrap();
+        let sparse = apply(b"22 GNU.sparse.major=1\n22 GNU.sparse.name=ab\n").unwrap();
         assert_eq!((sparse.name.as_deref(), sparse.sparse), (Some(&b"ab"[..]), true));
-        assert_eq!(apply(b"13 mtime=soon\n").unwrap().modified, Some(Err(())));
+        assert_eq!(apply(b"14 mtime=soon\n").unwrap().modified, Some(Err(())));
     }
 }
