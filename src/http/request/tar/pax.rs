@@ -109,7 +109,7 @@ mod tests {
         assert!(apply(b"").is_some());
         for bad in [
             &b"10 path=a"[..],
-            b"9 path=a\n",
+            b"8 path=a\n",
             b"11 path=a\n",
             b"99999999999999999999 path=a\n",
             b"+10 path=a\n",
