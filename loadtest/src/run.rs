@@ -149,21 +149,21 @@ impl<'a> Run<'a> {
 fn room(folder: &Path, options: &Options) -> Result<()> {
     const BYTES_A_FILE: u64 = 500;
     let (files, layouts) = (options.files(), if options.measures_layouts() { options.layouts().len() } else { 1 });
-    let free = comparison::free_space(folder)?;
-    let needed = u64::from(files) * layouts as u64 * BYTES_A_FILE + (4 << 30);
-    anyhow::ensure!(
-        free >= needed,
-        "{} has {} MiB left and a run of {files} files may take {}: make room, or name another folder with --dir",
-        folder.display(),
-        free >> 20,
-        needed >> 20,
-    );
     let cached = (u64::from(files) * BYTES_A_FILE * 2).min(options.memory as u64);
     let needed = cached * layouts as u64 + u64::from(files) * BYTES_A_FILE;
     let free = Meminfo::current()?.mem_available.unwrap_or(u64::MAX);
     anyhow::ensure!(
         free >= needed,
         "{} MiB of memory are free and a run of {files} files may take {}: give less --memory, or fewer --layouts",
+        free >> 20,
+        needed >> 20,
+    );
+    let free = comparison::free_space(folder)?;
+    let needed = u64::from(files) * layouts as u64 * BYTES_A_FILE + (4 << 30);
+    anyhow::ensure!(
+        free >= needed,
+        "{} has {} MiB left and a run of {files} files may take {}: make room, or name another folder with --dir",
+        folder.display(),
         free >> 20,
         needed >> 20,
     );
