@@ -97,6 +97,11 @@ impl Budget {
         registry.register("waited", "Times that a request had to wait for a buffer", metrics.waited.clone());
     }
 
+    /// Bytes of the budget; the largest number if it is unlimited.
+    pub fn bytes(&self) -> usize {
+        if self.0.limited { usize::try_from(self.0.metrics.bytes.get()).unwrap_or(0) } else { usize::MAX }
+    }
+
     /// Takes this many bytes once they are free; the whole budget if it is smaller. First come, first served.
     pub async fn take(&self, bytes: usize) -> Permit {
         if let Some(permit) = self.try_take(bytes) {

@@ -8,7 +8,19 @@ use tokio::sync::Semaphore;
 
 use super::metrics::HttpMetrics;
 use super::options::Options;
+use crate::budget::Budget;
 use crate::drive::Drive;
+
+/// Memory of the budget for each tar that is unpacked at the same time. Tars hold memory while they wait for more: for
+/// lines, and for members. So few of them must not be able to take all of it.
+const MEMORY_OF_TAR: usize = 8 << 20;
+/// Tars that are unpacked at the same time, at most.
+const TARS: usize = 32;
+
+/// Tars that are unpacked at the same time with this budget of memory.
+pub fn tars(memory: &Budget) -> usize {
+    (memory.bytes() / MEMORY_OF_TAR).clamp(1, TARS)
+}
 
 /// Members of tars that are stored at the same time, of all requests: half of the queue of the commit thread, so that
 /// other writes find room there.
@@ -24,6 +36,8 @@ pub struct SharedState {
     pub metrics: HttpMetrics,
     /// With [`UNPACKING`] permits.
     pub unpacking: Arc<Semaphore>,
+    /// With a permit for each of the [`tars`].
+    pub tars: Arc<Semaphore>,
     /// All metrics of the process.
     pub registry: Registry,
 }

@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
-use super::app::{App, SharedState, UNPACKING};
+use super::app::{App, SharedState, UNPACKING, tars};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
 use super::options::Options;
@@ -28,7 +28,8 @@ pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router 
 
 pub(super) fn routes(drive: Drive, options: Options, metrics: HttpMetrics, registry: Registry) -> Router {
     let unpacking = Arc::new(Semaphore::new(UNPACKING));
-    let app = App(Arc::new(SharedState { drive, options, metrics, unpacking, registry }));
+    let tars = Arc::new(Semaphore::new(tars(drive.memory())));
+    let app = App(Arc::new(SharedState { drive, options, metrics, unpacking, tars, registry }));
     let fs = get(download::get).put(upload::put).delete(delete::delete);
     let api = Router::new()
         .route(pattern::FS, get(download::to_root))

@@ -114,8 +114,6 @@ pub struct BodyTooSlow;
 pub struct TimedBody {
     body: Body,
     timeouts: Timeouts,
-    /// When the body was first polled: a client is not slow while the server does not read.
-    first_polled: Option<Instant>,
     received: u64,
     stall: Option<StallTimer>,
     /// How long the server has waited for the client, before this stall.
@@ -128,13 +126,13 @@ pub struct TimedBody {
 impl TimedBody {
     pub fn new(body: Body, timeouts: Timeouts, waiter: BodyWaiter) -> Self {
         let (waited, evicted) = (Duration::ZERO, false);
-        Self { body, timeouts, first_polled: None, received: 0, stall: None, waited, waiter, evicted }
+        Self { body, timeouts, received: 0, stall: None, waited, waiter, evicted }
     }
 
-    /// Whether too little has arrived since it was first polled.
-    fn is_slow(&self, first_polled: Instant) -> bool {
-        let took = first_polled.elapsed();
-        took >= self.timeouts.limits.body_grace && self.received < took.as_secs() * MIN_RATE
+    /// Whether too little has arrived while the server waited for it: a client is not slow while the server does not read.
+    fn is_slow(&self) -> bool {
+        let waited = self.waited + self.stalled_for();
+        waited >= self.timeouts.limits.body_grace && self.received < waited.as_secs() * MIN_RATE
     }
 
     /// Whether the body is too slow while others wait for memory. Time in which the server does not read does not count.
@@ -155,13 +153,12 @@ impl TimedBody {
     }
 
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let first_polled = *self.first_polled.get_or_insert_with(Instant::now);
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, Bytes::len) as u64;
                 let stalled = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
                 self.waited += stalled;
-                if self.is_slow(first_polled) || self.is_slow_for_memory() {
+                if self.is_slow() || self.is_slow_for_memory() {
                     Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
                 } else {
                     Poll::Ready(Some(Ok(frame)))
@@ -276,6 +273,28 @@ mod tests {
         assert!(whole.body.frame().await.is_none());
         advance(Duration::from_secs(100)).await;
         assert!(whole.slots.acquire(HERE).is_none(), "it may be executed by now");
+    }
+
+    /// Such as while what it has sent waits to be stored.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_not_slow_while_the_server_does_not_read() {
+        let mut client = client();
+        for _ in 0..4 {
+            client.piece().await;
+            sleep(Limits::default().body_grace * 2).await;
+        }
+        client.piece().await;
+        // Its own pauses count, however short each of them is.
+        let slow = async {
+            loop {
+                client.wait_without_piece(20).await;
+                client.send.send(b"x").unwrap();
+                if client.body.frame().await.unwrap().is_err() {
+                    return;
+                }
+            }
+        };
+        timeout(Limits::default().body_grace * 2, slow).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

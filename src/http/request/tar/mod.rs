@@ -6,7 +6,8 @@
 //! Not with the readers of the crates `tar`, which blocks its thread, and `astral-tokio-tar`, which keeps extended headers
 //! of any size in memory.
 //!
-//! [`header`]: one block; [`pax`]: extended headers. Memory: [`HEADERS`] bytes beside the pieces of the body.
+//! [`header`]: one block; [`pax`]: extended headers. Memory: 64 KiB beside the pieces of the body, for an extended header,
+//! the names of two others, and a block.
 
 mod header;
 mod pax;
@@ -25,8 +26,6 @@ use pax::{Records, kept, unusable};
 
 /// Bytes of an extended header.
 const EXTENDED: u64 = 32 << 10;
-/// Bytes of memory for headers: an extended one, the names of two others, and the block.
-pub const HEADERS: usize = 64 << 10;
 
 /// A tar that comes in.
 pub struct TarReader<S> {

@@ -1,7 +1,7 @@
 //! The lines of an answer that its client has not read yet.
 //!
 //! Many clients send a whole body before they read the answer. So lines wait here, in memory of the budget, up to
-//! [`UNREAD`] bytes. Beyond, no further member is read: [`LineRoom`] says when there is room. Writing never waits, so that
+//! [`UNREAD`] bytes, or an eighth of the budget. Beyond, no further member is read: [`LineRoom`] says when there is room. Writing never waits, so that
 //! the members under way end, whether the client reads or not.
 
 use std::collections::VecDeque;
@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::budget::{Budget, Permit};
+use crate::http::response::memory;
+use crate::http::response::problem::Result;
 
 /// Bytes of lines that wait for their client, beside those of members under way.
 const UNREAD: usize = 8 << 20;
@@ -61,18 +63,21 @@ pub fn queue(memory: Budget) -> (LineWriter, LineRoom, LineReader) {
 }
 
 impl LineRoom {
-    /// Waits until there is room, and memory for it.
-    pub async fn wait(&self) {
+    /// Waits until there is room, and memory for it: for room as long as its client may take to read.
+    ///
+    /// Errors: there is no memory for a while.
+    pub async fn wait(&self) -> Result<()> {
+        let unread = UNREAD.min(self.0.memory.bytes() / 8);
         loop {
             let (is_full, has_spare) = {
                 let queue = self.0.lock();
-                (queue.bytes >= UNREAD, queue.spare.is_some())
+                (queue.bytes >= unread, queue.spare.is_some())
             };
             match (is_full, has_spare) {
-                (false, true) => return,
+                (false, true) => return Ok(()),
                 (true, _) => self.0.read.notified().await,
                 (false, false) => {
-                    let permit = self.0.memory.take(CHUNK).await;
+                    let permit = memory::within(self.0.memory.take(CHUNK)).await?;
                     self.0.lock().spare = Some(permit);
                 }
             }
@@ -185,9 +190,9 @@ mod tests {
         let (writer, room, reader) = queue(memory.clone());
         assert!(room.wait().now_or_never().is_none());
         drop(all);
-        room.wait().await;
+        room.wait().await.unwrap();
         writer.write(b"1\n");
-        room.wait().await;
+        room.wait().await.unwrap();
         writer.write(b"2\n");
         assert_eq!(&reader.next().await.unwrap().unwrap()[..], b"1\n2\n");
         let mut waiting = Box::pin(reader.next());

@@ -66,9 +66,9 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
 
     /// The next member; none at the end of the tar. The content of a file is read here.
     ///
-    /// Errors: the tar is cut or malformed.
+    /// Errors: the tar is cut or malformed, or there is no memory for its line.
     pub async fn next(&mut self) -> Result<Option<ReadyMember>> {
-        self.room.wait().await;
+        self.room.wait().await?;
         let Some(member) = self.reader.next().await? else { return Ok(None) };
         let parsed = path_of(&self.options.target, &member);
         let path = match &parsed {

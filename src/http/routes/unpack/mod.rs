@@ -18,18 +18,18 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::Serialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tracing::Instrument;
 
 use crate::api::header::OC_MTIME;
 use crate::api::problem::ProblemKind;
 use crate::api::unpack::{self, EndLine, MEDIA_TYPE, MemberLine};
+use crate::budget::WAIT;
 use crate::http::app::App;
 use crate::http::request::body::{check_end, declared, pieces, refuse_coding};
 use crate::http::request::digest::Digests;
-use crate::http::request::tar::{HEADERS, TarReader};
+use crate::http::request::tar::TarReader;
 use crate::http::request::{Creator, Params, Preconditions};
-use crate::http::response::memory;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
 use lines::{LineWriter, queue};
@@ -61,7 +61,7 @@ pub async fn put(
     refuse_headers_of_files(headers, &preconditions)?;
     let length = declared(headers, None)?;
     app.drive.check_below(path).await?;
-    let permit = memory::take(app, HEADERS).await?;
+    let place = place(app).await?;
     // IMPORTANT: the first poll of the body sends `100 Continue`, so it comes before the head of the answer.
     let reader = TarReader::open(pieces(body, length, None)).await?;
     let options = UnpackOptions {
@@ -75,12 +75,22 @@ pub async fn put(
     let (writer, room, lines) = queue(app.drive.memory().clone());
     let (app, members) = (app.clone(), Members::new(reader, options, room));
     let writing = async move {
-        let _permit = permit;
+        let _place = place;
         Unpacking { app, writer, count: 0, failed: 0, logged: Vec::new() }.run(members).await;
     };
     let headers =
         [(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     Ok((headers, lines.into_body(tokio::spawn(writing.in_current_span()))).into_response())
+}
+
+/// A place among the tars that are unpacked at the same time. Its memory for headers is not of the budget: it would be
+/// held while members wait for theirs.
+async fn place(app: &App) -> Result<OwnedSemaphorePermit> {
+    let place = tokio::time::timeout(WAIT, app.tars.clone().acquire_owned()).await;
+    // Nothing closes the semaphore.
+    place.ok().and_then(std::result::Result::ok).ok_or_else(|| {
+        Problem::new(ProblemKind::Busy, "Too many tars are being stored: try again, or send the files one by one.")
+    })
 }
 
 /// What an upload may have, and a tar may not: each would be of the whole body, and its members are many.

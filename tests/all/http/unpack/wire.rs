@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::super::socket::{LiveServer, live_with, read_until};
 use super::tar_of::{file, folder, tar};
 use super::{lines, statuses};
+use crate::server::Server;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -76,6 +77,33 @@ async fn a_client_that_sends_all_before_it_reads_gets_all_lines() {
     let answer = rest(&mut socket).await;
     let (lines, last) = lines(&unchunked(&answer));
     assert_eq!((lines.len(), last["done"].as_bool(), last["failed"].as_u64()), (60_000, Some(true), Some(0)));
+}
+
+/// Each holds memory while it waits for more: so few of them must not be able to take all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tars_at_once_leave_memory_to_other_requests() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = Server::start_on(&scratch.path().join("data"), &["--memory", "16MiB"]);
+    let member = file("a", &[7; 11_000]);
+    let mut tars = Vec::new();
+    for _ in 0..40 {
+        let mut socket = TcpStream::connect(&server.address).await.unwrap();
+        socket.write_all(head(1 << 30, "").as_bytes()).await.unwrap();
+        socket.write_all(&member).await.unwrap();
+        tars.push(socket);
+    }
+    let client = reqwest::Client::new();
+    for n in 0..20 {
+        let put = client.put(server.url(&format!("/v1/fs/small/{n}"))).body("x").send().await.unwrap();
+        assert_eq!(put.status(), 201, "{n}");
+    }
+    drop(tars);
+    // Places are free again.
+    let tar = tar(&[file("b", b"1"), file("c", b"2")]);
+    let unpacked = client.put(server.url("/v1/fs/d/?unpack=tar")).body(tar).send().await.unwrap();
+    let (_, last) = lines(&unpacked.text().await.unwrap());
+    assert_eq!((last["done"].as_bool(), last["failed"].as_u64()), (Some(true), Some(0)));
+    assert_eq!(server.terminate(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
