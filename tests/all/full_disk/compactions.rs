@@ -71,7 +71,8 @@ async fn delete_at_once(mebibytes: u64, len: usize) {
     // The reserve is an eighth. Deletes may take half of it before their log is flushed.
     let (least, reserve) = (watch.least(), (mebibytes << 20) / 8);
     assert!(least > reserve / 4, "{} KiB of {} in reserve were left", least >> 10, reserve >> 10);
-    assert!(next > 200, "{next}");
+    // The first round alone has filled the disk; how soon deleted files give space back is another test's.
+    assert!(next > 100, "{next}");
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
