@@ -16,7 +16,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import sqlite3
 import statistics
 import subprocess
@@ -79,7 +78,7 @@ class Server:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
-        self.process.send_signal(signal.SIGINT if self.name != "nginx" else signal.SIGTERM)
+        self.process.terminate()
         self.process.wait()
 
 
