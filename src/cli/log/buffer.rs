@@ -315,8 +315,11 @@ mod tests {
         std::thread::spawn(move || log.write_to(Batches(to)));
         let mut gathered = 0;
         for _ in 0..50 {
-            log.add(b"request\n", false);
-            log.add(b"request\n", false);
+            // The writer would have the time to write each line alone.
+            for line in [b"first\n", b"other\n"] {
+                log.add(line, false);
+                std::thread::sleep(Duration::from_millis(1));
+            }
             log.add(b"error\n", true);
             log.flush(Duration::from_secs(60));
             gathered += usize::from(written.try_iter().count() == 1);

@@ -83,22 +83,22 @@ async fn a_tar_cut_anywhere_stores_whole_files_only_and_says_so() {
             if !is_whole {
                 assert_eq!(last["type"], "/problems/body-cut", "{cut}: {last}");
             }
-            let mut told: Vec<String> = statuses(&lines)
+            let mut reported: Vec<String> = statuses(&lines)
                 .into_iter()
                 .map(|(path, status)| {
                     assert!(matches!(status, 200 | 201), "{lines:?}");
                     path
                 })
                 .collect();
-            told.retain(|path| *path != "/t/b");
+            reported.retain(|path| *path != "/t/b");
             for (name, content) in &contents {
                 let path = format!("/t/{name}");
-                let is_told = told.contains(&path);
+                let is_reported = reported.contains(&path);
                 let got = app.get(&format!("/v1/fs{path}")).await;
-                assert_eq!(got.status, if is_told { 200 } else { 404 }, "{cut} {path}: {lines:?}");
-                assert!(!is_told || got.body == *content, "{cut} {path}");
+                assert_eq!(got.status, if is_reported { 200 } else { 404 }, "{cut} {path}: {lines:?}");
+                assert!(!is_reported || got.body == *content, "{cut} {path}");
             }
-            let large = usize::from(told.contains(&"/t/f".to_owned()));
+            let large = usize::from(reported.contains(&"/t/f".to_owned()));
             assert_eq!(app.content_files(large).await.len(), large, "{cut}");
         }
     }

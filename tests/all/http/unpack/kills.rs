@@ -1,4 +1,4 @@
-//! A server that is killed while it unpacks: what it told is there, and every other member is whole or absent.
+//! A server that is killed while it unpacks: what it reported is there, and every other member is whole or absent.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -42,11 +42,11 @@ fn unpack(server: &Server, kill: usize) -> std::thread::JoinHandle<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_that_were_told_survive_a_kill_and_none_is_half_there() {
+async fn members_that_were_reported_survive_a_kill_and_none_is_half_there() {
     let mut dice = StdRng::seed_from_u64(seed());
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for kill in 0..KILLS {
         let server = Server::start_on(&data, &["--memory", "64MiB"]);
         let answer = unpack(&server, kill);
@@ -56,17 +56,17 @@ async fn members_that_were_told_survive_a_kill_and_none_is_half_there() {
         for n in 0..FILES {
             let path = format!("/k{kill}/d{}/f{n}", n % 9);
             if answer.contains(&format!("{path}\",\"status\":201}}")) {
-                told.push((path, size(kill, n)));
+                reported.push((path, size(kill, n)));
             }
         }
         run_clean_check(check_command(program(), &data)).unwrap_or_else(|wrong| panic!("kill {kill}: {wrong}"));
     }
-    println!("{KILLS} kills, {} members told", told.len());
-    assert!(told.len() > 100, "{}", told.len());
+    println!("{KILLS} kills, {} members reported", reported.len());
+    assert!(reported.len() > 100, "{}", reported.len());
     let server = Server::start_on(&data, &[]);
     // Each byte of each file is compared, and each file found by listing, stat, time and name.
     let seen = read_all(&Client::new(), &server.address).await.unwrap().files;
-    for (path, size) in told {
+    for (path, size) in reported {
         assert_eq!(seen.get(&path), Some(&size), "{path}");
     }
     assert_eq!(server.terminate_in_time(), Some(0));

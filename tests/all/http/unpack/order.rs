@@ -102,7 +102,7 @@ async fn a_directory_that_is_moved_meanwhile_keeps_what_was_stored_and_loses_not
     let (answer, ()) = tokio::join!(app.put("/v1/fs/t/?unpack=tar", body), moving);
     let (lines, last) = answered(&answer);
     assert_eq!(last["done"], true);
-    let told: BTreeSet<_> = lines
+    let reported: BTreeSet<_> = lines
         .iter()
         .filter(|line| line["status"] == 201)
         .map(|line| line["path"].as_str().unwrap()[3..].to_owned())
@@ -113,6 +113,6 @@ async fn a_directory_that_is_moved_meanwhile_keeps_what_was_stored_and_loses_not
             there.extend(app.names(&format!("/v1/fs/{folder}/")).await);
         }
     }
-    assert_eq!(there, told);
+    assert_eq!(there, reported);
     assert!(lines.iter().all(|line| matches!(line["status"].as_u64(), Some(201 | 503))), "{last}");
 }
