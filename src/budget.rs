@@ -29,7 +29,8 @@ pub struct Budget(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    limited: bool,
+    /// Bytes of the budget; none if it is unlimited.
+    limit: Option<usize>,
     small: Lane,
     large: Lane,
     queue: Mutex<WaitQueue>,
@@ -72,19 +73,13 @@ impl Budget {
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let small = Lane::new((bytes / SMALL_PART).max(SMALL));
         let large = Lane::new(bytes - bytes / SMALL_PART);
-        Self(Arc::new(Inner { limited: true, small, large, queue: Mutex::default(), metrics }))
+        Self(Arc::new(Inner { limit: Some(bytes), small, large, queue: Mutex::default(), metrics }))
     }
 
     /// A budget without a limit, which is not counted either.
     pub fn unlimited() -> Self {
         let [small, large] = [Lane::new(0), Lane::new(0)];
-        Self(Arc::new(Inner {
-            limited: false,
-            small,
-            large,
-            queue: Mutex::default(),
-            metrics: BudgetMetrics::default(),
-        }))
+        Self(Arc::new(Inner { limit: None, small, large, queue: Mutex::default(), metrics: BudgetMetrics::default() }))
     }
 
     /// Registers its metrics.
@@ -99,7 +94,7 @@ impl Budget {
 
     /// Bytes of the budget; the largest number if it is unlimited.
     pub fn bytes(&self) -> usize {
-        if self.0.limited { usize::try_from(self.0.metrics.bytes.get()).unwrap_or(0) } else { usize::MAX }
+        self.0.limit.unwrap_or(usize::MAX)
     }
 
     /// Takes this many bytes once they are free; the whole budget if it is smaller. First come, first served.
@@ -115,7 +110,7 @@ impl Budget {
 
     /// Takes this many bytes; none if they are not free at once.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
-        if !self.0.limited {
+        if self.0.limit.is_none() {
             return Some(self.permit(None));
         }
         let (lane, pages) = self.lane(bytes);

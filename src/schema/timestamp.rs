@@ -96,31 +96,30 @@ impl Timestamp {
 /// last one, and only computes the time of the day.
 #[derive(Debug, Default)]
 pub struct TimeWriter {
-    /// Days since 1970, and their text as `2026-01-02`.
-    last: Option<(i64, [u8; 10])>,
+    /// The last day, in days since 1970, and its text as `2026-01-02`.
+    day: Option<i64>,
+    date: String,
 }
 
 impl TimeWriter {
     /// Appends a time.
     pub fn write(&mut self, time: Timestamp, to: &mut Vec<u8>) {
+        if !(FIRST..=LAST).contains(&time.0) {
+            // Only damage gives such a year, which may have more digits or a sign.
+            return to.extend_from_slice(time.rfc3339().as_bytes());
+        }
         let day = time.0.div_euclid(DAY);
-        let date = match self.last {
-            Some((last, date)) if last == day => date,
-            _ => match Timestamp(day.saturating_mul(DAY)).rfc3339().as_bytes().first_chunk() {
-                Some(date) if (FIRST..=LAST).contains(&time.0) => {
-                    self.last = Some((day, *date));
-                    *date
-                }
-                // Only damage gives such a year, which has more digits or a sign.
-                _ => return to.extend_from_slice(time.rfc3339().as_bytes()),
-            },
-        };
+        if self.day != Some(day) {
+            self.date = Timestamp(day * DAY).rfc3339();
+            self.date.truncate("2026-01-02".len());
+            self.day = Some(day);
+        }
         let ms = time.0.rem_euclid(DAY);
         let digit = |number: i64| b'0' + (number % 10) as u8;
         let two = |number: i64| [digit(number / 10), digit(number)];
         let [[h0, h1], [m0, m1], [s0, s1]] = [two(ms / 3_600_000), two(ms / 60_000 % 60), two(ms / 1_000 % 60)];
         let [f0, f1, f2] = [digit(ms / 100), digit(ms / 10), digit(ms)];
-        to.extend_from_slice(&date);
+        to.extend_from_slice(self.date.as_bytes());
         to.extend_from_slice(&[b'T', h0, h1, b':', m0, m1, b':', s0, s1, b'.', f0, f1, f2, b'Z']);
     }
 }

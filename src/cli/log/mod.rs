@@ -1,8 +1,8 @@
 //! The log on standard error: text for a person at a terminal, JSON for programs.
 //!
 //! A request never waits for the reader of standard error. Lines go into a bounded [buffer]; one thread writes them
-//! out, many at a time: a request's line up to 10 ms later, a warning or an error at once. When the buffer is full, lines are dropped and counted, and the log reports the count once it can be written
-//! again.
+//! out, many at a time: a request's line up to 10 ms later, a warning or an error at once. When the buffer is full, lines
+//! are dropped and counted, and the log reports the count once it can be written again.
 //!
 //! In both formats each event is one line: no text of a client can look like another line.
 

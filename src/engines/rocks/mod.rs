@@ -254,11 +254,11 @@ impl Rocks {
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
         self.db.writable()?;
+        let needs_space = plan.needs_space();
         let mut in_flight = self.compactions.begin(plan.bytes());
-        self.ensure_space(plan.needs_space()).await?;
+        self.ensure_space(needs_space).await?;
         self.precheck_empty(&plan).await?;
         in_flight.is_written();
-        let frees_space = !plan.needs_space();
         let mut compacted = 0;
         loop {
             let (answer, answered) = oneshot::channel();
@@ -266,7 +266,7 @@ impl Rocks {
             self.committer.send(CommitRequest { plan, any_tombstones, answer }).await?;
             match answered.await {
                 Ok(CommitReply::Done(outcome)) => {
-                    if frees_space {
+                    if !needs_space {
                         self.note_delete();
                     }
                     return outcome;

@@ -16,7 +16,7 @@ use crate::schema::timestamp::TimeWriter;
 /// Writes the JSON of many entries into one buffer, each as serde writes [`entry_json`], without a text in memory for each
 /// member: that takes most of the time of a page.
 pub struct EntryWriter {
-    /// The JSON so far. Callers add what is between entries.
+    /// What was written so far.
     pub json: Vec<u8>,
     modified: TimeWriter,
     added: TimeWriter,
@@ -95,7 +95,8 @@ impl EntryWriter {
         }
     }
 
-    fn raw(&mut self, bytes: &[u8]) {
+    /// Appends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
         self.json.extend_from_slice(bytes);
     }
 }

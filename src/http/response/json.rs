@@ -124,25 +124,25 @@ pub fn page(
     let longest = [nodes.first(), nodes.last()].into_iter().flatten().map(bytes_of).max().unwrap_or_default();
     let frame = FRAME + path.map_or(0, |path| escaped(path.as_str()));
     let mut page = EntryWriter::with_capacity(frame + nodes.len() * longest);
-    page.json.push(b'{');
+    page.raw(b"{");
     if let Some(path) = path {
-        page.json.extend_from_slice(br#""path":"#);
+        page.raw(br#""path":"#);
         page.text(path.as_str());
-        page.json.push(b',');
+        page.raw(b",");
     }
-    page.json.extend_from_slice(br#""entries":["#);
+    page.raw(br#""entries":["#);
     for (at, node) in nodes.iter().enumerate() {
         if at > 0 {
-            page.json.push(b',');
+            page.raw(b",");
         }
         page.entry(node);
     }
-    page.json.extend_from_slice(br#"],"next":"#);
+    page.raw(br#"],"next":"#);
     match next {
         Some(next) => page.text(&next),
-        None => page.json.extend_from_slice(b"null"),
+        None => page.raw(b"null"),
     }
-    page.json.push(b'}');
+    page.raw(b"}");
     let mut response = response(page.json, Some(permit));
     if let Some(link) = link {
         response.headers_mut().insert(LINK, link);

@@ -214,12 +214,12 @@ impl ListStream {
         if self.format == ListFormat::Ndjson {
             lines.entry(node);
         } else {
-            lines.json.extend_from_slice(node.path().last().as_bytes());
+            lines.raw(node.path().last().as_bytes());
             if node.is_directory() {
-                lines.json.push(b'/');
+                lines.raw(b"/");
             }
         }
-        lines.json.push(b'\n');
+        lines.raw(b"\n");
     }
 }
 

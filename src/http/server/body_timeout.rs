@@ -129,22 +129,22 @@ impl TimedBody {
         Self { body, timeouts, received: 0, stall: None, waited, waiter, evicted }
     }
 
-    /// Whether too little has arrived while the server waited for it: a client is not slow while the server does not read.
+    /// Whether the body is too slow.
     fn is_slow(&self) -> bool {
-        let waited = self.waited + self.stalled_for();
-        waited >= self.timeouts.limits.body_grace && self.received < waited.as_secs() * MIN_RATE
+        self.is_below(MIN_RATE, self.timeouts.limits.body_grace)
     }
 
-    /// Whether the body is too slow while others wait for memory. Time in which the server does not read does not count.
+    /// Whether the body is too slow while others wait for memory.
     fn is_slow_for_memory(&self) -> bool {
         let seconds = self.timeouts.memory.waited().as_secs().min(MAX_DOUBLINGS);
-        seconds > 0 && self.is_below(MIN_RATE << seconds)
+        seconds > 0 && self.is_below(MIN_RATE << seconds, SHORT_STALL)
     }
 
-    /// Whether the server has waited long, and has received less than so many bytes a second meanwhile.
-    fn is_below(&self, rate: u64) -> bool {
+    /// Whether the server has waited for the client for at least `grace`, and has received less than so many bytes a second
+    /// meanwhile. Time in which the server does not read does not count.
+    fn is_below(&self, rate: u64, grace: Duration) -> bool {
         let waited = self.waited + self.stalled_for();
-        waited >= SHORT_STALL && self.received < waited.as_secs().saturating_mul(rate)
+        waited >= grace && self.received < waited.as_secs().saturating_mul(rate)
     }
 
     /// How long the present stall has lasted.
@@ -185,7 +185,8 @@ impl http_body::Body for TimedBody {
             return Poll::Pending;
         }
         let polled = self.poll_timed(cx);
-        let body_stalled = polled.is_pending() && (self.stalled_for() >= SHORT_STALL || self.is_below(MIN_RATE));
+        let body_stalled =
+            polled.is_pending() && (self.stalled_for() >= SHORT_STALL || self.is_below(MIN_RATE, SHORT_STALL));
         // IMPORTANT: a request whose body is complete may be executed, and then its connection must not be evicted. The
         // lock of the slot decides which comes first. After an eviction the body stays pending: its connection is about
         // to be dropped.
