@@ -2,8 +2,8 @@
 
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result};
 use crate::schema::file::{self, ContentLocation};
-use crate::schema::{CF, FileId};
-use crate::table::{Column, RowQuery};
+use crate::schema::{FileId, file_row};
+use crate::table::RowQuery;
 
 impl Checker<'_> {
     pub(super) async fn content_files(&mut self) -> Result<()> {
@@ -22,15 +22,15 @@ impl Checker<'_> {
     }
 
     async fn check_content_files(&mut self, ids: &[FileId]) -> Result<()> {
-        let column = || RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
+        let location = || RowQuery::cells(file_row::location_columns());
         // A file whose row is missing or damaged was reported already, and its content file is all that is left of it.
         let is_known = |id: &FileId| self.pending.unlinks.contains(id) || self.reported_files.contains(id);
         let ids: Vec<FileId> = ids.iter().filter(|id| !is_known(id)).copied().collect();
-        let queries: Vec<_> = ids.iter().map(|id| (id.key(), column())).collect();
+        let queries: Vec<_> = ids.iter().map(|id| (id.key(), location())).collect();
         let rows = self.read_rows(file::TABLE, &queries, &|_| None).await?;
         for (id, row) in ids.iter().zip(rows) {
             let Some(row) = row else { continue };
-            if row.get(CF, file::CONTENT).is_some_and(|v| ContentLocation::decode(v) == Ok(ContentLocation::Large)) {
+            if file_row::location(&row) == Ok(Some(ContentLocation::Large)) {
                 continue;
             }
             let repaired = self.may_remove();

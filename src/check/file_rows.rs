@@ -4,8 +4,8 @@ use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result, printable};
 use crate::content::Body;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::{self, Attributes, ContentLocation, FilePosition};
-use crate::schema::{CF, DirId, FileId, Name};
-use crate::table::{Row, RowChange, RowCursor, RowQuery, RowRange};
+use crate::schema::{CF, DirId, FileId, Name, file_row};
+use crate::table::{Change, Row, RowChange, RowCursor, RowQuery, RowRange};
 
 /// Rows read at a time together with the content in them: up to 8 MiB.
 const WITH_CONTENT: usize = 32;
@@ -26,11 +26,9 @@ impl Checker<'_> {
             let mut files = Vec::with_capacity(rows.len());
             for (key, row) in &rows {
                 match uuid::Uuid::from_slice(key) {
-                    Ok(id) => files.push(StoredFile {
-                        id: FileId(id),
-                        row,
-                        position: FilePosition::from_row(row).ok().flatten(),
-                    }),
+                    Ok(id) => {
+                        files.push(StoredFile { id: FileId(id), row, position: file_row::position(row).ok().flatten() })
+                    }
                     Err(_) => {
                         let what = "its key is not a file id".to_owned();
                         self.report(FindingKind::Unreadable, file::TABLE, printable(key), None, what);
@@ -82,7 +80,7 @@ impl Checker<'_> {
 
     /// Reports a file that no name leads to. A repair saves its content before it removes the row.
     async fn stray_file(&mut self, file: &StoredFile<'_>) -> Result<()> {
-        let detail = match Attributes::from_row(file.row) {
+        let detail = match file_row::attributes(file.row) {
             Ok(Some(attributes)) => format!("no name leads to this file of {} bytes", attributes.size),
             Ok(None) => "no name leads to this row, and it lacks cells of a file row".to_owned(),
             Err(error) => format!("no name leads to it, and it cannot be read: {error}"),
@@ -91,7 +89,10 @@ impl Checker<'_> {
         if repaired {
             let name = file.position.as_ref().map_or("content", |at| at.name.as_str());
             self.save_content(file.id, name).await?;
-            let changes = file::delete_cells(ContentLocation::Inline);
+            // What the row has, whatever that is: it may be damaged, or of an older schema.
+            let mut changes: Vec<_> =
+                file.row.family(CF).map(|cell| Change::delete(CF, cell.qualifier.clone())).collect();
+            changes.push(Change::delete(file::C, file::DATA));
             self.delete(vec![RowChange { table: file::TABLE, row: file.id.key(), changes }]).await?;
             self.content.remove(&[file.id]).await?;
         }

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use rowdrive::schema::file::{self, ContentLocation};
-use rowdrive::schema::{CF, FileId};
-use rowdrive::table::{Column, RowKey, RowQuery, RowRange, ScanQuery, Tables};
+use rowdrive::schema::{FileId, file_row};
+use rowdrive::table::{RowKey, RowQuery, RowRange, ScanQuery, Tables};
 use uuid::Uuid;
 
 use super::error::{DataFolderError, Result};
@@ -116,23 +116,21 @@ pub async fn check_content(data: &Path, tables: &Tables) -> Result<()> {
     if files.is_empty() && !has_id {
         return if names_large_file(tables).await? { Err(mismatch()) } else { Ok(()) };
     }
-    let cell = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
+    let cell = RowQuery::cells(file_row::location_columns());
     let queries: Vec<_> = files.iter().map(|id| (RowKey::copy_from_slice(id.0.as_bytes()), cell.clone())).collect();
     let rows = tables.get_many(file::TABLE, &queries).await?;
-    let known = rows.iter().any(|row| row.get(CF, file::CONTENT).is_some());
+    let known = rows.iter().any(|row| !row.is_empty());
     // Without any known file the content may consist of uploads that were not committed.
     if known || (!has_id && !names_large_file(tables).await?) { Ok(()) } else { Err(mismatch()) }
 }
 
 /// Whether one of the first rows names a content file.
 async fn names_large_file(tables: &Tables) -> Result<bool> {
-    let row_query = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
+    let row_query = RowQuery::cells(file_row::location_columns());
     let query =
         ScanQuery { table: file::TABLE, range: RowRange::all(), row_query, limit: SAMPLED_ROWS, reverse: false };
     for (_, row) in tables.scan(&query).await? {
-        if let Some(value) = row.get(CF, file::CONTENT)
-            && ContentLocation::decode(value)? == ContentLocation::Large
-        {
+        if file_row::location(&row)? == Some(ContentLocation::Large) {
             return Ok(true);
         }
     }

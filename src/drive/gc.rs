@@ -19,7 +19,7 @@ use super::metrics::DriveMetrics;
 use super::settings::Settings;
 use crate::content::Content;
 use crate::schema::file::{self, ContentLocation};
-use crate::schema::{CF, FileId, pending_unlink};
+use crate::schema::{CF, FileId, file_row, pending_unlink};
 use crate::table::{Plan, RowCursor, RowQuery, RowRange, Tables};
 
 /// Removes content files in the background.
@@ -322,8 +322,8 @@ impl GcWorker {
 /// Promotes staged content that a file row links, and removes it otherwise. No upload owns this content any more, so
 /// no later plan can link it.
 async fn promote_or_remove(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
-    let value = tables.cell(file::TABLE, id.0.as_bytes(), CF, file::CONTENT).await?;
-    match value.map(|value| ContentLocation::decode(&value)).transpose()? {
+    let query = RowQuery::cells(file_row::location_columns());
+    match file_row::location(&tables.get(file::TABLE, id.0.as_bytes(), &query).await?)? {
         Some(ContentLocation::Large) => Ok(content.promote(id).await?),
         Some(ContentLocation::Inline) | None => {
             tables.writable()?;

@@ -3,6 +3,7 @@
 //! Each declares tables, and may name a step that changes data. A start applies those that are missing. An interrupted
 //! step is run again from its beginning: every step can be repeated without harm.
 
+mod pack_files;
 mod reindex;
 
 use bytes::Bytes;
@@ -10,14 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::dir::{self, DirEntry};
 use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, index, meta};
-use crate::table::{Check, ConditionalRow, Outcome, Plan, StoreError, TableSpec, Tables};
+use crate::table::{Change, Check, ConditionalRow, Outcome, Plan, RowQuery, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
-const MIGRATIONS: [(&str, &str); 4] = [
+const MIGRATIONS: [(&str, &str); 5] = [
     ("0001_tree", include_str!("../../migrations/0001_tree.toml")),
     ("0002_indexes", include_str!("../../migrations/0002_indexes.toml")),
     ("0003_owner", include_str!("../../migrations/0003_owner.toml")),
     ("0004_time_attributes", include_str!("../../migrations/0004_time_attributes.toml")),
+    ("0005_packed_files", include_str!("../../migrations/0005_packed_files.toml")),
 ];
 
 /// The number of the newest migration of this program.
@@ -73,6 +75,38 @@ enum Step {
     Root,
     /// Fills the tables of this migration with the index entries of all files.
     IndexFiles,
+    /// Packs the attributes of each file row in one cell, and its position in another one.
+    PackFiles,
+}
+
+impl Step {
+    /// Whether an older program would take the store for a damaged one while this step is under way. Then the number of
+    /// the migration is recorded before the step too, with a mark, so that the older program refuses the store.
+    fn is_fenced(self) -> bool {
+        match self {
+            Self::Root | Self::IndexFiles => false,
+            Self::PackFiles => true,
+        }
+    }
+}
+
+/// What a store says of its migrations.
+#[derive(Clone, Copy)]
+struct Recorded {
+    /// The last migration that was applied, or that has begun; 0 for a new store.
+    version: u32,
+    /// Whether it has not ended.
+    is_unfinished: bool,
+}
+
+impl Recorded {
+    /// The last migration that was applied. An error if this program does not know one of them.
+    fn applied(self) -> Result<u32> {
+        if self.version > LATEST {
+            return Err(MigrateError::Newer { found: self.version, known: LATEST });
+        }
+        Ok(self.version - u32::from(self.is_unfinished))
+    }
 }
 
 /// Migrates the store to the newest schema, and adds its tables to the handle `tables`.
@@ -83,9 +117,8 @@ pub async fn up(tables: &Tables) -> Result<()> {
 /// Adds the tables of a store of the newest schema to the handle `tables`, and changes nothing.
 pub async fn open(tables: &Tables) -> Result<()> {
     let migrations = declared()?;
-    match version(tables, &migrations).await? {
+    match recorded(tables, &migrations).await?.applied()? {
         LATEST => {}
-        found if found > LATEST => return Err(MigrateError::Newer { found, known: LATEST }),
         found => return Err(MigrateError::Older { found, known: LATEST }),
     }
     for spec in migrations.iter().flat_map(|migration| &migration.tables) {
@@ -97,9 +130,8 @@ pub async fn open(tables: &Tables) -> Result<()> {
 /// Adds the tables of a damaged store to the handle `tables`, as far as they exist, and changes nothing.
 pub async fn open_degraded(tables: &Tables) -> Result<()> {
     let migrations = declared()?;
-    match version(tables, &migrations).await {
-        Ok(found) if found > LATEST => return Err(MigrateError::Newer { found, known: LATEST }),
-        Ok(_) => {}
+    match recorded(tables, &migrations).await {
+        Ok(found) => drop(found.applied()?),
         Err(cause) => tracing::warn!(%cause, "the version of its schema cannot be read"),
     }
     for spec in migrations.iter().flat_map(|migration| &migration.tables) {
@@ -135,10 +167,10 @@ pub struct KnownMigration {
 /// Which migrations are applied. A store that is open read-only is not changed; any other gets the table `meta` if it
 /// lacks it.
 pub async fn status(tables: &Tables) -> Result<MigrationStatus> {
-    let version = match version(tables, &declared()?).await {
+    let version = match recorded(tables, &declared()?).await {
         // Its first start was interrupted before it created the table.
         Err(MigrateError::Store(StoreError::ReadOnly)) => 0,
-        found => found?,
+        found => found.map(|found| found.applied().unwrap_or(found.version))?,
     };
     let known = |(number, (name, _)): (u32, (&'static str, _))| {
         let name = name.split_once('_').map_or(name, |(_number, name)| name);
@@ -163,50 +195,86 @@ fn declared() -> Result<Vec<Migration>> {
 /// Applies the migrations up to number `last`, for tests of the later ones.
 pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
     let migrations = declared()?;
-    let version = version(tables, &migrations).await?;
-    if version > LATEST {
-        return Err(MigrateError::Newer { found: version, known: LATEST });
-    }
+    let found = recorded(tables, &migrations).await?;
+    let applied = found.applied()?;
     for (number, migration) in (1..=last).zip(&migrations) {
         for spec in &migration.tables {
             tables.create(spec).await?;
         }
-        if version >= number {
+        if applied >= number {
             continue;
         }
+        let mut is_marked = found.version == number;
         if let Some(data) = &migration.data {
             tracing::info!(migration = number, "migrating");
+            // IMPORTANT: before the first row changes.
+            if data.step.is_fenced() && !is_marked {
+                begin(tables, number).await?;
+                is_marked = true;
+            }
             match data.step {
                 Step::Root => make_root(tables).await?,
                 Step::IndexFiles => {
                     let names = migration.tables.iter().map(|spec| spec.name.as_str());
                     reindex::fill(tables, &names.collect::<Vec<_>>()).await?;
                 }
+                Step::PackFiles => pack_files::pack(tables).await?,
             }
         }
-        record(tables, number).await?;
+        if is_marked { end(tables, number).await? } else { record(tables, number).await? }
     }
     Ok(())
 }
 
-/// The number of the last migration applied; 0 for a new store.
-async fn version(tables: &Tables, migrations: &[Migration]) -> Result<u32> {
+/// Reads what the store says of its migrations.
+async fn recorded(tables: &Tables, migrations: &[Migration]) -> Result<Recorded> {
     let specs = migrations.iter().flat_map(|m| &m.tables);
     for spec in specs.filter(|spec| spec.name == meta::TABLE) {
         tables.create(spec).await?;
     }
-    let stored = tables.cell(meta::TABLE, meta::SCHEMA, CF, meta::VALUE).await?;
-    Ok(stored.map(|value| meta::decode_version(&value)).transpose()?.unwrap_or(0))
+    let query = RowQuery::cells(vec![meta::column(), meta::unfinished_column()]);
+    let row = tables.get(meta::TABLE, meta::SCHEMA, &query).await?;
+    let version = row.get(CF, meta::VALUE).map(|value| meta::decode_version(value)).transpose()?.unwrap_or(0);
+    Ok(Recorded { version, is_unfinished: version > 0 && row.get(CF, meta::UNFINISHED).is_some() })
 }
 
+/// Records that a migration is applied.
 async fn record(tables: &Tables, number: u32) -> Result<()> {
-    let check = match number {
-        1 => Check::Absent(meta::column()),
-        _ => Check::Equals(meta::column(), meta::encode_version(number - 1)),
-    };
-    let value = crate::table::Change::put(CF, meta::VALUE, meta::encode_version(number));
+    change(tables, after(number - 1), vec![put_version(number)]).await
+}
+
+/// Records that a fenced migration has begun.
+async fn begin(tables: &Tables, number: u32) -> Result<()> {
+    let mark = Change::put(CF, meta::UNFINISHED, meta::encode_unfinished());
+    change(tables, after(number - 1), vec![put_version(number), mark]).await
+}
+
+/// Records that it has ended.
+async fn end(tables: &Tables, number: u32) -> Result<()> {
+    let mark = Check::Equals(meta::unfinished_column(), meta::encode_unfinished());
+    change(tables, vec![is_version(number), mark], vec![Change::delete(CF, meta::UNFINISHED)]).await
+}
+
+/// The checks that this migration was the last one, and that it has ended.
+fn after(number: u32) -> Vec<Check> {
+    vec![is_version(number), Check::Absent(meta::unfinished_column())]
+}
+
+fn put_version(number: u32) -> Change {
+    Change::put(CF, meta::VALUE, meta::encode_version(number))
+}
+
+fn is_version(number: u32) -> Check {
+    match number {
+        0 => Check::Absent(meta::column()),
+        _ => Check::Equals(meta::column(), meta::encode_version(number)),
+    }
+}
+
+/// Changes the record of the schema if the checks hold.
+async fn change(tables: &Tables, checks: Vec<Check>, changes: Vec<Change>) -> Result<()> {
     let row = Bytes::from_static(meta::SCHEMA);
-    let guarded = vec![ConditionalRow { table: meta::TABLE, row, checks: vec![check], changes: vec![value] }];
+    let guarded = vec![ConditionalRow { table: meta::TABLE, row, checks, changes }];
     match tables.commit(Plan { guarded, ..Plan::default() }).await? {
         Outcome::Committed => Ok(()),
         Outcome::Refused(_) => Err(MigrateError::Raced),

@@ -1,7 +1,9 @@
 //! The file table: one row for each version of a file, keyed by its random id.
 //!
-//! Rows are immutable except for the file's position (`cf:dir`, `cf:name`, `cf:place`), which a move changes.
-//! An overwrite makes a new row, so the copy of the attributes in the directory table is never stale.
+//! A row has two cells, and a third one with small content: `cf:attributes`, which never changes, and `cf:position`, which
+//! a move changes. An overwrite makes a new row, so the copy of the attributes in the directory table is never stale.
+//!
+//! Rows are read with [`super::file_row`], which knows those of older schemas too.
 
 use bytes::Bytes;
 
@@ -10,37 +12,18 @@ use super::ids::{DirId, StayId};
 use super::path::Name;
 use super::timestamp::Timestamp;
 use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
-use crate::table::{Change, Column, Row};
+use crate::table::{Change, Check, Column};
 
 /// The name of the table.
 pub const TABLE: &str = "file";
 /// The family of content stored inline.
 pub const C: &str = "c";
-/// The qualifier of the creator.
-pub const CREATOR: &[u8] = b"creator";
-/// The qualifier of the size.
-pub const SIZE: &[u8] = b"size";
-/// The qualifier of the media type.
-pub const TYPE: &[u8] = b"type";
-/// The qualifier of the client's time.
-pub const MODIFIED: &[u8] = b"modified";
-/// The qualifier of the server's time.
-pub const ADDED: &[u8] = b"added";
-/// The qualifier of the digest.
-pub const DIGEST: &[u8] = b"digest";
-/// The qualifier of the location of the content.
-pub const CONTENT: &[u8] = b"content";
-/// The qualifier of the directory's id.
-pub const DIR: &[u8] = b"dir";
-/// The qualifier of the name.
-pub const NAME: &[u8] = b"name";
-/// The qualifier of the stay id.
-pub const STAY: &[u8] = b"place";
+/// The qualifier of the attributes.
+pub const ATTRIBUTES: &[u8] = b"attributes";
+/// The qualifier of the position.
+pub const POSITION: &[u8] = b"position";
 /// The qualifier of inline content, in family `c`.
 pub const DATA: &[u8] = b"data";
-
-/// All cells of a file row in family `cf`.
-const CELLS: [&[u8]; 10] = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT, DIR, NAME, STAY];
 
 /// The version byte that starts inline content.
 pub const DATA_VERSION: u8 = 1;
@@ -78,38 +61,25 @@ pub struct Attributes {
 }
 
 impl ContentLocation {
-    fn write(self, to: ValueWriter) -> ValueWriter {
+    pub(super) fn write(self, to: ValueWriter) -> ValueWriter {
         to.number(match self {
             Self::Inline => 0,
             Self::Large => 1,
         })
     }
 
-    fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
+    pub(super) fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         match r.number()? {
             0 => Ok(Self::Inline),
             1 => Ok(Self::Large),
             _ => Err(r.damaged()),
         }
     }
-
-    /// Reads the value of `cf:content`.
-    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
-        value::decode(value)
-    }
-}
-
-impl StoredValue for ContentLocation {
-    const NAME: &'static str = "file's place of content";
-
-    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
-        Self::read(r)
-    }
 }
 
 impl Attributes {
-    /// The fields of two stored values, [`FileEntry`](super::dir::FileEntry) and
-    /// [`TimeIndexEntry`](super::index::by_time::TimeIndexEntry): a change of them is a new version of both.
+    /// The fields of `cf:attributes` and of two other stored values, [`FileEntry`](super::dir::FileEntry) and
+    /// [`TimeIndexEntry`](super::index::by_time::TimeIndexEntry): a change of them is a new version of all three.
     pub(super) fn write(&self, to: ValueWriter) -> ValueWriter {
         let to = to.number(self.size).time(self.modified).time(self.added);
         self.location.write(to).bytes(self.mime.as_bytes()).bytes(self.creator.as_bytes()).raw(&self.digest.0)
@@ -129,39 +99,22 @@ impl Attributes {
         Ok(Self { size, mime, creator, modified, added, digest, location })
     }
 
-    /// Reads them from a file row; `None` if the row has none of their cells.
-    pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
-        let cells = [CREATOR, SIZE, TYPE, MODIFIED, ADDED, DIGEST, CONTENT].map(|q| row.get(CF, q));
-        let [Some(creator), Some(size), Some(mime), Some(modified), Some(added), Some(digest), Some(content)] = cells
-        else {
-            let part = cells.iter().any(Option::is_some);
-            return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
-        };
-        let whole = |value| ValueReader::version_1("file's attribute", value);
-        let mut digest = whole(digest)?;
-        Ok(Some(Self {
-            size: whole(size)?.number()?,
-            mime: whole(mime)?.text()?.to_owned(),
-            creator: whole(creator)?.text()?.to_owned(),
-            modified: whole(modified)?.time()?,
-            added: whole(added)?.time()?,
-            digest: Digest(digest.raw(32)?.try_into().map_err(|_| digest.damaged())?),
-            location: ContentLocation::decode(content)?,
-        }))
+    /// The value of `cf:attributes`.
+    pub fn encode(&self) -> Bytes {
+        self.write(ValueWriter::new(Self::VERSION)).done()
     }
 
-    /// Puts the attributes into the file row, a cell each.
-    pub fn put_cells(&self) -> Vec<Change> {
-        let value = || ValueWriter::new(1);
-        vec![
-            Change::put(CF, CREATOR, value().bytes(self.creator.as_bytes()).done()),
-            Change::put(CF, SIZE, value().number(self.size).done()),
-            Change::put(CF, TYPE, value().bytes(self.mime.as_bytes()).done()),
-            Change::put(CF, MODIFIED, value().time(self.modified).done()),
-            Change::put(CF, ADDED, value().time(self.added).done()),
-            Change::put(CF, DIGEST, value().raw(&self.digest.0).done()),
-            Change::put(CF, CONTENT, self.location.write(value()).done()),
-        ]
+    /// Decodes a stored value of any known version.
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        value::decode(value)
+    }
+}
+
+impl StoredValue for Attributes {
+    const NAME: &'static str = "file's attributes";
+
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
+        Self::read(r)
     }
 }
 
@@ -177,51 +130,46 @@ pub struct FilePosition {
 }
 
 impl FilePosition {
-    /// Puts the position into the file row, three cells.
-    pub fn put_cells(&self) -> Vec<Change> {
-        vec![
-            Change::put(CF, DIR, ValueWriter::new(1).uuid(self.dir.0).done()),
-            Change::put(CF, NAME, ValueWriter::new(1).bytes(self.name.as_str().as_bytes()).done()),
-            Change::put(CF, STAY, encode_stay(&self.stay)),
-        ]
+    /// The value of `cf:position`.
+    pub fn encode(&self) -> Bytes {
+        let to = ValueWriter::new(Self::VERSION).uuid(self.dir.0).bytes(self.name.as_str().as_bytes());
+        to.stay_id(&self.stay).done()
     }
 
-    /// The three cells of the position.
-    pub fn columns() -> Vec<Column> {
-        [DIR, NAME, STAY].into_iter().map(|q| Column::new(CF, q)).collect()
+    /// Decodes a stored value of any known version.
+    pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
+        value::decode(value)
     }
 
-    /// Reads the position from a file row; `None` if the row does not exist.
-    pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
-        let cells = [DIR, NAME, STAY].map(|q| row.get(CF, q));
-        let [Some(dir), Some(name), Some(place)] = cells else {
-            let part = cells.iter().any(Option::is_some);
-            return if part { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
-        };
-        let mut d = ValueReader::version_1("file's directory", dir)?;
-        let mut n = ValueReader::version_1("file's name", name)?;
-        let mut p = ValueReader::version_1("file's place", place)?;
-        let name = n.text()?;
-        let name = Name::parse(name).map_err(|_| n.damaged())?;
-        Ok(Some(Self { dir: DirId(d.uuid()?), name, stay: p.stay_id()? }))
+    /// Puts the position into the file row.
+    pub fn put_cell(&self) -> Change {
+        Change::put(CF, POSITION, self.encode())
+    }
+
+    /// The check that the file is at this position.
+    pub fn check(&self) -> Check {
+        Check::Equals(Column::new(CF, POSITION), self.encode())
     }
 }
 
-/// The value of `cf:place`.
-pub fn encode_stay(stay: &StayId) -> Bytes {
-    ValueWriter::new(1).stay_id(stay).done()
+impl StoredValue for FilePosition {
+    const NAME: &'static str = "file's position";
+
+    fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
+        let (dir, name) = (DirId(r.uuid()?), r.text()?);
+        let name = Name::parse(name).map_err(|_| r.damaged())?;
+        Ok(Self { dir, name, stay: r.stay_id()? })
+    }
 }
 
 /// All cells of a new file row, except inline content.
 pub fn put_cells(attributes: &Attributes, position: &FilePosition) -> Vec<Change> {
-    let mut cells = attributes.put_cells();
-    cells.extend(position.put_cells());
-    cells
+    vec![Change::put(CF, ATTRIBUTES, attributes.encode()), position.put_cell()]
 }
 
 /// Deletes a file row cell by cell, so that no engine has to read which cells exist.
 pub fn delete_cells(location: ContentLocation) -> Vec<Change> {
-    let mut cells: Vec<_> = CELLS.into_iter().map(|q| Change::delete(CF, q)).collect();
+    let mut cells = vec![Change::delete(CF, ATTRIBUTES), Change::delete(CF, POSITION)];
     if location == ContentLocation::Inline {
         cells.push(Change::delete(C, DATA));
     }
@@ -235,16 +183,7 @@ mod tests {
     use super::*;
     use crate::table::Cell;
 
-    fn puts(changes: Vec<Change>) -> Vec<(&'static str, Cell)> {
-        let put = |change| match change {
-            Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
-            other => panic!("{other:?}"),
-        };
-        changes.into_iter().map(put).collect()
-    }
-
-    #[test]
-    fn attributes_are_a_cell_each() {
+    fn file() -> (Attributes, FilePosition) {
         let attributes = Attributes {
             size: 300,
             mime: "text/plain".into(),
@@ -254,47 +193,51 @@ mod tests {
             digest: Digest([3; 32]),
             location: ContentLocation::Large,
         };
-        let cells = puts(attributes.put_cells());
-        let cells: Vec<_> = cells.iter().map(|(_, c)| (c.qualifier.as_ref(), c.value.as_ref())).collect();
-        let digest = [vec![1], vec![3; 32]].concat();
-        let expected: [(&[u8], &[u8]); 7] = [
-            (b"creator", b"\x01\x02\xc3\xa9"),
-            (b"size", b"\x01\xac\x02"),
-            (b"type", b"\x01\x0atext/plain"),
-            (b"modified", b"\x01\x01"),
-            (b"added", b"\x01\x80\x01"),
-            (b"digest", &digest),
-            (b"content", b"\x01\x01"),
-        ];
-        assert_eq!(cells, expected);
-        let row = Row::new(puts(attributes.put_cells()));
-        assert_eq!(Attributes::from_row(&row), Ok(Some(attributes)));
-        assert_eq!(Attributes::from_row(&Row::default()), Ok(None));
-        assert!(Attributes::from_row(&Row::new(row.cells()[1..].to_vec())).is_err());
-        assert_eq!(ContentLocation::decode(b"\x01\x01"), Ok(ContentLocation::Large));
-        assert_eq!(ContentLocation::decode(b"\x01\x00"), Ok(ContentLocation::Inline));
-        for damaged in [b"".as_slice(), b"\x00\x01", b"\x01", b"\x01\x02", b"\x01\x01\x00"] {
-            assert!(matches!(ContentLocation::decode(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+        let dir = DirId(Uuid::from_bytes([4; 16]));
+        let position = FilePosition { dir, name: Name::parse("b.jpg").unwrap(), stay: StayId::CREATED };
+        (attributes, position)
+    }
+
+    fn puts(changes: Vec<Change>) -> Vec<(&'static str, Cell)> {
+        let put = |change| match change {
+            Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
+            other => panic!("{other:?}"),
+        };
+        changes.into_iter().map(put).collect()
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let (attributes, position) = file();
+        let cells = puts(put_cells(&attributes, &position));
+        let values: Vec<_> = cells.iter().map(|(_, c)| (c.qualifier.to_vec(), c.value.to_vec())).collect();
+        let numbers = [1, 0xac, 2, 1, 0x80, 1, 1].as_slice();
+        let bytes = [numbers, b"\x0atext/plain\x02\xc3\xa9", &[3; 32]].concat();
+        let place = [[1].as_slice(), &[4; 16], b"\x05b.jpg\x01\x00"].concat();
+        assert_eq!(values, [(b"attributes".to_vec(), bytes), (b"position".to_vec(), place)]);
+        assert_eq!(Attributes::decode(&cells[0].1.value), Ok(attributes));
+        assert_eq!(FilePosition::decode(&cells[1].1.value), Ok(position));
+    }
+
+    #[test]
+    fn damaged_and_newer_values_are_errors() {
+        let (attributes, position) = file();
+        let damages: [fn(&mut Vec<u8>); 3] = [|v| v.truncate(v.len() - 1), |v| v.push(0), Vec::clear];
+        for damage in damages {
+            let (mut attributes, mut position) = (attributes.encode().to_vec(), position.encode().to_vec());
+            damage(&mut attributes);
+            damage(&mut position);
+            assert!(matches!(Attributes::decode(&attributes), Err(ValueError::Damaged { .. })));
+            assert!(matches!(FilePosition::decode(&position), Err(ValueError::Damaged { .. })));
         }
-        assert!(matches!(ContentLocation::decode(b"\x02\x01"), Err(ValueError::Newer { .. })));
+        let mut newer = attributes.encode().to_vec();
+        newer[0] = 2;
+        assert!(matches!(Attributes::decode(&newer), Err(ValueError::Newer { .. })));
     }
 
     #[test]
     fn a_removal_names_every_cell_that_was_put() {
-        let position = FilePosition {
-            dir: DirId(Uuid::from_bytes([4; 16])),
-            name: Name::parse("b.jpg").unwrap(),
-            stay: StayId::CREATED,
-        };
-        let attributes = Attributes {
-            size: 0,
-            mime: String::new(),
-            creator: String::new(),
-            modified: Timestamp::from_ms(0),
-            added: Timestamp::from_ms(0),
-            digest: Digest([0; 32]),
-            location: ContentLocation::Inline,
-        };
+        let (attributes, position) = file();
         let mut put: Vec<_> =
             puts(put_cells(&attributes, &position)).into_iter().map(|(f, c)| (f, c.qualifier)).collect();
         put.push((C, Bytes::from_static(DATA)));
@@ -308,21 +251,5 @@ mod tests {
         assert_eq!(removed(ContentLocation::Inline), put);
         put.pop();
         assert_eq!(removed(ContentLocation::Large), put);
-    }
-
-    #[test]
-    fn a_position_is_three_cells() {
-        let position = FilePosition {
-            dir: DirId(Uuid::from_bytes([4; 16])),
-            name: Name::parse("b.jpg").unwrap(),
-            stay: StayId::CREATED,
-        };
-        let cells = puts(position.put_cells());
-        let dir = [vec![1], vec![4; 16]].concat();
-        let values: Vec<_> = cells.iter().map(|(_, c)| c.value.to_vec()).collect();
-        assert_eq!(values, [dir, b"\x01\x05b.jpg".to_vec(), vec![1, 1, 0]]);
-        assert_eq!(FilePosition::from_row(&Row::new(cells.clone())), Ok(Some(position)));
-        assert_eq!(FilePosition::from_row(&Row::default()), Ok(None));
-        assert!(FilePosition::from_row(&Row::new(cells[..2].to_vec())).is_err());
     }
 }

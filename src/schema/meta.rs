@@ -13,17 +13,30 @@ pub const SCHEMA: &[u8] = b"schema";
 /// The qualifier of the value.
 pub const VALUE: &[u8] = b"v";
 
-/// The only cell of a row.
+/// The qualifier of the mark that the last migration has begun and has not ended.
+pub const UNFINISHED: &[u8] = b"unfinished";
+
+/// The cell of the value.
 pub fn column() -> Column {
     Column::new(CF, VALUE)
 }
 
-/// The value of the row [`SCHEMA`]: the number of the last migration that was applied.
+/// The cell of the mark.
+pub fn unfinished_column() -> Column {
+    Column::new(CF, UNFINISHED)
+}
+
+/// The value of the mark.
+pub fn encode_unfinished() -> Bytes {
+    ValueWriter::new(1).done()
+}
+
+/// The value of the row [`SCHEMA`]: the number of the last migration that was applied, or that has begun.
 pub fn encode_version(version: u32) -> Bytes {
     ValueWriter::new(1).number(version.into()).done()
 }
 
-/// Decodes the number of the last migration that was applied.
+/// Decodes that number.
 pub fn decode_version(value: &[u8]) -> Result<u32, ValueError> {
     let mut r = ValueReader::version_1("schema version", value)?;
     let version = u32::try_from(r.number()?).map_err(|_| r.damaged())?;
@@ -39,5 +52,6 @@ mod tests {
     fn golden_bytes() {
         assert_eq!(encode_version(2).as_ref(), [1, 2]);
         assert_eq!(decode_version(&[1, 2]), Ok(2));
+        assert_eq!(encode_unfinished().as_ref(), [1]);
     }
 }

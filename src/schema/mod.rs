@@ -3,14 +3,14 @@
 //! | table | module | row key | families and cells |
 //! |---|---|---|---|
 //! | `dir` | [`dir`] | full path, `/` for the root, no trailing slash | `cf:id`, `cf:creator`, `cf:created`; `cf:state` = [`dir::RowLock`] only while an operation locks the row; `sub:d_<name>` = [`dir::DirEntry`], `sub:f_<name>` = [`dir::FileEntry`] |
-//! | `file` | [`mod@file`] | file id, 16 bytes | `cf:creator`, `cf:size`, `cf:type`, `cf:modified`, `cf:added`, `cf:digest`, `cf:content` = [`file::Attributes`]; `cf:dir`, `cf:name`, `cf:place` = [`file::FilePosition`]; `c:data` = content that is stored inline |
+//! | `file` | [`mod@file`] | file id, 16 bytes | `cf:attributes` = [`file::Attributes`]; `cf:position` = [`file::FilePosition`]; `c:data` = content that is stored inline |
 //! | `dirid` | [`dir_parent`] | directory id, 16 bytes | `cf:e` = [`dir_parent::DirParent`]: the parent's id, the name in it, the operation that wrote the row |
 //! | `time` | [`index::by_time`] | clock (1 byte), inverted milliseconds (8), file id (16) | `cf:<stay id>` = [`index::by_time::TimeIndexEntry`] |
 //! | `owner` | [`index::by_owner`] | creator reversed, 0, clock (1 byte), inverted milliseconds (8), file id (16) | `cf:<stay id>` = [`index::by_owner::OwnerIndexEntry`] |
 //! | `name` | [`index::by_name`] | folded name, 0, kind (1 byte), file id (16) | `cf:<stay id>` = [`index::by_name::NameIndexEntry`] |
 //! | `unlink` | [`pending_unlink`] | file id, 16 bytes | `cf:u`: a large content file to remove |
 //! | `op` | [`subtree_op`] | operation id, 16 bytes | `cf:phase` = [`subtree_op::Phase`], `cf:what` = [`subtree_op::OpRecord`]: the record of an operation on a subtree |
-//! | `meta` | [`meta`] | a name | `cf:v` = its value: the schema's version |
+//! | `meta` | [`meta`] | a name | `cf:v` = its value: the schema's version; `cf:unfinished` while its last migration runs |
 //!
 //! Every stored value starts with a version byte ([`value`]). One file holds a table's key, cells and bytes,
 //! and pins them in its tests.
@@ -18,6 +18,7 @@
 pub mod dir;
 pub mod dir_parent;
 pub mod file;
+pub mod file_row;
 pub mod ids;
 pub mod index;
 pub mod meta;

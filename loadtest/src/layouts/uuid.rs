@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rowdrive::schema::dir::{self, FILE, SUB};
-use rowdrive::schema::file::{self, Attributes};
+use rowdrive::schema::file::Attributes;
+use rowdrive::schema::file_row;
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
 use rowdrive::table::{Change, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
 
@@ -21,9 +22,8 @@ use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within};
 
 /// The cell of packed attributes in a file's row.
 const PACKED: &[u8] = b"a";
-/// The cells of attributes that are not packed.
-const ATTRIBUTES: [&[u8]; 7] =
-    [file::CREATOR, file::SIZE, file::TYPE, file::MODIFIED, file::ADDED, file::DIGEST, file::CONTENT];
+/// The cell of the time of change, if attributes are not packed: an overwrite checks it.
+const MODIFIED: &[u8] = b"modified";
 /// What a step adds to the tables of the worked example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
@@ -57,7 +57,7 @@ struct FileCell {
 impl Uuid {
     pub async fn create(tables: &Tables, step: Step) -> Result<Self> {
         let directories = DirTable::create(tables, DirId::ROOT.key(), true).await?;
-        let cells: &[&[u8]] = if step.cells { &ATTRIBUTES } else { &[PACKED] };
+        let cells: &[&[u8]] = if step.cells { &file_row::OLD_ATTRIBUTES } else { &[PACKED] };
         let files = Table::create(tables, ("file", KeyLifecycle::UniqueId), &[CONTENT], cells).await?;
         let indexed = if step.indexes {
             Some(Indexed { indexes: Indexes::create(tables).await?, links: Links::create(tables).await? })
@@ -99,7 +99,7 @@ impl Uuid {
 
     fn attributes_of(&self, row: &Row) -> Result<Attributes> {
         if self.step.cells {
-            return Attributes::from_row(row)?.context("a file's row has no attributes");
+            return file_row::old_attributes(row)?.context("a file's row has no attributes");
         }
         Ok(unpack(row.get(CF, PACKED).context("a file's row has no attributes")?)?.0)
     }
@@ -107,7 +107,7 @@ impl Uuid {
     /// The row of a new file.
     fn file_row(&self, ids: Ids, new: &NewFile) -> RowChange {
         let mut changes = match self.step.cells {
-            true => new.attributes.put_cells(),
+            true => file_row::put_old_attributes(&new.attributes),
             false => vec![Change::put(CF, PACKED, pack(&new.attributes))],
         };
         changes.extend(put_content(&new.content));
@@ -137,7 +137,7 @@ impl Uuid {
     /// A file's attributes and content anew, under the UUID that it has: in its row alone, unless there are copies.
     async fn overwrite(&self, slot: &Slot, old: FileCell, new: &NewFile) -> Result<Verdict> {
         let ids = if self.step.indexes { old.ids.moved() } else { old.ids };
-        let cell = if self.step.cells { file::MODIFIED } else { PACKED };
+        let cell = if self.step.cells { MODIFIED } else { PACKED };
         let value = match &old.attributes {
             Some(attributes) => Some(pack(attributes).into()),
             None => self.files.get(&ids.file.key()).await?.get(CF, cell).cloned(),

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rowdrive::schema::file::{self, ContentLocation};
-use rowdrive::schema::{CF, FileId};
-use rowdrive::table::{Column, RowQuery, StoreError, Tables};
+use rowdrive::schema::{FileId, file_row};
+use rowdrive::table::{Row, RowQuery, StoreError, Tables};
 use uuid::Uuid;
 
 use super::content_path::{CONTENT, folder_of, id_in_name, path_of};
@@ -130,15 +130,14 @@ fn first_size(paths: &[PathBuf]) -> io::Result<Option<u64>> {
 
 /// The ids of which the row names a content file or cannot be read.
 async fn large_files(tables: &Tables, ids: &[FileId]) -> Result<Vec<FileId>> {
-    let queries: Vec<_> =
-        ids.iter().map(|id| (id.key(), RowQuery::cells(vec![Column::new(CF, file::CONTENT)]))).collect();
+    let queries: Vec<_> = ids.iter().map(|id| (id.key(), RowQuery::cells(file_row::location_columns()))).collect();
     let rows = match tables.get_many(file::TABLE, &queries).await {
         // Rows that cannot be read may name any of the files.
         Err(StoreError::Damaged(_)) => return Ok(ids.to_vec()),
         rows => rows.map_err(BackupFailed::Copy)?,
     };
-    let is_large = |value: &[u8]| ContentLocation::decode(value) == Ok(ContentLocation::Large);
-    let named = ids.iter().zip(rows).filter(|(_, row)| row.get(CF, file::CONTENT).is_some_and(|v| is_large(v)));
+    let is_large = |row: &Row| file_row::location(row) == Ok(Some(ContentLocation::Large));
+    let named = ids.iter().zip(rows).filter(|(_, row)| is_large(row));
     Ok(named.map(|(id, _)| *id).collect())
 }
 

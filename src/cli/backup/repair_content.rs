@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rowdrive::content::{Body, Content, ContentError};
 use rowdrive::schema::file::{self, Attributes};
-use rowdrive::schema::{CF, FileId};
+use rowdrive::schema::{CF, FileId, file_row};
 use rowdrive::table::{RowQuery, StoreError, Tables};
 
 use super::content_path::{id_in_name, path_of};
@@ -106,7 +106,7 @@ impl ContentRepair<'_> {
             Err(StoreError::Damaged(_)) => return Ok(None),
             row => row.map_err(BackupFailed::Copy)?.into_iter().next(),
         };
-        Ok(row.and_then(|row| Attributes::from_row(&row).ok().flatten()))
+        Ok(row.and_then(|row| file_row::attributes(&row).ok().flatten()))
     }
 
     /// Reads one file of the backup, and replaces it if its digest differs from that in its row.

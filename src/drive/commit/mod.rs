@@ -88,7 +88,8 @@ impl Committer {
                 Decision::Again => continue,
                 Decision::Commit { plan, change, content, answer } => (plan, change, content, answer),
             };
-            let prepared = plan.prepare.clone();
+            // An atomic store writes nothing of a refused plan.
+            let prepared = if self.namespace.tables.is_atomic() { Vec::new() } else { plan.prepare.clone() };
             let refusal = match self.commit(plan, change, content).await? {
                 Outcome::Committed => return Ok(answer),
                 Outcome::Refused(refusal) => refusal,

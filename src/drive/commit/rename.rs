@@ -11,8 +11,8 @@ use crate::drive::namespace::lookup::{LiveDir, NameLookup, Versioned, lookup, no
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{self, FilePosition};
 use crate::schema::index::IndexRows;
-use crate::schema::{CF, DrivePath, Name, StayId};
-use crate::table::{Change, Check, Column, ConditionalRow, Plan};
+use crate::schema::{DrivePath, Name, StayId};
+use crate::table::{Change, ConditionalRow, Plan};
 
 /// The result of a rename.
 pub enum Renamed {
@@ -117,8 +117,8 @@ fn rename_plan(source: &End<'_>, target: &End<'_>, file: &Versioned<FileEntry>, 
             ConditionalRow { table: dir::TABLE, row: target.parent.key(), checks: target_checks, changes: vec![put] },
         ]
     };
-    let stay = Check::Equals(Column::new(CF, file::STAY), file::encode_stay(&old.stay));
-    guarded.push(ConditionalRow { table: file::TABLE, row: id.key(), checks: vec![stay], changes: new.put_cells() });
+    let (checks, changes) = (vec![old.check()], vec![new.put_cell()]);
+    guarded.push(ConditionalRow { table: file::TABLE, row: id.key(), checks, changes });
     let mut finish = IndexRows { id, attributes, position: &old }.delete();
     if let Some(replaced) = &target.found.file {
         finish.extend(drop_version(&replaced.value, target.live.id, target.name));

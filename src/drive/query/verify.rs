@@ -28,7 +28,7 @@ use crate::drive::settings::TRIES;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{self, Attributes, FilePosition};
 use crate::schema::index::by_time::Clock;
-use crate::schema::{DirId, DrivePath, FileId, Name, StayId, Timestamp};
+use crate::schema::{DirId, DrivePath, FileId, Name, StayId, Timestamp, file_row};
 use crate::table::{Column, Row, RowQuery};
 
 /// The attribute of a file that the key of an index row has.
@@ -192,11 +192,11 @@ async fn verify_one(
             return node_of(index_entry, &at.1, *entry, &path, inside);
         }
         reads.row();
-        let ask = RowQuery::cells(FilePosition::columns());
+        let ask = RowQuery::cells(file_row::position_columns());
         let row = ns.tables.get(file::TABLE, index_entry.id.0.as_bytes(), &ask).await?;
         // The file row names the same position before and after a read that did not find the file there: the index entry
         // is early, or its plan was refused, or it is about to be deleted.
-        let position = FilePosition::from_row(&row)?.filter(|position| said.as_ref() != Some(position));
+        let position = file_row::position(&row)?.filter(|position| said.as_ref() != Some(position));
         let Some(position) = position else { return Ok(None) };
         at = (position.dir, position.name.clone());
         said = Some(position);

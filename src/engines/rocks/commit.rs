@@ -164,10 +164,12 @@ impl CommitThread {
     ) -> std::result::Result<(), WriteError> {
         let db = self.db.clone();
         let mut group = Group::new(&db, self.skip);
+        // One look at the folder for the group: it stops the writes if the folder was moved.
+        let _writable = db.writable();
         let mut next = Some(first);
         while let Some(request) = next {
             let (changes, bytes) = (request.plan.changes(), request.plan.bytes());
-            let verdict = match db.writable() {
+            let verdict = match db.check_stopped() {
                 Ok(()) => group.add(&request.plan, request.any_tombstones),
                 Err(stopped) => PlanVerdict::Failed(stopped),
             };

@@ -235,6 +235,12 @@ impl Db {
         if self.is_moved() {
             self.stop_writes(FOLDER_MOVED);
         }
+        self.check_stopped()
+    }
+
+    /// As [`writable`](Self::writable), without a look at the folder, which takes a call of the system. The commit thread
+    /// looks before each write.
+    pub fn check_stopped(&self) -> Result<()> {
         match self.stopped.get() {
             _ if self.read_only => Err(StoreError::ReadOnly),
             None => Ok(()),

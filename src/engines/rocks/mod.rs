@@ -253,7 +253,7 @@ impl Rocks {
     }
 
     async fn commit_plan(&self, mut plan: Plan) -> Result<Outcome> {
-        self.db.writable()?;
+        self.db.check_stopped()?;
         let needs_space = plan.needs_space();
         let mut in_flight = self.compactions.begin(plan.bytes());
         self.ensure_space(needs_space).await?;
@@ -370,7 +370,7 @@ impl Store for Rocks {
 
     fn has_space(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            self.db.writable()?;
+            self.db.check_stopped()?;
             self.ensure_space(true).await
         })
     }

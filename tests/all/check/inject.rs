@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rowdrive::drive::{ListQuery, Node};
 use rowdrive::schema::dir::{self, DirEntry, FileEntry, RowLock};
 use rowdrive::schema::dir_parent::{self, DirParent};
-use rowdrive::schema::file::{self, ContentLocation};
+use rowdrive::schema::file::{self, Attributes, ContentLocation};
 use rowdrive::schema::index::by_name::NameIndexEntry;
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, OpId, index, index::by_time, pending_unlink};
@@ -101,8 +101,8 @@ async fn change(fixture: &Fixture, row: Bytes, changes: Vec<Change>) {
 
 /// Changes cells of a file row.
 async fn change_file(fixture: &Fixture, id: FileId, changes: Vec<Change>) {
-    let size = fixture.tables.cell(file::TABLE, id.0.as_bytes(), CF, file::SIZE).await.unwrap().unwrap();
-    let checks = vec![Check::Equals(Column::new(CF, file::SIZE), size)];
+    let position = fixture.tables.cell(file::TABLE, id.0.as_bytes(), CF, file::POSITION).await.unwrap().unwrap();
+    let checks = vec![Check::Equals(Column::new(CF, file::POSITION), position)];
     let guarded = vec![ConditionalRow { table: file::TABLE, row: id.key(), checks, changes }];
     commit(fixture, Plan { guarded, ..Plan::default() }).await;
 }
@@ -153,8 +153,9 @@ async fn in_files(fixture: &Fixture, damage: Damage) {
             .await;
         }
         Damage::OtherFileRow(at) => {
-            let put = Change::put(CF, file::TYPE, b"\x01\x03x/y".as_slice());
-            change_file(fixture, entry(fixture, at).await.id, vec![put]).await;
+            let FileEntry { id, attributes, .. } = entry(fixture, at).await;
+            let other = Attributes { mime: "x/y".to_owned(), ..attributes };
+            change_file(fixture, id, vec![Change::put(CF, file::ATTRIBUTES, other.encode())]).await;
         }
         Damage::NoInline(at) => {
             change_file(fixture, entry(fixture, at).await.id, vec![Change::delete(file::C, file::DATA)]).await;

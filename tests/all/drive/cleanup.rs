@@ -159,7 +159,7 @@ async fn content_of_a_plan_that_failed_on_a_full_disk_is_cleaned_up_once_there_i
         fixture.drive.idle().await;
         assert_eq!(new(), 0, "step {step}");
         // A file row without an entry may be left, and it keeps its content.
-        let query = RowQuery::cells(vec![Column::new(CF, file::CONTENT)]);
+        let query = RowQuery::cells(vec![Column::new(CF, file::ATTRIBUTES)]);
         let scan =
             ScanQuery { table: file::TABLE, range: RowRange::all(), row_query: query, limit: 10, reverse: false };
         let kept = fixture.tables.scan(&scan).await.unwrap().len() - 1;

@@ -158,7 +158,7 @@ impl Fixture {
         let files = seen.files.len();
         assert_eq!(self.count(dir::TABLE, dir::SUB).await, files + seen.dirs.len(), "directory rows of {seen:?}");
         let large = seen.files.values().filter(|size| **size > rowdrive::content::INLINE).count();
-        assert_eq!(self.count(file::TABLE, "cf").await, 10 * files, "file rows of {seen:?}");
+        assert_eq!(self.count(file::TABLE, "cf").await, 2 * files, "file rows of {seen:?}");
         assert_eq!(self.count(file::TABLE, file::C).await, files - large, "inline content of {seen:?}");
         assert_eq!(self.count(by_time::TABLE, "cf").await, 2 * files, "time index entries of {seen:?}");
         assert_eq!(self.count(by_owner::TABLE, "cf").await, 2 * files, "owner index entries of {seen:?}");

@@ -258,7 +258,7 @@ async fn deletes_continue_after_a_start_on_a_full_disk_although_the_last_space_i
 async fn space_freed_after_a_start_on_a_full_disk_is_used_even_if_a_delete_failed() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mounted(&scratch.path().join("data"), "300m");
-    let mut test_server = start_with_names(&disk, ["512MiB", "512MiB"], 3_000, 10_000, 250).await;
+    let mut test_server = start_with_names(&disk, ["512MiB", "512MiB"], 6_000, 5_000, 250).await;
     let ballast = disk.inside().join("db/ballast");
     assert!(!ballast.exists());
     test_server.delete_until_refused(&disk).await;

@@ -15,10 +15,13 @@ use rowdrive::engines::memory::Memory;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST, MigrateError};
 use rowdrive::schema::dir::{self, RowLock};
+use rowdrive::schema::file::{self, FilePosition};
 use rowdrive::schema::index::by_time::{Clock, CopiedAttributes, TimeIndexEntry};
 use rowdrive::schema::subtree_op::{self, OpRecord, Phase, SubtreeOpKind};
-use rowdrive::schema::{CF, DrivePath, OpId, index::by_name, index::by_owner, index::by_time, meta};
-use rowdrive::table::{Change, Check, ConditionalRow, Outcome, Plan, RowChange, RowQuery, RowRange, ScanQuery, Tables};
+use rowdrive::schema::{CF, DrivePath, OpId, file_row, index::by_name, index::by_owner, index::by_time, meta};
+use rowdrive::table::{
+    Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, RowRange, ScanQuery, Tables,
+};
 
 use crate::drive::fixture::{find_all, time_query};
 use crate::stepwise::{Fault, Stepwise};
@@ -77,6 +80,31 @@ async fn is_indexed(tables: &Tables, old: &OldTree) {
     drive.close().await;
 }
 
+/// Asserts that each file row has the attributes and the position in a cell each, with the values of the entry, and
+/// nothing else but content.
+async fn is_packed(tables: &Tables, old: &OldTree) {
+    let content = tempfile::tempdir().unwrap();
+    let drive = Drive::open(tables.clone(), content.path()).await.unwrap();
+    for file in old.paths() {
+        let path = DrivePath::parse(&file).unwrap();
+        let Node::File { entry, .. } = drive.stat(&path).await.unwrap() else { panic!("{file}") };
+        let (parent, name) = path.split().unwrap();
+        let dir = match drive.stat(&parent).await.unwrap() {
+            Node::Directory { entry, .. } => entry.id,
+            other => panic!("{other:?}"),
+        };
+        let row = tables.get(file::TABLE, entry.id.0.as_bytes(), &RowQuery::families(&[CF])).await.unwrap();
+        let position = FilePosition { dir, name, stay: entry.stay };
+        let expected: Vec<_> = file::put_cells(&entry.attributes, &position);
+        let found = row.cells().iter().map(|(f, cell)| Change::put(f, cell.qualifier.clone(), cell.value.clone()));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{file}");
+        let body = drive.open_file(&path).await.unwrap().body;
+        assert_eq!(body.len(), 1, "{file}");
+    }
+    assert_eq!(cells(tables, file::TABLE).await, 2 * old.paths().len());
+    drive.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_indexes_are_filled_from_a_stored_tree() {
     let dir = copied(&stored());
@@ -85,6 +113,7 @@ async fn the_indexes_are_filled_from_a_stored_tree() {
         let tables = Tables::new(rocks.clone());
         migrate::up(&tables).await.unwrap();
         is_indexed(&tables, &OldTree::large()).await;
+        is_packed(&tables, &OldTree::large()).await;
         rocks.close().await;
     }
 }
@@ -118,8 +147,41 @@ async fn an_interrupted_migration_is_repeated_after_any_step() {
             migrate::up(&tables).await.unwrap();
             store.deliver().await;
             is_indexed(&tables, &OldTree::small()).await;
+            is_packed(&tables, &OldTree::small()).await;
         }
     }
+}
+
+/// A program that knows the migrations up to 4 refuses version 5. It would take a packed row for one without content, and
+/// would remove a content file that it finds in no row.
+#[tokio::test]
+async fn an_older_program_refuses_a_store_whose_file_rows_are_packed_in_part() {
+    let files = OldTree::large().paths().len();
+    let mut packed_in_part = 0;
+    for step in 1.. {
+        let store = Stepwise::new(Arc::new(Memory::default()));
+        let tables = Tables::new(store.clone());
+        migrate::up_to(&tables, 1).await.unwrap();
+        OldTree::large().store(&tables).await;
+        migrate::up_to(&tables, 4).await.unwrap();
+        store.at(store.steps() + step, Fault::Stop);
+        let done = migrate::up(&tables).await;
+        store.revive();
+        let is_packed_in_part = cells(&tables, file::TABLE).await < 10 * files;
+        assert!(!is_packed_in_part || version(&tables).await == meta::encode_version(5), "step {step}");
+        if done.is_ok() {
+            break;
+        }
+        packed_in_part += usize::from(is_packed_in_part);
+        assert_eq!(migrate::status(&tables).await.unwrap().version, 4, "step {step}");
+        assert!(matches!(migrate::open(&tables).await, Err(MigrateError::Older { found: 4, .. })), "step {step}");
+        // A drive that is opened degraded is not migrated: it reads rows of both kinds.
+        is_indexed(&tables, &OldTree::large()).await;
+        migrate::up(&tables).await.unwrap();
+        is_packed(&tables, &OldTree::large()).await;
+        migrate::open(&tables).await.unwrap();
+    }
+    assert!(packed_in_part > 3, "{packed_in_part}");
 }
 
 #[tokio::test]
@@ -288,6 +350,44 @@ async fn a_newer_store_is_refused_and_left_unchanged() {
 
     set_version(&tables, Bytes::from_static(b"\x01")).await;
     assert!(matches!(migrate::up(&tables).await, Err(MigrateError::Value(_))));
+}
+
+/// More rows than a step packs at a time.
+#[tokio::test]
+async fn all_file_rows_are_packed() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 1).await.unwrap();
+    OldTree::large().store(&tables).await;
+    migrate::up_to(&tables, 4).await.unwrap();
+    assert_eq!(cells(&tables, file::TABLE).await, 10 * OldTree::large().paths().len());
+    migrate::up(&tables).await.unwrap();
+    is_packed(&tables, &OldTree::large()).await;
+}
+
+/// The rest of the drive is served: a damaged row is left for `rowdrive check`.
+#[tokio::test]
+async fn a_damaged_file_row_is_left_as_it_is() {
+    let tables = Tables::new(Arc::new(Memory::default()));
+    migrate::up_to(&tables, 1).await.unwrap();
+    OldTree::small().store(&tables).await;
+    migrate::up_to(&tables, 4).await.unwrap();
+    let all = ScanQuery {
+        table: file::TABLE,
+        range: RowRange::all(),
+        row_query: RowQuery::families(&[CF]),
+        limit: 1,
+        reverse: false,
+    };
+    let (key, row) = tables.scan(&all).await.unwrap().remove(0);
+    let [_, size, ..] = file_row::OLD_ATTRIBUTES;
+    let checks = vec![Check::Equals(Column::new(CF, size), row.get(CF, size).unwrap().clone())];
+    let changes = vec![Change::delete(CF, size)];
+    let damage = ConditionalRow { table: file::TABLE, row: key.clone(), checks, changes };
+    tables.commit(Plan { guarded: vec![damage], ..Plan::default() }).await.unwrap();
+    migrate::up(&tables).await.unwrap();
+    assert_eq!(tables.get(file::TABLE, &key, &RowQuery::families(&[CF])).await.unwrap().len(), 9);
+    assert_eq!(cells(&tables, file::TABLE).await, 9 + 2 * (OldTree::small().paths().len() - 1));
+    is_indexed(&tables, &OldTree::small()).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rowdrive::schema::dir::{self, DirEntry, FileEntry, RowLock};
 use rowdrive::schema::dir_parent::{self, DirParent};
 use rowdrive::schema::file::{self, Attributes, ContentLocation, Digest, FilePosition};
-use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, StayId, Timestamp};
+use rowdrive::schema::{CF, DirId, DrivePath, FileId, Name, StayId, Timestamp, file_row};
 use rowdrive::table::{Cell, Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, Tables};
 use uuid::Uuid;
 
@@ -132,7 +132,7 @@ async fn create(tables: &Tables, path: &str) {
         location: ContentLocation::Inline,
     };
     let position = FilePosition { dir: dir_id(parent.as_str()), name: name.clone(), stay: StayId::CREATED };
-    let mut changes = file::put_cells(&attributes, &position);
+    let mut changes = [file_row::put_old_attributes(&attributes), file_row::put_old_position(&position)].concat();
     changes.push(Change::put(file::C, file::DATA, vec![file::DATA_VERSION, b'x']));
     let prepare = vec![RowChange { table: file::TABLE, row: id.key(), changes }];
     let entry = FileEntry { id, stay: StayId::CREATED, attributes };

@@ -1,0 +1,54 @@
+//! Packs file rows that have a cell for each attribute: the data step of migration 5.
+
+use futures_util::future::try_join_all;
+
+use super::{MigrateError, Result};
+use crate::schema::{CF, ValueError, file, file_row};
+use crate::table::limits::GUARDED_ROWS;
+use crate::table::{ConditionalRow, Outcome, Plan, Row, RowCursor, RowKey, RowQuery, RowRange, Tables};
+
+/// Plans under way at a time: they share a sync.
+const PLANS: usize = 8;
+/// Rows between two lines of the log.
+const ROWS_A_LINE: usize = 100_000;
+
+/// Packs all file rows. Safe to repeat: each row changes at one instant, and a packed row is passed.
+///
+/// A row that is damaged stays as it is, with a line in the log: the file of it may be read all the same, and `rowdrive
+/// check` reports the row.
+pub async fn pack(tables: &Tables) -> Result<()> {
+    let query = RowQuery::families(&[CF]);
+    let mut all = RowCursor::new(file::TABLE, RowRange::all(), query, PLANS * GUARDED_ROWS);
+    let (mut done, mut logged) = (0, 0);
+    while let Some(rows) = all.next(tables).await? {
+        let mut packed = Vec::with_capacity(rows.len());
+        for (key, row) in &rows {
+            packed.extend(packed_row(key, row)?);
+        }
+        let plans = packed.chunks(GUARDED_ROWS).map(|rows| commit(tables, rows.to_vec()));
+        try_join_all(plans).await?;
+        done += rows.len();
+        if done - logged >= ROWS_A_LINE {
+            logged = done;
+            tracing::info!(rows = done, "file rows are packed");
+        }
+    }
+    Ok(())
+}
+
+fn packed_row(key: &RowKey, row: &Row) -> Result<Option<ConditionalRow>> {
+    match file_row::pack(key, row) {
+        Err(ValueError::Damaged { what }) => {
+            tracing::warn!(row = ?key, what, "a damaged row is left as it is");
+            Ok(None)
+        }
+        packed => Ok(packed?),
+    }
+}
+
+async fn commit(tables: &Tables, guarded: Vec<ConditionalRow>) -> Result<()> {
+    match tables.commit(Plan { guarded, ..Plan::default() }).await? {
+        Outcome::Committed => Ok(()),
+        Outcome::Refused(_) => Err(MigrateError::Raced),
+    }
+}
