@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Prints the tables of docs/load-test.md from the folders of several whole runs, or of two sizes.
+
+    loadtest/page.py target/run1 target/run2 target/run3      # of one size: ratios over all runs, the rest of the first
+    loadtest/page.py --sizes target/small target/million      # the rates of one run beside those of a larger one
+
+A ratio of several runs is the median of their medians. It is one number if it lies between the slowest and the fastest
+round of each run, and otherwise the lowest and the highest median. It is ≈ if one of the runs does not show a difference
+of a tenth, or if they disagree.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import statistics
+
+EXAMPLE = ["relational", "rowkey-id", "name", "dirid-name", "uuid", "tree"]
+ADDED = ["uuid-cells", "uuid-copied", "uuid-indexed", "fullpath-indexed", "drive"]
+KEYS = ["fullpath", "dirid-name", "tree", "uuid", *ADDED[1:]]
+OPERATIONS = """stat stat_deep list list_folders list_attributes list_page_deep find_name time_period time_period_scattered
+    time_period_under create overwrite move_file delete rename_folder rename_deep""".split()
+STEPS = [("uuid-cells", "uuid"), ("uuid-copied", "uuid"), ("uuid-indexed", "uuid-copied"), ("fullpath-indexed", "fullpath"),
+         ("uuid-indexed", "fullpath-indexed"), ("drive", "uuid-indexed")]
+STEP_OPERATIONS = """stat list_attributes find_name time_period time_period_scattered create overwrite move_file
+    rename_folder""".split()
+CONTENT = [f"{what}_{size}" for what in ["create", "read", "overwrite", "move_file", "rename_folder"] for size in ["4k", "64k"]]
+WORK = ["stat", "list_attributes", "time_period", "create", "overwrite", "rename_folder"]
+
+
+class Run:
+    """The folder of a report."""
+
+    def __init__(self, folder):
+        self.report = json.loads((folder / "report.json").read_text())
+        self.ratios = {(row["operation"], row["layout"], row["reference"], row["clients"] == "1"): row
+                       for row in csv.DictReader(open(folder / "ratios.csv"))}
+
+    def figures(self, layout, operation, one):
+        """With one client or with many; none where it was not measured so."""
+        found = self.report["layouts"].get(layout, {}).get(operation, {})
+        if one and found.get("clients") != 1:
+            found = found.get("one_client") or {}
+        return found if "rounds" in found and (found["clients"] == 1) == one else None
+
+    def rate(self, layout, operation):
+        """With many clients, or with one."""
+        many = self.figures(layout, operation, False)
+        one = many or self.figures(layout, operation, True)
+        return (one["per_second"], "" if many else "*") if one else None
+
+
+def number(value, digits=3):
+    """As `1,234`, `85.2`, `0.914`: so many digits."""
+    if value == 0 or value >= 10 ** (digits - 1):
+        exponent = max(len(str(int(value))) - digits, 0)
+        return f"{round(value / 10 ** exponent) * 10 ** exponent:,}"
+    return f"{float(f'{value:.{digits}g}'):.{max(digits - 1 - exponent_of(value), 0)}f}"
+
+
+def exponent_of(value):
+    return int(f"{value:.9e}".split("e")[1])
+
+
+def factor(value):
+    """A ratio: `1.96`, `14`, `1/330`."""
+    return f"1/{number(1 / value, 2)}" if value < 0.01 else number(value, 3 if 1 <= value < 2 else 2)
+
+
+def ratio(runs, operation, layout, reference):
+    for one in [False, True]:
+        rows = [run.ratios.get((operation, layout, reference, one)) for run in runs]
+        if all(rows):
+            break
+    else:
+        return "-" if "unsupported" in runs[0].report["layouts"].get(layout, {}).get(operation, {}) else ""
+    star = "*" if one else ""
+    medians = [float(row["median"]) for row in rows]
+    if any(abs(median - 1) < 0.1 or (median < 1) != (medians[0] < 1) for median in medians):
+        return f"≈{star}"
+    middle = statistics.median(medians)
+    if all(float(row["lowest"]) <= middle <= float(row["highest"]) for row in rows):
+        return factor(middle) + star
+    low, high = factor(min(medians)), factor(max(medians))
+    return (low if low == high else f"{low} to {high}") + star
+
+
+def table(header, rows):
+    print(f"\n| {' | '.join(header)} |\n|{'---|' + '---:|' * (len(header) - 1)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def shown(name):
+    """An operation as its list has it."""
+    lines = (pathlib.Path(__file__).parent / "src/report/operations.md").read_text().splitlines()
+    return next((line.split(" | ")[1] for line in lines if line.startswith(f"| {name} |")), name)
+
+
+def ratios(runs):
+    def plain(operation, one):
+        found = runs[0].figures("fullpath", operation, one)
+        return number(found["per_second"]) if found else ""
+
+    for layouts in [EXAMPLE, ADDED]:
+        columns = ["operation", "`fullpath`/s, 64 clients", "`fullpath`/s, 1 client", *(f"`{layout}`" for layout in layouts)]
+        table(columns, ([shown(operation), plain(operation, False), plain(operation, True)]
+                        + [ratio(runs, operation, layout, "fullpath") for layout in layouts] for operation in OPERATIONS))
+    table(["layout / layout", *map(shown, STEP_OPERATIONS)],
+          ([f"`{top}` / `{bottom}`", *(ratio(runs, operation, top, bottom) for operation in STEP_OPERATIONS)]
+           for top, bottom in STEPS))
+    layouts = ["dirid-name", "uuid", "uuid-indexed", "drive"]
+    table(["operation", "`fullpath`/s", *(f"`{layout}`" for layout in layouts)],
+          ([shown(operation), plain(operation, False) or plain(operation, True) + "*"]
+           + [ratio(runs, operation, layout, "fullpath") for layout in layouts] for operation in CONTENT))
+
+
+def keys(runs):
+    """The table behind the choice of a key."""
+    spots = {(spot["load"], spot["layout"]): spot["spread"] for spot in runs[0].report["hot_spots"]
+             if spot["table"] == "all tables" and spot["remedy"] == "none" and spot["splits"] == "at quantiles"}
+
+    def heat(load, layout):
+        spread = spots.get((load, layout))
+        return f"{number(spread['hottest_over_mean'])} ({spread['achieved']:.0%})".replace("%", " %") if spread else ""
+
+    def milliseconds(layout, operation):
+        return number(1e3 / runs[0].figures(layout, operation, True)["per_second"])
+
+    rates = ["stat", "time_period", "list_page_deep", "create", "overwrite"]
+    header = ["layout", "rename a folder, ms", "deep, ms", *map(shown, rates), "bytes a file", "hottest server, 64 users", "one import"]
+    table(header, ([f"`{layout}`", *(milliseconds(layout, operation) for operation in ["rename_folder", "rename_deep"])]
+                   + ["1" if layout == "fullpath" else ratio(runs, operation, layout, "fullpath") for operation in rates]
+                   + [number(runs[0].report["costs"][layout]["disk_bytes_per_file"])]
+                   + [heat(load, layout) for load in ["64 users import", "one tree imported"]] for layout in KEYS))
+
+
+def work(run):
+    members = ["reads", "rows_read", "checks", "commits", "cells_written", "bytes_written"]
+
+    def row(operation, layout):
+        many, one = (run.figures(layout, operation, one) for one in [False, True])
+        cpu = (many or one)["work"]["cpu_us"]
+        return [shown(operation), f"`{layout}`", *(number(one["work"].get(name) or 0) for name in members), number(cpu)]
+
+    table(["operation", "layout", "reads", "rows", "checked", "commits", "cells written", "bytes written", "CPU, us"],
+          (row(operation, layout) for operation in WORK for layout in KEYS
+           if operation != "time_period" or run.report["layouts"][layout][operation]["per_second"] > 1_000))
+
+
+def costs(run, layouts):
+    members = [("disk_bytes_per_file", "bytes a file"), ("cells_per_file", "cells a file"), ("load_seconds", "load, s"),
+               ("load_cpu_seconds", "load, CPU s"), ("refused", "refused files"), ("open_ms", "open, ms")]
+    table(["layout", *(name for _, name in members)],
+          ([f"`{layout}`", *("-" if run.report["costs"][layout].get(member) is None else number(run.report["costs"][layout][member])
+                             for member, _ in members)] for layout in layouts if layout in run.report["costs"]))
+
+
+def sizes(small, large):
+    layouts = [layout for layout in [*EXAMPLE, "fullpath", *ADDED] if layout in large.report["layouts"]]
+
+    def cell(layout, operation):
+        rates = [run.rate(layout, operation) for run in [small, large]]
+        return " → ".join(number(rate) for rate, _ in rates) + max(star for _, star in rates) if all(rates) else ""
+
+    table(["operations a second", *(f"`{layout}`" for layout in layouts)],
+          ([shown(operation), *(cell(layout, operation) for layout in layouts)] for operation in OPERATIONS))
+    costs(large, layouts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", action="store_true", help="two runs of different sizes: a smaller and a larger one")
+    parser.add_argument("folder", nargs="+", type=pathlib.Path)
+    args = parser.parse_args()
+    runs = [Run(folder) for folder in args.folder]
+    if args.sizes:
+        return sizes(*runs)
+    keys(runs)
+    ratios(runs)
+    work(runs[0])
+    costs(runs[0], [*EXAMPLE, "fullpath", *ADDED])
+
+
+if __name__ == "__main__":
+    main()
