@@ -120,7 +120,7 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
         let ratio = |(name, pair): &Pair| Some((name.clone(), Ratio::of(report, operation, *pair, clients > 1)?));
         let found: Vec<_> = pairs.iter().filter_map(ratio).collect();
         found.iter().find(|(_, ratio)| ratio.clients == clients)?;
-        let fastest = fastest(report, operation, clients > 1);
+        let fastest = fastest(report, operation, clients);
         let first = json!({"group": group, "operation": label(operation), "clients": clients, "fastest": fastest});
         let cells = found.iter().map(|(name, ratio)| ratio.cell(name, clients, rounds));
         Some(std::iter::once(first).chain(cells).collect())
@@ -130,8 +130,8 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
 }
 
 /// The fastest key and those that the run does not show to be slower, each with its ratio to the reference.
-fn fastest(report: &Report, operation: &str, many: bool) -> String {
-    let ratio = |pair| Ratio::of(report, operation, pair, many);
+fn fastest(report: &Report, operation: &str, clients: usize) -> String {
+    let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
     // These differ from the others by more than their key.
     let keys = order::layouts(report).into_iter().filter(|layout| !["relational", "drive"].contains(layout));
     let mut keys: Vec<_> = keys.filter_map(|key| Some((ratio([key, REFERENCE])?, key))).collect();
