@@ -65,7 +65,7 @@ pub fn prepare(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes all files of a report into a folder that is prepared. Each is written under another name and then renamed, so
-/// that a reader finds the old one or the new one, whole. Those of an earlier run that this one does not have are removed.
+/// that a reader finds the old one or the new one, whole. Those that only an earlier run has are removed.
 ///
 /// Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {

@@ -17,7 +17,7 @@ pub struct Report {
     pub meta: Meta,
     /// By layout, then by operation.
     pub layouts: BTreeMap<String, BTreeMap<String, Measured>>,
-    /// By layout, then by table: where the writes of one import fall, with regions split at the quantiles of their keys.
+    /// By layout, then by table: where the writes of one import fall, in regions split at quantiles of their keys.
     pub regions: BTreeMap<String, BTreeMap<String, Spread>>,
     pub hot_spots: Vec<HotSpot>,
     pub costs: BTreeMap<String, Costs>,
@@ -185,7 +185,7 @@ pub struct Costs {
     pub rename_files: u64,
 }
 
-/// A load over HTTP, and a line of the comparison with what the machine can do, as `limits.py` prints them. It names the
-/// members, and `tables.md` says which of them a table has.
+/// A load over HTTP, and a line of the comparison with what the machine can do, as `limits.py` prints them. It names
+/// the members, and `tables.md` says which of them a table has.
 pub type HttpRun = Map<String, Value>;
 pub type Limit = HttpRun;

@@ -9,8 +9,8 @@ use super::model::Report;
 use super::order::{self, LAYOUTS, REFERENCE, figures, label, words};
 use super::table::{Table, ends, figure};
 
-/// Fewer rounds say nothing of which layout is faster: two alike layouts have all of five rounds on one side in one case
-/// of sixteen, and all of two rounds in one case of two.
+/// Fewer rounds say nothing of which layout is faster: two alike layouts have all of five rounds on one side in one
+/// case of sixteen, and all of two rounds in one case of two.
 const ROUNDS: usize = 5;
 /// A smaller difference is none: many pairs are compared, and some have all rounds on one side by chance.
 const MIN_DIFFERENCE: f64 = 0.05;
@@ -40,8 +40,8 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// With many clients, or with one if one of the two was measured with one alone, or if `many` is false. None without
-    /// rounds that both have.
+    /// With many clients, or with one if one of the two was measured with one alone, or if `many` is false. None
+    /// without rounds that both have.
     fn of(report: &Report, operation: &str, [layout, reference]: [&str; 2], many: bool) -> Option<Self> {
         let pair = [figures(report, layout, operation)?, figures(report, reference, operation)?];
         let is_alike = many && pair[0].clients == pair[1].clients;

@@ -44,8 +44,8 @@ pub struct Cell {
     pub text: String,
     /// In smaller letters, as a range: the member with `_more`.
     pub more: String,
-    /// The member with `_bar`: from one part of its width (0 to 1) to another, a class of colour (`more`, `less`, `same`),
-    /// and strokes across it.
+    /// The member with `_bar`: from one part of its width (0 to 1) to another, a class of colour (`more`, `less`,
+    /// `same`), and strokes across it.
     pub bar: Option<(f64, f64, String, Vec<f64>)>,
 }
 

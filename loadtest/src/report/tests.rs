@@ -59,14 +59,14 @@ fn csv_columns_keep_their_names_and_each_of_them_is_filled() {
     // Those that programs may ask for.
     let kept = "layouts.csv layout operation per_second p50_us p99_us count note unsupported clients rounds \
         lowest_per_second highest_per_second one_client_per_second one_client_p50_us\n\
-        work.csv layout operation reads rows_read cells_read bytes_read commits cells_written bytes_written syncs cpu_us\n\
-        ratios.csv operation layout reference clients median lowest highest rounds clear\n\
+        work.csv layout operation reads rows_read cells_read bytes_read commits cells_written bytes_written syncs \
+        cpu_us\nratios.csv operation layout reference clients median lowest highest rounds clear\n\
         costs.csv layout files refused load_seconds load_cpu_seconds disk_bytes_per_file cells_per_file \
         write_amplification index_and_filter_bytes open_ms rename_ms rename_files\n\
         table_bytes.csv layout table bytes\n\
         regions.csv layout table hottest_over_mean floor gini hottest_share idle_regions achieved\n\
-        hot_spots.csv load layout table remedy splits hottest_over_mean floor gini hottest_share idle_regions achieved cost\n\
-        limits.csv operation unit ours limit limit_is ratio goal met note\n\
+        hot_spots.csv load layout table remedy splits hottest_over_mean floor gini hottest_share idle_regions achieved \
+        cost\nlimits.csv operation unit ours limit limit_is ratio goal met note\n\
         http.csv mix of_peak open_loop connections offered_per_second per_second bytes_per_second errors p50_us p99_us \
         generator_bound";
     let all = pages::tables(&sample());
