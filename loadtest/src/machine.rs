@@ -5,21 +5,20 @@ use std::path::Path;
 use procfs::prelude::Current;
 use procfs::process::Process;
 use procfs::{CpuInfo, Meminfo};
-
-use crate::report::model::Machine;
+use serde_json::{Value, json};
 
 /// As the system tells it; empty where it does not. `folder`: where the stores are.
-pub fn describe(folder: &Path) -> Machine {
+pub fn describe(folder: &Path) -> Value {
     let cpu = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
     let memory = Meminfo::current().map(|info| info.mem_total).unwrap_or_default();
     let kernel = procfs::sys::kernel::Version::current().map(|v| format!("{}.{}.{}", v.major, v.minor, v.patch));
-    Machine {
-        cpu: cpu.unwrap_or_default(),
-        cores: std::thread::available_parallelism().map_or(0, usize::from),
-        memory_bytes: memory,
-        system: format!("{} {} {}", std::env::consts::OS, kernel.unwrap_or_default(), std::env::consts::ARCH),
-        file_system: file_system(folder).unwrap_or_default(),
-    }
+    json!({
+        "cpu": cpu.unwrap_or_default(),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory_bytes": memory,
+        "system": format!("{} {} {}", std::env::consts::OS, kernel.unwrap_or_default(), std::env::consts::ARCH),
+        "file_system": file_system(folder).unwrap_or_default(),
+    })
 }
 
 /// The kind of the file system that holds a folder: that of the longest mount point above it.

@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             asked.url = server.url("/");
         }
         let done = http::run(&asked, &self.stop.clone(), |run| {
-            self.report.http.push(run);
+            self.report.http.extend(serde_json::to_value(run)?.as_object().cloned());
             self.write()
         })
         .await;
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
         let Some(asked) = self.options.limits() else { return Ok(()) };
         let (scratch, stop) = (self.scratch.path().to_owned(), self.stop.clone());
         limits::all(&asked, &scratch, &stop, |limit| {
-            self.report.limits.push(limit);
+            self.report.limits.extend(serde_json::to_value(limit)?.as_object().cloned());
             self.write()
         })
         .await

@@ -1,81 +1,115 @@
-//! The two pages: row keys, and the limits of the server. Each section is a few tables, in the order of the page.
+//! The two pages, row keys and the limits of the server, and all tables in their order: what the rows say beside the
+//! members of the model.
 
-use maud::html;
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::hot_spots;
-use super::model::{HttpRun, Meta, Report};
-use super::numbers::percent;
-use super::order::{self, REFERENCE};
-use super::svg::{self, Line};
-use super::table::{Page, Part, Table};
-use super::{ratios, recommendations, rows};
+use super::model::{Limit, Measured, Report};
+use super::order::{self, LAYOUTS, OPERATIONS, figures, layouts, words};
+use super::table::{Table, ends, figure};
+use super::{hot_spots, ratios};
 
-/// Those of which any part was measured.
-pub fn all(report: &Report) -> Vec<Page> {
-    let partial = partial(&report.meta);
-    let mut pages = Vec::new();
-    if !order::layouts(report).is_empty() {
-        let sections = keys(report);
-        pages.push(Page { name: "report", title: "Row keys compared", partial: partial.clone(), sections });
-    }
-    if !report.limits.is_empty() || !report.http.is_empty() {
-        let met = report.limits.iter().filter(|limit| limit.met).count();
-        let met = Part::Text(format!("**{met} of {} goals are met.**", report.limits.len()));
-        let sections = vec![
-            ("goals", "Goals", vec![met, Part::Table(rows::goals(report))]),
-            ("http", "Requests over HTTP", vec![Part::Table(rows::mixes(report)), plots(&report.http)]),
-            ("run", "The run", vec![run(&report.meta), settings(&report.meta)]),
-        ];
-        pages.push(Page { name: "limits", title: "Limits of the server", partial, sections });
-    }
-    pages
+pub struct Page {
+    /// Of its files, before the point.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// Why the run is not whole; nothing if it is.
+    pub partial: Option<String>,
+    /// Whether anything was measured that no other page has.
+    pub is_measured: bool,
+    pub tables: Vec<Table>,
 }
 
-/// Why the run is not whole; nothing if it is.
-fn partial(meta: &Meta) -> Option<String> {
-    let why = if meta.notes.is_empty() { "the run did not end".to_owned() } else { meta.notes.join("; ") };
-    let rest = "What comes after that was not measured, or in fewer rounds.";
-    (!meta.complete).then(|| format!("{why}. {rest}"))
+impl Page {
+    /// Its tables, section by section.
+    pub fn sections(&self) -> impl Iterator<Item = (&Table, &[Table])> {
+        let sections = self.tables.chunk_by(|one, next| one.section == next.section);
+        sections.filter_map(|tables| Some((tables.first()?, tables)))
+    }
 }
 
-fn keys(report: &Report) -> Vec<(&'static str, &'static str, Vec<Part>)> {
-    let answers = recommendations::all(report).into_iter().map(Part::Text);
-    let steps = Table::new("layouts", order::layouts(report).into_iter().map(order::step));
-    let operations = Table::new("operations", order::operations(report).into_iter().map(order::meaning));
-    let [to_reference, steps_before] = ratios::pairs(report);
-    let caption = format!("To `{REFERENCE}`");
-    let before = "Each step to the one before";
-    let matrix = |id, caption: &str, pairs, many| Part::Table(ratios::matrix(report, id, caption, pairs, many));
+pub fn all(report: &Report) -> [Page; 2] {
+    let all = tables(report);
+    let notes = &report.meta.notes;
+    let why = if notes.is_empty() { "the run did not end".to_owned() } else { notes.join("; ") };
+    let why = format!("{why}. What comes after that was not measured, or in fewer rounds.");
+    [("report", "Row keys compared"), ("limits", "Limits of the server")].map(|(name, title)| {
+        let tables: Vec<Table> = all.iter().filter(|table| table.pages.contains(name)).cloned().collect();
+        let is_measured = tables.iter().any(|table| table.pages == name && table.is_shown());
+        let partial = (!report.meta.complete).then(|| why.clone());
+        Page { name, title, partial, is_measured, tables }
+    })
+}
+
+/// All tables, those of CSV files alone too.
+pub fn tables(report: &Report) -> Vec<Table> {
+    let known = |layout: &str| json!([{"layout": layout}, words(LAYOUTS, layout)]);
+    let meaning = |operation: &str| json!([{"shown": order::label(operation)}, words(OPERATIONS, operation)]);
+    let work = order::measured(report).filter_map(|(operation, layout, _)| {
+        let work = order::work(report, layout, operation)?;
+        Some(json!([{"operation": operation, "layout": layout}, work]))
+    });
+    let bytes = report.costs.iter().flat_map(|(layout, costs)| {
+        costs.table_bytes.iter().map(move |(table, all)| json!([{"layout": layout, "table": table, "bytes": all}]))
+    });
+    let met = report.limits.iter().filter(|limit| limit.get("met") == Some(&Value::Bool(true))).count();
+    let met = format!("{met} of {} goals are met.", report.limits.len());
+    let [answers, ratios, to_reference, factors] = ratios::all(report);
+    let [deciding, regions, hot_spots] = hot_spots::all(report);
     vec![
-        ("answer", "Which key for whom", answers.chain([run(&report.meta)]).collect()),
-        ("steps", "The steps of the worked example", vec![Part::Table(steps), Part::Table(operations)]),
-        (
-            "ratios",
-            "Ratios, one factor at a time",
-            vec![
-                Part::Text(Table::new("ratios", []).note),
-                matrix("to-reference", &caption, &to_reference, true),
-                matrix("to-reference-alone", &caption, &to_reference, false),
-                matrix("factors", before, &steps_before, true),
-                matrix("factors-alone", before, &steps_before, false),
-            ],
-        ),
-        ("rates", "Rates and latencies", vec![Part::Table(rows::rates(report))]),
-        ("work", "Work of one operation", vec![Part::Table(rows::work(report))]),
-        ("costs", "Costs", vec![Part::Table(rows::costs(report))]),
-        ("hot-spots", "Hot spots", hot_spots::parts(report)),
-        ("method", "How it was measured", vec![settings(&report.meta)]),
+        answers,
+        Table::new("layouts", layouts(report).into_iter().map(known)),
+        Table::new("operations", order::operations(report).into_iter().map(meaning)),
+        ratios,
+        to_reference,
+        factors,
+        Table::new("rates", order::measured(report).map(|measured| rate(report, measured))),
+        Table::new("work", work),
+        costs(report),
+        Table::new("bytes", bytes),
+        deciding,
+        regions,
+        hot_spots,
+        Table { note: met, ..Table::new("met", []) },
+        Table::new("goals", report.limits.iter().map(goal)),
+        Table::new("mixes", report.http.iter().map(|run| json!([run]))),
+        Table::new("run", members(&serde_json::to_value(&report.meta).unwrap_or_default(), "")),
     ]
 }
 
-/// Which run this was.
-fn run(meta: &Meta) -> Part {
-    Part::Table(Table::new("run", members(&serde_json::to_value(meta).unwrap_or_default(), "")))
+fn rate(report: &Report, (operation, layout, measured): (&str, &str, &Measured)) -> Value {
+    let name = json!({"operation": operation, "layout": layout});
+    let Measured::Figures(found) = measured else { return json!([name, measured]) };
+    let rates = layouts(report).into_iter().filter_map(|layout| Some(figures(report, layout, operation)?.per_second));
+    let bar = json!({"per_second_bar": (0.0, found.per_second / rates.fold(0.0, f64::max), "more", [0.0; 0])});
+    let rounds = ends(&found.rounds).map(|[lowest, highest]| {
+        let more = format!("{} to {}", figure(lowest), figure(highest));
+        json!({"per_second_more": more, "lowest_per_second": lowest, "highest_per_second": highest})
+    });
+    json!([name, bar, rounds, found])
 }
 
-fn settings(meta: &Meta) -> Part {
-    Part::Table(Table::new("settings", members(&json!(meta.settings), "")))
+fn costs(report: &Report) -> Table {
+    let most = report.costs.values().map(|costs| costs.disk_bytes_per_file).fold(0.0, f64::max);
+    let rows = layouts(report).into_iter().filter_map(|layout| {
+        let costs = report.costs.get(layout)?;
+        let files = costs.files.max(1) as f64;
+        let tables: BTreeMap<_, _> = costs.table_bytes.iter().map(|(of, all)| (of, *all as f64 / files)).collect();
+        let bar = (0.0, costs.disk_bytes_per_file / most, "more", [0.0; 0]);
+        let more = json!({"by_table": tables, "disk_bytes_per_file_bar": bar});
+        Some(json!([{"layout": layout}, costs, more]))
+    });
+    Table::new("costs", rows)
+}
+
+/// Its bar ends at 2, with a stroke at the goal.
+fn goal(limit: &Limit) -> Value {
+    let goal = |goal: &Value| goal.as_str()?.trim_start_matches(['<', '>', '=', ' ']).parse::<f64>().ok();
+    let goal = limit.get("goal").and_then(goal).map(|goal| goal / 2.0);
+    let ratio = limit.get("ratio").and_then(Value::as_f64).map(|ratio| ratio / 2.0);
+    let class = if limit.get("met") == Some(&Value::Bool(true)) { "more" } else { "less" };
+    json!([limit, {"ratio_bar": (0.0, ratio, class, goal.as_slice())}])
 }
 
 /// All members of an object, with those of its own objects.
@@ -86,29 +120,4 @@ fn members(object: &Value, of: &str) -> Vec<Value> {
         value => vec![json!([{"name": format!("{of}{}", name.replace('_', " ")), "value": value}])],
     };
     object.as_object().into_iter().flatten().flat_map(row).collect()
-}
-
-/// Only open loops have a latency that counts the wait for a busy server.
-fn plots(runs: &[HttpRun]) -> Part {
-    let open = || runs.iter().filter(|run| run.open_loop && run.offered_per_second > 0.0);
-    let mut mixes: Vec<&str> = open().map(|run| run.mix.as_str()).collect();
-    mixes.dedup();
-    let by_load = |of: fn(&HttpRun) -> u64| {
-        let points =
-            |mix| open().filter(move |run| run.mix == mix).map(|run| (run.offered_per_second.log10(), of(run)));
-        mixes.iter().map(|mix| Line { name: (*mix).into(), points: points(*mix).collect() }).collect::<Vec<_>>()
-    };
-    let by_percentile = |mix| {
-        let line = |run: &HttpRun| Line { name: percent(run.of_peak), points: svg::percentiles(&run.curve) };
-        open().filter(|run| run.mix == mix).map(line).collect::<Vec<_>>()
-    };
-    Part::Drawn(html! {
-        div.plots {
-            (svg::chart("p50 by offered requests a second", false, &by_load(|run| run.p50_us)))
-            (svg::chart("p99 by offered requests a second", false, &by_load(|run| run.p99_us)))
-            @for mix in &mixes {
-                (svg::chart(&format!("{mix}: latency by percentile, at parts of its peak"), true, &by_percentile(*mix)))
-            }
-        }
-    })
 }

@@ -1,172 +1,146 @@
-//! How much faster or slower a layout is than another, and whether the run shows it clearly.
+//! How much faster or slower a layout is than another, whether the run shows it clearly, and which key is for whom.
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::model::{Figures, Report};
-use super::numbers::figure;
-use super::order::{self, REFERENCE, STEPS, figures};
-use super::table::Table;
+use super::model::Report;
+use super::order::{self, LAYOUTS, REFERENCE, figures, label, words};
+use super::table::{Table, ends, figure};
 
-/// Fewer rounds say nothing of which layout is faster: two alike layouts have all of five rounds on one side in one case
-/// of sixteen, and all of two rounds in one case of two.
-pub const ROUNDS: usize = 5;
+/// Fewer rounds say nothing of which layout is faster: two alike layouts have all of five rounds on one side in one
+/// case of sixteen, and all of two rounds in one case of two.
+const ROUNDS: usize = 5;
 /// A smaller difference is none: many pairs are compared, and some have all rounds on one side by chance.
 const MIN_DIFFERENCE: f64 = 0.05;
 
+/// Operations that decide a question, and those that are its price.
+const QUESTIONS: [(&str, &[&str]); 4] = [
+    ("A drive that renames folders often", &["rename_folder", "rename_deep", "move_file", "stat", "create"]),
+    ("An archive asked by period", &["time_period", "time_period_scattered", "time_period_under", "create"]),
+    ("Many writers at once", &["create", "overwrite", "move_file", "list_attributes", "find_name"]),
+    ("One very large folder", &["list_page_deep", "list_page_first", "rename_folder", "stat"]),
+];
+
+/// Two layouts, and what they are called together.
+type Pair<'a> = (String, [&'a str; 2]);
+
 /// The rate of a layout divided by that of another in the same round.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ratio {
+#[derive(Clone, Copy, PartialEq, Serialize)]
+struct Ratio {
     /// Clients of both.
-    pub clients: usize,
-    pub rounds: usize,
-    pub median: f64,
-    pub lowest: f64,
-    pub highest: f64,
+    clients: usize,
+    rounds: usize,
+    median: f64,
+    lowest: f64,
+    highest: f64,
+    /// Whether the run shows which of the two is faster: in all of its rounds it is the same one.
+    clear: bool,
 }
 
 impl Ratio {
-    /// With many clients, or with one if one of the two was measured with one alone, or if `many` is false. None without
-    /// rounds that both have.
-    pub fn of(report: &Report, operation: &str, [layout, reference]: [&str; 2], many: bool) -> Option<Self> {
-        Self::new([figures(report, layout, operation)?, figures(report, reference, operation)?], many)
-    }
-
-    fn new(pair: [&Figures; 2], many: bool) -> Option<Self> {
-        let is_alike = pair.map(|figures| figures.clients);
-        let [top, bottom] = if many && is_alike[0] == is_alike[1] { pair } else { pair.map(one_client) };
+    /// With many clients, or with one if one of the two was measured with one alone, or if `many` is false. None
+    /// without rounds that both have.
+    fn of(report: &Report, operation: &str, [layout, reference]: [&str; 2], many: bool) -> Option<Self> {
+        let pair = [figures(report, layout, operation)?, figures(report, reference, operation)?];
+        let is_alike = many && pair[0].clients == pair[1].clients;
+        let [top, bottom] =
+            if is_alike { pair } else { pair.map(|figures| figures.one_client.as_deref().unwrap_or(figures)) };
         if top.clients != bottom.clients || !many && top.clients != Some(1) {
             return None;
         }
-        let rounds: Vec<f64> = top.rounds.iter().zip(&bottom.rounds).map(|(top, bottom)| top / bottom).collect();
-        let lowest = rounds.iter().copied().reduce(f64::min)?;
-        let highest = rounds.iter().copied().reduce(f64::max)?;
-        let median = crate::stats::median(&rounds);
-        let ratio = Self { clients: top.clients?, rounds: rounds.len(), median, lowest, highest };
-        median.is_finite().then_some(ratio)
+        let found: Vec<f64> = top.rounds.iter().zip(&bottom.rounds).map(|(top, bottom)| top / bottom).collect();
+        let ([lowest, highest], median, rounds) = (ends(&found)?, crate::stats::median(&found), found.len());
+        let clear = rounds >= ROUNDS && (highest < 1.0 || lowest > 1.0) && (median - 1.0).abs() > MIN_DIFFERENCE;
+        median.is_finite().then_some(Self { clients: top.clients?, rounds, median, lowest, highest, clear })
     }
 
-    /// Whether the run shows which of the two is faster: in all of its rounds it is the same one.
-    pub fn is_clear(&self) -> bool {
-        self.rounds >= ROUNDS && (self.highest < 1.0 || self.lowest > 1.0) && (self.median - 1.0).abs() > MIN_DIFFERENCE
-    }
-
-    /// `0.66`, `≈ 0.98` if there is no difference, and `0.66?` of too few rounds.
-    pub fn text(&self) -> String {
-        let [sign, few] = match self.rounds < ROUNDS {
-            true => ["", "?"],
-            false if self.is_clear() => ["", ""],
-            false => ["≈ ", ""],
-        };
-        format!("{sign}{}{few}", figure(self.median))
-    }
-
-    /// `0.61 to 0.72`.
-    pub fn range(&self) -> String {
-        format!("{} to {}", figure(self.lowest), figure(self.highest))
-    }
-
-    /// Its bar starts in the middle, at 1, and ends at 0.01 or 100; with the number of rounds where it is not the usual.
-    fn value(&self, name: &str, clients: usize, rounds: usize) -> Value {
+    /// A cell: `0.66`, `≈ 0.98` if there is no difference, `0.66?` of too few rounds, `0.66*` of fewer clients than the
+    /// others; its bar starts in the middle, at 1, and ends at 0.01 or 100.
+    fn cell(&self, name: &str, clients: usize, rounds: usize) -> Value {
+        let few = if self.rounds < ROUNDS { "?" } else { "" };
+        let same = if self.clear || self.rounds < ROUNDS { "" } else { "≈ " };
         let alone = if self.clients < clients { "*" } else { "" };
         let n = if self.rounds < rounds { format!(", n {}", self.rounds) } else { String::new() };
         let end = (0.5 + self.median.log10() / 4.0).clamp(0.0, 1.0);
         let class = if self.median < 1.0 { "less" } else { "more" };
         json!({
-            name: format!("{}{alone}", self.text()),
-            format!("{name}_more"): format!("{}{n}", self.range()),
-            format!("{name}_bar"): (end.min(0.5), end.max(0.5), if self.is_clear() { class } else { "same" }, [0.5]),
+            name: format!("{same}{}{few}{alone}", figure(self.median)),
+            format!("{name}_more"): format!("{} to {}{n}", figure(self.lowest), figure(self.highest)),
+            format!("{name}_bar"): (end.min(0.5), end.max(0.5), if self.clear { class } else { "same" }, [0.5]),
         })
     }
 }
 
-fn one_client(figures: &Figures) -> &Figures {
-    figures.one_client.as_deref().unwrap_or(figures)
-}
-
-/// Each layout and the one that all are compared with; and those of [`STEPS`]. Only what was measured.
-pub fn pairs(report: &Report) -> [Vec<[&str; 2]>; 2] {
-    let is_measured = |pair: &[&str; 2]| pair.iter().all(|layout| report.layouts.contains_key(*layout));
-    let others = order::layouts(report).into_iter().filter(|layout| *layout != REFERENCE);
-    let to_reference = others.map(|layout| [layout, REFERENCE]).filter(is_measured).collect();
-    [to_reference, STEPS.into_iter().filter(is_measured).collect()]
-}
-
-/// All ratios, each once.
-pub fn rows(report: &Report) -> Vec<Value> {
-    let [mut pairs, steps] = pairs(report);
-    pairs.extend(steps.into_iter().filter(|[_, reference]| *reference != REFERENCE));
-    let mut all = Vec::new();
-    for operation in order::operations(report) {
-        for [layout, reference] in &pairs {
+/// Which key is for whom; all ratios, each once; and the same for pages: each layout to the one that all are compared
+/// with, and those that differ by one factor. Only what was measured.
+pub fn all(report: &Report) -> [Table; 4] {
+    let layouts = order::layouts(report);
+    let is_measured = |(_, pair): &Pair| pair.iter().all(|layout| report.layouts.contains_key(*layout));
+    let others = layouts.iter().filter(|layout| **layout != REFERENCE);
+    let to_reference = others.map(|layout| (format!("`{layout}`"), [*layout, REFERENCE]));
+    let to_reference: Vec<Pair> = to_reference.filter(is_measured).collect();
+    let step = |layout| words(LAYOUTS, layout).get("one factor from").copied().unwrap_or_default().split_whitespace();
+    let steps = layouts.iter().flat_map(|layout| step(layout).map(|other| [*layout, other]));
+    let steps = steps.map(|[layout, other]| (format!("`{layout}` / `{other}`"), [layout, other]));
+    let steps: Vec<Pair> = steps.filter(is_measured).collect();
+    let once: Vec<_> = to_reference.iter().chain(steps.iter().filter(|(_, pair)| pair[1] != REFERENCE)).collect();
+    let rows = order::operations(report).into_iter().flat_map(|operation| {
+        once.iter().flat_map(move |(_, [layout, reference])| {
             let [many, one] = [true, false].map(|many| Ratio::of(report, operation, [layout, reference], many));
-            for ratio in [many, one.filter(|_| many != one)].into_iter().flatten() {
-                let clear = ratio.is_clear();
-                let name = json!({"operation": operation, "layout": layout, "reference": reference, "clear": clear});
-                all.push(json!([name, ratio]));
-            }
-        }
-    }
-    all
-}
-
-/// A row for each operation, a column for each pair.
-pub fn matrix(report: &Report, id: &str, caption: &str, pairs: &[[&str; 2]], many: bool) -> Table {
-    let clients = if many { report.meta.clients } else { 1 };
-    let rounds = report.meta.rounds.unwrap_or(ROUNDS);
-    let common = pairs.iter().all(|[_, reference]| *reference == REFERENCE);
-    let name = |[layout, reference]: &[&str; 2]| match common {
-        true => format!("`{layout}`"),
-        false => format!("`{layout}` / `{reference}`"),
-    };
-    let rows = order::operations(report).into_iter().filter_map(|operation| {
-        let cell =
-            |pair: &[&str; 2]| Some(Ratio::of(report, operation, *pair, many)?.value(&name(pair), clients, rounds));
-        let cells: Vec<Value> = pairs.iter().filter_map(cell).collect();
-        let name = json!({"operation": order::label(operation)});
-        (!cells.is_empty()).then(|| std::iter::once(name).chain(cells).collect())
+            let name = json!({"operation": operation, "layout": layout, "reference": reference});
+            let ratios = [many, one.filter(|_| many != one)].into_iter().flatten();
+            ratios.map(move |ratio| json!([name, ratio]))
+        })
     });
-    let columns: String = pairs.iter().map(name).map(|name| format!(",{name}=#{name}")).collect();
-    let caption = format!("{caption} (clients: {clients}, rounds: {rounds})");
-    Table { id: id.into(), caption, ..Table::default() }.with(&format!("operation=operation{columns}"), rows)
+    let asked = QUESTIONS.iter().flat_map(|(question, all)| all.iter().map(move |operation| (question, operation)));
+    let answer =
+        |(question, operation): (&&str, &&str)| rows_of(report, &to_reference, question, operation).into_iter().next();
+    [
+        Table::new("answers", asked.filter_map(answer)),
+        Table::new("ratios", rows),
+        matrix(report, "to-reference", &to_reference),
+        matrix(report, "factors", &steps),
+    ]
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A column for each pair; rows for each operation.
+fn matrix(report: &Report, id: &'static str, pairs: &[Pair]) -> Table {
+    let operations = order::operations(report).into_iter();
+    let rows = operations.flat_map(|operation| rows_of(report, pairs, operation, operation));
+    let columns = pairs.iter().map(|(name, _)| format!(",{name}=#{name}"));
+    Table::with(id, &columns.collect::<String>(), rows)
+}
 
-    fn of(clients: usize, rounds: &[f64]) -> Figures {
-        Figures { clients: Some(clients), rounds: rounds.to_vec(), ..Figures::default() }
-    }
+/// An operation with many clients, if it was measured so, and with one.
+fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec<Value> {
+    let rounds = report.meta.rounds.unwrap_or(ROUNDS);
+    let row = |clients: usize| {
+        let ratio = |(name, pair): &Pair| Some((name.clone(), Ratio::of(report, operation, *pair, clients > 1)?));
+        let found: Vec<_> = pairs.iter().filter_map(ratio).collect();
+        found.iter().find(|(_, ratio)| ratio.clients == clients)?;
+        let fastest = fastest(report, operation, clients);
+        let first = json!({"group": group, "operation": label(operation), "clients": clients, "fastest": fastest});
+        let cells = found.iter().map(|(name, ratio)| ratio.cell(name, clients, rounds));
+        Some(std::iter::once(first).chain(cells).collect())
+    };
+    let clients = BTreeSet::from([1, report.meta.clients]);
+    clients.into_iter().rev().filter_map(row).collect()
+}
 
-    fn text(pair: [&Figures; 2]) -> String {
-        let value = Ratio::new(pair, true).unwrap().value("a", 64, 5);
-        format!("{} {}", value["a"].as_str().unwrap(), value["a_more"].as_str().unwrap())
-    }
-
-    #[test]
-    fn rounds_are_compared_one_by_one_and_noise_is_no_difference() {
-        // The machine was ten times as slow in the second round, for both.
-        let slow = of(64, &[100.0, 10.0, 100.0, 100.0, 100.0]);
-        assert_eq!(text([&of(64, &[50.0, 6.0, 80.0, 70.0, 55.0]), &slow]), "0.60 0.50 to 0.80");
-        let both = [&of(64, &[90.0, 120.0, 90.0, 90.0, 90.0]), &of(64, &[100.0; 5])];
-        assert_eq!(text(both), "≈ 0.90 0.90 to 1.20");
-        assert_eq!(Ratio::new(both, true).unwrap().value("a", 64, 5)["a_bar"][2], "same");
-        // One of the two was interrupted after four rounds.
-        assert_eq!(text([&of(64, &[50.0; 4]), &of(64, &[100.0; 5])]), "0.50? 0.50 to 0.50, n 4");
-    }
-
-    #[test]
-    fn what_one_client_did_is_compared_with_one_client() {
-        let quick = Figures { one_client: Some(Box::new(of(1, &[10.0; 5]))), ..of(64, &[100.0; 5]) };
-        let slow = of(1, &[2.0; 5]);
-        assert_eq!(text([&slow, &quick]), "0.20* 0.20 to 0.20");
-        assert_eq!(text([&quick, &slow]), "5.00* 5.00 to 5.00");
-        assert_eq!(Ratio::new([&quick, &quick], false).unwrap().clients, 1);
-        for (many, pair) in [(false, [64, 64]), (true, [64, 32])] {
-            assert_eq!(Ratio::new([&of(pair[0], &[1.0]), &of(pair[1], &[1.0])], many), None);
+/// The fastest key and those that the run does not show to be slower, each with its ratio to the reference.
+fn fastest(report: &Report, operation: &str, clients: usize) -> String {
+    let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
+    // These differ from the others by more than their key.
+    let keys = order::layouts(report).into_iter().filter(|layout| !["relational", "drive"].contains(layout));
+    let mut keys: Vec<_> = keys.filter_map(|key| Some((ratio([key, REFERENCE])?, key))).collect();
+    keys.sort_by(|(one, _), (other, _)| other.median.total_cmp(&one.median));
+    match keys.first() {
+        Some((first, best)) if first.rounds >= ROUNDS => {
+            let fastest = keys.iter().filter(|(_, key)| ratio([best, key]).is_some_and(|ratio| !ratio.clear));
+            fastest.map(|(of, key)| format!("`{key}` {}", figure(of.median))).collect::<Vec<_>>().join(", ")
         }
-        assert_eq!(Ratio::new([&of(64, &[1.0]), &of(64, &[0.0])], true), None);
-        assert_eq!(Ratio::new([&of(64, &[]), &of(64, &[])], true), None);
+        _ => format!("needs {ROUNDS} rounds (--rounds)"),
     }
 }

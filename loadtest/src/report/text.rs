@@ -4,43 +4,36 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table as Drawn};
 
 use super::model::Report;
-use super::pages;
-use super::table::{Cell, Page, Part, Table};
+use super::pages::{self, Page};
+use super::table::{Cell, Table};
 
 /// Rows of a table that are printed; a longer table is in the files alone.
 const PRINTED: usize = 60;
 
 /// Of all pages: what the program prints.
 pub fn render(report: &Report) -> String {
-    pages::all(report).iter().map(|page| text(page, PRINTED)).collect::<Vec<_>>().join("\n")
+    let pages = pages::all(report);
+    pages.iter().filter(|page| page.is_measured).map(|page| text(page, PRINTED)).collect::<Vec<_>>().join("\n")
 }
 
-/// A page whole, as its file has it.
-pub fn page(page: &Page) -> String {
-    text(page, usize::MAX)
-}
-
-fn text(page: &Page, most: usize) -> String {
+/// A page, with tables of so many rows at most.
+pub fn text(page: &Page, most: usize) -> String {
     let mut text = format!("# {}\n", page.title);
     text.extend(page.partial.iter().map(|why| format!("\n**PARTIAL: {why}**\n")));
-    for (_, title, parts) in &page.sections {
-        text.push_str(&format!("\n## {title}\n"));
-        text.extend(parts.iter().map(|part| match part {
-            Part::Text(paragraph) => format!("\n{paragraph}\n"),
-            Part::Table(table) if table.rows.len() > most => {
-                format!("\n### {}\n\n{} rows: they are in the files.\n", table.caption, table.rows.len())
-            }
-            Part::Table(table) => self::table(table),
-            Part::Drawn(_) => String::new(),
-        }));
+    for (first, tables) in page.sections() {
+        text.push_str(&format!("\n## {}\n", first.section));
+        text.extend(tables.iter().map(|table| self::table(table, most)));
     }
     text
 }
 
-fn table(table: &Table) -> String {
+fn table(table: &Table, most: usize) -> String {
     let note = if table.note.is_empty() { String::new() } else { format!("\n{}\n", table.note) };
-    if table.rows.is_empty() {
+    if !table.is_shown() {
         return note;
+    }
+    if table.rows.len() > most {
+        return format!("\n### {}\n\n{} rows: they are in the files.\n", table.caption, table.rows.len());
     }
     let mut drawn = Drawn::new();
     drawn.load_style(ASCII_MARKDOWN).set_header(table.shown(&table.columns).map(|(column, _)| &column.header));
@@ -51,12 +44,8 @@ fn table(table: &Table) -> String {
     format!("\n### {}\n{note}\n{drawn}\n", table.caption)
 }
 
-/// As `0.66 (0.61 to 0.72)`; a file is a link.
+/// As `0.66 (0.61 to 0.72)`.
 fn cell(cell: &Cell) -> String {
-    let text = match &cell.href {
-        Some(file) => format!("[{}]({file})", cell.text),
-        None if cell.more.is_empty() => cell.text.clone(),
-        None => format!("{} ({})", cell.text, cell.more),
-    };
-    text.replace('|', "\\|").replace('\n', " ")
+    let more = if cell.more.is_empty() { String::new() } else { format!(" ({})", cell.more) };
+    format!("{}{more}", cell.text).replace('|', "\\|").replace('\n', " ")
 }

@@ -13,7 +13,7 @@ use super::generator::{self, Load, Offer};
 pub use super::mixes::Mix;
 use super::mixes::Requests;
 use crate::progress::{Stop, bar};
-use crate::report::model::HttpRun;
+use crate::server::HttpRun;
 use crate::stats::curve;
 
 /// The loops of a mix: a closed one that finds the peak, then open ones at parts of it.

@@ -18,7 +18,7 @@ use super::measure::Goal::{self, AtLeast, AtMost};
 use super::measure::{Figure, Measure, Sample, Set, Subject, composed, first, get, lesser, row};
 use super::profile::{profile, system_calls};
 use crate::data::CAMERA;
-use crate::report::model::Limit;
+use crate::server::Limit;
 
 /// Connections, and tasks of the loops without HTTP.
 const CLIENTS: usize = 32;

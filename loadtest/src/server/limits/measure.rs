@@ -21,7 +21,7 @@ use super::super::loops::{Asked, Loop, Speed};
 use super::super::process::{Server, pieces};
 use super::profile::profile;
 use crate::progress::{Stop, bar};
-use crate::report::model::Limit;
+use crate::server::Limit;
 use crate::stats::median;
 
 /// The goal for the ratio of ours to the limit.

@@ -28,7 +28,7 @@ use crate::comparison::store::load;
 use crate::data::{CAMERA, Tree};
 use crate::layouts::kinds::Kind;
 use crate::progress::{Stop, bar};
-use crate::report::model::Limit;
+use crate::server::Limit;
 use measure::Goal::AtMost;
 use measure::{Subject, row};
 

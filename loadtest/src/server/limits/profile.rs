@@ -15,7 +15,7 @@ use inferno::flamegraph;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::progress::bar;
-use crate::report::model::Limit;
+use crate::server::Limit;
 
 /// What a tool needs to begin.
 const BEGIN: Duration = Duration::from_millis(300);

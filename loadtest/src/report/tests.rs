@@ -1,0 +1,157 @@
+//! What a report promises to those that read its files.
+
+use std::collections::BTreeSet;
+
+use super::model::{Costs, Figures, Measured, Spread};
+use super::order::{LAYOUTS, OPERATIONS, label};
+use super::*;
+
+const SAMPLE: &str = include_str!("sample.json");
+
+/// A small report with something in every member; some text of it looks like markup.
+fn sample() -> Report {
+    serde_json::from_str(SAMPLE).unwrap()
+}
+
+#[test]
+fn the_json_keeps_its_shape_and_files_without_a_part_are_removed() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("to/be/made");
+    let names = |report: &Report| {
+        prepare(&dir).unwrap();
+        write(report, &dir).unwrap();
+        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        files.collect::<BTreeSet<_>>()
+    };
+    let read = |name| std::fs::read_to_string(dir.join(name)).unwrap();
+    let set = |files: &str| files.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+    assert_eq!(names(&Report::default()), set("report.json"));
+    let all = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv limits.html limits.md ratios.csv regions.csv \
+        report.html report.json report.md table_bytes.csv work.csv";
+    assert_eq!(names(&sample()), set(all));
+    let [written, expected] = [&read("report.json"), SAMPLE].map(|json| serde_json::from_str::<Value>(json).unwrap());
+    assert_eq!(written, expected);
+    assert_eq!(std::fs::metadata(dir.join("report.html")).unwrap().permissions().mode() & 0o600, 0o600);
+    assert!(read("report.html").contains("href=\"limits.html\""));
+    let limits = Report { limits: sample().limits, ..Report::default() };
+    assert_eq!(names(&limits), set("limits.csv limits.html limits.md report.json"));
+    assert!(!read("limits.html").contains("report.html"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_or_is_of_others_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("load-test.md"), "").unwrap();
+    for name in ["limits.md", "work.csv", "report.json"] {
+        prepare(dir.path()).unwrap();
+        let file = dir.path().join(name);
+        std::fs::write(&file, r#"{"meta": {}}"#).unwrap();
+        let refused = prepare(dir.path()).unwrap_err().to_string();
+        assert!(refused.contains(name) && refused.contains("--out"), "{refused}");
+        let below = prepare(&file.join("below")).unwrap_err().to_string();
+        assert!(below.contains("below") && below.contains("--out"), "{below}");
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn csv_columns_keep_their_names_and_each_of_them_is_filled() {
+    // Those that programs may ask for.
+    let kept = "layouts.csv layout operation per_second p50_us p99_us count note unsupported clients rounds \
+        lowest_per_second highest_per_second one_client_per_second one_client_p50_us\n\
+        work.csv layout operation reads rows_read cells_read bytes_read commits cells_written bytes_written syncs \
+        cpu_us\nratios.csv operation layout reference clients median lowest highest rounds clear\n\
+        costs.csv layout files refused load_seconds load_cpu_seconds disk_bytes_per_file cells_per_file \
+        write_amplification index_and_filter_bytes open_ms rename_ms rename_files\n\
+        table_bytes.csv layout table bytes\n\
+        regions.csv layout table hottest_over_mean floor gini hottest_share idle_regions achieved\n\
+        hot_spots.csv load layout table remedy splits hottest_over_mean floor gini hottest_share idle_regions achieved \
+        cost\nlimits.csv operation unit ours limit limit_is ratio goal met note\n\
+        http.csv mix of_peak open_loop connections offered_per_second per_second bytes_per_second errors p50_us p99_us \
+        generator_bound";
+    let all = pages::tables(&sample());
+    for mut kept in kept.lines().map(|line| line.split(' ')) {
+        let file = kept.next().unwrap();
+        let table = all.iter().find(|table| table.file == file).unwrap();
+        let missing = kept.find(|name| table.columns.iter().all(|column| column.member != *name));
+        assert_eq!(missing, None, "{file}");
+        for (at, column) in table.columns.iter().enumerate() {
+            assert!(table.rows.iter().any(|row| !row[at].raw.is_empty()), "{file}: {}", column.member);
+        }
+    }
+}
+
+#[test]
+fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial() {
+    let mut report = sample();
+    let check = |report: &Report| {
+        for page in pages::all(report) {
+            let text = html::page(&page, None);
+            roxmltree::Document::parse(&text[text.find("<body").unwrap()..text.find("</html>").unwrap()]).unwrap();
+            assert!(text.contains("&lt;script&gt;") && !text.contains("<script"));
+            let alone = text.replace("http://www.w3.org/2000/svg", "");
+            let outside = ["http:", "https:", "src=", "@import", "url(", "<link"];
+            assert!(outside.iter().all(|outside| !alone.contains(outside)));
+            assert!(!text.contains("NaN") && !text.contains("inf<") && !text.contains("inf%"));
+            let [partial, contents] = ["partial: ", "<nav"].map(|part| text.find(part));
+            assert!(if report.meta.complete { partial.is_none() } else { partial < contents && partial.is_some() });
+        }
+    };
+    check(&report);
+    report.meta.complete = false;
+    report.limits[0].remove("ratio");
+    let empty = Spread { heat: vec![vec![]], ..Spread::default() };
+    report.regions.insert("new".into(), [("empty".to_owned(), empty)].into());
+    report.costs.insert("new".into(), Costs { disk_bytes_per_file: f64::NAN, ..Costs::default() });
+    let none = Figures { per_second: f64::NAN, rounds: vec![0.0, f64::NAN], ..Figures::default() };
+    report.layouts.insert("new".into(), [("stat".to_owned(), Measured::Figures(Box::new(none)))].into());
+    check(&report);
+}
+
+/// Of stats by 64 clients and by one: which layouts are fastest, and the ratios.
+fn stats<const N: usize>(layouts: [(&str, Figures); N]) -> Vec<String> {
+    let mut report = sample();
+    let of = |figures| [("stat".to_owned(), Measured::Figures(Box::new(figures)))].into();
+    report.layouts = layouts.into_iter().map(|(layout, figures)| (layout.to_owned(), of(figures))).collect();
+    let shown = |cell: &table::Cell| format!("{} {}", cell.text, cell.more).trim_end().to_owned();
+    let table = pages::tables(&report).into_iter().find(|table| table.id == "to-reference").unwrap();
+    table.rows.iter().map(|row| row[1..].iter().map(shown).collect::<Vec<_>>().join("; ")).collect()
+}
+
+#[test]
+fn rounds_are_compared_one_by_one_of_as_many_clients_and_noise_is_no_difference() {
+    let of =
+        |clients, rounds: &[f64]| Figures { clients: Some(clients), rounds: rounds.to_vec(), ..Figures::default() };
+    // The machine was ten times as slow in the second round, for both.
+    let slow = of(64, &[100.0, 10.0, 100.0, 100.0, 100.0]);
+    let found = stats([("fullpath", slow), ("tree", of(64, &[50.0, 6.0, 80.0, 70.0, 55.0]))]);
+    assert_eq!(found, ["64; `fullpath` 1.00; 0.60 0.50 to 0.80"]);
+    let [even, noise] = [of(64, &[100.0; 5]), of(64, &[90.0, 120.0, 90.0, 90.0, 90.0])];
+    // The drive's own promises are no key.
+    let found = stats([("fullpath", even.clone()), ("tree", noise), ("drive", of(64, &[900.0; 5]))]);
+    assert_eq!(found, ["64; `fullpath` 1.00, `tree` 0.90; 9.00 9.00 to 9.00; ≈ 0.90 0.90 to 1.20"]);
+    // One of the two was interrupted after four rounds.
+    let found = stats([("fullpath", even), ("tree", of(64, &[200.0; 4]))]);
+    assert_eq!(found, ["64; needs 5 rounds (--rounds); 2.00? 2.00 to 2.00, n 4"]);
+    // One client is compared with one.
+    let both = || Figures { one_client: Some(Box::new(of(1, &[10.0; 5]))), ..of(64, &[100.0; 5]) };
+    let found = stats([("fullpath", both()), ("uuid", of(64, &[200.0; 5])), ("tree", of(1, &[2.0; 5]))]);
+    let expected =
+        ["64; `uuid` 2.00; 2.00 2.00 to 2.00; 0.20* 0.20 to 0.20", "1; `fullpath` 1.00; -; 0.20 0.20 to 0.20"];
+    assert_eq!(found, expected);
+    for other in [of(32, &[1.0]), of(64, &[0.0]), of(64, &[])] {
+        assert!(stats([("fullpath", other), ("tree", of(64, &[1.0]))]).is_empty());
+    }
+}
+
+#[test]
+fn names_and_numbers_are_those_of_people() {
+    let figures = [12_345.4, -1_000.0, 99.96, 85.24, 0.914, 0.0, 0.0026, 0.000042, f64::NAN].map(table::figure);
+    assert_eq!(figures, ["12,345", "-1,000", "100", "85.2", "0.91", "0.00", "0.0026", "4.2e-5", "-"]);
+    let costs = ["zebra", "tree", "uuid", "ape"].map(|name| (name.to_owned(), Costs::default())).into();
+    assert_eq!(order::layouts(&Report { costs, ..Report::default() }), ["uuid", "tree", "ape", "zebra"]);
+    assert_eq!([label("ycsb_a"), label("new_one")], ["YCSB A", "new one"]);
+    for (list, columns) in [(LAYOUTS, 7), (OPERATIONS, 5)] {
+        assert!(list.lines().all(|line| line.split('|').count() == columns));
+    }
+}
