@@ -14,7 +14,7 @@ const QUESTIONS: [(&str, &str, &[&str]); 4] = [
     ("One very large folder", "list_page_deep", &["list_page_first", "rename_folder", "stat"]),
 ];
 /// They differ from the others by more than their key.
-const NO_KEYS: [&str; 3] = ["relational", "relational-postgresql", "drive"];
+const NO_KEYS: [&str; 2] = ["relational", "drive"];
 
 /// A paragraph for each question.
 pub fn all(report: &Report) -> Vec<String> {
