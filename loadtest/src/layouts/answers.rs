@@ -41,8 +41,8 @@ impl<'a, T: Ord> Newest<'a, T> {
     }
 }
 
-/// The files of a period in and below directories of these ids and paths, where a row key is the id of a directory and a
-/// name: a range for each of them.
+/// The files of a period in and below directories of these ids and paths, where a row key is the id of a directory and
+/// a name: a range for each of them.
 pub async fn period_of_ranges(
     rows: &Table,
     mut directories: Vec<(Bytes, String)>,

@@ -1,6 +1,6 @@
-//! The directory table of the worked example, which `dirid-name` and `uuid` have: a row for each directory, keyed by its
-//! full path, with the cells `cf:id`, `sub:d_<name>` for each directory in it and, in `uuid`, `sub:f_<name>` for each
-//! file. A rename of a directory writes its row and those of the directories below it anew.
+//! The directory table of the worked example, which `dirid-name` and `uuid` have: a row for each directory, keyed by
+//! its full path, with the cells `cf:id`, `sub:d_<name>` for each directory in it and, in `uuid`, `sub:f_<name>` for
+//! each file. A rename of a directory writes its row and those of the directories below it anew.
 
 use std::ops::Bound;
 
@@ -158,8 +158,8 @@ impl DirTable {
         rows.rest(&self.table.tables).await?.into_iter().map(cell).collect()
     }
 
-    /// Renames a directory to a slot that is free: the rows of `also` and its own at one instant, then those below it, page
-    /// by page.
+    /// Renames a directory to a slot that is free: the rows of `also` and its own at one instant, then those below it,
+    /// page by page.
     pub async fn rename(&self, source: &Slot, target: &Slot, also: Vec<ConditionalRow>) -> Result<Verdict> {
         let Some(id) = &source.directory else { return Ok(Verdict::Missing) };
         let mut rows = self.made(target, id);

@@ -1,6 +1,6 @@
 //! The drive itself, on tables as those of `uuid-indexed`: its answers are verified against the directory table, its
-//! renames happen at one instant and survive a crash, and its uploads are hashed. What it takes beside `uuid-indexed` is the
-//! price of these promises.
+//! renames happen at one instant and survive a crash, and its uploads are hashed. What it takes beside `uuid-indexed`
+//! is the price of these promises.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! The index rows of a file: two by time and two by creator and time (of modification and of addition), one by name. The keys
-//! are the drive's own; the value is the file's position, as the layout knows it: its path, or the id of its directory and
-//! its name, from which links lead up to the root.
+//! The index rows of a file: two by time and two by creator and time (of modification and of addition), one by name.
+//! The keys are the drive's own; the value is the file's position, as the layout knows it: its path, or the id of its
+//! directory and its name, from which links lead up to the root.
 //!
-//! An entry is one cell that is never changed: a file that moves gets cells of another qualifier, its `stay`, before its
-//! row changes, and loses the old ones afterwards.
+//! An entry is one cell that is never changed: a file that moves gets cells of another qualifier, its `stay`, before
+//! its row changes, and loses the old ones afterwards.
 
 use std::collections::HashMap;
 use std::ops::Bound;

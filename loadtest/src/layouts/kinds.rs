@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use bytes::Bytes;
 use clap::ValueEnum;
 use rowdrive::table::Tables;
 
 use super::Layout;
+use super::dir_table::DirTable;
 use super::drive::DriveLayout;
-use super::nodes::Nodes;
+use super::indexes::Indexes;
+use super::nodes::{Key, Nodes};
 use super::uuid::{Step, Uuid};
 
 /// A layout, as the command line names it; in the order of the worked example, then the additions and the control.
@@ -54,20 +57,21 @@ impl Kind {
 
     /// Opens a layout in a store, and makes what it lacks. `folder`: where a drive has its large files.
     pub async fn in_store(self, tables: &Tables, folder: &Path) -> Result<Arc<dyn Layout>> {
-        let step = match self {
+        let step = Step::default();
+        let key = match self {
             Self::Relational => bail!("a relational layout is in no store"),
-            Self::RowId => return Ok(Arc::new(Nodes::row_id(tables).await?)),
-            Self::Name => return Ok(Arc::new(Nodes::name(tables).await?)),
-            Self::Tree => return Ok(Arc::new(Nodes::tree(tables).await?)),
-            Self::FullPath => return Ok(Arc::new(Nodes::full_path(tables, false).await?)),
-            Self::FullPathIndexed => return Ok(Arc::new(Nodes::full_path(tables, true).await?)),
-            Self::DirIdName => return Ok(Arc::new(Nodes::dir_id(tables).await?)),
+            Self::RowId => Key::RowId,
+            Self::Name => Key::Name,
+            Self::Tree => Key::Tree,
+            Self::FullPath => Key::FullPath(None),
+            Self::FullPathIndexed => Key::FullPath(Some(Indexes::create(tables, false).await?)),
+            Self::DirIdName => Key::DirId(DirTable::create(tables, Bytes::from_static(&[0; 8]), false).await?),
+            Self::Uuid => return Uuid::create(tables, step).await,
+            Self::UuidCells => return Uuid::create(tables, Step { cells: true, ..step }).await,
+            Self::UuidCopied => return Uuid::create(tables, Step { copies: true, ..step }).await,
+            Self::UuidIndexed => return Uuid::create(tables, Step { copies: true, indexes: true, ..step }).await,
             Self::Drive => return Ok(Arc::new(DriveLayout::create(tables, folder.join("content")).await?)),
-            Self::Uuid => Step::default(),
-            Self::UuidCells => Step { cells: true, ..Step::default() },
-            Self::UuidCopied => Step { copies: true, ..Step::default() },
-            Self::UuidIndexed => Step { copies: true, indexes: true, ..Step::default() },
         };
-        Ok(Arc::new(Uuid::create(tables, step).await?))
+        Ok(Arc::new(Nodes::create(tables, key).await?))
     }
 }

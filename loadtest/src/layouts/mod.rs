@@ -2,8 +2,8 @@
 //! answer the same operations on the same paths.
 //!
 //! `report/layouts.md` has their row keys, as a reader of the results sees them. [`relational`] is the SQL database,
-//! [`drive`] the drive itself; [`uuid`] has the two tables that the worked example ends with, step by step, and [`nodes`] all
-//! others: `rowkey-id`, `name`, `fullpath`, `dirid-name`, `fullpath-indexed` and the control, `tree`.
+//! [`drive`] the drive itself; [`uuid`] has the two tables that the worked example ends with, step by step, and
+//! [`nodes`] all others: `rowkey-id`, `name`, `fullpath`, `dirid-name`, `fullpath-indexed` and the control, `tree`.
 //!
 //! [`rows`] and [`stored`] have what the layouts in a store share: scans and commits, one packing of attributes.
 //! [`dir_table`] is the directory table of `dirid-name` and `uuid`, [`indexes`] has the rows by time, creator and name;
@@ -85,8 +85,8 @@ impl List {
     }
 }
 
-/// Which files to answer, newest first: those of a creator, or of all, with a time in `[from, to)`, in milliseconds since
-/// 1970.
+/// Which files to answer, newest first: those of a creator, or of all, with a time in `[from, to)`, in milliseconds
+/// since 1970.
 #[derive(Clone, Debug)]
 pub struct Period {
     pub clock: Clock,

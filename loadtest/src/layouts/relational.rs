@@ -52,7 +52,8 @@ struct Database {
 }
 
 impl Relational {
-    /// Opens the database in this folder, and makes it if there is none. `memory`: bytes of cache, over all connections.
+    /// Opens the database in this folder, and makes it if there is none. `memory`: bytes of cache, over all
+    /// connections.
     pub async fn open(folder: &Path, memory: usize) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = folder.join("nodes.sqlite");

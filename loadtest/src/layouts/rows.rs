@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 use rowdrive::schema::CF;
 use rowdrive::table::spec::{CellSize, Compression};
@@ -12,7 +12,7 @@ use rowdrive::table::{
 };
 use tokio::task::JoinSet;
 
-use super::stored::{CONTENT, DATA, Stored};
+use super::stored::{CONTENT, DATA, NODE, Stored, absent};
 use super::{Child, List, Verdict};
 
 /// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
@@ -38,8 +38,8 @@ pub struct Table {
 impl Table {
     /// Makes a table of these families beside `cf`, in which rows have these cells.
     ///
-    /// Tables of which a rename changes many rows are [`KeyLifecycle::UniqueId`], although their keys come back: a store
-    /// changes rows without conditions only there, and [`Groups`] needs none.
+    /// Tables of which a rename changes many rows are [`KeyLifecycle::UniqueId`], although their keys come back: a
+    /// store changes rows without conditions only there, and [`Groups`] needs none.
     pub async fn create(
         tables: &Tables,
         (name, lifecycle): (&'static str, KeyLifecycle),
@@ -73,6 +73,12 @@ impl Table {
 
     pub async fn content(&self, key: &[u8]) -> Result<Bytes> {
         Ok(self.tables.cell(self.name, key, CONTENT, DATA).await?.unwrap_or_default())
+    }
+
+    pub async fn last_key(&self) -> Result<Option<RowKey>> {
+        let row_query = RowQuery::families(&[CF]);
+        let last = ScanQuery { table: self.name, range: RowRange::all(), row_query, limit: 1, reverse: true };
+        Ok(self.tables.scan(&last).await?.pop().map(|(key, _)| key))
     }
 
     /// Shows rows of a range in the order of their keys, so many at a time, until `see` returns none or a later start.
@@ -115,7 +121,8 @@ impl Table {
         let range = RowRange { from, ..RowRange::prefix(&prefix) };
         let each = |key: &RowKey, row: &Row| {
             let name = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default())?;
-            // All rows below a folder of a full path follow it somewhere: the scan leaps over them, since `0` follows `/`.
+            // All rows below a folder of a full path follow it somewhere: the scan leaps over them, since `0` follows
+            // `/`.
             if let Some((folder, _)) = name.split_once('/') {
                 return Ok(Next::Leap([&prefix, folder.as_bytes(), b"0"].concat().into()));
             }
@@ -127,6 +134,11 @@ impl Table {
 
     pub fn row(&self, key: impl Into<Bytes>, checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
         ConditionalRow { table: self.name, row: key.into(), checks, changes }
+    }
+
+    /// Hold if a row has no node.
+    pub fn no_node(&self) -> Vec<Check> {
+        NODE.iter().filter(|cell| self.cells.contains(cell)).map(|cell| absent(*cell)).collect()
     }
 
     /// The row of a node that leaves its key.
@@ -171,14 +183,14 @@ pub enum Next {
     Nothing,
 }
 
-/// Commits groups of rows as they come, each group at one instant and several groups at a time: what is too much for one
-/// commit, or for the memory. There is an instant at which some have happened and others have not. Nobody else changes
-/// these rows, so no condition is checked.
+/// Commits groups of rows as they come, each group at one instant and several groups at a time: what is too much for
+/// one commit, or for the memory. There is an instant at which some have happened and others have not. Nobody else
+/// changes these rows, so no condition is checked.
 pub struct Groups {
     table: Table,
     /// What the next commit takes, with its cells and the bytes of their values.
     batch: (Plan, usize, usize),
-    under_way: JoinSet<Result<Verdict>>,
+    under_way: JoinSet<Result<()>>,
 }
 
 impl Groups {
@@ -207,30 +219,22 @@ impl Groups {
 
     /// Begins to commit what has come.
     async fn begin(&mut self) -> Result<()> {
-        if self.under_way.len() >= AT_A_TIME {
-            self.one_done().await?;
+        while self.under_way.len() >= AT_A_TIME {
+            self.under_way.join_next().await.transpose()?.transpose()?;
         }
         let (table, (plan, ..)) = (self.table.clone(), std::mem::take(&mut self.batch));
-        if !plan.prepare.is_empty() || !plan.finish.is_empty() {
-            self.under_way.spawn(async move { table.commit(plan).await });
-        }
+        self.under_way.spawn(async move {
+            let verdict = if plan == Plan::default() { Verdict::Done } else { table.commit(plan).await? };
+            ensure!(verdict == Verdict::Done, "a commit that nothing can refuse was refused: {verdict:?}");
+            Ok(())
+        });
         Ok(())
-    }
-
-    async fn one_done(&mut self) -> Result<()> {
-        match self.under_way.join_next().await.transpose()?.transpose()? {
-            None | Some(Verdict::Done) => Ok(()),
-            Some(verdict) => anyhow::bail!("a commit that nothing can refuse was refused: {verdict:?}"),
-        }
     }
 
     /// When all that came is committed.
     pub async fn done(mut self) -> Result<()> {
         self.begin().await?;
-        while !self.under_way.is_empty() {
-            self.one_done().await?;
-        }
-        Ok(())
+        self.under_way.join_all().await.into_iter().collect()
     }
 }
 

@@ -117,16 +117,3 @@ pub fn equals(qualifier: impl Into<Bytes>, value: impl Into<Bytes>) -> Check {
 pub fn put_content(content: &Bytes) -> Option<Change> {
     (!content.is_empty()).then(|| Change::put(CONTENT, DATA, content.clone()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attributes_survive_their_packing_and_what_follows_is_returned() {
-        let attributes = crate::data::attributes(1_700_000_000_123);
-        let value = [&pack(&attributes)[..], b"more"].concat();
-        assert_eq!(unpack(&value).unwrap(), (attributes, &b"more"[..]));
-        assert!(unpack(&value[..20]).is_err() && unpack(&value[..60]).is_err());
-    }
-}

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
@@ -47,12 +48,12 @@ pub struct Uuid {
 type FileCell = (Ids, Option<Attributes>);
 
 impl Uuid {
-    pub async fn create(tables: &Tables, step: Step) -> Result<Self> {
+    pub async fn create(tables: &Tables, step: Step) -> Result<Arc<dyn Layout>> {
         let directories = DirTable::create(tables, DirId::ROOT.key(), true).await?;
         let cells: &[&[u8]] = if step.cells { &file_row::OLD_ATTRIBUTES } else { &[PACKED] };
         let files = Table::create(tables, ("file", KeyLifecycle::UniqueId), &[CONTENT], cells).await?;
         let indexes = if step.indexes { Some(Indexes::create(tables, true).await?) } else { None };
-        Ok(Self { step, directories, files, indexes })
+        Ok(Arc::new(Self { step, directories, files, indexes }))
     }
 
     /// The value of a directory's cell of a file.
@@ -147,7 +148,8 @@ impl Uuid {
         cells.iter().map(|cell| Ok((dir::child(&cell.qualifier)?.1, self.decode(&cell.value)?))).collect()
     }
 
-    /// Reads the whole file table, which has no paths, and then directories until the paths of all found files are known.
+    /// Reads the whole file table, which has no paths, and then directories until the paths of all found files are
+    /// known.
     async fn period_in_files(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let mut newest = Newest::new(period);
         let each = |key: &RowKey, row: &Row| {

@@ -1,19 +1,20 @@
-//! Layouts in which a node is one row, with its attributes, of one table (of `dirid-name`, a file): they differ in the row
-//! key, and so in where a path's row is and in what finds many rows.
+//! Layouts in which a node is one row, with its attributes, of one table (of `dirid-name`, a file): they differ in the
+//! row key, and so in where a path's row is and in what finds many rows.
 //!
 //! - `rowkey-id`: the key is a row id that is counted up, which is the id of a directory too; the parent's id and the
 //!   name are cells, as in a table of a relational database that was moved as it is, without its indexes. Every
 //!   question reads the whole table. No row can guard a name, so two clients at once can both make it.
-//! - `name`: the key is the name, and so the id; the parent's id is a cell. A name is found at once, but only one node of
-//!   the drive can have it, every list reads the whole table, and a new name of a folder is a change of all its children.
-//! - `tree`: the key is the parent's random id and the name, as inodes have it: a path is as many reads as it has names, a
-//!   folder is one range, and what is not asked for by path is found by reading everything.
+//! - `name`: the key is the name, and so the id; the parent's id is a cell. A name is found at once, but only one node
+//!   of the drive can have it, every list reads the whole table, and a new name of a folder is a change of all its
+//!   children.
+//! - `tree`: the key is the parent's random id and the name, as inodes have it: a path is as many reads as it has
+//!   names, a folder is one range, and what is not asked for by path is found by reading everything.
 //! - `fullpath`: the key is the full path: reads by path are one row, a folder is a range in which everything below its
-//!   subfolders lies too, and a rename writes every row below it anew, with its content. Optionally with index rows by time,
-//!   creator and name, whose values are paths too.
-//! - `dirid-name`: the key is the id of a directory and the name; directories are in a table keyed by full path, with the
-//!   cells `sub:d_<name>`: a rename writes the rows of directories anew and no file's, and the files of a folder are one
-//!   range. Ids are counted up, so the files of new folders go to one end of the table.
+//!   subfolders lies too, and a rename writes every row below it anew, with its content. Optionally with index rows by
+//!   time, creator and name, whose values are paths too.
+//! - `dirid-name`: the key is the id of a directory and the name; directories are in a table keyed by full path, with
+//!   the cells `sub:d_<name>`: a rename writes the rows of directories anew and no file's, and the files of a folder
+//!   are one range. Ids are counted up, so the files of new folders go to one end of the table.
 
 mod place;
 mod rename;
@@ -26,8 +27,8 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 use async_trait::async_trait;
 use bytes::Bytes;
-use rowdrive::schema::{CF, dir};
-use rowdrive::table::{ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowQuery, RowRange, ScanQuery, Tables};
+use rowdrive::schema::dir;
+use rowdrive::table::{ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowRange, Tables};
 
 use super::answers::{Newest, period_of_ranges};
 use super::dir_table::DirTable;
@@ -35,13 +36,13 @@ use super::indexes::{Ids, Indexes};
 use super::rows::{LIST, Next, SCAN, Table, guarded};
 use super::stored::{CONTENT, DIRECTORY, FILE, NODE, Stored, pack, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within, split};
-use place::Place;
+use place::{Place, Placed};
 
 const PARENT: &[u8] = b"p";
 const NAME: &[u8] = b"n";
 
 /// What the row key is.
-enum Key {
+pub enum Key {
     RowId,
     Name,
     Tree,
@@ -59,46 +60,23 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub async fn row_id(tables: &Tables) -> Result<Self> {
-        let nodes = Self::create(tables, Key::RowId, "row_id", &[FILE, DIRECTORY, PARENT, NAME]).await?;
-        let row_query = RowQuery::families(&[CF]);
-        let last = ScanQuery { table: nodes.rows.name, range: RowRange::all(), row_query, limit: 1, reverse: true };
-        let last = tables.scan(&last).await?;
-        nodes.continue_after(last.iter().map(|(key, _)| key))
-    }
-
-    pub async fn name(tables: &Tables) -> Result<Self> {
-        Self::create(tables, Key::Name, "name", &[FILE, DIRECTORY, PARENT]).await
-    }
-
-    pub async fn tree(tables: &Tables) -> Result<Self> {
-        Self::create(tables, Key::Tree, "tree", NODE).await
-    }
-
-    pub async fn full_path(tables: &Tables, is_indexed: bool) -> Result<Self> {
-        let indexes = if is_indexed { Some(Indexes::create(tables, false).await?) } else { None };
-        Self::create(tables, Key::FullPath(indexes), "full_path", NODE).await
-    }
-
-    pub async fn dir_id(tables: &Tables) -> Result<Self> {
-        let directories = DirTable::create(tables, Bytes::from_static(&[0; 8]), false).await?;
-        let known = directories.subtree("").await?;
-        let nodes = Self::create(tables, Key::DirId(directories), "file_of_dir", &[FILE]).await?;
-        nodes.continue_after(known.iter().map(|(id, _)| id))
-    }
-
-    async fn create(tables: &Tables, key: Key, table: &'static str, cells: &'static [&'static [u8]]) -> Result<Self> {
+    pub async fn create(tables: &Tables, key: Key) -> Result<Self> {
+        let (name, cells): (_, &[&[u8]]) = match key {
+            Key::RowId => ("row_id", &[FILE, DIRECTORY, PARENT, NAME]),
+            Key::Name => ("name", &[FILE, DIRECTORY, PARENT]),
+            Key::Tree => ("tree", NODE),
+            Key::FullPath(_) => ("full_path", NODE),
+            Key::DirId(_) => ("file_of_dir", &[FILE]),
+        };
         let lifecycle = if matches!(key, Key::DirId(_)) { KeyLifecycle::Reusable } else { KeyLifecycle::UniqueId };
-        let rows = Table::create(tables, (table, lifecycle), &[CONTENT], cells).await?;
-        Ok(Self { rows, key, last: AtomicU64::default(), loaded: Mutex::default() })
-    }
-
-    /// Counts on after the ids that there are.
-    fn continue_after<'a>(self, ids: impl Iterator<Item = &'a Bytes>) -> Result<Self> {
-        for id in ids {
-            self.last.fetch_max(u64::from_be_bytes(id.as_ref().try_into()?), Ordering::Relaxed);
-        }
-        Ok(self)
+        let rows = Table::create(tables, (name, lifecycle), &[CONTENT], cells).await?;
+        let counted: Vec<Bytes> = match &key {
+            Key::RowId => rows.last_key().await?.into_iter().collect(),
+            Key::DirId(directories) => directories.subtree("").await?.into_iter().map(|(id, _)| id).collect(),
+            Key::Name | Key::Tree | Key::FullPath(_) => Vec::new(),
+        };
+        let counted = counted.iter().filter_map(|id| Some(u64::from_be_bytes(id.as_ref().try_into().ok()?)));
+        Ok(Self { rows, key, last: counted.max().unwrap_or_default().into(), loaded: Mutex::default() })
     }
 
     fn next_id(&self) -> Bytes {
@@ -115,8 +93,17 @@ impl Nodes {
     /// The rows that put a node at a place.
     fn added(&self, place: Place, stored: &Stored, content: &Bytes) -> Vec<ConditionalRow> {
         let changes = place.cells.into_iter().chain([stored.put()]).chain(put_content(content)).collect();
-        let row = self.rows.row(place.key, place.checks, changes);
+        let checks = place.stored.map_or_else(|| self.rows.no_node(), |old| vec![old.check()]);
+        let row = self.rows.row(place.key, checks, changes);
         place.guards.into_iter().chain([row]).collect()
+    }
+
+    /// Puts a node at a place, if there is one.
+    async fn add(&self, plan: Plan, place: Placed, stored: &Stored, content: &Bytes) -> Result<Verdict> {
+        match place {
+            Ok(place) => self.rows.commit(Plan { guarded: self.added(place, stored, content), ..plan }).await,
+            Err(verdict) => Ok(verdict),
+        }
     }
 
     /// Adds the index rows of a file that leaves a path, comes to one, or both: then it moves, or is replaced.
@@ -147,7 +134,7 @@ impl Nodes {
         if is_directory {
             loaded.insert(path.to_owned(), key.clone());
         }
-        Some(Place { cells: self.cells(&parent, name), ..Place::free(key) })
+        Some(Place { key, cells: self.cells(&parent, name), ..Place::default() })
     }
 }
 
@@ -157,13 +144,11 @@ impl Layout for Nodes {
         if let Key::DirId(directories) = &self.key {
             let Some((slot, place)) = self.slot(directories, path).await? else { return Ok(Verdict::Missing) };
             let mut rows = directories.made(&slot, &self.next_id());
-            rows.push(self.rows.row(place.key, place.checks, vec![]));
+            rows.push(self.rows.row(place.key, self.rows.no_node(), vec![]));
             return self.rows.commit(guarded(rows)).await;
         }
-        match self.room(path, None).await? {
-            Ok(room) => self.rows.commit(guarded(self.added(room, &self.new_directory(), &Bytes::new()))).await,
-            Err(verdict) => Ok(verdict),
-        }
+        let room = self.room(path, None).await?;
+        self.add(Plan::default(), room, &self.new_directory(), &Bytes::new()).await
     }
 
     async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
@@ -175,15 +160,9 @@ impl Layout for Nodes {
         } else {
             let Some((key, old)) = self.file(path).await? else { return Ok(Verdict::Missing) };
             self.index(&mut plan, Some((path, &old)), Some((path, &mut new)))?;
-            Ok(Place { checks: vec![old.check()], ..Place::free(key) })
+            Ok(Place { key, stored: Some(old), ..Place::default() })
         };
-        match place {
-            Ok(place) => {
-                plan.guarded = self.added(place, &new, &file.content);
-                self.rows.commit(plan).await
-            }
-            Err(verdict) => Ok(verdict),
-        }
+        self.add(plan, place, &new, &file.content).await
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
@@ -278,7 +257,8 @@ impl Layout for Nodes {
         Ok(found)
     }
 
-    /// There is no order by time without an index: every row is read, or those below the directory where they are ranges.
+    /// There is no order by time without an index: every row is read, or those below the directory where they are
+    /// ranges.
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let under = &period.under;
         let range = match &self.key {
@@ -313,7 +293,7 @@ impl Layout for Nodes {
 
     async fn load_directory(&self, path: &str) -> Result<Verdict> {
         match self.known_place(path, true) {
-            Some(place) => self.rows.commit(guarded(self.added(place, &self.new_directory(), &Bytes::new()))).await,
+            Some(place) => self.add(Plan::default(), Ok(place), &self.new_directory(), &Bytes::new()).await,
             None => self.mkdir(path).await,
         }
     }
@@ -321,6 +301,6 @@ impl Layout for Nodes {
     async fn load_file(&self, file: &NewFile) -> Result<Verdict> {
         let Some(place) = self.known_place(&file.path, false) else { return self.put(file, true).await };
         let new = Stored::file(pack(&file.attributes));
-        self.rows.commit(guarded(self.added(place, &new, &file.content))).await
+        self.add(Plan::default(), Ok(place), &new, &file.content).await
     }
 }

@@ -1,40 +1,31 @@
-//! Where a path's node is: by a survey of all rows, by the rows of all its names, down the tree, by the path itself, or in
-//! its directory's slot.
+//! Where a path's node is: by a survey of all rows, by the rows of all its names, down the tree, by the path itself, or
+//! in its directory's slot.
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use rowdrive::schema::CF;
-use rowdrive::table::{Change, Check, ConditionalRow, Row, RowKey, RowRange};
+use rowdrive::table::{Change, ConditionalRow, Row, RowKey, RowRange};
 
 use super::{Key, NAME, Nodes, PARENT};
 use crate::layouts::answers::Directories;
 use crate::layouts::dir_table::{DirTable, Slot};
 use crate::layouts::rows::{Next, SCAN};
-use crate::layouts::stored::{DIRECTORY, FILE, Stored, absent, equals};
+use crate::layouts::stored::{Stored, equals};
 use crate::layouts::{Verdict, split};
 
 /// Bytes of an id in the keys of a tree.
 const ID: usize = 16;
 
 /// Where the node of a path is, or would be.
+#[derive(Default)]
 pub struct Place {
     pub key: RowKey,
-    /// None if the path has no node, or if its row was not read.
+    /// None if the path has no node, or if its row was not read: conditions say so.
     pub stored: Option<Stored>,
     /// Conditions on the parent.
     pub guards: Vec<ConditionalRow>,
-    /// Conditions on the row.
-    pub checks: Vec<Check>,
     /// What a row has beside its node.
     pub cells: Vec<Change>,
-}
-
-impl Place {
-    /// At this key, where no node may be.
-    pub fn free(key: impl Into<RowKey>) -> Self {
-        let checks = [FILE, DIRECTORY].map(absent).to_vec();
-        Self { key: key.into(), stored: None, guards: Vec::new(), checks, cells: Vec::new() }
-    }
 }
 
 /// A place, or why there is none.
@@ -173,7 +164,7 @@ impl Nodes {
             Some((_, key, stored)) => (key, Some(stored)),
             None => (moving.cloned().unwrap_or_else(|| self.next_id()), None),
         };
-        Ok(Ok(Place { stored, cells, ..Place::free(key) }))
+        Ok(Ok(Place { key, stored, cells, ..Place::default() }))
     }
 
     /// The rows of all names of the path at once: each must be the parent of the next.
@@ -196,7 +187,7 @@ impl Nodes {
             return Ok(Err(Verdict::Exists));
         }
         let (guards, cells) = (guard.into_iter().collect(), self.cells(&parent, ""));
-        Ok(Ok(Place { stored: stored.filter(|_| is_here), guards, cells, ..Place::free(key.clone()) }))
+        Ok(Ok(Place { key: key.clone(), stored: stored.filter(|_| is_here), guards, cells }))
     }
 
     async fn place_in_tree(&self, path: &str) -> Result<Placed> {
@@ -212,12 +203,12 @@ impl Nodes {
         }
         let key = key(&parent, name);
         let stored = Stored::from_row(&self.rows.get(&key).await?);
-        Ok(Ok(Place { stored, guards: guard.into_iter().collect(), ..Place::free(key) }))
+        Ok(Ok(Place { key, stored, guards: guard.into_iter().collect(), ..Place::default() }))
     }
 
     /// Reads the parent alone, which the root's children do not need: conditions say whether the row is free.
     async fn place_of_path(&self, path: &str) -> Result<Placed> {
-        let mut place = Place::free(path.to_owned());
+        let mut place = Place { key: path.to_owned().into(), ..Place::default() };
         let parent = split(path).0;
         if !parent.is_empty() {
             let stored = Stored::from_row(&self.rows.get(parent.as_bytes()).await?);
@@ -233,6 +224,6 @@ impl Nodes {
         let key = slot.position();
         let file = Stored::from_row(&self.rows.get(&key).await?);
         let stored = file.or_else(|| slot.directory.clone().map(Stored::directory));
-        Ok(Some((slot, Place { stored, checks: vec![absent(FILE)], ..Place::free(key) })))
+        Ok(Some((slot, Place { key, stored, ..Place::default() })))
     }
 }

@@ -54,7 +54,7 @@ impl Nodes {
             let parent_id = node.0.slice(..node.0.len() - name.len());
             let (parent, name) = (parent.to_owned(), name.to_owned());
             let source = Slot { parent, parent_id, name, directory: Some(node.1.value), file: None };
-            let no_file = self.rows.row(place.key, place.checks, vec![]);
+            let no_file = self.rows.row(place.key, self.rows.no_node(), vec![]);
             return directories.rename(&source, &target, vec![no_file]).await;
         }
         let verdict = self.rename_row(from, to, node).await?;
@@ -78,7 +78,7 @@ impl Nodes {
                 let old = std::str::from_utf8(&key)?;
                 let new = format!("{to}{}", old.get(from.len()..).unwrap_or_default());
                 let content = row.get(CONTENT, DATA).cloned().unwrap_or_default();
-                let room = Place::free(new.clone());
+                let room = Place { key: new.clone().into(), ..Place::default() };
                 groups.add(self.moved((old, &new), (key.clone(), stored), room, &content)?).await?;
             }
         }
