@@ -43,10 +43,8 @@ const BELOW: &str = "WITH RECURSIVE below (id) AS (
     VALUES (?4) UNION ALL SELECT node.id FROM node JOIN below ON parent = below.id WHERE is_directory
 )";
 
-pub struct Relational(Arc<Database>);
-
-struct Database {
-    writer: Mutex<Connection>,
+pub struct Relational {
+    writer: Arc<Mutex<Connection>>,
     /// One for each core: a statement is at work on one at a time.
     readers: Vec<Mutex<Connection>>,
 }
@@ -69,14 +67,14 @@ impl Relational {
         };
         let writer = open(SCHEMA)?;
         let readers = (0..readers).map(|_| open("")).collect::<Result<Vec<_>>>()?;
-        Ok(Self(Arc::new(Database { writer, readers })))
+        Ok(Self { writer: Arc::new(writer), readers })
     }
 
     /// On the client's own thread, as a store answers what it has in memory.
     async fn read<T>(&self, ask: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         // There are as many readers as threads, so one of them is free.
-        let free = self.0.readers.iter().find_map(|reader| reader.try_lock().ok());
-        let first = || Some(self.0.readers.first()?.lock().unwrap_or_else(PoisonError::into_inner));
+        let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
+        let first = || Some(self.readers.first()?.lock().unwrap_or_else(PoisonError::into_inner));
         let reader = free.or_else(first).context("there is no connection")?;
         ask(&reader)
     }
@@ -86,9 +84,9 @@ impl Relational {
         &self,
         change: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let database = self.0.clone();
+        let writer = self.writer.clone();
         let write = move || {
-            let mut connection = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
             // A deferred one fails if a reader holds the write lock for a moment, as SQLite's readers may.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = change(&transaction)?;
@@ -184,9 +182,9 @@ fn put(connection: &Connection, file: &NewFile, is_new: bool) -> Result<Verdict>
 impl Layout for Relational {
     /// Compacts the database, and writes the log into it.
     async fn compact(&self) -> Result<Option<u64>> {
-        let database = self.0.clone();
+        let writer = self.writer.clone();
         let compact = move || {
-            let writer = database.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.execute_batch("VACUUM; ANALYZE")?;
             writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             let path = writer.path().context("the database has no file")?;
