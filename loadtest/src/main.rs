@@ -79,7 +79,7 @@ async fn run_command(options: Options) -> Result<()> {
             std::process::exit(130);
         }
     });
-    let (report, ended) = Run::new(&options, progress::Stop(stopped)).await?.all().await;
+    let (report, ended) = Run::new(&options, progress::Stop(stopped))?.all().await;
     if let Some(report) = report {
         println!("{}\nThe report, with plots, is in {}", report::text::render(&report), options.out.display());
     }

@@ -28,10 +28,6 @@ pub struct Options {
     /// Only these layouts.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
     layouts: Vec<Kind>,
-    /// A PostgreSQL to compare with as well, as postgresql://user@host/database: a schema rowdrive_loadtest is made
-    /// there, and removed.
-    #[arg(long, value_name = "URL", global = true)]
-    pub postgres: Option<String>,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
     /// server), and tables as CSV. It replaces an earlier report, whole or not.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
@@ -83,21 +79,13 @@ impl Options {
     }
 
     pub fn layouts(&self) -> Vec<Kind> {
-        let mut kinds = if self.layouts.is_empty() { Kind::ALL.to_vec() } else { self.layouts.clone() };
-        if self.postgres.is_some() && !kinds.contains(&Kind::Postgres) {
-            kinds.insert(0, Kind::Postgres);
-        }
-        kinds
+        if self.layouts.is_empty() { Kind::value_variants().to_vec() } else { self.layouts.clone() }
     }
 
     /// An error if what was asked for cannot be, before anything is measured.
     pub fn check(&self) -> Result<()> {
-        let measured = self.measures_layouts();
-        if !self.layouts.is_empty() && !measured {
+        if !self.layouts.is_empty() && !self.measures_layouts() {
             bail!("--layouts chooses among layouts, and this measures none: leave it out");
-        }
-        if measured && self.layouts().contains(&Kind::Postgres) && self.postgres.is_none() {
-            bail!("relational-postgresql needs a server: name it with --postgres URL");
         }
         Ok(())
     }
@@ -122,7 +110,6 @@ impl Options {
             loop_length: Duration::from_millis(ms),
             at_rate_length: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
             memory: self.memory,
-            postgres: self.postgres.clone(),
             folder: folder.to_owned(),
             files_with_content: 6_000,
             content: if self.quick { &[] } else { &comparison::CONTENT },

@@ -12,7 +12,6 @@ use procfs::{Current, Meminfo};
 use crate::comparison::loops::slow;
 use crate::comparison::{self, compare};
 use crate::data::Tree;
-use crate::layouts::postgres::Postgres;
 use crate::machine;
 use crate::options::{Command, Options};
 use crate::progress::{Stop, bar};
@@ -32,15 +31,11 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Errors if there is no place for the stores or the report, or no PostgreSQL where one was named, before anything is
-    /// measured.
-    pub async fn new(options: &'a Options, stop: Stop) -> Result<Self> {
+    /// Errors if there is no place for the stores or the report, before anything is measured.
+    pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
         options.check()?;
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options)?;
-        if let Some(url) = &options.postgres {
-            Postgres::reach(url).await?;
-        }
         report::prepare(&options.out)?;
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -206,7 +201,7 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
             "durability",
             "each commit is synced to the disk before its answer; commits of several clients share a sync".to_owned(),
         ),
-        ("compression", "LZ4, and Zstandard in the last level; SQLite and PostgreSQL do not compress".to_owned()),
+        ("compression", "LZ4, and Zstandard in the last level; SQLite does not compress".to_owned()),
         ("SQLite", "write-ahead log, synchronous = FULL, memory-mapped; one writer, a reader for each core".to_owned()),
         ("content", "none, but 4 or 64 KiB that do not compress where an operation says so".to_owned()),
     ];

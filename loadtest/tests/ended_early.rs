@@ -93,8 +93,6 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         ("layouts --size 10000000 --memory 1000000000000", "give less --memory"),
         ("layouts --size 1000 --dir /proc/nowhere", "name one with --dir"),
         ("limits --layouts uuid", "leave it out"),
-        ("layouts --layouts relational-postgresql", "--postgres URL"),
-        ("layouts --postgres postgresql://nobody@127.0.0.1:9/none", "no PostgreSQL answers"),
     ] {
         let Output { status, stderr, .. } = loadtest(&out, args).output().unwrap();
         let printed = String::from_utf8(stderr).unwrap();

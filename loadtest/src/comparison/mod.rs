@@ -24,7 +24,6 @@ use rand::seq::SliceRandom;
 
 use crate::data::{self, Tree};
 use crate::layouts::kinds::Kind;
-use crate::layouts::postgres::Postgres;
 use crate::progress::Stop;
 use crate::report::model::{Measured, Report};
 use loops::{Clients, Pace, Round, Subject};
@@ -45,7 +44,6 @@ pub struct Options {
     pub at_rate_length: Duration,
     /// Bytes of memory for each store.
     pub memory: usize,
-    pub postgres: Option<String>,
     /// Holds the stores.
     pub folder: PathBuf,
     /// Files of the trees with content.
@@ -110,9 +108,6 @@ impl Part<'_> {
         for kind in kinds {
             cleared = cleared.and(clear(&self.stage.options.folder.join(kind.name())));
         }
-        if let (Some(url), true) = (&self.stage.options.postgres, kinds.contains(&Kind::Postgres)) {
-            cleared = cleared.and(Postgres::remove(url).await);
-        }
         measured.and(cleared)
     }
 
@@ -126,7 +121,7 @@ impl Part<'_> {
         for kind in kinds {
             let store = Store::load(*kind, &self.stage).await.with_context(|| format!("layout {}", kind.name()))?;
             if self.suffix.is_empty() {
-                report.costs.insert(kind.name().to_owned(), store.costs.clone());
+                report.costs.insert(kind.name(), store.costs.clone());
             }
             entries.push(Entry { store, rounds: BTreeMap::new(), unsupported: BTreeMap::new() });
             keep(report)?;
@@ -224,12 +219,12 @@ impl Part<'_> {
     /// Adds what is known of a layout to the report.
     fn summarize(&self, entry: &Entry, report: &mut Report) {
         let name = entry.store.kind.name();
-        let operations = report.layouts.entry(name.to_owned()).or_default();
+        let operations = report.layouts.entry(name.clone()).or_default();
         for (operation, rounds) in &entry.rounds {
             let figures = summary::figures(rounds);
             if *operation == "rename_folder"
                 && self.suffix.is_empty()
-                && let Some(costs) = report.costs.get_mut(name)
+                && let Some(costs) = report.costs.get_mut(&name)
             {
                 costs.rename_ms = Some(figures.p50_us as f64 / 1e3);
                 costs.open_ms = entry.store.costs.open_ms;

@@ -19,7 +19,6 @@ use super::loops::{Pace, Subject};
 use super::work::{CountingStore, Meter, cpu_seconds};
 use crate::data::{CAMERA, Tree, attributes};
 use crate::layouts::kinds::Kind;
-use crate::layouts::postgres::Postgres;
 use crate::layouts::relational::Relational;
 use crate::layouts::{LOAD, Layout, NewFile, Verdict};
 use crate::progress::{Stop, bar};
@@ -50,11 +49,11 @@ impl Store {
         let folder = stage.options.folder.join(kind.name());
         let [loaded, copy] = ["loaded", "copy"].map(|name| folder.join(name));
         std::fs::create_dir_all(&loaded)?;
-        let layout = open(kind, stage, &loaded, true).await?.layout;
+        let layout = open(kind, stage, &loaded).await?.layout;
         let (start, cpu, device) = (Instant::now(), cpu_seconds()?, written()?);
         let Stage { tree, content, pace, .. } = stage;
         let clients = pace.clients;
-        let stored = load(kind.name(), layout.as_ref(), tree, content, clients, &pace.stop).await;
+        let stored = load(&kind.name(), layout.as_ref(), tree, content, clients, &pace.stop).await;
         let (load_seconds, load_cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
         let bytes = if stored.is_ok() { layout.compact().await } else { Ok(None) };
         let closed = layout.close().await;
@@ -93,7 +92,7 @@ impl Store {
         self.clear_copy()?;
         copy_store(&self.loaded, &self.copy)?;
         let start = Instant::now();
-        let subject = open(self.kind, stage, &self.copy, false).await?;
+        let subject = open(self.kind, stage, &self.copy).await?;
         if self.kind.is_in_store() {
             self.costs.open_ms.get_or_insert(start.elapsed().as_secs_f64() * 1e3);
         }
@@ -113,18 +112,12 @@ impl Store {
     }
 }
 
-/// Opens a layout in a folder: an empty one if it is new.
-async fn open(kind: Kind, stage: &Stage<'_>, folder: &Path, is_new: bool) -> Result<Subject> {
+/// Opens a layout in a folder.
+async fn open(kind: Kind, stage: &Stage<'_>, folder: &Path) -> Result<Subject> {
     match kind {
         Kind::Relational => {
             let layout = Arc::new(Relational::open(folder, stage.options.memory).await?);
             Ok(Subject { layout, meter: Meter::default(), tables: None })
-        }
-        Kind::Postgres => {
-            let url = stage.options.postgres.as_deref().context("name the server with --postgres")?;
-            let layout: Arc<dyn Layout> =
-                Arc::new(if is_new { Postgres::create(url).await? } else { Postgres::as_loaded(url).await? });
-            Ok(Subject { layout, meter: Meter::Server, tables: None })
         }
         _ => {
             let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.options.memory })?;

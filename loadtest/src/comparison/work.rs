@@ -119,8 +119,6 @@ pub enum Meter {
     /// The time of this process alone.
     #[default]
     Process,
-    /// That of PostgreSQL's processes too.
-    Server,
     Store(Arc<CountingStore>),
 }
 
@@ -128,9 +126,6 @@ impl Meter {
     /// Everything since the start of this process, or since the store was opened.
     pub fn read(&self) -> Result<Work> {
         let mut work = Work { cpu_us: cpu_seconds()? * 1e6, ..Work::default() };
-        if let Self::Server = self {
-            work.cpu_us += server_cpu_seconds()? * 1e6;
-        }
         if let Self::Store(counted) = self {
             let of = |counter: &AtomicU64| Some(counter.load(Ordering::Relaxed) as f64);
             let writes = counted.store.commit_stats();
@@ -152,13 +147,6 @@ impl Meter {
 pub fn cpu_seconds() -> Result<f64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Ok(Duration::try_from(time)?.as_secs_f64())
-}
-
-/// Of all processes of PostgreSQL on this machine.
-fn server_cpu_seconds() -> Result<f64> {
-    let stats = procfs::process::all_processes()?.filter_map(|process| process.ok()?.stat().ok());
-    let ticks: u64 = stats.filter(|stat| stat.comm == "postgres").map(|stat| stat.utime + stat.stime).sum();
-    Ok(ticks as f64 / procfs::ticks_per_second() as f64)
 }
 
 #[cfg(test)]

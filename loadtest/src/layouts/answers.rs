@@ -3,10 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use anyhow::Result;
 use bytes::Bytes;
 use rowdrive::schema::file::Attributes;
+use rowdrive::table::{Row, RowKey, RowRange};
 
-use super::{Period, is_within};
+use super::rows::{LIST, Next, Table};
+use super::stored::Stored;
+use super::{Node, Period};
 
 /// The newest files of a period among many, without all of them in memory; each with what is needed to name it.
 pub struct Newest<'a, T: Ord> {
@@ -37,26 +41,45 @@ impl<'a, T: Ord> Newest<'a, T> {
     }
 }
 
+/// The files of a period in and below directories of these ids and paths, where a row key is the id of a directory and
+/// a name: a range for each of them.
+pub async fn period_of_ranges(
+    rows: &Table,
+    mut directories: Vec<(Bytes, String)>,
+    period: &Period,
+) -> Result<Vec<(i64, String)>> {
+    let mut newest = Newest::new(period);
+    while let Some((id, path)) = directories.pop() {
+        let each = |key: &RowKey, row: &Row| {
+            let Some(stored) = Stored::from_row(row) else { return Ok(Next::Row) };
+            let name = std::str::from_utf8(key.get(id.len()..).unwrap_or_default())?;
+            match stored.node()? {
+                Node::File(attributes) => newest.offer(&attributes, || format!("{path}/{name}")),
+                Node::Directory => directories.push((stored.value, format!("{path}/{name}"))),
+            }
+            Ok(Next::Row)
+        };
+        rows.scan(RowRange::prefix(&id), LIST, each).await?;
+    }
+    Ok(newest.done())
+}
+
 /// A position: the id of a directory, and a name in it.
 pub type Position = (Bytes, String);
 
 /// The positions of directories, by their ids.
 #[derive(Default)]
-pub struct Directories(HashMap<Bytes, Position>);
+pub struct Directories(pub HashMap<Bytes, Position>);
 
 impl Directories {
-    pub fn add(&mut self, id: Bytes, position: Position) {
-        self.0.insert(id, position);
-    }
-
     /// The path of a position. What is not known is the root.
     pub fn path(&self, (parent, name): &Position) -> String {
-        let (mut names, mut id) = (vec![name.as_str()], parent);
+        let (mut path, mut id) = (format!("/{name}"), parent);
         while let Some((parent, name)) = self.0.get(id) {
-            names.push(name);
+            path = format!("/{name}{path}");
             id = parent;
         }
-        names.iter().rev().flat_map(|name| ["/", name]).collect()
+        path
     }
 
     /// The id of a path.
@@ -66,15 +89,4 @@ impl Directories {
             found.map(|(id, _)| id.clone())
         })
     }
-}
-
-/// The newest files of a period by their positions, for a scan that knows all directories only at its end.
-pub fn newest(files: Vec<(Attributes, Position)>, directories: &Directories, period: &Period) -> Vec<(i64, String)> {
-    let mut newest = Newest::new(period);
-    for (attributes, position) in files {
-        if period.under.is_empty() || is_within(&directories.path(&position), &period.under) {
-            newest.offer(&attributes, || position);
-        }
-    }
-    newest.done().into_iter().map(|(time, position)| (time, directories.path(&position))).collect()
 }

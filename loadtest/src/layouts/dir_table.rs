@@ -1,6 +1,6 @@
-//! The directory table of the worked example, which `dirid-name` and `uuid` have: a row for each directory, keyed by its
-//! full path, with the cells `cf:id`, `sub:d_<name>` for each directory in it and, in `uuid`, `sub:f_<name>` for each
-//! file. A rename of a directory writes its row and those of the directories below it anew.
+//! The directory table of the worked example, which `dirid-name` and `uuid` have: a row for each directory, keyed by
+//! its full path, with the cells `cf:id`, `sub:d_<name>` for each directory in it and, in `uuid`, `sub:f_<name>` for
+//! each file. A rename of a directory writes its row and those of the directories below it anew.
 
 use std::ops::Bound;
 
@@ -9,10 +9,12 @@ use bytes::Bytes;
 use rowdrive::schema::CF;
 use rowdrive::schema::dir::{DIRECTORY, FILE, ID, SUB};
 use rowdrive::table::{
-    Cell, Change, Check, Column, ConditionalRow, KeyLifecycle, PageQuery, Plan, RowCursor, RowQuery, RowRange, Tables,
+    Cell, Change, Check, Column, ConditionalRow, KeyLifecycle, PageQuery, Row, RowCursor, RowKey, RowQuery, RowRange,
+    Tables,
 };
 
-use super::rows::{Groups, LIST, Table, absent, equals};
+use super::rows::{Groups, LIST, Table, guarded};
+use super::stored::{absent, equals};
 use super::{Verdict, split};
 
 pub struct DirTable {
@@ -35,6 +37,11 @@ impl Slot {
     pub fn is_taken(&self) -> bool {
         self.directory.is_some() || self.file.is_some()
     }
+
+    /// The directory's id, and the name.
+    pub fn position(&self) -> Bytes {
+        [&self.parent_id, self.name.as_bytes()].concat().into()
+    }
 }
 
 /// The cell of a child: `kind` is `d_` or `f_`.
@@ -47,22 +54,11 @@ fn key(path: &str) -> Bytes {
     if path.is_empty() { Bytes::from_static(b"/") } else { Bytes::copy_from_slice(path.as_bytes()) }
 }
 
-/// The path of a row key.
-pub fn path(key: &[u8]) -> Result<&str> {
-    Ok(if key == b"/" { "" } else { std::str::from_utf8(key)? })
-}
-
-fn below(path: &str) -> RowRange {
-    let bound = |end: &str| Bytes::from(format!("{path}{end}"));
-    // The root's own key is the first of this range.
-    RowRange { from: Bound::Excluded(bound("/")), to: Bound::Excluded(bound("0")) }
-}
-
 impl DirTable {
     /// With the row of the root, whose id is `root`.
     pub async fn create(tables: &Tables, root: Bytes, has_files: bool) -> Result<Self> {
         let table = Table::create(tables, ("dir", KeyLifecycle::UniqueId), &[SUB], &[ID]).await?;
-        table.commit(vec![table.row(key(""), vec![absent(ID)], vec![Change::put(CF, ID, root)])]).await?;
+        table.commit(guarded(vec![table.row(key(""), vec![absent(ID)], vec![Change::put(CF, ID, root)])])).await?;
         Ok(Self { table, has_files })
     }
 
@@ -135,46 +131,46 @@ impl DirTable {
 
     /// The ids and paths of a directory and of all below it.
     pub async fn subtree(&self, of: &str) -> Result<Vec<(Bytes, String)>> {
+        // The root's own key is the first of its range.
+        let range = RowRange {
+            from: Bound::Excluded(format!("{of}/").into()),
+            ..RowRange::prefix(format!("{of}/").as_bytes())
+        };
         let mut found: Vec<_> = self.id(of).await?.map(|id| (id, of.to_owned())).into_iter().collect();
-        let mut rows = RowCursor::new(self.table.name, below(of), RowQuery::cells(vec![Column::new(CF, ID)]), LIST);
-        while let Some(some) = rows.next(&self.table.tables).await? {
-            for (key, row) in some {
-                let id = row.get(CF, ID).context("a directory's row lacks its id")?;
-                found.push((id.clone(), path(&key)?.to_owned()));
-            }
-        }
+        found.append(&mut self.with_cell(range, Column::new(CF, ID)).await?);
         Ok(found)
     }
 
-    /// The rows of all directories that have this cell, with its value.
-    pub async fn with_child(&self, child: Bytes) -> Result<Vec<(String, Bytes)>> {
-        let column = Column::new(SUB, child);
-        let mut rows = RowCursor::new(self.table.name, RowRange::all(), RowQuery::cells(vec![column.clone()]), LIST);
-        let mut found = Vec::new();
-        while let Some(some) = rows.next(&self.table.tables).await? {
-            for (key, row) in some {
-                let value = row.get(SUB, &column.qualifier).context("a scan returns a row without the cell")?;
-                found.push((path(&key)?.to_owned(), value.clone()));
-            }
-        }
-        Ok(found)
+    /// The paths of all directories that have this child.
+    pub async fn with_child(&self, child: Bytes) -> Result<Vec<String>> {
+        let found = self.with_cell(RowRange::all(), Column::new(SUB, child)).await?;
+        Ok(found.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// Renames a directory: the rows of `also` and its own at one instant, then those below it, page by page.
+    /// The values of a cell, and the paths of the directories that have it.
+    async fn with_cell(&self, range: RowRange, column: Column) -> Result<Vec<(Bytes, String)>> {
+        let rows = RowCursor::new(self.table.name, range, RowQuery::cells(vec![column.clone()]), LIST);
+        let cell = |(key, row): (RowKey, Row)| {
+            let value = row.get(column.family, &column.qualifier).context("a scan returns a row without the cell")?;
+            let path = if *key == *b"/" { "" } else { std::str::from_utf8(&key)? };
+            Ok((value.clone(), path.to_owned()))
+        };
+        rows.rest(&self.table.tables).await?.into_iter().map(cell).collect()
+    }
+
+    /// Renames a directory to a slot that is free: the rows of `also` and its own at one instant, then those below it,
+    /// page by page.
     pub async fn rename(&self, source: &Slot, target: &Slot, also: Vec<ConditionalRow>) -> Result<Verdict> {
         let Some(id) = &source.directory else { return Ok(Verdict::Missing) };
-        if target.is_taken() {
-            return Ok(Verdict::Exists);
-        }
-        let mut guarded = self.made(target, id);
-        guarded.push(self.take(source, DIRECTORY));
-        guarded.extend(also);
-        let verdict = self.table.commit(guarded).await?;
+        let mut rows = self.made(target, id);
+        rows.push(self.take(source, DIRECTORY));
+        rows.extend(also);
+        let verdict = self.table.commit(guarded(rows)).await?;
         if verdict != Verdict::Done {
             return Ok(verdict);
         }
         let [from, to] = [source, target].map(|slot| format!("{}/{}", slot.parent, slot.name));
-        let mut groups = Groups::new(&self.table.tables);
+        let mut groups = Groups::new(&self.table);
         for (id, old) in self.subtree(&from).await? {
             let new = format!("{to}{}", old.get(from.len()..).unwrap_or_default());
             let own = (old != from).then(|| Change::put(CF, ID, id));
@@ -202,11 +198,11 @@ impl DirTable {
                 takes.push(Change::delete(CF, ID));
             }
             let row = |path, changes| self.table.row(key(path), Vec::new(), changes);
-            let mut guarded = vec![row(old, std::mem::take(&mut takes))];
+            let mut rows = vec![row(old, std::mem::take(&mut takes))];
             if !puts.is_empty() {
-                guarded.push(row(new, std::mem::take(&mut puts)));
+                rows.push(row(new, std::mem::take(&mut puts)));
             }
-            groups.add(Plan { guarded, ..Plan::default() }).await?;
+            groups.add(guarded(rows)).await?;
             match last {
                 Some(last) => from = Bound::Excluded(last),
                 None => return Ok(()),

@@ -1,6 +1,6 @@
 //! The drive itself, on tables as those of `uuid-indexed`: its answers are verified against the directory table, its
-//! renames happen at one instant and survive a crash, and its uploads are hashed. What it takes beside `uuid-indexed` is the
-//! price of these promises.
+//! renames happen at one instant and survive a crash, and its uploads are hashed. What it takes beside `uuid-indexed`
+//! is the price of these promises.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use rowdrive::drive::{
 };
 use rowdrive::migrate;
 use rowdrive::schema::dir;
-use rowdrive::schema::{Name, Timestamp};
+use rowdrive::schema::{DrivePath, Name, Timestamp};
 use rowdrive::table::Tables;
 
-use super::{Child, Layout, List, NewFile, Node, Period, Verdict, at};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
 /// Children of a page of a list.
 const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
@@ -29,6 +29,11 @@ impl DriveLayout {
         migrate::up(tables).await?;
         Ok(Self(Drive::open(tables.clone(), &content).await?))
     }
+}
+
+/// A path as the drive writes it.
+fn at(path: &str) -> Result<DrivePath> {
+    Ok(if path.is_empty() { DrivePath::root() } else { DrivePath::parse(path)? })
 }
 
 fn node(found: Found) -> Node {
@@ -97,9 +102,9 @@ impl Layout for DriveLayout {
 
     /// A page has the attributes in any case.
     async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
-        let is_page = matches!(ask, List::Page { .. });
-        let after = if ask.after().is_empty() { None } else { Some(dir::file_qualifier(&Name::parse(ask.after())?)) };
-        let (kind, limit) = (is_page.then_some(NodeKind::File), ask.limit().min(LIST));
+        let (is_page, (after, limit)) = (matches!(ask, List::Page { .. }), ask.page());
+        let after = if after.is_empty() { None } else { Some(dir::file_qualifier(&Name::parse(after)?)) };
+        let (kind, limit) = (is_page.then_some(NodeKind::File), limit.min(LIST));
         let mut query = ListQuery { kind, prefix: String::new(), after, limit };
         let mut children = Vec::new();
         loop {

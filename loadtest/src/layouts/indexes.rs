@@ -1,21 +1,29 @@
-//! The index rows of a file: two by time and two by creator and time (of modification and of addition), one by name. The keys
-//! are the drive's own; the value says where the file is, as the layout knows it.
+//! The index rows of a file: two by time and two by creator and time (of modification and of addition), one by name.
+//! The keys are the drive's own; the value is the file's position, as the layout knows it: its path, or the id of its
+//! directory and its name, from which links lead up to the root.
 //!
-//! An entry is one cell that is never changed: a file that moves gets cells of another qualifier, its `stay`, before its
-//! row changes, and loses the old ones afterwards.
+//! An entry is one cell that is never changed: a file that moves gets cells of another qualifier, its `stay`, before
+//! its row changes, and loses the old ones afterwards.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use rowdrive::schema::file::Attributes;
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::index::{by_name, by_owner, by_time};
-use rowdrive::schema::{CF, FileId, Name, StayId, Timestamp};
-use rowdrive::table::{Change, KeyLifecycle, Row, RowChange, RowKey, RowRange, Tables};
+use rowdrive::schema::{CF, DirId, FileId, Name, StayId, Timestamp};
+use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Row, RowChange, RowKey, RowRange, Tables};
 
-use super::Period;
 use super::rows::{LIST, Next, Table};
+use super::stored::{equals, pack, unpack};
+use super::{Period, is_within, split};
+
+/// The cell of a link: the parent's id, and the name.
+const LINK: &[u8] = b"p";
+/// Bytes of a directory's id.
+const ID: usize = 16;
 
 /// Names one position of one version of a file, in the values of its directory and of its rows.
 #[derive(Clone, Copy, Debug)]
@@ -34,29 +42,38 @@ impl Ids {
         Self { stay: StayId::random(), ..self }
     }
 
-    pub fn encode(self) -> Vec<u8> {
-        [self.file.0.as_bytes(), self.stay.as_bytes()].concat()
+    /// Attributes, and these ids after them.
+    pub fn pack(self, attributes: &Attributes) -> Bytes {
+        [&pack(attributes), &self.file.0.as_bytes()[..], self.stay.as_bytes()].concat().into()
     }
 
-    pub fn decode(value: &[u8]) -> Option<Self> {
-        let (file, stay) = value.split_at_checked(16)?;
-        Some(Self { file: FileId(uuid::Uuid::from_slice(file).ok()?), stay: StayId::from_bytes(stay)? })
+    pub fn unpack(value: &[u8]) -> Result<(Attributes, Self)> {
+        let (attributes, ids) = unpack(value)?;
+        let (file, stay) = ids.split_at_checked(ID).context("a file lacks its ids")?;
+        let stay = StayId::from_bytes(stay).context("a file lacks its stay")?;
+        Ok((attributes, Self { file: FileId(uuid::Uuid::from_slice(file)?), stay }))
     }
 }
 
 /// The index tables.
-#[derive(Clone)]
 pub struct Indexes {
     time: Table,
     owner: Table,
     name: Table,
+    /// A row for each directory, with its parent's id and its name; none if positions are paths.
+    links: Option<Table>,
 }
 
 impl Indexes {
-    pub async fn create(tables: &Tables) -> Result<Self> {
+    pub async fn create(tables: &Tables, has_links: bool) -> Result<Self> {
         let create = async |name| Table::create(tables, (name, KeyLifecycle::Immutable), &[], &[]).await;
-        let (time, owner) = (create(by_time::TABLE).await?, create(by_owner::TABLE).await?);
-        Ok(Self { time, owner, name: create(by_name::TABLE).await? })
+        let (time, owner, name) =
+            (create(by_time::TABLE).await?, create(by_owner::TABLE).await?, create(by_name::TABLE).await?);
+        let links = match has_links {
+            true => Some(Table::create(tables, ("parent", KeyLifecycle::UniqueId), &[], &[LINK]).await?),
+            false => None,
+        };
+        Ok(Self { time, owner, name, links })
     }
 
     fn rows(&self, ids: Ids, attributes: &Attributes, name: &str, change: &Change) -> Result<Vec<RowChange>> {
@@ -80,39 +97,83 @@ impl Indexes {
         self.rows(ids, attributes, name, &Change::delete(CF, ids.stay.qualifier()))
     }
 
-    /// The positions of all files of this name, upper and lower case alike.
-    pub async fn find(&self, name: &str) -> Result<Vec<Bytes>> {
+    /// The link of a new directory.
+    pub fn link(&self, id: &Bytes, position: Bytes) -> Option<RowChange> {
+        let changes = vec![Change::put(CF, LINK, position)];
+        Some(RowChange { table: self.links.as_ref()?.name, row: id.clone(), changes })
+    }
+
+    /// The link of a directory that moves.
+    pub fn relink(&self, id: &Bytes, from: Bytes, to: Bytes) -> Option<ConditionalRow> {
+        Some(self.links.as_ref()?.row(id.clone(), vec![equals(LINK, from)], vec![Change::put(CF, LINK, to)]))
+    }
+
+    /// The path of a position, with the links that other positions needed.
+    async fn path(&self, position: &Bytes, known: &mut HashMap<Bytes, Bytes>) -> Result<String> {
+        let Some(links) = &self.links else { return Ok(std::str::from_utf8(position)?.to_owned()) };
+        let mut up = position.clone();
+        let mut path = String::new();
+        loop {
+            let (id, name) = (up.slice(..ID.min(up.len())), up.get(ID..).context("a position is cut off")?);
+            path = format!("/{}{path}", std::str::from_utf8(name)?);
+            if id == DirId::ROOT.key() {
+                return Ok(path);
+            }
+            up = match known.get(&id) {
+                Some(link) => link.clone(),
+                None => links.get(&id).await?.get(CF, LINK).context("a directory has no link")?.clone(),
+            };
+            known.insert(id, up.clone());
+        }
+    }
+
+    /// The paths of all files of this name. Upper and lower case are one to the index.
+    pub async fn find(&self, name: &str) -> Result<Vec<String>> {
         let mut positions = Vec::new();
         let each = |_: &RowKey, row: &Row| {
             positions.extend(row.family(CF).map(|cell| cell.value.clone()));
             Ok(Next::Row)
         };
         self.name.scan(by_name::exact(&Name::parse(name)?.folded()), LIST, each).await?;
-        Ok(positions)
+        let (mut paths, mut known) = (Vec::new(), HashMap::new());
+        for position in positions {
+            paths.push(self.path(&position, &mut known).await?);
+        }
+        paths.retain(|path| split(path).1 == name);
+        Ok(paths)
     }
 
-    /// The times and positions of the next files of a period that follow this key, a page of them, and whether there are
-    /// no more.
-    pub async fn period(&self, period: &Period, after: &mut Option<RowKey>) -> Result<(Vec<(i64, Bytes)>, bool)> {
+    /// The times and paths of the files of a period, page by page until enough of them are below its directory.
+    pub async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let [from, to] = [period.from, period.to].map(|time| Some(Timestamp::from_ms(time)));
         let time = by_time::range(period.clock, from, to);
         let (table, mut range) = match &period.creator {
             Some(creator) => (&self.owner, by_owner::range(creator, time)),
             None => (&self.time, time),
         };
-        if let Some(after) = after {
-            range = RowRange { from: Bound::Excluded(after.clone()), ..range };
+        let decode = if period.creator.is_some() { by_owner::decode_key } else { by_time::decode_key };
+        let (mut found, mut known) = (Vec::new(), HashMap::new());
+        loop {
+            let (mut page, mut last) = (Vec::new(), None);
+            let each = |key: &RowKey, row: &Row| {
+                let (time, _) = decode(key)?;
+                page.extend(row.family(CF).map(|cell| (time.ms(), cell.value.clone())));
+                last = Some(key.clone());
+                Ok(if page.len() >= period.limit { Next::Nothing } else { Next::Row })
+            };
+            table.scan(range.clone(), period.limit, each).await?;
+            let is_last = page.len() < period.limit;
+            for (time, position) in page {
+                let path = self.path(&position, &mut known).await?;
+                if is_within(&path, &period.under) {
+                    found.push((time, path));
+                }
+            }
+            if is_last || found.len() >= period.limit {
+                found.truncate(period.limit);
+                return Ok(found);
+            }
+            range = RowRange { from: last.map_or(range.from, Bound::Excluded), ..range };
         }
-        let mut files = Vec::new();
-        let each = |key: &RowKey, row: &Row| {
-            let (time, _) =
-                if period.creator.is_some() { by_owner::decode_key(key) } else { by_time::decode_key(key) }?;
-            files.extend(row.family(CF).map(|cell| (time.ms(), cell.value.clone())));
-            *after = Some(key.clone());
-            Ok(if files.len() >= period.limit { Next::Nothing } else { Next::Row })
-        };
-        table.scan(range, period.limit, each).await?;
-        let is_last = files.len() < period.limit;
-        Ok((files, is_last))
     }
 }

@@ -1,39 +1,25 @@
 //! The layouts that are compared: the steps of the worked example, then one addition at a time, and a control. All
 //! answer the same operations on the same paths.
 //!
-//! | layout | row key | in |
-//! |---|---|---|
-//! | `relational` | none: SQL, a table of nodes with parent ids and indexes | [`relational`], [`postgres`] |
-//! | `rowkey-id` | row id, counted up; the parent's id and the name are cells | [`by_parent`] |
-//! | `name` | name; the parent's id, so its name, is a cell | [`by_parent`] |
-//! | `fullpath` | full path, of files and directories alike | [`full_path`] |
-//! | `dirid-name` | directories by full path, files by directory id and name | [`dirid_name`] |
-//! | `uuid` | directories by full path with a cell for each file's UUID, files by UUID | [`uuid`] |
-//! | `uuid-cells` | the same, with each attribute in a cell of its own | [`uuid`] |
-//! | `uuid-copied` | `uuid`, with the attributes copied into the directory's cell | [`uuid`] |
-//! | `uuid-indexed` | `uuid-copied`, with indexes by time, creator and name | [`uuid`], [`indexes`] |
-//! | `fullpath-indexed` | `fullpath`, with the same indexes | [`full_path`], [`indexes`] |
-//! | `drive` | the tables of `uuid-indexed`, with all that the drive promises | [`drive`] |
-//! | `tree` | the parent's random id and the name, as inodes | [`by_parent`] |
+//! `report/layouts.md` has their row keys, as a reader of the results sees them. [`relational`] is the SQL database,
+//! [`drive`] the drive itself; [`uuid`] has the two tables that the worked example ends with, step by step, and
+//! [`nodes`] all others: `rowkey-id`, `name`, `fullpath`, `dirid-name`, `fullpath-indexed` and the control, `tree`.
 //!
-//! [`rows`] has what the layouts in a store share: one packing of attributes, conditions, commits. [`dir_table`] is the
-//! directory table of `dirid-name` and `uuid`, [`links`] lead from its directories to their paths; [`answers`] collects what
-//! a scan finds.
+//! [`rows`] and [`stored`] have what the layouts in a store share: scans and commits, one packing of attributes.
+//! [`dir_table`] is the directory table of `dirid-name` and `uuid`, [`indexes`] has the rows by time, creator and name;
+//! [`answers`] collects what a scan finds.
 //!
 //! A path is `/a/b`; the root's is empty. The layouts made by hand rename folders in as many commits as it takes.
 
 mod answers;
-mod by_parent;
 mod dir_table;
-mod dirid_name;
 mod drive;
-mod full_path;
 mod indexes;
 pub mod kinds;
-mod links;
-pub mod postgres;
+mod nodes;
 pub mod relational;
 mod rows;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod uuid;
@@ -42,7 +28,6 @@ use anyhow::Result;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rowdrive::schema::DrivePath;
 use rowdrive::schema::file::Attributes;
 use rowdrive::schema::index::by_time::Clock;
 
@@ -91,24 +76,17 @@ pub enum List {
 }
 
 impl List {
-    fn limit(&self) -> usize {
+    /// The name that all children to answer follow, and how many there are at most.
+    fn page(&self) -> (&str, usize) {
         match self {
-            Self::Names | Self::Attributes => usize::MAX,
-            Self::Page { limit, .. } => *limit,
-        }
-    }
-
-    /// The name that all children to answer follow.
-    fn after(&self) -> &str {
-        match self {
-            Self::Names | Self::Attributes => "",
-            Self::Page { after, .. } => after,
+            Self::Names | Self::Attributes => ("", usize::MAX),
+            Self::Page { after, limit } => (after, *limit),
         }
     }
 }
 
-/// Which files to answer, newest first: those of a creator, or of all, with a time in `[from, to)`, in milliseconds since
-/// 1970.
+/// Which files to answer, newest first: those of a creator, or of all, with a time in `[from, to)`, in milliseconds
+/// since 1970.
 #[derive(Clone, Debug)]
 pub struct Period {
     pub clock: Clock,
@@ -185,11 +163,6 @@ pub trait Layout: Send + Sync {
     async fn close(&self) -> Result<()> {
         Ok(())
     }
-}
-
-/// A path as the drive writes it.
-fn at(path: &str) -> Result<DrivePath> {
-    Ok(if path.is_empty() { DrivePath::root() } else { DrivePath::parse(path)? })
 }
 
 /// A path's parent directory and the name in it.

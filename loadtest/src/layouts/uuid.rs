@@ -1,8 +1,9 @@
 //! The two tables that the worked example ends with: directories keyed by full path with a cell for each child, files
 //! keyed by random UUID; and what the drive adds to them, one step at a time. A rename never touches a file's row.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
@@ -11,19 +12,20 @@ use rowdrive::schema::dir::{self, FILE, SUB};
 use rowdrive::schema::file::Attributes;
 use rowdrive::schema::file_row;
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
-use rowdrive::table::{Change, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
+use rowdrive::table::{Cell, Change, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
 
 use super::answers::Newest;
 use super::dir_table::{DirTable, Slot, child};
 use super::indexes::{Ids, Indexes};
-use super::links::{Known, Links, position};
-use super::rows::{CONTENT, DATA, Next, SCAN, Table, commit, equals, pack, put_content, unpack};
-use super::{Child, Layout, List, NewFile, Node, Period, Verdict, is_within};
+use super::rows::{Next, SCAN, Table};
+use super::stored::{CONTENT, DATA, equals, pack, put_content, unpack};
+use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
 /// The cell of packed attributes in a file's row.
 const PACKED: &[u8] = b"a";
 /// The cell of the time of change, if attributes are not packed: an overwrite checks it.
 const MODIFIED: &[u8] = b"modified";
+
 /// What a step adds to the tables of the worked example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
@@ -39,61 +41,47 @@ pub struct Uuid {
     step: Step,
     directories: DirTable,
     files: Table,
-    indexed: Option<Indexed>,
+    indexes: Option<Indexes>,
 }
 
-struct Indexed {
-    indexes: Indexes,
-    links: Links,
-}
-
-/// A file as its directory's cell says it.
-struct FileCell {
-    ids: Ids,
-    /// None in the steps that keep the UUID alone.
-    attributes: Option<Attributes>,
-}
+/// A file as its directory's cell says it: its ids, and its attributes unless the step keeps the UUID alone.
+type FileCell = (Ids, Option<Attributes>);
 
 impl Uuid {
-    pub async fn create(tables: &Tables, step: Step) -> Result<Self> {
+    pub async fn create(tables: &Tables, step: Step) -> Result<Arc<dyn Layout>> {
         let directories = DirTable::create(tables, DirId::ROOT.key(), true).await?;
         let cells: &[&[u8]] = if step.cells { &file_row::OLD_ATTRIBUTES } else { &[PACKED] };
         let files = Table::create(tables, ("file", KeyLifecycle::UniqueId), &[CONTENT], cells).await?;
-        let indexed = if step.indexes {
-            Some(Indexed { indexes: Indexes::create(tables).await?, links: Links::create(tables).await? })
-        } else {
-            None
-        };
-        Ok(Self { step, directories, files, indexed })
+        let indexes = if step.indexes { Some(Indexes::create(tables, true).await?) } else { None };
+        Ok(Arc::new(Self { step, directories, files, indexes }))
     }
 
     /// The value of a directory's cell of a file.
     fn encode(&self, ids: Ids, attributes: &Attributes) -> Bytes {
-        if self.step.copies { [pack(attributes), ids.encode()].concat().into() } else { ids.file.key() }
+        if self.step.copies { ids.pack(attributes) } else { ids.file.key() }
     }
 
     fn decode(&self, value: &[u8]) -> Result<FileCell> {
         if self.step.copies {
-            let (attributes, rest) = unpack(value)?;
-            return Ok(FileCell {
-                ids: Ids::decode(rest).context("a file lacks its ids")?,
-                attributes: Some(attributes),
-            });
+            return Ids::unpack(value).map(|(attributes, ids)| (ids, Some(attributes)));
         }
         let file = FileId(uuid::Uuid::from_slice(value).context("a file's cell is no UUID")?);
-        Ok(FileCell { ids: Ids { file, stay: StayId::CREATED }, attributes: None })
+        Ok((Ids { file, stay: StayId::CREATED }, None))
     }
 
-    fn file(&self, slot: &Slot) -> Result<Option<FileCell>> {
-        slot.file.as_ref().map(|value| self.decode(value)).transpose()
+    /// A name that has a file, with its cell.
+    async fn file(&self, path: &str) -> Result<Option<(Slot, FileCell)>> {
+        let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
+        let file = slot.file.as_ref().map(|value| self.decode(value)).transpose()?;
+        Ok(file.map(|file| (slot, file)))
     }
 
     /// The attributes of files, from their cells or else from their rows.
     async fn attributes(&self, files: Vec<FileCell>) -> Result<Vec<Attributes>> {
         if self.step.copies {
-            return Ok(files.into_iter().filter_map(|file| file.attributes).collect());
+            return Ok(files.into_iter().filter_map(|(_, attributes)| attributes).collect());
         }
-        let rows = self.files.get_many(files.iter().map(|file| file.ids.file.key())).await?;
+        let rows = self.files.get_many(files.iter().map(|(ids, _)| ids.file.key())).await?;
         rows.iter().map(|row| self.attributes_of(row)).collect()
     }
 
@@ -104,86 +92,43 @@ impl Uuid {
         Ok(unpack(row.get(CF, PACKED).context("a file's row has no attributes")?)?.0)
     }
 
-    /// The row of a new file.
-    fn file_row(&self, ids: Ids, new: &NewFile) -> RowChange {
+    /// The cells of a file's row.
+    fn cells(&self, new: &NewFile) -> Vec<Change> {
         let mut changes = match self.step.cells {
             true => file_row::put_old_attributes(&new.attributes),
             false => vec![Change::put(CF, PACKED, pack(&new.attributes))],
         };
         changes.extend(put_content(&new.content));
-        RowChange { table: self.files.name, row: ids.file.key(), changes }
+        changes
     }
 
-    /// The rows that go with a file.
-    fn dropped(&self, slot: &Slot, old: &FileCell) -> Result<Vec<RowChange>> {
-        let mut rows = self.unindexed(slot, old)?;
-        let changes = self.files.delete_cells().chain([Change::delete(CONTENT, DATA)]).collect();
-        rows.push(RowChange { table: self.files.name, row: old.ids.file.key(), changes });
-        Ok(rows)
-    }
-
+    /// The index rows of a file that comes to a slot.
     fn indexed(&self, slot: &Slot, ids: Ids, attributes: &Attributes) -> Result<Vec<RowChange>> {
-        let Some(Indexed { indexes, .. }) = &self.indexed else { return Ok(Vec::new()) };
-        indexes.put(ids, attributes, &slot.name, position(slot))
+        let Some(indexes) = &self.indexes else { return Ok(Vec::new()) };
+        indexes.put(ids, attributes, &slot.name, slot.position())
     }
 
-    fn unindexed(&self, slot: &Slot, old: &FileCell) -> Result<Vec<RowChange>> {
-        match (&self.indexed, &old.attributes) {
-            (Some(Indexed { indexes, .. }), Some(attributes)) => indexes.delete(old.ids, attributes, &slot.name),
-            _ => Ok(Vec::new()),
-        }
+    /// The index rows of a file that leaves a slot.
+    fn unindexed(&self, slot: &Slot, (ids, attributes): &FileCell) -> Result<Vec<RowChange>> {
+        let (Some(indexes), Some(attributes)) = (&self.indexes, attributes) else { return Ok(Vec::new()) };
+        indexes.delete(*ids, attributes, &slot.name)
     }
 
     /// A file's attributes and content anew, under the UUID that it has: in its row alone, unless there are copies.
-    async fn overwrite(&self, slot: &Slot, old: FileCell, new: &NewFile) -> Result<Verdict> {
-        let ids = if self.step.indexes { old.ids.moved() } else { old.ids };
-        let cell = if self.step.cells { MODIFIED } else { PACKED };
-        let value = match &old.attributes {
+    async fn overwrite(&self, new: &NewFile) -> Result<Verdict> {
+        let Some((slot, old)) = self.file(&new.path).await? else { return Ok(Verdict::Missing) };
+        let ids = if self.step.indexes { old.0.moved() } else { old.0 };
+        let (row, cell) = (ids.file.key(), if self.step.cells { MODIFIED } else { PACKED });
+        let value = match &old.1 {
             Some(attributes) => Some(pack(attributes).into()),
-            None => self.files.get(&ids.file.key()).await?.get(CF, cell).cloned(),
+            None => self.files.get(&row).await?.get(CF, cell).cloned(),
         };
         let Some(value) = value else { return Ok(Verdict::Missing) };
-        let put = Change::put(SUB, child(FILE, &slot.name), self.encode(ids, &new.attributes));
-        let changes = if self.step.copies { vec![put] } else { Vec::new() };
-        let RowChange { row, changes: own, .. } = self.file_row(ids, new);
-        let guarded = vec![self.directories.row(slot, changes), self.files.row(row, vec![equals(cell, value)], own)];
-        let (prepare, finish) = (self.indexed(slot, ids, &new.attributes)?, self.unindexed(slot, &old)?);
-        commit(&self.files.tables, Plan { prepare, guarded, finish, ..Plan::default() }).await
-    }
-
-    async fn rename_file(&self, source: &Slot, target: &Slot, old: FileCell) -> Result<Verdict> {
-        let mut plan = Plan { finish: self.unindexed(source, &old)?, ..Plan::default() };
-        let value = match &old.attributes {
-            Some(attributes) => {
-                let ids = if self.step.indexes { old.ids.moved() } else { old.ids };
-                plan.prepare = self.indexed(target, ids, attributes)?;
-                self.encode(ids, attributes)
-            }
-            None => old.ids.file.key(),
-        };
-        plan.guarded = vec![self.directories.take(source, FILE), self.directories.put(target, FILE, value)];
-        commit(&self.files.tables, plan).await
-    }
-
-    async fn period_in_index(
-        &self,
-        Indexed { indexes, links }: &Indexed,
-        period: &Period,
-    ) -> Result<Vec<(i64, String)>> {
-        let (mut found, mut after, mut known) = (Vec::new(), None, Known::new());
-        loop {
-            let (page, is_last) = indexes.period(period, &mut after).await?;
-            for (time, position) in page {
-                let path = links.path(&position, &mut known).await?;
-                if is_within(&path, &period.under) {
-                    found.push((time, path));
-                }
-            }
-            if is_last || found.len() >= period.limit {
-                found.truncate(period.limit);
-                return Ok(found);
-            }
-        }
+        let put = || Change::put(SUB, child(FILE, &slot.name), self.encode(ids, &new.attributes));
+        let directory = self.directories.row(&slot, Vec::from_iter(self.step.copies.then(put)));
+        let guarded = vec![directory, self.files.row(row, vec![equals(cell, value)], self.cells(new))];
+        let (prepare, finish) = (self.indexed(&slot, ids, &new.attributes)?, self.unindexed(&slot, &old)?);
+        self.files.commit(Plan { prepare, guarded, finish, ..Plan::default() }).await
     }
 
     /// Reads the files of every directory below the period's.
@@ -203,7 +148,8 @@ impl Uuid {
         cells.iter().map(|cell| Ok((dir::child(&cell.qualifier)?.1, self.decode(&cell.value)?))).collect()
     }
 
-    /// Reads the whole file table, which has no paths, and then directories until the paths of all found files are known.
+    /// Reads the whole file table, which has no paths, and then directories until the paths of all found files are
+    /// known.
     async fn period_in_files(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let mut newest = Newest::new(period);
         let each = |key: &RowKey, row: &Row| {
@@ -212,16 +158,16 @@ impl Uuid {
         };
         self.files.scan(RowRange::all(), SCAN, each).await?;
         let found = newest.done();
-        let wanted: HashSet<Bytes> = found.iter().map(|(_, key)| key.clone()).collect();
-        let mut paths: HashMap<Bytes, String> = HashMap::new();
+        let mut paths: HashMap<Bytes, String> = found.iter().map(|(_, key)| (key.clone(), String::new())).collect();
+        let mut unknown = paths.len();
         for (_, directory) in self.directories.subtree("").await? {
-            if paths.len() == found.len() {
+            if unknown == 0 {
                 break;
             }
-            for (name, file) in self.files_in(&directory).await? {
-                let key = file.ids.file.key();
-                if wanted.contains(&key) {
-                    paths.insert(key, format!("{directory}/{}", name.as_str()));
+            for (name, (ids, _)) in self.files_in(&directory).await? {
+                if let Some(path) = paths.get_mut(&ids.file.key()) {
+                    *path = format!("{directory}/{}", name.as_str());
+                    unknown -= 1;
                 }
             }
         }
@@ -238,36 +184,36 @@ impl Layout for Uuid {
             return Ok(Verdict::Exists);
         }
         let id = DirId::random().key();
-        let prepare = self.indexed.iter().map(|indexed| indexed.links.put(&id, &slot)).collect();
+        let prepare = self.indexes.iter().filter_map(|indexes| indexes.link(&id, slot.position())).collect();
         let guarded = self.directories.made(&slot, &id);
-        commit(&self.files.tables, Plan { prepare, guarded, ..Plan::default() }).await
+        self.files.commit(Plan { prepare, guarded, ..Plan::default() }).await
     }
 
     async fn put(&self, file: &NewFile, is_new: bool) -> Result<Verdict> {
+        if !is_new {
+            return self.overwrite(file).await;
+        }
         let Some(slot) = self.directories.slot(&file.path).await? else { return Ok(Verdict::Missing) };
-        match (self.file(&slot)?, is_new) {
-            (None, false) => return Ok(Verdict::Missing),
-            (Some(old), false) => return self.overwrite(&slot, old, file).await,
-            _ if slot.is_taken() => return Ok(Verdict::Exists),
-            _ => {}
+        if slot.is_taken() {
+            return Ok(Verdict::Exists);
         }
         let ids = Ids::new();
         let mut prepare = self.indexed(&slot, ids, &file.attributes)?;
-        prepare.push(self.file_row(ids, file));
+        prepare.push(RowChange { table: self.files.name, row: ids.file.key(), changes: self.cells(file) });
         let guarded = vec![self.directories.put(&slot, FILE, self.encode(ids, &file.attributes))];
-        commit(&self.files.tables, Plan { prepare, guarded, ..Plan::default() }).await
+        self.files.commit(Plan { prepare, guarded, ..Plan::default() }).await
     }
 
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
         loop {
             let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
-            let Some(file) = self.file(&slot)? else { return Ok(slot.directory.map(|_| Node::Directory)) };
-            let key = file.ids.file.key();
-            if let Some(attributes) = file.attributes {
+            let Some(value) = &slot.file else { return Ok(slot.directory.map(|_| Node::Directory)) };
+            let (ids, attributes) = self.decode(value)?;
+            if let Some(attributes) = attributes {
                 return Ok(Some(Node::File(attributes)));
             }
             // Between the two reads the file may have been deleted.
-            let row = self.files.get(&key).await?;
+            let row = self.files.get(&ids.file.key()).await?;
             if !row.is_empty() {
                 return self.attributes_of(&row).map(|attributes| Some(Node::File(attributes)));
             }
@@ -275,9 +221,8 @@ impl Layout for Uuid {
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {
-        let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
-        match self.file(&slot)? {
-            Some(file) => self.files.content(&file.ids.file.key()).await.map(Some),
+        match self.file(path).await? {
+            Some((_, (ids, _))) => self.files.content(&ids.file.key()).await.map(Some),
             None => Ok(None),
         }
     }
@@ -285,73 +230,70 @@ impl Layout for Uuid {
     async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
         let range = match ask {
             List::Names | List::Attributes => (Bound::Unbounded, Bound::Unbounded),
-            List::Page { after, .. } if after.is_empty() => dir::range(FILE, ""),
             List::Page { after, .. } => (Bound::Excluded(child(FILE, after)), dir::range(FILE, "").1),
         };
-        let Some((_, cells)) = self.directories.children(path, range, ask.limit()).await? else { return Ok(None) };
-        let (mut children, mut files) = (Vec::with_capacity(cells.len()), Vec::new());
-        for cell in &cells {
-            let (kind, name) = dir::child(&cell.qualifier)?;
-            let is_file = kind == FILE;
-            if is_file && !matches!(ask, List::Names) {
-                files.push(self.decode(&cell.value)?);
-            }
-            children.push((name, is_file));
-        }
+        let Some((_, cells)) = self.directories.children(path, range, ask.page().1).await? else { return Ok(None) };
+        let is_asked = |cell: &&Cell| cell.qualifier.starts_with(FILE) && !matches!(ask, List::Names);
+        let files = cells.iter().filter(is_asked).map(|cell| self.decode(&cell.value)).collect::<Result<_>>()?;
         let mut attributes = self.attributes(files).await?.into_iter();
-        let child = |(name, is_file): (Name, bool)| {
+        let child = |cell: &Cell| {
+            let (kind, name) = dir::child(&cell.qualifier)?;
             let node = match ask {
                 List::Names => None,
-                _ if is_file => attributes.next().map(Node::File),
+                _ if kind == FILE => attributes.next().map(Node::File),
                 _ => Some(Node::Directory),
             };
-            Child { name: name.as_str().to_owned(), node }
+            Ok(Child { name: name.as_str().to_owned(), node })
         };
-        Ok(Some(children.into_iter().map(child).collect()))
+        cells.iter().map(child).collect::<Result<_>>().map(Some)
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<Verdict> {
-        let (Some(source), Some(target)) = (self.directories.slot(from).await?, self.directories.slot(to).await?)
-        else {
-            return Ok(Verdict::Missing);
-        };
+        let (source, target) = (self.directories.slot(from).await?, self.directories.slot(to).await?);
+        let (Some(source), Some(target)) = (source, target) else { return Ok(Verdict::Missing) };
         if target.is_taken() {
             return Ok(Verdict::Exists);
         }
-        if let Some(file) = self.file(&source)? {
-            return self.rename_file(&source, &target, file).await;
+        let Some(value) = &source.file else {
+            let relinked =
+                |indexes: &Indexes| indexes.relink(source.directory.as_ref()?, source.position(), target.position());
+            let also = self.indexes.iter().filter_map(relinked).collect();
+            return self.directories.rename(&source, &target, also).await;
+        };
+        let old = self.decode(value)?;
+        let mut plan = Plan { finish: self.unindexed(&source, &old)?, ..Plan::default() };
+        let mut value = value.clone();
+        if let (ids, Some(attributes)) = &old {
+            let ids = if self.step.indexes { ids.moved() } else { *ids };
+            plan.prepare = self.indexed(&target, ids, attributes)?;
+            value = self.encode(ids, attributes);
         }
-        let changed = |indexed: &Indexed| Some(indexed.links.changed(source.directory.as_ref()?, &source, &target));
-        let also = self.indexed.iter().filter_map(changed).collect();
-        self.directories.rename(&source, &target, also).await
+        plan.guarded = vec![self.directories.take(&source, FILE), self.directories.put(&target, FILE, value)];
+        self.files.commit(plan).await
     }
 
     async fn delete(&self, path: &str) -> Result<Verdict> {
-        let Some(slot) = self.directories.slot(path).await? else { return Ok(Verdict::Missing) };
-        let Some(file) = self.file(&slot)? else { return Ok(Verdict::Missing) };
-        let (guarded, finish) = (vec![self.directories.take(&slot, FILE)], self.dropped(&slot, &file)?);
-        commit(&self.files.tables, Plan { guarded, finish, ..Plan::default() }).await
+        let Some((slot, old)) = self.file(path).await? else { return Ok(Verdict::Missing) };
+        let mut finish = self.unindexed(&slot, &old)?;
+        let cells = self.files.cells.iter().map(|cell| Change::delete(CF, *cell));
+        let changes = cells.chain([Change::delete(CONTENT, DATA)]).collect();
+        finish.push(RowChange { table: self.files.name, row: old.0.file.key(), changes });
+        let guarded = vec![self.directories.take(&slot, FILE)];
+        self.files.commit(Plan { guarded, finish, ..Plan::default() }).await
     }
 
     /// Without an index every directory is asked for the name.
     async fn find(&self, name: &str) -> Result<Vec<String>> {
-        let Some(Indexed { indexes, links }) = &self.indexed else {
-            let found = self.directories.with_child(child(FILE, name)).await?;
-            return Ok(found.into_iter().map(|(directory, _)| format!("{directory}/{name}")).collect());
-        };
-        let (mut found, mut known) = (Vec::new(), Known::new());
-        for position in indexes.find(name).await? {
-            let path = links.path(&position, &mut known).await?;
-            if super::split(&path).1 == name {
-                found.push(path);
-            }
+        if let Some(indexes) = &self.indexes {
+            return indexes.find(name).await;
         }
-        Ok(found)
+        let found = self.directories.with_child(child(FILE, name)).await?;
+        Ok(found.into_iter().map(|directory| format!("{directory}/{name}")).collect())
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        match &self.indexed {
-            Some(indexed) => self.period_in_index(indexed, period).await,
+        match &self.indexes {
+            Some(indexes) => indexes.period(period).await,
             None if self.step.copies || !period.under.is_empty() => self.period_in_directories(period).await,
             None => self.period_in_files(period).await,
         }
