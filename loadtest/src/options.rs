@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use clap::builder::RangedU64ValueParser;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::comparison;
 use crate::layouts::kinds::Kind;
-use crate::server::{http, limits};
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///
@@ -28,10 +27,6 @@ pub struct Options {
     /// Only these layouts.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
     layouts: Vec<Kind>,
-    /// A PostgreSQL to compare with as well, as postgresql://user@host/database: a schema rowdrive_loadtest is made
-    /// there, and removed.
-    #[arg(long, value_name = "URL", global = true)]
-    pub postgres: Option<String>,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
     /// server), and tables as CSV. It replaces an earlier report, whole or not.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
@@ -62,18 +57,13 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Puts load on a server that runs already: the peak of each mix, then open loops at parts of it.
-    Http(http::Options),
     /// Only compares the layouts, and how evenly they spread load.
     Layouts,
-    /// Only compares the drive with what its machine can do.
-    Limits,
-    /// A drive for `limits` in a process of its own.
-    #[command(hide = true)]
-    Server {
-        /// The folder that holds everything.
+    /// Only measures the server: under load, and beside what its machine can do.
+    Limits {
+        /// Compare it with nginx, rclone, PostgreSQL and SQLite too; as root.
         #[arg(long)]
-        data: PathBuf,
+        peers: bool,
     },
 }
 
@@ -83,22 +73,13 @@ impl Options {
     }
 
     pub fn layouts(&self) -> Vec<Kind> {
-        let mut kinds = if self.layouts.is_empty() { Kind::ALL.to_vec() } else { self.layouts.clone() };
-        if self.postgres.is_some() && !kinds.contains(&Kind::Postgres) {
-            kinds.insert(0, Kind::Postgres);
-        }
-        kinds
+        if self.layouts.is_empty() { Kind::ALL.to_vec() } else { self.layouts.clone() }
     }
 
     /// An error if what was asked for cannot be, before anything is measured.
     pub fn check(&self) -> Result<()> {
-        let measured = self.measures_layouts();
-        if !self.layouts.is_empty() && !measured {
-            bail!("--layouts chooses among layouts, and this measures none: leave it out");
-        }
-        if measured && self.layouts().contains(&Kind::Postgres) && self.postgres.is_none() {
-            bail!("relational-postgresql needs a server: name it with --postgres URL");
-        }
+        let chosen = self.layouts.is_empty() || self.measures_layouts();
+        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
         Ok(())
     }
 
@@ -122,52 +103,26 @@ impl Options {
             loop_length: Duration::from_millis(ms),
             at_rate_length: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
             memory: self.memory,
-            postgres: self.postgres.clone(),
+            postgres: None,
             folder: folder.to_owned(),
             files_with_content: 6_000,
             content: if self.quick { &[] } else { &comparison::CONTENT },
         }
     }
 
-    /// What is asked of a server; nothing if it is not the time for that.
-    pub fn http(&self) -> Option<http::Options> {
-        match &self.command {
-            Some(Command::Http(asked)) => Some(http::Options { seed: self.seed, ..asked.clone() }),
-            Some(_) => None,
-            None => Some(http::Options {
-                clean_up: false,
-                url: String::new(),
-                mix: if self.quick { vec![http::Mix::Mixed] } else { http::Mix::value_variants().to_vec() },
-                connections: self.clients,
-                threads: 1,
-                seconds: if self.quick { 1 } else { 2 },
-                files: if self.quick { 500 } else { 5_000 },
-                seed: self.seed,
-                arrivals: http::Arrivals::Poisson,
-            }),
-        }
-    }
-
-    pub fn limits(&self) -> Option<limits::Options> {
-        let rounds = match &self.command {
-            Some(Command::Limits) => 5,
-            None => 3,
-            _ => return None,
+    /// What the script that measures the server is told; nothing if it is not its turn.
+    pub fn limits(&self) -> Option<Vec<String>> {
+        let mut told = match &self.command {
+            None if !self.quick => vec!["--rounds=3".to_owned(), "--seconds=0.5".to_owned()],
+            Some(Command::Limits { peers: true }) => vec!["--peers".to_owned()],
+            None | Some(Command::Limits { .. }) => Vec::new(),
+            Some(Command::Layouts) => return None,
         };
-        Some(limits::Options {
-            files: self.files(),
-            seed: self.seed,
-            memory: self.memory,
-            rounds: if self.quick { 1 } else { rounds },
-            ms: match (self.quick, &self.command) {
-                (true, _) => 100,
-                (false, None) => 700,
-                (false, Some(_)) => 1_000,
-            },
-            large: if self.quick { 64 << 20 } else { 1 << 30 },
-            moved: if self.quick { 2_000 } else { 100_000 },
-            profiles: (!self.quick).then(|| self.out.clone()),
-        })
+        told.extend(self.quick.then(|| "--quick".to_owned()));
+        told.push(format!("--size={}", self.files()));
+        told.push(format!("--seed={}", self.seed));
+        told.push(format!("--memory={}", self.memory));
+        Some(told)
     }
 
     /// A folder that is removed when it is dropped.

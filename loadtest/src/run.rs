@@ -12,14 +12,13 @@ use procfs::{Current, Meminfo};
 use crate::comparison::loops::slow;
 use crate::comparison::{self, compare};
 use crate::data::Tree;
-use crate::layouts::postgres::Postgres;
+use crate::limits::{self, Found};
 use crate::machine;
-use crate::options::{Command, Options};
+use crate::options::Options;
 use crate::progress::{Stop, bar};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
-use crate::server::{http, limits, process};
 
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
@@ -32,14 +31,13 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Errors if there is no place for the stores or the report, or no PostgreSQL where one was named, before anything is
-    /// measured.
-    pub async fn new(options: &'a Options, stop: Stop) -> Result<Self> {
+    /// Errors if there is no place for the stores or the report, or a program is missing, before anything is measured.
+    pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
         options.check()?;
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options)?;
-        if let Some(url) = &options.postgres {
-            Postgres::reach(url).await?;
+        if options.limits().is_some() {
+            limits::check_programs()?;
         }
         report::prepare(&options.out)?;
         let meta = Meta {
@@ -78,7 +76,6 @@ impl<'a> Run<'a> {
             self.regions().await?;
             self.layouts(tree).await?;
         }
-        self.http().await?;
         self.limits().await
     }
 
@@ -103,36 +100,15 @@ impl<'a> Run<'a> {
         compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
-    /// On a server of its own, or on the one that was named.
-    async fn http(&mut self) -> Result<()> {
-        self.stop.go_on()?;
-        let Some(mut asked) = self.options.http() else { return Ok(()) };
-        let data = self.scratch.path().join("http");
-        let server = match &self.options.command {
-            Some(Command::Http(_)) => None,
-            _ => Some(process::Server::start(&data, self.options.memory)?),
-        };
-        if let Some(server) = &server {
-            asked.url = server.url("/");
-        }
-        let done = http::run(&asked, &self.stop.clone(), |run| {
-            self.report.http.push(run);
-            self.write()
-        })
-        .await;
-        drop(server);
-        if data.exists() {
-            std::fs::remove_dir_all(&data)?;
-        }
-        self.stop.go_on()?;
-        done
-    }
-
     async fn limits(&mut self) -> Result<()> {
-        let Some(asked) = self.options.limits() else { return Ok(()) };
+        self.stop.go_on()?;
+        let Some(told) = self.options.limits() else { return Ok(()) };
         let (scratch, stop) = (self.scratch.path().to_owned(), self.stop.clone());
-        limits::all(&asked, &scratch, &stop, |limit| {
-            self.report.limits.push(limit);
+        limits::run(&told, &scratch, &stop, |found| {
+            match found {
+                Found::Http(run) => self.report.http.push(run),
+                Found::Limit(limit) => self.report.limits.push(limit),
+            }
             self.write()
         })
         .await
@@ -206,7 +182,7 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
             "durability",
             "each commit is synced to the disk before its answer; commits of several clients share a sync".to_owned(),
         ),
-        ("compression", "LZ4, and Zstandard in the last level; SQLite and PostgreSQL do not compress".to_owned()),
+        ("compression", "LZ4, and Zstandard in the last level; SQLite does not compress".to_owned()),
         ("SQLite", "write-ahead log, synchronous = FULL, memory-mapped; one writer, a reader for each core".to_owned()),
         ("content", "none, but 4 or 64 KiB that do not compress where an operation says so".to_owned()),
     ];

@@ -105,11 +105,6 @@ impl Connection {
 type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl Postgres {
-    /// An error if nobody answers there.
-    pub async fn reach(url: &str) -> Result<()> {
-        connect(url).await.map(|_| ())
-    }
-
     /// Makes the schema `rowdrive_loadtest` in the database of this URL (`postgresql://user@host/database`).
     ///
     /// Errors if nobody answers there, or the user may not make a schema.
