@@ -133,24 +133,3 @@ impl Options {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn no_subcommand_has_an_option_of_its_own_that_all_have() {
-        let all = Options::command();
-        let global: HashSet<_> =
-            all.get_arguments().filter(|arg| arg.is_global_set()).map(|arg| arg.get_id()).collect();
-        assert!(!global.is_empty());
-        for one in all.get_subcommands() {
-            let twice: Vec<_> = one.get_arguments().map(|arg| arg.get_id()).filter(|id| global.contains(id)).collect();
-            assert!(twice.is_empty(), "{}: {twice:?}", one.get_name());
-        }
-    }
-}
