@@ -4,8 +4,8 @@
     loadtest/limits.py [--quick] [--peers] [--out DIR]
 
 It starts `rowdrive serve` on loopback, uploads a tree of files, and sends requests with wrk. What is compared is
-measured in turns: a figure is the median of the rounds, a ratio the median of their ratios. Each result is a line of JSON
-on standard output as soon as it is known: {"http": {...}} is a load, {"limit": {...}} a figure beside its limit.
+measured in turns: a figure is the median of the rounds, a ratio the median of their ratios. Each result is a line of
+JSON on standard output as soon as it is known: {"http": {...}} is a load, {"limit": {...}} a figure beside its limit.
 
 With --peers, programs that people use in place of a drive are measured too, and a table of them is printed in Markdown.
 It has to be root then, since PostgreSQL needs a user of its own. PostgreSQL and SQLite are measured without HTTP.
@@ -543,15 +543,16 @@ def measure_peers(drive, imported):
             return program.query(what, connections)
         return program.wrk([what], connections, *options) if connections > 1 else program.transfer(what, *options)
 
-    emit(f"{args.size:,} files, a large one of {args.large} MiB, {args.rounds} rounds. Rates are a second, CPU time is in us; "
-         "of the large file MiB a second, and s a GiB.\n")
+    emit(f"{args.size:,} files, a large one of {args.large} MiB, {args.rounds} rounds.")
+    emit("Rates are a second, CPU time is in us; of the large file MiB a second, and s a GiB.\n")
     emit("| work | connections | program | rate | CPU | rowdrive is |\n|---|---:|---|---:|---:|---:|")
     for work, (many, asked) in works().items():
         rounds = in_turns(work, {name: lambda name=name: call(programs[name], many, *asked[name]) for name in asked})
         for name in asked:
             cpu = middle(rounds, name, "server_cpu_us" if many > 1 else "server_cpu_s_a_GiB")
             ratio = statistics.median(at["rowdrive"]["per_second"] / at[name]["per_second"] for at in rounds)
-            emit(f"| {work} | {many} | {name} | {middle(rounds, name, 'per_second'):,.0f} | {cpu:,.2f} | {ratio:.2f} x |")
+            rate = middle(rounds, name, "per_second")
+            emit(f"| {work} | {many} | {name} | {rate:,.0f} | {cpu:,.2f} | {ratio:.2f} x |")
     for name, took in [("rowdrive", imported), ("`cp -r` and `sync`", copied)]:
         emit(f"| import of the files | 1 | {name} | {args.size / took:,.0f} | | {took / imported:.2f} x |")
 
