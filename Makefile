@@ -47,7 +47,8 @@ simulate: needs ## run the drive in a simulated world: SEEDS=1000000 from FIRST_
 test-api: program ## send a server all requests that its API description allows, and more, with schemathesis
 	@.ci/api $(BIN)/rowdrive $(TOOLS)/schemathesis-$(SCHEMATHESIS) $(SCHEMATHESIS)
 
-loadtest: build ## compare row-key layouts, and the drive with the limits of this machine, in under ten minutes
+loadtest: build ## compare row-key layouts, and the drive with the limits of this machine, in about ten minutes
+	@.ci/needs loadtest
 	$(BIN)/loadtest --out $(TARGET)/loadtest
 
 # The same test as in `make test`, for longer.

@@ -6,20 +6,20 @@
 //! - [`options`] and [`run`]: the command line, and a whole run
 //! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`comparison`]: how they are measured
 //! - [`regions`]: how evenly row keys spread load
-//! - [`server`]: the server under load, and beside what the machine can do
+//! - [`limits`]: the server under load, and beside what the machine can do; `limits.py` measures it
 //! - [`report`]: what comes of it; [`machine`]: on what
 //! - [`progress`], [`stats`]: what all of them use
 
 mod comparison;
 mod data;
 mod layouts;
+mod limits;
 mod machine;
 mod options;
 mod progress;
 mod regions;
 mod report;
 mod run;
-mod server;
 mod stats;
 
 use std::process::ExitCode;
@@ -30,11 +30,10 @@ use futures_util::future::OptionFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use options::{Command, Options};
+use options::Options;
 use run::Run;
-use server::{http, process};
 
-/// As the program itself has it, since limits are measured in a process of this one.
+/// As the program itself has it.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -50,15 +49,6 @@ async fn main() -> ExitCode {
 }
 
 async fn run_command(options: Options) -> Result<()> {
-    match &options.command {
-        Some(Command::Server { data }) => return process::serve(data, options.memory).await,
-        Some(Command::Http(asked)) if asked.clean_up => {
-            let found = http::clean_up(&asked.url).await?;
-            println!("{}", if found { "/loadtest is gone" } else { "there was no /loadtest" });
-            return Ok(());
-        }
-        Some(Command::Http(_) | Command::Layouts | Command::Limits) | None => {}
-    }
     let (stop, stopped) = watch::channel(false);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     // What was started by `nohup` goes on without its terminal.

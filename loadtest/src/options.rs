@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::comparison;
 use crate::layouts::kinds::Kind;
-use crate::server::{http, limits};
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///
@@ -58,18 +57,13 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Puts load on a server that runs already: the peak of each mix, then open loops at parts of it.
-    Http(http::Options),
     /// Only compares the layouts, and how evenly they spread load.
     Layouts,
-    /// Only compares the drive with what its machine can do.
-    Limits,
-    /// A drive for `limits` in a process of its own.
-    #[command(hide = true)]
-    Server {
-        /// The folder that holds everything.
+    /// Only measures the server: under load, and beside what its machine can do.
+    Limits {
+        /// Compare it with nginx, rclone, PostgreSQL and SQLite too; as root.
         #[arg(long)]
-        data: PathBuf,
+        peers: bool,
     },
 }
 
@@ -84,9 +78,8 @@ impl Options {
 
     /// An error if what was asked for cannot be, before anything is measured.
     pub fn check(&self) -> Result<()> {
-        if !self.layouts.is_empty() && !self.measures_layouts() {
-            bail!("--layouts chooses among layouts, and this measures none: leave it out");
-        }
+        let chosen = self.layouts.is_empty() || self.measures_layouts();
+        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
         Ok(())
     }
 
@@ -116,45 +109,19 @@ impl Options {
         }
     }
 
-    /// What is asked of a server; nothing if it is not the time for that.
-    pub fn http(&self) -> Option<http::Options> {
-        match &self.command {
-            Some(Command::Http(asked)) => Some(http::Options { seed: self.seed, ..asked.clone() }),
-            Some(_) => None,
-            None => Some(http::Options {
-                clean_up: false,
-                url: String::new(),
-                mix: if self.quick { vec![http::Mix::Mixed] } else { http::Mix::value_variants().to_vec() },
-                connections: self.clients,
-                threads: 1,
-                seconds: if self.quick { 1 } else { 2 },
-                files: if self.quick { 500 } else { 5_000 },
-                seed: self.seed,
-                arrivals: http::Arrivals::Poisson,
-            }),
-        }
-    }
-
-    pub fn limits(&self) -> Option<limits::Options> {
-        let rounds = match &self.command {
-            Some(Command::Limits) => 5,
-            None => 3,
-            _ => return None,
+    /// What the script that measures the server is told; nothing if it is not its turn.
+    pub fn limits(&self) -> Option<Vec<String>> {
+        let mut told = match &self.command {
+            None if !self.quick => vec!["--rounds=3".to_owned(), "--seconds=0.5".to_owned()],
+            Some(Command::Limits { peers: true }) => vec!["--peers".to_owned()],
+            None | Some(Command::Limits { .. }) => Vec::new(),
+            Some(Command::Layouts) => return None,
         };
-        Some(limits::Options {
-            files: self.files(),
-            seed: self.seed,
-            memory: self.memory,
-            rounds: if self.quick { 1 } else { rounds },
-            ms: match (self.quick, &self.command) {
-                (true, _) => 100,
-                (false, None) => 700,
-                (false, Some(_)) => 1_000,
-            },
-            large: if self.quick { 64 << 20 } else { 1 << 30 },
-            moved: if self.quick { 2_000 } else { 100_000 },
-            profiles: (!self.quick).then(|| self.out.clone()),
-        })
+        told.extend(self.quick.then(|| "--quick".to_owned()));
+        told.push(format!("--size={}", self.files()));
+        told.push(format!("--seed={}", self.seed));
+        told.push(format!("--memory={}", self.memory));
+        Some(told)
     }
 
     /// A folder that is removed when it is dropped.
@@ -162,27 +129,6 @@ impl Options {
         match &self.dir {
             Some(dir) => tempfile::tempdir_in(dir),
             None => tempfile::tempdir(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn no_subcommand_has_an_option_of_its_own_that_all_have() {
-        let all = Options::command();
-        let global: HashSet<_> =
-            all.get_arguments().filter(|arg| arg.is_global_set()).map(|arg| arg.get_id()).collect();
-        assert!(!global.is_empty());
-        for one in all.get_subcommands() {
-            let twice: Vec<_> = one.get_arguments().map(|arg| arg.get_id()).filter(|id| global.contains(id)).collect();
-            assert!(twice.is_empty(), "{}: {twice:?}", one.get_name());
         }
     }
 }

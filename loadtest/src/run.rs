@@ -12,13 +12,13 @@ use procfs::{Current, Meminfo};
 use crate::comparison::loops::slow;
 use crate::comparison::{self, compare};
 use crate::data::Tree;
+use crate::limits::{self, Found};
 use crate::machine;
-use crate::options::{Command, Options};
+use crate::options::Options;
 use crate::progress::{Stop, bar};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
-use crate::server::{http, limits, process};
 
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
@@ -31,11 +31,14 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Errors if there is no place for the stores or the report, before anything is measured.
+    /// Errors if there is no place for the stores or the report, or a program is missing, before anything is measured.
     pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
         options.check()?;
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options)?;
+        if let Some(told) = options.limits() {
+            limits::check(scratch.path(), &told)?;
+        }
         report::prepare(&options.out)?;
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -46,7 +49,9 @@ impl<'a> Run<'a> {
             rounds: options.measures_layouts().then(|| options.rounds()),
             quick: options.quick,
             machine: machine::describe(scratch.path()),
-            versions: versions(),
+            versions: [("rowdrive", env!("CARGO_PKG_VERSION")), ("sqlite", rusqlite::version())]
+                .map(|(name, version)| (name.to_owned(), version.to_owned()))
+                .into(),
             ..Meta::default()
         };
         Ok(Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
@@ -73,7 +78,6 @@ impl<'a> Run<'a> {
             self.regions().await?;
             self.layouts(tree).await?;
         }
-        self.http().await?;
         self.limits().await
     }
 
@@ -98,36 +102,15 @@ impl<'a> Run<'a> {
         compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
-    /// On a server of its own, or on the one that was named.
-    async fn http(&mut self) -> Result<()> {
-        self.stop.go_on()?;
-        let Some(mut asked) = self.options.http() else { return Ok(()) };
-        let data = self.scratch.path().join("http");
-        let server = match &self.options.command {
-            Some(Command::Http(_)) => None,
-            _ => Some(process::Server::start(&data, self.options.memory)?),
-        };
-        if let Some(server) = &server {
-            asked.url = server.url("/");
-        }
-        let done = http::run(&asked, &self.stop.clone(), |run| {
-            self.report.http.extend(serde_json::to_value(run)?.as_object().cloned());
-            self.write()
-        })
-        .await;
-        drop(server);
-        if data.exists() {
-            std::fs::remove_dir_all(&data)?;
-        }
-        self.stop.go_on()?;
-        done
-    }
-
     async fn limits(&mut self) -> Result<()> {
-        let Some(asked) = self.options.limits() else { return Ok(()) };
+        self.stop.go_on()?;
+        let Some(told) = self.options.limits() else { return Ok(()) };
         let (scratch, stop) = (self.scratch.path().to_owned(), self.stop.clone());
-        limits::all(&asked, &scratch, &stop, |limit| {
-            self.report.limits.extend(serde_json::to_value(limit)?.as_object().cloned());
+        limits::run(&scratch, &told, &stop, |found| {
+            match found {
+                Found::Http(run) => self.report.http.push(run),
+                Found::Limit(limit) => self.report.limits.push(limit),
+            }
             self.write()
         })
         .await
@@ -143,60 +126,54 @@ impl<'a> Run<'a> {
 /// as can be foreseen.
 fn room(folder: &Path, options: &Options) -> Result<()> {
     const BYTES_A_FILE: u64 = 500;
-    let (files, layouts) = (options.files(), if options.measures_layouts() { options.layouts().len() } else { 1 });
-    let cached = (u64::from(files) * BYTES_A_FILE * 2).min(options.memory as u64);
-    let needed = cached * layouts as u64 + u64::from(files) * BYTES_A_FILE;
-    let free = Meminfo::current()?.mem_available.unwrap_or(u64::MAX);
-    anyhow::ensure!(
-        free >= needed,
-        "{} MiB of memory are free and a run of {files} files may take {}: give less --memory, or fewer --layouts",
-        free >> 20,
-        needed >> 20,
-    );
-    let free = comparison::free_space(folder)?;
-    let needed = u64::from(files) * layouts as u64 * BYTES_A_FILE + (4 << 30);
-    anyhow::ensure!(
-        free >= needed,
-        "{} has {} MiB left and a run of {files} files may take {}: make room, or name another folder with --dir",
-        folder.display(),
-        free >> 20,
-        needed >> 20,
-    );
+    /// Twice 4 KiB, as a file and in the drive, with what the file systems and the store add.
+    const BYTES_WITH_CONTENT: u64 = 12_000;
+    let (files, layouts) = (u64::from(options.files()), options.measures_layouts().then(|| options.layouts().len()));
+    let layouts = layouts.unwrap_or(1) as u64;
+    let cached = (files * BYTES_A_FILE * 2).min(options.memory as u64);
+    let with_content = options.limits().map_or(0, |_| BYTES_WITH_CONTENT);
+    let memory = Meminfo::current()?.mem_available.unwrap_or(u64::MAX);
+    let disk = comparison::free_space(folder)?;
+    for (what, free, needed, instead) in [
+        ("memory", memory, cached * layouts + files * BYTES_A_FILE, "give less --memory, or fewer --layouts"),
+        ("disk space", disk, files * (layouts * BYTES_A_FILE + with_content) + (4 << 30), "name another --dir"),
+    ] {
+        let [has, takes] = [free, needed].map(|bytes| bytes >> 20);
+        anyhow::ensure!(
+            free >= needed,
+            "{has} MiB of {what} are free and a run of {files} files may take {takes}: {instead}"
+        );
+    }
     Ok(())
 }
 
 /// How the layouts are measured, as a reader wants to know it.
 fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
-    let ms = options.loop_length.as_millis();
+    let (ms, clients, rounds) = (options.loop_length.as_millis(), options.clients, options.rounds);
+    let (memory, slow, at_rate) = (options.memory >> 20, slow(options.loop_length), options.at_rate_length.as_millis());
+    let (half, four) = (ms / 2, ms * 4);
     let settings = [
         (
             "memory of each store",
-            format!("{} MiB, with the write buffers; the system's page cache is not limited", options.memory >> 20),
+            format!("{memory} MiB, with the write buffers; the system's page cache is not limited"),
         ),
         (
             "a loop",
-            format!(
-                "{ms} ms with one client, {ms} ms with {} clients, after {} ms that are not counted",
-                options.clients,
-                ms / 2
-            ),
+            format!("{ms} ms with one client, {ms} ms with {clients} clients, after {half} ms that are not counted"),
         ),
         (
             "before the first loop of a round",
-            format!("each store is read once, whole; {} ms of stats with {} clients", ms * 4, options.clients),
+            format!("each store is read once, whole; {four} ms of stats with {clients} clients"),
         ),
-        (
-            "a slow request",
-            format!("one that takes longer than {:?}: one client sends it, for one loop", slow(options.loop_length)),
-        ),
+        ("a slow request", format!("one that takes longer than {slow:?}: one client sends it, for one loop")),
         (
             "a set rate",
-            match options.at_rate_length.as_millis() {
+            match at_rate {
                 0 => "not measured in a quick run".to_owned(),
                 ms => format!("{ms} ms; requests begin each millisecond"),
             },
         ),
-        ("rounds", format!("{}, each on a fresh copy of what was loaded and compacted", options.rounds)),
+        ("rounds", format!("{rounds}, each on a fresh copy of what was loaded and compacted")),
         (
             "durability",
             "each commit is synced to the disk before its answer; commits of several clients share a sync".to_owned(),
@@ -206,11 +183,4 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
         ("content", "none, but 4 or 64 KiB that do not compress where an operation says so".to_owned()),
     ];
     settings.map(|(name, setting)| (name.to_owned(), setting)).into()
-}
-
-fn versions() -> BTreeMap<String, String> {
-    BTreeMap::from([
-        ("rowdrive".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ("sqlite".to_owned(), rusqlite::version().to_owned()),
-    ])
 }

@@ -50,24 +50,48 @@ const ENDLESS: &str = "layouts --size 1000 --rounds 100 --ms 200 --layouts fullp
 
 #[test]
 fn a_run_that_is_ended_writes_what_it_has_as_partial() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let out = tempfile::tempdir().unwrap();
-        let (last, code) = ended(loadtest(out.path(), ENDLESS), "round 1", &[signal], signal);
-        assert!(last.ends_with(": interrupted") && code == Some(1), "{signal:?}: {last}, {code:?}");
+    // What `nohup` starts goes on without its terminal. Otherwise SIGINT would be the second signal, which ends at once.
+    let (hangup, interrupt) = (Signal::HUP, Signal::INT);
+    for (at_hangup, signals) in [
+        ("--default-signal=HUP", vec![interrupt]),
+        ("--default-signal=HUP", vec![Signal::TERM]),
+        ("--default-signal=HUP", vec![hangup]),
+        ("--ignore-signal=HUP", vec![hangup, interrupt]),
+    ] {
+        let (out, heard) = (tempfile::tempdir().unwrap(), *signals.last().unwrap());
+        let (last, code) = ended(run(at_hangup, out.path(), ENDLESS), "round 1", &signals, heard);
+        assert!(last.ends_with(": interrupted") && code == Some(1), "{signals:?}: {last}, {code:?}");
         let report = report(out.path());
-        assert_eq!(report["meta"]["complete"], false, "{signal:?}");
-        assert!(report["costs"]["fullpath"]["disk_bytes_per_file"].as_f64().unwrap() > 1.0, "{signal:?}");
-        assert!(std::fs::read_to_string(out.path().join("report.md")).unwrap().contains("PARTIAL"), "{signal:?}");
+        assert_eq!(report["meta"]["complete"], false, "{signals:?}");
+        assert!(report["costs"]["fullpath"]["disk_bytes_per_file"].as_f64().unwrap() > 1.0, "{signals:?}");
+        assert!(std::fs::read_to_string(out.path().join("report.md")).unwrap().contains("PARTIAL"), "{signals:?}");
     }
 }
 
-/// What `nohup` starts goes on without its terminal. Otherwise SIGINT would be the second signal, which ends it at once.
 #[test]
-fn a_run_that_ignores_the_hangup_goes_on() {
-    let out = tempfile::tempdir().unwrap();
-    let ignoring = run("--ignore-signal=HUP", out.path(), ENDLESS);
-    let (last, code) = ended(ignoring, "round 1", &[Signal::HUP, Signal::INT], Signal::INT);
-    assert!(last.ends_with(": interrupted") && code == Some(1), "{last}, {code:?}");
+fn a_run_that_ends_while_the_script_runs_leaves_its_results_and_nothing_else() {
+    let (out, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = place.path().to_str().unwrap().to_owned();
+    let limits = |more: &str| loadtest(out.path(), &format!("limits --quick --size 1000 --dir {dir}{more}"));
+    let (last, code) = ended(limits(""), "limits: http: stat", &[Signal::TERM], Signal::TERM);
+    assert_eq!((last.as_str(), code), ("loadtest: interrupted", Some(1)));
+    let found = report(out.path());
+    assert_eq!((&found["meta"]["complete"], &found["http"][0]["mix"]), (&false.into(), &"upload small".into()));
+    assert_eq!(found["limits"][1]["operation"], "start with 1000 files");
+
+    // A wrk that cannot be used.
+    let programs = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/false", programs.path().join("wrk")).unwrap();
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    let failed = limits("").env("PATH", path).output().unwrap();
+    let said = String::from_utf8(failed.stderr).unwrap();
+    assert!(failed.status.code() == Some(1) && said.ends_with("loadtest: limits.py: wrk failed: 1\n"), "{said}");
+    let note = &report(out.path())["meta"]["notes"][0];
+    assert_eq!(note, "limits.py: wrk failed: 1");
+
+    assert_eq!(place.path().read_dir().unwrap().count(), 0);
+    let processes = Command::new("pgrep").args(["-f", "-a", &dir]).output().unwrap();
+    assert_eq!(String::from_utf8(processes.stdout).unwrap(), "");
 }
 
 /// Both while the tree is made, which is not interrupted: the first signal waits for it, the second one does not.
@@ -98,4 +122,14 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         let printed = String::from_utf8(stderr).unwrap();
         assert!(status.code() == Some(1) && printed.contains(why) && !out.exists(), "{args}: {printed}");
     }
+    // Only Python is there.
+    let path = tempfile::tempdir().unwrap();
+    for program in ["env", "python3"] {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(program), path.path().join(program)).unwrap();
+    }
+    let Output { status, stderr, .. } = loadtest(&out, "limits").env("PATH", path.path()).output().unwrap();
+    let printed = String::from_utf8(stderr).unwrap();
+    let said =
+        ["wrk is missing", "`apt-get install wrk`", "`loadtest layouts`"].iter().all(|why| printed.contains(why));
+    assert!(status.code() == Some(1) && said && !out.exists(), "{printed}");
 }

@@ -27,9 +27,9 @@ const LOADTEST_MAY_USE: [(&str, &[&str]); 11] = [
     ("machine", &["report"]),
     ("comparison", &["data", "layouts", "progress", "report", "stats"]),
     ("regions", &["data", "report", "stats"]),
-    ("server", &["comparison", "data", "layouts", "progress", "report", "stats"]),
-    ("options", &["comparison", "layouts", "server"]),
-    ("run", &["comparison", "data", "layouts", "machine", "options", "progress", "regions", "report", "server"]),
+    ("limits", &["progress", "report"]),
+    ("options", &["comparison", "layouts"]),
+    ("run", &["comparison", "data", "limits", "machine", "options", "progress", "regions", "report"]),
 ];
 
 /// The largest number of lines in a file, without its unit tests.
