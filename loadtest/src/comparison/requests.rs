@@ -1,9 +1,9 @@
 //! The requests that layouts are measured with.
 
-use anyhow::{Context, Result, ensure};
-use bytes::Bytes;
+use std::sync::Arc;
 
-use crate::data::attributes;
+use anyhow::{Context, Result, ensure};
+
 use crate::layouts::{Layout, List, NewFile, Period, Verdict};
 
 /// How often an overwrite is tried again.
@@ -19,31 +19,21 @@ pub enum Request {
     Find(String),
     /// At least so many files are found.
     Period(Period, usize),
-    Put {
-        path: String,
-        modified: i64,
-        content: Bytes,
-        is_new: bool,
-    },
+    Create(NewFile),
+    /// Over a file that is there.
+    Overwrite(NewFile),
     /// A stat, and then an overwrite of the same file.
-    Modify {
-        path: String,
-        modified: i64,
-    },
-    Rename {
-        from: String,
-        to: String,
-    },
+    Modify(NewFile),
+    /// From one path to another.
+    Rename(String, String),
     Delete(String),
 }
 
 impl Request {
     /// Errors if the layout does not answer as it should.
-    pub async fn send(self, layout: &dyn Layout) -> Result<()> {
+    pub async fn send(self, layout: Arc<dyn Layout>) -> Result<()> {
         match self {
-            Self::Stat(path) => {
-                layout.stat(&path).await?.with_context(|| format!("{path} is missing"))?;
-            }
+            Self::Stat(path) => stat(&*layout, &path).await?,
             Self::Read(path) => {
                 let content = layout.read(&path).await?;
                 ensure!(content.is_some_and(|content| !content.is_empty()), "{path} has no content");
@@ -61,28 +51,33 @@ impl Request {
                 let is_right = found.len() >= least && found.iter().is_sorted_by(|(one, _), (next, _)| one >= next);
                 ensure!(is_right, "{} files of at least {least}, or not newest first: {period:?}", found.len());
             }
-            Self::Put { path, modified, content, is_new } => {
-                let file = NewFile { path, attributes: attributes(modified), content };
-                let mut verdict = layout.put(&file, is_new).await?;
-                // Another client has overwritten the same file meanwhile: read it again, as the drive itself does.
-                for _ in 0..if is_new { 0 } else { ATTEMPTS } {
-                    if verdict == Verdict::Done {
-                        break;
-                    }
-                    verdict = layout.put(&file, false).await?;
-                }
-                done(verdict, &file.path)?;
+            Self::Create(file) => done(layout.put(&file, true).await?, &file.path)?,
+            Self::Overwrite(file) => overwrite(&*layout, &file).await?,
+            Self::Modify(file) => {
+                stat(&*layout, &file.path).await?;
+                overwrite(&*layout, &file).await?;
             }
-            Self::Modify { path, modified } => {
-                Box::pin(Self::Stat(path.clone()).send(layout)).await?;
-                let overwrite = Self::Put { path, modified, content: Bytes::new(), is_new: false };
-                Box::pin(overwrite.send(layout)).await?;
-            }
-            Self::Rename { from, to } => done(layout.rename(&from, &to).await?, &from)?,
+            Self::Rename(from, to) => done(layout.rename(&from, &to).await?, &from)?,
             Self::Delete(path) => done(layout.delete(&path).await?, &path)?,
         }
         Ok(())
     }
+}
+
+async fn stat(layout: &dyn Layout, path: &str) -> Result<()> {
+    layout.stat(path).await?.with_context(|| format!("{path} is missing")).map(|_| ())
+}
+
+async fn overwrite(layout: &dyn Layout, file: &NewFile) -> Result<()> {
+    let mut verdict = layout.put(file, false).await?;
+    // Another client has overwritten the same file meanwhile: read it again, as the drive itself does.
+    for _ in 0..ATTEMPTS {
+        if verdict == Verdict::Done {
+            break;
+        }
+        verdict = layout.put(file, false).await?;
+    }
+    done(verdict, &file.path)
 }
 
 /// An error if a change was not made that nothing is in the way of.

@@ -1,21 +1,25 @@
 //! One layout's store: loaded and compacted once, then copied for each round, so that all rounds measure the same data,
 //! whatever the rounds before have changed.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use procfs::process::Process;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::schema::CF;
 use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, StoreError, Tables};
 
-use super::Options;
+use super::Part;
 use super::disk_usage::{DiskUsage, compact};
-use super::loops::{Pace, Subject};
+use super::loops::{Clients, Found, Pacing};
+use super::operations::{Inputs, Operation, Requests};
+use super::requests::Request;
 use super::work::{CountingStore, Meter, cpu_seconds};
 use crate::data::{CAMERA, Tree, attributes};
 use crate::layouts::kinds::Kind;
@@ -23,52 +27,53 @@ use crate::layouts::postgres::Postgres;
 use crate::layouts::relational::Relational;
 use crate::layouts::{LOAD, Layout, NewFile, Verdict};
 use crate::progress::{Stop, bar};
-use crate::report::model::Costs;
+use crate::report::model::{Costs, Measured, Report};
 
-/// What all layouts are measured with.
-pub struct Stage<'a> {
-    pub options: &'a Options,
-    pub tree: Arc<Tree>,
-    /// Of each file.
-    pub content: Bytes,
-    pub pace: Pace,
-}
+const CLOSED: &str = "no copy is open";
 
-/// A layout whose files are stored. Nothing is open between two rounds.
+/// A layout whose files are stored, with what its rounds have found until now.
 pub struct Store {
-    pub kind: Kind,
+    kind: Kind,
     /// What was loaded, compacted.
     loaded: PathBuf,
-    /// The copy that a round works on.
-    copy: PathBuf,
-    pub costs: Costs,
+    /// The copy that a round works on. Nothing is open between two rounds.
+    copy: Option<Subject>,
+    costs: Costs,
+    /// By operation: what was measured, or why nothing.
+    found: BTreeMap<&'static str, Result<Found, &'static str>>,
+}
+
+/// A layout that is open, with the counters of its work.
+struct Subject {
+    folder: PathBuf,
+    layout: Arc<dyn Layout>,
+    meter: Meter,
+    /// Of a layout in a store.
+    tables: Option<Tables>,
 }
 
 impl Store {
-    /// Stores the whole tree in an empty layout, and compacts it.
-    pub async fn load(kind: Kind, stage: &Stage<'_>) -> Result<Self> {
-        let folder = stage.options.folder.join(kind.name());
-        let [loaded, copy] = ["loaded", "copy"].map(|name| folder.join(name));
+    /// Stores the whole tree in an empty layout below this folder, and compacts it.
+    pub async fn load(kind: Kind, part: &Part<'_>, folder: &Path) -> Result<Self> {
+        let loaded = folder.join(kind.name());
         std::fs::create_dir_all(&loaded)?;
-        let layout = open(kind, stage, &loaded, true).await?.layout;
+        let layout = Subject::open(kind, part, &loaded, true).await?.layout;
         let (start, cpu, device) = (Instant::now(), cpu_seconds()?, written()?);
-        let Stage { tree, content, pace, .. } = stage;
-        let clients = pace.clients;
-        let stored = load(kind.name(), layout.as_ref(), tree, content, clients, &pace.stop).await;
+        let Part { tree, content, options, stop, .. } = part;
+        let stored = load(kind.name(), layout.as_ref(), tree, content, options.clients, stop).await;
         let (load_seconds, load_cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
         let bytes = if stored.is_ok() { layout.compact().await } else { Ok(None) };
         let closed = layout.close().await;
         let (files, bytes) = (stored?, bytes?);
         closed?;
         drop(layout);
-        let camera = stage.tree.files.iter().filter(|file| stage.tree.dir(file) == CAMERA).count();
         let mut costs = Costs {
             files,
-            refused: stage.tree.files.len() as u64 - files,
+            refused: tree.files.len() as u64 - files,
             load_seconds,
             load_cpu_seconds,
             table_bytes: bytes.into_iter().map(|bytes| ("node".to_owned(), bytes)).collect(),
-            rename_files: camera as u64,
+            rename_files: tree.files.iter().filter(|file| tree.dir(file) == CAMERA).count() as u64,
             ..Costs::default()
         };
         let db = loaded.join("db");
@@ -85,54 +90,100 @@ impl Store {
             costs.write_amplification = (device > 0).then(|| device as f64 / raw.max(1) as f64);
         }
         costs.disk_bytes_per_file = costs.table_bytes.values().sum::<u64>() as f64 / files.max(1) as f64;
-        Ok(Self { kind, loaded, copy, costs })
+        Ok(Self { kind, loaded, copy: None, costs, found: BTreeMap::new() })
     }
 
-    /// Opens a fresh copy of what was loaded.
-    pub async fn open(&mut self, stage: &Stage<'_>) -> Result<Subject> {
-        self.clear_copy()?;
-        copy_store(&self.loaded, &self.copy)?;
+    /// Opens a copy of what was loaded, below this folder.
+    pub async fn open(&mut self, part: &Part<'_>, copies: &Path) -> Result<()> {
+        let folder = copies.join(self.kind.name());
+        copy_store(&self.loaded, &folder)?;
         let start = Instant::now();
-        let subject = open(self.kind, stage, &self.copy, false).await?;
+        self.copy = Some(Subject::open(self.kind, part, &folder, false).await?);
         if self.kind.is_in_store() {
             self.costs.open_ms.get_or_insert(start.elapsed().as_secs_f64() * 1e3);
         }
-        Ok(subject)
+        Ok(())
     }
 
-    /// Reads a store that was just opened.
-    pub async fn warm_up(&self, subject: &Subject, stop: &Stop) -> Result<()> {
-        match &subject.tables {
-            Some(tables) => read_all(&self.copy.join("db"), tables, stop).await,
+    /// Reads the copy that was just opened, and asks it for stats.
+    pub async fn warm_up(&self, part: &Part<'_>, inputs: &Inputs) -> Result<()> {
+        let subject = self.copy.as_ref().context(CLOSED)?;
+        if let Some(tables) = &subject.tables {
+            read_all(&subject.folder.join("db"), tables, part.stop).await?;
+        }
+        subject.clients(part, Box::new(inputs.paths(9).map(Request::Stat))).warm_up().await
+    }
+
+    /// Measures an operation, and waits for what the layout does after its answers: it would be counted as another's work.
+    pub async fn measure(&mut self, part: &Part<'_>, operation: &Operation, inputs: &Inputs) -> Result<()> {
+        let subject = self.copy.as_ref().context(CLOSED)?;
+        let stat_is_slow = matches!(self.found.get("stat"), Some(Ok(Found { is_slow: Some(true), .. })));
+        let lacks = match stat_is_slow && *operation.loops == [Pacing::Many] {
+            true => Some("not measured: one stat takes longer than a quarter of a loop"),
+            false => (operation.lacks)(self.kind),
+        };
+        let found = self.found.entry(operation.name).or_insert(lacks.map_or_else(|| Ok(Found::default()), Err));
+        if let Ok(found) = found {
+            let measured = subject.clients(part, (operation.requests)(inputs)).measure(operation.loops, found).await;
+            subject.layout.idle().await;
+            measured.with_context(|| format!("{} of {}", operation.name, self.kind.name()))?;
+        }
+        Ok(())
+    }
+
+    pub async fn close(&mut self) -> Result<()> {
+        match self.copy.take() {
+            Some(subject) => subject.layout.close().await,
             None => Ok(()),
         }
     }
 
-    pub fn clear_copy(&self) -> Result<()> {
-        clear(&self.copy)
+    /// Adds what is known of the layout to the report. `suffix`: of the names of operations.
+    pub fn report(&self, suffix: &str, report: &mut Report) {
+        let (name, mut costs) = (self.kind.name(), self.costs.clone());
+        for (operation, found) in &self.found {
+            let measured = match found {
+                Ok(found) => Measured::Figures(Box::new(found.figures())),
+                Err(why) => Measured::Unsupported { unsupported: (*why).to_owned() },
+            };
+            if let (Measured::Figures(figures), "rename_folder") = (&measured, *operation) {
+                costs.rename_ms = Some(figures.p50_us as f64 / 1e3);
+            }
+            let operations = report.layouts.entry(name.to_owned()).or_default();
+            operations.insert(format!("{operation}{suffix}"), measured);
+        }
+        if suffix.is_empty() {
+            report.costs.insert(name.to_owned(), costs);
+        }
     }
 }
 
-/// Opens a layout in a folder: an empty one if it is new.
-async fn open(kind: Kind, stage: &Stage<'_>, folder: &Path, is_new: bool) -> Result<Subject> {
-    match kind {
-        Kind::Relational => {
-            let layout = Arc::new(Relational::open(folder, stage.options.memory).await?);
-            Ok(Subject { layout, meter: Meter::default(), tables: None })
-        }
-        Kind::Postgres => {
-            let url = stage.options.postgres.as_deref().context("name the server with --postgres")?;
-            let layout: Arc<dyn Layout> =
-                Arc::new(if is_new { Postgres::create(url).await? } else { Postgres::as_loaded(url).await? });
-            Ok(Subject { layout, meter: Meter::Server, tables: None })
-        }
-        _ => {
-            let store = Rocks::open(&folder.join("db"), RocksOptions { memory: stage.options.memory })?;
-            let store = Arc::new(CountingStore::new(store));
-            let tables = Tables::new(store.clone());
-            let layout = kind.in_store(&tables, folder).await?;
-            Ok(Subject { layout, meter: Meter::Store(store), tables: Some(tables) })
-        }
+impl Subject {
+    /// Opens a layout in a folder: an empty one if it is new.
+    async fn open(kind: Kind, part: &Part<'_>, folder: &Path, is_new: bool) -> Result<Self> {
+        let (mut meter, mut in_store) = (Meter::default(), None);
+        let layout: Arc<dyn Layout> = match kind {
+            Kind::Relational => Arc::new(Relational::open(folder, part.options.memory).await?),
+            Kind::Postgres => {
+                meter = Meter::Server;
+                let url = part.options.postgres.as_deref().context("name the server with --postgres")?;
+                Arc::new(if is_new { Postgres::create(url).await? } else { Postgres::as_loaded(url).await? })
+            }
+            _ => {
+                let store = Rocks::open(&folder.join("db"), RocksOptions { memory: part.options.memory })?;
+                let store = Arc::new(CountingStore::new(store));
+                meter = Meter::Store(store.clone());
+                kind.in_store(in_store.insert(Tables::new(store)), folder).await?
+            }
+        };
+        Ok(Self { folder: folder.to_owned(), layout, meter, tables: in_store })
+    }
+
+    fn clients<'a>(&'a self, part: &Part<'a>, requests: Requests) -> Clients<'a> {
+        let layout = self.layout.clone();
+        let requests = requests.map(move |request| request.send(layout.clone()).boxed());
+        let requests = Arc::new(Mutex::new(requests));
+        Clients { options: part.options, stop: part.stop, meter: &self.meter, requests }
     }
 }
 
@@ -218,12 +269,4 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
 fn written() -> Result<u64> {
     let io = Process::myself()?.io().context("this process may not read its own counters")?;
     Ok(io.write_bytes.saturating_sub(io.cancelled_write_bytes))
-}
-
-/// Removes what a layout has left in a folder.
-pub fn clear(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    }
-    Ok(())
 }
