@@ -9,6 +9,9 @@
 //!
 //! Names are counted as a camera counts them, folder after folder; below [`SHARED`] they are dealt over the folders.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -90,15 +93,9 @@ impl Tree {
         let shared: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(&format!("{SHARED}/s"), DAYS / 365, n)).collect();
 
         let paths = [&camera[..], &archive, &own, &shared].into_iter().flatten().map(|folder| folder.path.as_str());
-        let mut dirs: Vec<String> = paths
-            .chain([ARCHIVE, SHARED])
-            .flat_map(|path| {
-                let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
-                ends.map(move |end| path.split_at(end).0.to_owned())
-            })
-            .collect();
-        dirs.sort_unstable();
-        dirs.dedup();
+        let all = paths.chain([ARCHIVE, SHARED]).flat_map(|path| Path::new(path).ancestors()).filter_map(Path::to_str);
+        let dirs: BTreeSet<String> = all.filter(|dir| *dir != "/").map(str::to_owned).collect();
+        let dirs: Vec<String> = dirs.into_iter().collect();
         let dir = |folder: &Folder| dirs.binary_search(&folder.path).unwrap_or_default();
 
         let mut all = Vec::with_capacity(files as usize);

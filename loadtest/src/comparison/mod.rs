@@ -53,8 +53,8 @@ pub struct Options {
     pub content: &'static [(&'static str, usize)],
 }
 
-/// Lengths of content, as they are named behind an operation, beside none.
-pub const CONTENT: [(&str, usize); 2] = [("4k", 4 << 10), ("64k", 64 << 10)];
+/// Lengths of content beside none, as they are named behind an operation.
+pub const CONTENT: [(&str, usize); 2] = [("_4k", 4 << 10), ("_64k", 64 << 10)];
 /// The layouts that differ in where content is.
 const CONTENT_KINDS: [Kind; 5] = [Kind::FullPath, Kind::DirIdName, Kind::Uuid, Kind::UuidIndexed, Kind::Drive];
 
@@ -69,24 +69,26 @@ pub async fn compare(
     report: &mut Report,
     keep: Keep<'_>,
 ) -> Result<()> {
-    let part = Part { options, stop, tree, content: Bytes::new(), operations: &ALL, suffix: String::new() };
-    let measured = part.run(&options.kinds, report, keep).await;
-    if let (Some(url), true) = (&options.postgres, options.kinds.contains(&Kind::Postgres)) {
-        Postgres::remove(url).await?;
-    }
-    measured?;
-    for (name, length) in options.content {
-        let tree = Arc::new(Tree::new(options.files_with_content, options.seed));
-        let (content, suffix) = (data::content(*length), format!("_{name}"));
-        let part = Part { options, stop, tree, content, operations: &WITH_CONTENT, suffix };
-        let kinds: Vec<Kind> = options.kinds.iter().copied().filter(|kind| CONTENT_KINDS.contains(kind)).collect();
-        part.run(&kinds, report, keep).await?;
+    for (suffix, length) in [("", 0)].iter().chain(options.content) {
+        let mut part =
+            Part { options, stop, tree: tree.clone(), content: data::content(*length), operations: &ALL, suffix };
+        let mut kinds = options.kinds.clone();
+        if *length > 0 {
+            part.tree = Arc::new(Tree::new(options.files_with_content, options.seed));
+            part.operations = &WITH_CONTENT;
+            kinds.retain(|kind| CONTENT_KINDS.contains(kind));
+        }
+        let measured = part.run(&kinds, report, keep).await;
+        if let (Some(url), true) = (&options.postgres, kinds.contains(&Kind::Postgres)) {
+            Postgres::remove(url).await?;
+        }
+        measured?;
     }
     Ok(())
 }
 
 /// Operations on one tree.
-struct Part<'a> {
+pub struct Part<'a> {
     options: &'a Options,
     stop: &'a Stop,
     tree: Arc<Tree>,
@@ -94,7 +96,7 @@ struct Part<'a> {
     content: Bytes,
     operations: &'static [Operation],
     /// Of the operations' names.
-    suffix: String,
+    suffix: &'static str,
 }
 
 impl Part<'_> {
@@ -105,7 +107,7 @@ impl Part<'_> {
         for kind in kinds {
             let loaded = Store::load(*kind, self, folder.path()).await;
             let store = loaded.with_context(|| format!("layout {}", kind.name()))?;
-            store.report(&self.suffix, report);
+            store.report(self, report);
             stores.push(store);
             keep(report)?;
         }
@@ -114,7 +116,7 @@ impl Part<'_> {
             let mut ended = self.round(number, &mut stores, copies.path()).await;
             for store in &mut stores {
                 ended = ended.and(store.close().await);
-                store.report(&self.suffix, report);
+                store.report(self, report);
             }
             keep(report)?;
             ended?;
@@ -125,19 +127,15 @@ impl Part<'_> {
     /// All operations, each with all layouts after one another, in an order that changes.
     async fn round(&self, number: usize, stores: &mut [Store], copies: &Path) -> Result<()> {
         let options = self.options;
-        for store in stores.iter_mut() {
-            store.open(self, copies).await?;
-        }
         // Each round uses other files, in another order.
         let seed = options.seed ^ (number as u64) << 32;
-        let inputs = Inputs::new(self.tree.clone(), seed, self.content.clone(), options.clients)?;
+        let inputs = Arc::new(Inputs::new(self.tree.clone(), seed, self.content.clone(), options.clients)?);
         // Or the first operations would measure how quickly each store fills its cache.
         eprintln!("warming up");
-        idle().await?;
-        for store in stores.iter() {
-            store.warm_up(self, &inputs).await?;
+        for store in stores.iter_mut() {
+            store.open(self, copies, &inputs).await?;
+            idle().await?;
         }
-        idle().await?;
         let mut random = StdRng::seed_from_u64(seed);
         for operation in self.operations {
             eprintln!("round {} of {}: {}{}", number + 1, options.rounds, operation.name, self.suffix);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::layouts::{Layout, List, NewFile, Period, Verdict};
 
@@ -17,7 +17,7 @@ pub enum Request {
     List(String, List),
     /// A name that one file has.
     Find(String),
-    /// At least so many files are found.
+    /// At least so many files are found, newest first.
     Period(Period, usize),
     Create(NewFile),
     /// Over a file that is there.
@@ -30,58 +30,35 @@ pub enum Request {
 }
 
 impl Request {
-    /// Errors if the layout does not answer as it should.
+    /// An error if the layout does not answer as it should.
     pub async fn send(self, layout: Arc<dyn Layout>) -> Result<()> {
-        match self {
-            Self::Stat(path) => stat(&*layout, &path).await?,
-            Self::Read(path) => {
-                let content = layout.read(&path).await?;
-                ensure!(content.is_some_and(|content| !content.is_empty()), "{path} has no content");
-            }
-            Self::List(path, ask) => {
-                let children = layout.list(&path, &ask).await?;
-                ensure!(children.is_some_and(|children| !children.is_empty()), "{path} has no children for {ask:?}");
-            }
-            Self::Find(name) => {
-                let found = layout.find(&name).await?.len();
-                ensure!(found == 1, "{name} is there {found} times");
-            }
+        let is_right = match &self {
+            Self::Stat(path) => layout.stat(path).await?.is_some(),
+            Self::Read(path) => layout.read(path).await?.is_some_and(|content| !content.is_empty()),
+            Self::List(path, ask) => layout.list(path, ask).await?.is_some_and(|children| !children.is_empty()),
+            Self::Find(name) => layout.find(name).await?.len() == 1,
             Self::Period(period, least) => {
-                let found = layout.period(&period).await?;
-                let is_right = found.len() >= least && found.iter().is_sorted_by(|(one, _), (next, _)| one >= next);
-                ensure!(is_right, "{} files of at least {least}, or not newest first: {period:?}", found.len());
+                let found = layout.period(period).await?;
+                found.len() >= *least && found.iter().is_sorted_by(|(one, _), (next, _)| one >= next)
             }
-            Self::Create(file) => done(layout.put(&file, true).await?, &file.path)?,
-            Self::Overwrite(file) => overwrite(&*layout, &file).await?,
-            Self::Modify(file) => {
-                stat(&*layout, &file.path).await?;
-                overwrite(&*layout, &file).await?;
-            }
-            Self::Rename(from, to) => done(layout.rename(&from, &to).await?, &from)?,
-            Self::Delete(path) => done(layout.delete(&path).await?, &path)?,
-        }
+            Self::Create(file) => layout.put(file, true).await? == Verdict::Done,
+            Self::Overwrite(file) => overwrite(&*layout, file).await?,
+            Self::Modify(file) => layout.stat(&file.path).await?.is_some() && overwrite(&*layout, file).await?,
+            Self::Rename(from, to) => layout.rename(from, to).await? == Verdict::Done,
+            Self::Delete(path) => layout.delete(path).await? == Verdict::Done,
+        };
+        // Content may be long.
+        ensure!(is_right, "a wrong answer to {}", format!("{self:?}").chars().take(300).collect::<String>());
         Ok(())
     }
 }
 
-async fn stat(layout: &dyn Layout, path: &str) -> Result<()> {
-    layout.stat(path).await?.with_context(|| format!("{path} is missing")).map(|_| ())
-}
-
-async fn overwrite(layout: &dyn Layout, file: &NewFile) -> Result<()> {
-    let mut verdict = layout.put(file, false).await?;
-    // Another client has overwritten the same file meanwhile: read it again, as the drive itself does.
+async fn overwrite(layout: &dyn Layout, file: &NewFile) -> Result<bool> {
+    // Another client may overwrite the same file meanwhile: read it again, as the drive itself does.
     for _ in 0..ATTEMPTS {
-        if verdict == Verdict::Done {
-            break;
+        if layout.put(file, false).await? == Verdict::Done {
+            return Ok(true);
         }
-        verdict = layout.put(file, false).await?;
     }
-    done(verdict, &file.path)
-}
-
-/// An error if a change was not made that nothing is in the way of.
-fn done(verdict: Verdict, path: &str) -> Result<()> {
-    ensure!(verdict == Verdict::Done, "{path}: {verdict:?}");
-    Ok(())
+    Ok(false)
 }

@@ -18,7 +18,7 @@ use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, Stor
 use super::Part;
 use super::disk_usage::{DiskUsage, compact};
 use super::loops::{Clients, Found, Pacing};
-use super::operations::{Inputs, Operation, Requests};
+use super::operations::{Inputs, Nth, Operation};
 use super::requests::Request;
 use super::work::{CountingStore, Meter, cpu_seconds};
 use crate::data::{CAMERA, Tree, attributes};
@@ -28,8 +28,6 @@ use crate::layouts::relational::Relational;
 use crate::layouts::{LOAD, Layout, NewFile, Verdict};
 use crate::progress::{Stop, bar};
 use crate::report::model::{Costs, Measured, Report};
-
-const CLOSED: &str = "no copy is open";
 
 /// A layout whose files are stored, with what its rounds have found until now.
 pub struct Store {
@@ -45,7 +43,6 @@ pub struct Store {
 
 /// A layout that is open, with the counters of its work.
 struct Subject {
-    folder: PathBuf,
     layout: Arc<dyn Layout>,
     meter: Meter,
     /// Of a layout in a store.
@@ -93,38 +90,30 @@ impl Store {
         Ok(Self { kind, loaded, copy: None, costs, found: BTreeMap::new() })
     }
 
-    /// Opens a copy of what was loaded, below this folder.
-    pub async fn open(&mut self, part: &Part<'_>, copies: &Path) -> Result<()> {
+    /// Opens a copy of what was loaded, below this folder; reads it, and asks it for stats.
+    pub async fn open(&mut self, part: &Part<'_>, copies: &Path, inputs: &Arc<Inputs>) -> Result<()> {
         let folder = copies.join(self.kind.name());
         copy_store(&self.loaded, &folder)?;
         let start = Instant::now();
-        self.copy = Some(Subject::open(self.kind, part, &folder, false).await?);
-        if self.kind.is_in_store() {
-            self.costs.open_ms.get_or_insert(start.elapsed().as_secs_f64() * 1e3);
-        }
-        Ok(())
-    }
-
-    /// Reads the copy that was just opened, and asks it for stats.
-    pub async fn warm_up(&self, part: &Part<'_>, inputs: &Inputs) -> Result<()> {
-        let subject = self.copy.as_ref().context(CLOSED)?;
+        let subject = self.copy.insert(Subject::open(self.kind, part, &folder, false).await?);
         if let Some(tables) = &subject.tables {
-            read_all(&subject.folder.join("db"), tables, part.stop).await?;
+            self.costs.open_ms.get_or_insert(start.elapsed().as_secs_f64() * 1e3);
+            read_all(&folder.join("db"), tables, part.stop).await?;
         }
-        subject.clients(part, Box::new(inputs.paths(9).map(Request::Stat))).warm_up().await
+        subject.clients(part, inputs, |inputs, n| inputs.path(9, n).map(Request::Stat)).warm_up().await
     }
 
     /// Measures an operation, and waits for what the layout does after its answers: it would be counted as another's work.
-    pub async fn measure(&mut self, part: &Part<'_>, operation: &Operation, inputs: &Inputs) -> Result<()> {
-        let subject = self.copy.as_ref().context(CLOSED)?;
+    pub async fn measure(&mut self, part: &Part<'_>, operation: &Operation, inputs: &Arc<Inputs>) -> Result<()> {
+        let subject = self.copy.as_ref().context("no copy is open")?;
         let stat_is_slow = matches!(self.found.get("stat"), Some(Ok(Found { is_slow: Some(true), .. })));
-        let lacks = match stat_is_slow && *operation.loops == [Pacing::Many] {
+        let refusal = match stat_is_slow && *operation.loops == [Pacing::Many] {
             true => Some("not measured: one stat takes longer than a quarter of a loop"),
-            false => (operation.lacks)(self.kind),
+            false => operation.refusal(self.kind),
         };
-        let found = self.found.entry(operation.name).or_insert(lacks.map_or_else(|| Ok(Found::default()), Err));
+        let found = self.found.entry(operation.name).or_insert(refusal.map_or_else(|| Ok(Found::default()), Err));
         if let Ok(found) = found {
-            let measured = subject.clients(part, (operation.requests)(inputs)).measure(operation.loops, found).await;
+            let measured = subject.clients(part, inputs, operation.request).measure(operation.loops, found).await;
             subject.layout.idle().await;
             measured.with_context(|| format!("{} of {}", operation.name, self.kind.name()))?;
         }
@@ -138,12 +127,13 @@ impl Store {
         }
     }
 
-    /// Adds what is known of the layout to the report. `suffix`: of the names of operations.
-    pub fn report(&self, suffix: &str, report: &mut Report) {
+    /// Adds what is known of the layout to the report.
+    pub fn report(&self, part: &Part<'_>, report: &mut Report) {
+        let Part { options, suffix, .. } = part;
         let (name, mut costs) = (self.kind.name(), self.costs.clone());
         for (operation, found) in &self.found {
             let measured = match found {
-                Ok(found) => Measured::Figures(Box::new(found.figures())),
+                Ok(found) => Measured::Figures(Box::new(found.figures(options.clients))),
                 Err(why) => Measured::Unsupported { unsupported: (*why).to_owned() },
             };
             if let (Measured::Figures(figures), "rename_folder") = (&measured, *operation) {
@@ -176,14 +166,13 @@ impl Subject {
                 kind.in_store(in_store.insert(Tables::new(store)), folder).await?
             }
         };
-        Ok(Self { folder: folder.to_owned(), layout, meter, tables: in_store })
+        Ok(Self { layout, meter, tables: in_store })
     }
 
-    fn clients<'a>(&'a self, part: &Part<'a>, requests: Requests) -> Clients<'a> {
-        let layout = self.layout.clone();
-        let requests = requests.map(move |request| request.send(layout.clone()).boxed());
-        let requests = Arc::new(Mutex::new(requests));
-        Clients { options: part.options, stop: part.stop, meter: &self.meter, requests }
+    fn clients<'a>(&'a self, part: &Part<'a>, inputs: &Arc<Inputs>, request: Nth) -> Clients<'a> {
+        let (layout, inputs) = (self.layout.clone(), inputs.clone());
+        let requests = (0..).map_while(move |n| Some(request(&inputs, n)?.send(layout.clone()).boxed()));
+        Clients { options: part.options, stop: part.stop, meter: &self.meter, requests: Arc::new(Mutex::new(requests)) }
     }
 }
 
