@@ -73,8 +73,8 @@ impl Store {
             rename_files: tree.files.iter().filter(|file| tree.dir(file) == CAMERA).count() as u64,
             ..Costs::default()
         };
-        let db = loaded.join("db");
-        if db.exists() {
+        if kind.is_in_store() {
+            let db = loaded.join("db");
             let title = bar(&format!("{}: compacting", kind.name()))?;
             let DiskUsage { tables, raw, index_and_filter, cells } =
                 tokio::task::spawn_blocking(move || compact(&db)).await??;
