@@ -1,13 +1,12 @@
 //! The comparison of row keys: every layout stores the same tree, and then answers the same requests, one operation after
 //! the other, all layouts in the same minute, in rounds.
 //!
-//! Read in this order: [`operations`] (what is measured) and [`requests`], [`loops`] (how), [`store`] (the stores that
+//! Read in this order: [`operations`] (what is measured), [`loops`] (how), [`store`] (the stores that
 //! rounds work on), [`work`] and [`disk_usage`] (what is counted beside the time).
 
 pub mod disk_usage;
 pub mod loops;
 mod operations;
-mod requests;
 pub mod store;
 mod work;
 

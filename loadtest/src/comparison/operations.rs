@@ -1,8 +1,8 @@
-//! What is measured of each layout: the same operations on the same paths, in this order.
+//! What is measured of each layout: the same operations on the same paths, in this order; and their requests.
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -11,12 +11,12 @@ use rand_distr::{Distribution, Zipf};
 use rowdrive::schema::index::by_time::Clock;
 
 use super::loops::Pacing::{self, Many, One, Rate};
-use super::requests::Request::{self, Create, Delete, Find, Modify, Overwrite, Read, Rename, Stat};
 use crate::data::{
     self, ARCHIVE, CAMERA, COVER, CREATORS, DAY, DAYS, FIRST_DAY, FIRST_YEAR, HOME, SHARED, Tree, YEARS,
 };
 use crate::layouts::kinds::Kind;
-use crate::layouts::{List, NewFile, Period, split};
+use crate::layouts::{Layout, List, NewFile, Period, Verdict, split};
+use Request::{Create, Delete, Find, Modify, Overwrite, Read, Rename, Stat};
 
 /// Files of a page, in a folder or of a time.
 const PAGE: usize = 100;
@@ -28,6 +28,8 @@ const PATHS: usize = 500_000;
 const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
+/// How often an overwrite is tried again.
+const ATTEMPTS: usize = 100;
 /// Requests of a mix until its files come again in the same order.
 const DRAWS: usize = 1 << 16;
 /// Days of times without relation to folders, and of those that follow them.
@@ -258,6 +260,60 @@ impl Inputs {
     }
 }
 
+#[derive(Clone, Debug)]
+pub enum Request {
+    Stat(String),
+    Read(String),
+    /// The children of a directory, of which there is at least one.
+    List(String, List),
+    /// A name that one file has.
+    Find(String),
+    /// At least so many files are found, newest first.
+    Period(Period, usize),
+    Create(NewFile),
+    /// Over a file that is there.
+    Overwrite(NewFile),
+    /// A stat, and then an overwrite of the same file.
+    Modify(NewFile),
+    /// From one path to another.
+    Rename(String, String),
+    Delete(String),
+}
+
+impl Request {
+    /// An error if the layout does not answer as it should.
+    pub async fn send(self, layout: Arc<dyn Layout>) -> Result<()> {
+        let is_right = match &self {
+            Self::Stat(path) => layout.stat(path).await?.is_some(),
+            Self::Read(path) => layout.read(path).await?.is_some_and(|content| !content.is_empty()),
+            Self::List(path, ask) => layout.list(path, ask).await?.is_some_and(|children| !children.is_empty()),
+            Self::Find(name) => layout.find(name).await?.len() == 1,
+            Self::Period(period, least) => {
+                let found = layout.period(period).await?;
+                found.len() >= *least && found.iter().is_sorted_by(|(one, _), (next, _)| one >= next)
+            }
+            Self::Create(file) => layout.put(file, true).await? == Verdict::Done,
+            Self::Overwrite(file) => overwrite(&*layout, file).await?,
+            Self::Modify(file) => layout.stat(&file.path).await?.is_some() && overwrite(&*layout, file).await?,
+            Self::Rename(from, to) => layout.rename(from, to).await? == Verdict::Done,
+            Self::Delete(path) => layout.delete(path).await? == Verdict::Done,
+        };
+        // Content may be long.
+        ensure!(is_right, "a wrong answer to {}", format!("{self:?}").chars().take(300).collect::<String>());
+        Ok(())
+    }
+}
+
+async fn overwrite(layout: &dyn Layout, file: &NewFile) -> Result<bool> {
+    // Another client may overwrite the same file meanwhile: read it again, as the drive itself does.
+    for _ in 0..ATTEMPTS {
+        if layout.put(file, false).await? == Verdict::Done {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,14 +339,5 @@ mod tests {
         let first = Some(format!("Stat({:?})", inputs.paths.last().unwrap()));
         let hits = (0..10_000).filter(|n| inputs.mix(*n, [100, 0, 0, 0, 0]).map(|one| format!("{one:?}")) == first);
         assert!((1_050..1_400).contains(&hits.count()));
-    }
-
-    #[test]
-    fn what_moves_is_not_deleted_or_renamed_with_its_folder() {
-        let inputs = Inputs::new(Arc::new(Tree::new(2_000, 1)), 1, Bytes::new(), 64).unwrap();
-        let (moved, deleted) = inputs.movable();
-        assert!(moved.len() > 750 && moved.len().abs_diff(deleted.len()) <= 1, "{}", moved.len());
-        assert!(moved.iter().all(|path| !deleted.contains(path)));
-        assert!(inputs.free.iter().all(|path| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE)));
     }
 }

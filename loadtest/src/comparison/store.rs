@@ -18,8 +18,7 @@ use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, Stor
 use super::Part;
 use super::disk_usage::{DiskUsage, compact};
 use super::loops::{Clients, Found, Pacing};
-use super::operations::{Inputs, Nth, Operation};
-use super::requests::Request;
+use super::operations::{Inputs, Nth, Operation, Request};
 use super::work::{CountingStore, Meter, cpu_seconds};
 use crate::data::{CAMERA, Tree, attributes};
 use crate::layouts::kinds::Kind;
