@@ -73,15 +73,14 @@ impl Tree {
         let mut random = StdRng::seed_from_u64(seed);
         let (folders, tenth) = ((files / FOLDER).max(10), files / 10);
         let camera = [Folder { path: CAMERA.to_owned(), from: FIRST_DAY + DAYS * DAY, days: 365 }];
-        let archive: Vec<Folder> = (0..folders / 10)
-            .map(|n| {
-                let level = |level: u32| format!("/{}{}", char::from(b'a' + level as u8), n / FAN.pow(level));
-                let below: String = (0..DEPTH).rev().map(level).collect();
-                // The nineties, in the order of the folders.
-                let from = FIRST_YEAR - 3_650 * DAY + i64::from(n) * DAY % (3_600 * DAY);
-                Folder { path: format!("{ARCHIVE}{below}"), from, days: 1 }
-            })
-            .collect();
+        let deep = |n: u32| {
+            let level = |level: u32| format!("/{}{}", char::from(b'a' + level as u8), n / FAN.pow(level));
+            let below: String = (0..DEPTH).rev().map(level).collect();
+            // The nineties, in the order of the folders.
+            let from = FIRST_YEAR - 3_650 * DAY + i64::from(n) * DAY % (3_600 * DAY);
+            Folder { path: format!("{ARCHIVE}{below}"), from, days: 1 }
+        };
+        let archive: Vec<Folder> = (0..folders / 10).map(deep).collect();
         // Each folder has a name of its own, since one layout has room for no other.
         let event = |root: &str, years: i64, event: u32| {
             let (year, month) = (i64::from(event) % years, i64::from(event) / years % 12);
@@ -122,11 +121,6 @@ impl Tree {
         }
         all.sort_by(order);
         Self { dirs, files: all }
-    }
-
-    /// The folders of events: all that hold files, but for the largest and the deep ones.
-    pub fn folders(&self) -> Vec<&str> {
-        self.dirs.iter().filter(|dir| dir.contains("event")).map(String::as_str).collect()
     }
 
     pub fn dir(&self, file: &File) -> &str {

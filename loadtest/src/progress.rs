@@ -18,13 +18,6 @@ impl Stop {
         }
         Ok(())
     }
-
-    /// Ends when the user asks for the end, and never if that cannot happen any more.
-    pub async fn asked(&self) {
-        if self.0.clone().wait_for(|stop| *stop).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 /// A line that says what is being done, where there is a terminal; otherwise it is printed once.

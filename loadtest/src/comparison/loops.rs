@@ -63,10 +63,6 @@ impl Loop {
         self.latencies.len() as f64 / self.seconds.max(1e-9)
     }
 
-    fn quickest(&self) -> Duration {
-        Duration::from_micros(self.latencies.min())
-    }
-
     fn add(&mut self, other: &Self) {
         self.seconds += other.seconds;
         // All have the same bounds, so there is nothing that cannot be added.
@@ -142,7 +138,7 @@ impl Clients<'_> {
         if probe.latencies.is_empty() {
             return Ok(());
         }
-        let is_slow = *found.is_slow.get_or_insert(probe.quickest() > slow(length));
+        let is_slow = *found.is_slow.get_or_insert(Duration::from_micros(probe.latencies.min()) > slow(length));
         let mut loops = BTreeMap::new();
         if is_slow || *pacings == [Pacing::One] {
             let spent = Duration::from_secs_f64(probe.seconds);
@@ -176,7 +172,8 @@ impl Clients<'_> {
 
     /// Sends requests that are not counted. Slow ones are left out after the first few.
     pub async fn warm_up(&self) -> Result<()> {
-        if self.run(Pacing::One, Duration::ZERO, PROBES).await?.quickest() < SLOW {
+        let probe = self.run(Pacing::One, Duration::ZERO, PROBES).await?;
+        if Duration::from_micros(probe.latencies.min()) < SLOW {
             self.run(Pacing::Many, self.options.loop_length * WARM_UP, MIN_REQUESTS).await?;
         }
         Ok(())
@@ -287,10 +284,6 @@ mod tests {
         Ok(())
     }
 
-    async fn failing() -> Result<()> {
-        anyhow::bail!("missing")
-    }
-
     /// Gives this to so many clients, one request like the other, in loops of so many milliseconds.
     async fn asked<T, F: Future<Output = Result<()>> + Send + 'static>(
         (clients, ms): (usize, u64),
@@ -317,8 +310,8 @@ mod tests {
         // Three are sent by the probe, the others while it warms up: there is nothing else to count.
         let found = asked((3, 60_000), (5, || at_work(0)), never.clone(), round).await.unwrap();
         assert!(found.loops.keys().eq([&Pacing::One]) && found.loops[&Pacing::One][0].latencies.len() == 3);
-        assert_eq!(asked((1, 1), (0, failing), never.clone(), round).await.unwrap().rounds, 0);
-        assert!(asked((1, 1), (9, failing), never, round).await.is_err());
+        assert_eq!(asked((1, 1), (0, asleep), never.clone(), round).await.unwrap().rounds, 0);
+        assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, round).await.is_err());
     }
 
     /// Of what never waits there are as many requests under way as clients, by Little's law: the sum of the latencies

@@ -1,13 +1,12 @@
 //! The comparison of row keys: every layout stores the same tree, and then answers the same requests, one operation after
 //! the other, all layouts in the same minute, in rounds.
 //!
-//! Read in this order: [`operations`] (what is measured), [`loops`] (how), [`store`] (the stores that
-//! rounds work on), [`work`] and [`disk_usage`] (what is counted beside the time).
+//! Read in this order: [`operations`] (what is measured), [`loops`] (how), [`store`] (what rounds work on), [`work`] (what
+//! is counted beside the time).
 
-pub mod disk_usage;
 pub mod loops;
 mod operations;
-pub mod store;
+mod store;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -33,9 +32,7 @@ use store::Store;
 pub struct Options {
     pub kinds: Vec<Kind>,
     pub seed: u64,
-    /// Rounds over all operations.
     pub rounds: usize,
-    /// Clients of a loop of many.
     pub clients: usize,
     /// How long a loop lasts.
     pub loop_length: Duration,
@@ -44,7 +41,6 @@ pub struct Options {
     /// Bytes of memory for each store.
     pub memory: usize,
     pub postgres: Option<String>,
-    /// Holds the stores.
     pub folder: PathBuf,
     /// Files of the trees with content.
     pub files_with_content: u32,
@@ -57,7 +53,7 @@ pub const CONTENT: [(&str, usize); 2] = [("_4k", 4 << 10), ("_64k", 64 << 10)];
 /// The layouts that differ in where content is.
 const CONTENT_KINDS: [Kind; 5] = [Kind::FullPath, Kind::DirIdName, Kind::Uuid, Kind::UuidIndexed, Kind::Drive];
 
-type Keep<'a> = &'a mut dyn FnMut(&mut Report) -> Result<()>;
+type Keep = dyn FnMut(&mut Report) -> Result<()>;
 
 /// Measures all operations on this tree, and those that content makes a difference to on small trees with content. `keep`
 /// gets the report whenever it has grown.
@@ -66,7 +62,7 @@ pub async fn compare(
     tree: Arc<Tree>,
     stop: &Stop,
     report: &mut Report,
-    keep: Keep<'_>,
+    keep: &mut Keep,
 ) -> Result<()> {
     for (suffix, length) in [("", 0)].iter().chain(options.content) {
         let mut part =
@@ -100,7 +96,7 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// Loads all layouts, and measures them in rounds, each on fresh copies.
-    async fn run(&self, kinds: &[Kind], report: &mut Report, keep: Keep<'_>) -> Result<()> {
+    async fn run(&self, kinds: &[Kind], report: &mut Report, keep: &mut Keep) -> Result<()> {
         let folder = tempfile::tempdir_in(&self.options.folder)?;
         let mut stores = Vec::new();
         for kind in kinds {
@@ -172,10 +168,7 @@ pub fn free_space(folder: &Path) -> rustix::io::Result<u64> {
 
 /// An error while there is still room for what is under way.
 fn room(folder: &Path) -> Result<()> {
-    anyhow::ensure!(
-        free_space(folder)? >= 2 << 30,
-        "{} has less than 2 GiB left: name another folder with --dir",
-        folder.display()
-    );
+    let is_room = free_space(folder)? >= 2 << 30;
+    anyhow::ensure!(is_room, "{} has less than 2 GiB left: name another folder with --dir", folder.display());
     Ok(())
 }

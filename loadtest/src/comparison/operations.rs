@@ -135,7 +135,7 @@ fn page(folder: &str, after: String) -> Request {
     Request::List(folder.to_owned(), List::Page { after, limit: PAGE })
 }
 
-fn file(path: String, modified: i64, content: Bytes) -> NewFile {
+pub fn file(path: String, modified: i64, content: Bytes) -> NewFile {
     NewFile { path, attributes: data::attributes(modified), content }
 }
 
@@ -181,7 +181,8 @@ impl Inputs {
         let paths: Vec<String> = files.into_iter().map(|file| tree.path(file)).take(PATHS).collect();
         let is_year = |dir: &&String| split(dir).0 == HOME && split(dir).1.starts_with('2');
         let years = tree.dirs.iter().filter(is_year).cloned().collect();
-        let mut folders: Vec<String> = tree.folders().into_iter().map(str::to_owned).collect();
+        // Of events: all that hold files, but for the largest and the deep ones.
+        let mut folders: Vec<String> = tree.dirs.iter().filter(|dir| dir.contains("event")).cloned().collect();
         page_starts.shuffle(&mut random);
         folders.shuffle(&mut random);
         let deep = paths.iter().filter(|path| path.starts_with(ARCHIVE)).cloned().collect();

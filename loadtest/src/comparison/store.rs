@@ -8,23 +8,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use bytes::Bytes;
 use futures_util::FutureExt;
 use procfs::process::Process;
+use rocksdb::properties::{AGGREGATED_TABLE_PROPERTIES, TOTAL_SST_FILES_SIZE};
+use rocksdb::{BottommostLevelCompaction, Cache, CompactOptions, DB, Env, Options};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::schema::CF;
 use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, StoreError, Tables};
 
 use super::Part;
-use super::disk_usage::{DiskUsage, compact};
 use super::loops::{Clients, Found, Pacing};
-use super::operations::{Inputs, Nth, Operation, Request};
+use super::operations::{Inputs, Nth, Operation, Request, file};
 use super::work::{CountingStore, Meter, cpu_seconds};
-use crate::data::{CAMERA, Tree, attributes};
+use crate::data::CAMERA;
 use crate::layouts::kinds::Kind;
 use crate::layouts::postgres::Postgres;
 use crate::layouts::relational::Relational;
-use crate::layouts::{LOAD, Layout, NewFile, Verdict};
+use crate::layouts::{LOAD, Layout, Verdict};
 use crate::progress::{Stop, bar};
 use crate::report::model::{Costs, Measured, Report};
 
@@ -55,8 +55,7 @@ impl Store {
         std::fs::create_dir_all(&loaded)?;
         let layout = Subject::open(kind, part, &loaded, true).await?.layout;
         let (start, cpu, device) = (Instant::now(), cpu_seconds()?, written()?);
-        let Part { tree, content, options, stop, .. } = part;
-        let stored = load(kind.name(), layout.as_ref(), tree, content, options.clients, stop).await;
+        let (tree, stored) = (&part.tree, fill(layout.as_ref(), kind.name(), part).await);
         let (load_seconds, load_cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
         let bytes = if stored.is_ok() { layout.compact().await } else { Ok(None) };
         let closed = layout.close().await;
@@ -177,7 +176,7 @@ impl Subject {
 
 /// Reads all cells of a store once: then its cache has what fits, and no operation pays for the first read of another.
 async fn read_all(db: &Path, tables: &Tables, stop: &Stop) -> Result<()> {
-    for name in rocksdb::DB::list_cf(&rocksdb::Options::default(), db)? {
+    for name in DB::list_cf(&Options::default(), db)? {
         let Some((table, family)) = name.split_once(':') else { continue };
         // Queries take names that are never freed; there are a few.
         let [table, family]: [&'static str; 2] = [table, family].map(|name| &*name.to_owned().leak());
@@ -185,35 +184,28 @@ async fn read_all(db: &Path, tables: &Tables, stop: &Stop) -> Result<()> {
         let mut rows = keys(family);
         loop {
             stop.go_on()?;
-            match rows.next(tables).await {
-                Ok(None) => break,
-                Ok(Some(_)) => {}
+            let read = rows.next(tables).await;
+            if let Err(StoreError::TooWide { .. }) = read {
                 // As a row of the directory table: its cells are read in pages.
-                Err(StoreError::TooWide { .. }) => {
-                    for (row, _) in keys(CF).rest(tables).await? {
-                        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-                        let first = PageQuery { table, row, family, from, to, limit: LOAD, unchanged: Vec::new() };
-                        let mut pages = CellCursor::new(first);
-                        while pages.next(tables).await?.is_some() {}
-                    }
-                    break;
+                for (row, _) in keys(CF).rest(tables).await? {
+                    let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+                    let first = PageQuery { table, row, family, from, to, limit: LOAD, unchanged: Vec::new() };
+                    let mut pages = CellCursor::new(first);
+                    while pages.next(tables).await?.is_some() {}
                 }
-                Err(error) => return Err(error.into()),
+                break;
+            }
+            if read?.is_none() {
+                break;
             }
         }
     }
     Ok(())
 }
 
-/// Stores all directories and files in a layout of this name, and returns how many files there was room for.
-pub async fn load(
-    name: &str,
-    layout: &dyn Layout,
-    tree: &Tree,
-    content: &Bytes,
-    clients: usize,
-    stop: &Stop,
-) -> Result<u64> {
+/// Stores all directories and files, and returns how many files there was room for.
+async fn fill(layout: &dyn Layout, name: &str, part: &Part<'_>) -> Result<u64> {
+    let Part { tree, content, options, stop, .. } = part;
     let title = bar(&format!("{name}: loading"))?;
     for directory in &tree.dirs {
         let verdict = layout.load_directory(directory).await?;
@@ -222,12 +214,8 @@ pub async fn load(
     let mut stored = 0;
     for files in tree.files.chunks(LOAD) {
         stop.go_on()?;
-        let new = files.iter().map(|file| NewFile {
-            path: tree.path(file),
-            attributes: attributes(file.modified),
-            content: content.clone(),
-        });
-        stored += layout.load(&new.collect::<Vec<_>>(), clients).await?;
+        let new = files.iter().map(|one| file(tree.path(one), one.modified, content.clone()));
+        stored += layout.load(&new.collect::<Vec<_>>(), options.clients).await?;
         title.inc(files.len() as u64);
     }
     title.finish_and_clear();
@@ -257,4 +245,71 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
 fn written() -> Result<u64> {
     let io = Process::myself()?.io().context("this process may not read its own counters")?;
     Ok(io.write_bytes.saturating_sub(io.cancelled_write_bytes))
+}
+
+#[derive(Debug, Default)]
+struct DiskUsage {
+    /// Bytes on disk by table.
+    tables: BTreeMap<String, u64>,
+    /// Bytes of keys and values, uncompressed.
+    raw: u64,
+    index_and_filter: u64,
+    cells: u64,
+}
+
+/// Compacts the store in this folder whole, and measures it.
+fn compact(folder: &Path) -> Result<DiskUsage> {
+    let (mut options, families) = Options::load_latest(folder, Env::new()?, false, Cache::new_lru_cache(64 << 20))?;
+    options.create_if_missing(false);
+    let names: Vec<String> = families.iter().map(|family| family.name().to_owned()).collect();
+    let db = DB::open_cf_descriptors(&options, folder, families)?;
+    let mut usage = DiskUsage::default();
+    // Or the next to open it rewrites its files, while it is measured.
+    let mut whole = CompactOptions::default();
+    whole.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+    for name in names {
+        let family = db.cf_handle(&name).with_context(|| format!("{name} is gone"))?;
+        db.flush_cf(&family)?;
+        db.compact_range_cf_opt(&family, None::<&[u8]>, None::<&[u8]>, &whole);
+        let bytes = db.property_int_value_cf(&family, TOTAL_SST_FILES_SIZE)?.unwrap_or_default();
+        if bytes > 0 {
+            let table = name.split(':').next().unwrap_or(&name).to_owned();
+            *usage.tables.entry(table).or_default() += bytes;
+        }
+        // As `# entries=3; raw key size=40; index block size (user-key? 1, delta-value? 1)=29; ...`
+        let text = db.property_value_cf(&family, AGGREGATED_TABLE_PROPERTIES)?.unwrap_or_default();
+        for (property, value) in text.split(';').filter_map(|one| one.trim().split_once('=')) {
+            let sum = match property.split(" (").next() {
+                Some("raw key size" | "raw value size") => &mut usage.raw,
+                Some("index block size" | "filter block size") => &mut usage.index_and_filter,
+                Some("# entries") => &mut usage.cells,
+                _ => continue,
+            };
+            *sum += value.trim().parse::<u64>().with_context(|| format!("{property} of {value}"))?;
+        }
+    }
+    Ok(usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_measured_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let db = DB::open_cf(&options, dir.path(), ["t:cf", "t:c", "u:cf"]).unwrap();
+        for (family, key) in [("t:cf", "a"), ("t:c", "b"), ("u:cf", "c")] {
+            db.put_cf(&db.cf_handle(family).unwrap(), key, "value").unwrap();
+        }
+        drop(db);
+        let usage = compact(dir.path()).unwrap();
+        assert_eq!(usage.tables.keys().collect::<Vec<_>>(), ["t", "u"]);
+        // A key is followed by eight bytes of its sequence and kind.
+        assert_eq!((usage.cells, usage.raw), (3, 3 * (1 + 8 + 5)));
+        assert!(usage.index_and_filter > 0);
+    }
 }
