@@ -9,11 +9,11 @@
 //!
 //! Names are counted as a camera counts them, folder after folder; below [`SHARED`] they are dealt over the folders.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use bytes::Bytes;
 use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
@@ -28,7 +28,7 @@ pub struct File {
     pub modified: i64,
 }
 
-/// Directories, parents before children, and files in the order of an import: folder by folder.
+/// Directories by path, so parents before children, and files in the order of an import: folder by folder.
 pub struct Tree {
     /// Full paths without the root.
     pub dirs: Vec<String>,
@@ -63,7 +63,7 @@ const FAN: u32 = 4;
 
 /// A folder with files, and the first day and the days of their times.
 struct Folder {
-    dir: usize,
+    path: String,
     from: i64,
     days: i64,
 }
@@ -71,69 +71,56 @@ struct Folder {
 impl Tree {
     pub fn new(files: u32, seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let mut dirs = ["/home", HOME, CAMERA, ARCHIVE, SHARED].map(str::to_owned).to_vec();
-        let mut made: HashSet<String> = dirs.iter().cloned().collect();
-        let folders = (files / FOLDER).max(10);
-        let archive: Vec<Folder> = (0..folders / 10)
-            .map(|n| {
-                let level = |level: u32| format!("/{}{}", char::from(b'a' + level as u8), n / FAN.pow(level));
-                let below: String = (0..DEPTH).rev().map(level).collect();
-                let dir = make(&mut dirs, &mut made, &format!("{ARCHIVE}{below}"));
-                // The nineties, in the order of the folders.
-                Folder { dir, from: FIRST_YEAR - 3_650 * DAY + i64::from(n) * DAY % (3_600 * DAY), days: 1 }
-            })
-            .collect();
+        let (folders, tenth) = ((files / FOLDER).max(10), files / 10);
+        let camera = [Folder { path: CAMERA.to_owned(), from: FIRST_DAY + DAYS * DAY, days: 365 }];
+        let deep = |n: u32| {
+            let level = |level: u32| format!("/{}{}", char::from(b'a' + level as u8), n / FAN.pow(level));
+            let below: String = (0..DEPTH).rev().map(level).collect();
+            // The nineties, in the order of the folders.
+            let from = FIRST_YEAR - 3_650 * DAY + i64::from(n) * DAY % (3_600 * DAY);
+            Folder { path: format!("{ARCHIVE}{below}"), from, days: 1 }
+        };
+        let archive: Vec<Folder> = (0..folders / 10).map(deep).collect();
         // Each folder has a name of its own, since one layout has room for no other.
-        let mut event = |root: &str, years: i64, event: u32| {
+        let event = |root: &str, years: i64, event: u32| {
             let (year, month) = (i64::from(event) % years, i64::from(event) / years % 12);
             let top = root.rsplit('/').next().unwrap_or_default();
             let path = format!("{root}{0}/{top}{0}-{1:02}/{top}event-{event:07}", 2000 + year, month + 1);
-            let from = FIRST_YEAR + year * 365 * DAY + month * 30 * DAY;
-            Folder { dir: make(&mut dirs, &mut made, &path), from, days: 28 }
+            Folder { path, from: FIRST_YEAR + year * 365 * DAY + month * 30 * DAY, days: 28 }
         };
         let own: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(&format!("{HOME}/"), YEARS, n)).collect();
         let shared: Vec<Folder> = (0..folders * 4 / 10).map(|n| event(&format!("{SHARED}/s"), DAYS / 365, n)).collect();
-        let camera = [Folder { dir: 2, from: FIRST_DAY + DAYS * DAY, days: 365 }];
+
+        let paths = [&camera[..], &archive, &own, &shared].into_iter().flatten().map(|folder| folder.path.as_str());
+        let all = paths.chain([ARCHIVE, SHARED]).flat_map(|path| Path::new(path).ancestors()).filter_map(Path::to_str);
+        let dirs: BTreeSet<String> = all.filter(|dir| *dir != "/").map(str::to_owned).collect();
+        let dirs: Vec<String> = dirs.into_iter().collect();
+        let dir = |folder: &Folder| dirs.binary_search(&folder.path).unwrap_or_default();
 
         let mut all = Vec::with_capacity(files as usize);
-        let tenth = files / 10;
         for (part, folders) in [(tenth, &camera[..]), (tenth, &archive), (tenth * 4, &own)] {
-            in_order(part, folders, &mut all, &mut random);
+            // Names and times rise from folder to folder.
+            let each = (part / folders.len().max(1) as u32).max(1);
+            for n in 0..part {
+                let at = u64::from(n) * folders.len() as u64 / u64::from(part);
+                let Some(folder) = folders.get(at as usize) else { continue };
+                let step = folder.days * DAY / i64::from(each);
+                let modified = folder.from + i64::from(n % each) * step + random.random_range(0..step.max(1));
+                all.push(File { dir: dir(folder), name: name(all.len()), modified });
+            }
         }
-        for n in all.len() as u32..files {
+        for n in all.len()..files as usize {
             let modified = FIRST_DAY + random.random_range(0..DAYS * DAY);
             let Some(folder) = shared.get(random.random_range(0..shared.len())) else { continue };
-            all.push(File { dir: folder.dir, name: name(n), modified });
+            all.push(File { dir: dir(folder), name: name(n), modified });
         }
-        let order = |a: &File, b: &File| (dirs.get(a.dir), &a.name).cmp(&(dirs.get(b.dir), &b.name));
+        let order = |a: &File, b: &File| (a.dir, &a.name).cmp(&(b.dir, &b.name));
         all.sort_by(order);
-        let mut before = None;
-        for file in &mut all {
-            if before.replace(file.dir) != Some(file.dir) {
-                file.name = COVER.to_owned();
-            }
+        for first in all.chunk_by_mut(|a, b| a.dir == b.dir).filter_map(<[File]>::first_mut) {
+            first.name = COVER.to_owned();
         }
         all.sort_by(order);
         Self { dirs, files: all }
-    }
-
-    /// The folders of events: all that hold files, but for the largest and the deep ones.
-    pub fn folders(&self) -> Vec<&str> {
-        self.dirs.iter().filter(|d| d.contains("event")).map(String::as_str).collect()
-    }
-
-    /// The same in random order.
-    pub fn shuffled_folders(&self, seed: u64) -> Vec<&str> {
-        let mut all = self.folders();
-        all.shuffle(&mut StdRng::seed_from_u64(seed));
-        all
-    }
-
-    /// Files in random order.
-    pub fn shuffled(&self, seed: u64) -> Vec<&File> {
-        let mut all: Vec<_> = self.files.iter().collect();
-        all.shuffle(&mut StdRng::seed_from_u64(seed ^ 0x5eed));
-        all
     }
 
     pub fn dir(&self, file: &File) -> &str {
@@ -145,31 +132,8 @@ impl Tree {
     }
 }
 
-fn name(n: u32) -> String {
+fn name(n: usize) -> String {
     format!("IMG_{n:08}.jpg")
-}
-
-/// The position of a directory, which is made with its parents if it is missing.
-fn make(dirs: &mut Vec<String>, made: &mut HashSet<String>, path: &str) -> usize {
-    for end in path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]) {
-        let dir = path.get(..end).unwrap_or_default();
-        if made.insert(dir.to_owned()) {
-            dirs.push(dir.to_owned());
-        }
-    }
-    dirs.len() - 1
-}
-
-/// Files whose names and times rise from folder to folder.
-fn in_order(files: u32, folders: &[Folder], all: &mut Vec<File>, random: &mut StdRng) {
-    let each = (files / folders.len().max(1) as u32).max(1);
-    for n in 0..files {
-        let at = u64::from(n) * folders.len() as u64 / u64::from(files);
-        let Some(folder) = folders.get(at as usize) else { continue };
-        let step = folder.days * DAY / i64::from(each);
-        let modified = folder.from + i64::from(n % each) * step + random.random_range(0..step.max(1));
-        all.push(File { dir: folder.dir, name: name(all.len() as u32), modified });
-    }
 }
 
 /// A file's attributes and its content, if that is measured. Digests compress no better than those of any content.
@@ -197,26 +161,22 @@ pub fn content(length: usize) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn a_tree_is_whole_and_repeats_with_its_seed() {
-        let tree = Tree::new(2_000, 7);
-        assert_eq!(tree.files.len(), 2_000);
-        for (at, dir) in tree.dirs.iter().enumerate() {
-            let parent = dir.rsplit_once('/').unwrap().0;
-            assert!(parent.is_empty() || tree.dirs[..at].iter().any(|d| d == parent), "{dir}");
-        }
-        let again = Tree::new(2_000, 7);
-        assert!(tree.files.iter().zip(&again.files).all(|(a, b)| a.name == b.name && a.modified == b.modified));
-        assert!(tree.files.is_sorted_by_key(|f| (tree.dir(f), &f.name)));
-        let paths: HashSet<_> = tree.files.iter().map(|f| tree.path(f)).collect();
-        assert_eq!(paths.len(), 2_000);
-    }
-
-    #[test]
-    fn the_parts_of_a_tree_are_as_the_table_says() {
+    fn a_tree_is_whole_and_its_parts_are_as_the_table_says() {
         let tree = Tree::new(5_000, 7);
+        assert!(
+            tree.dirs
+                .iter()
+                .all(|dir| dir == "/home" || tree.dirs.iter().any(|d| d == dir.rsplit_once('/').unwrap().0))
+        );
+        assert!(tree.dirs.is_sorted() && tree.files.is_sorted_by_key(|file| (tree.dir(file), &file.name)));
+        let again = Tree::new(5_000, 7);
+        assert!(tree.files.iter().zip(&again.files).all(|(a, b)| a.name == b.name && a.modified == b.modified));
+        assert_eq!(tree.files.iter().map(|file| tree.path(file)).collect::<HashSet<_>>().len(), 5_000);
         let below = |root: &str| tree.files.iter().filter(|file| tree.dir(file).starts_with(root)).collect::<Vec<_>>();
         assert_eq!([below(CAMERA).len(), below(ARCHIVE).len(), below(SHARED).len()], [500, 500, 2_000]);
         assert!(below(ARCHIVE).iter().all(|file| tree.path(file).matches('/').count() == 3 + DEPTH as usize + 1));
@@ -225,8 +185,8 @@ mod tests {
         let names: HashSet<_> = tree.dirs.iter().map(|dir| dir.rsplit('/').next().unwrap()).collect();
         assert_eq!(names.len(), tree.dirs.len());
         // Times follow the folders in one half, and not in the other.
-        let january = |root: &str| below(root).iter().map(|file| file.modified).max().unwrap();
-        assert!(january(&format!("{HOME}/2000")) < FIRST_YEAR + 365 * DAY);
-        assert!(january(&format!("{SHARED}/s2000")) > FIRST_DAY + 360 * DAY);
+        let last = |root: &str| below(root).iter().map(|file| file.modified).max().unwrap();
+        assert!(last(&format!("{HOME}/2000")) < FIRST_YEAR + 365 * DAY);
+        assert!(last(&format!("{SHARED}/s2000")) > FIRST_DAY + 360 * DAY);
     }
 }

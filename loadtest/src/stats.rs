@@ -53,39 +53,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gini_coefficient_of_hand_computed_shares() {
-        assert_eq!(gini(&[1, 0, 0, 0]), 0.75);
-        assert_eq!(gini(&[1, 1, 1, 1]), 0.0);
-        // 2 * (1 + 4 + 9 + 16) / (4 * 10) - 5 / 4
-        assert_eq!(gini(&[1, 2, 3, 4]), 0.25);
-        assert_eq!(gini(&[4, 1, 3, 2]), 0.25);
-        assert_eq!((gini(&[]), gini(&[0, 0])), (0.0, 0.0));
-    }
-
-    #[test]
-    fn the_mean_and_the_median_of_few_numbers() {
+    fn hand_computed_figures_of_few_numbers() {
         assert_eq!((mean(&[]), mean(&[1.0, 2.0, 6.0])), (0.0, 3.0));
-        assert_eq!((median(&[]), median(&[6.0, 1.0, 2.0])), (0.0, 2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), 3.0);
-    }
-    fn of(values: std::ops::RangeInclusive<u64>) -> Histogram<u64> {
-        let mut histogram = Histogram::new_with_bounds(1, 10_000_000, 3).unwrap();
-        values.for_each(|value| histogram.record(value * 1_000).unwrap());
-        histogram
+        assert_eq!([median(&[]), median(&[6.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 9.0])], [0.0, 2.0, 3.0]);
+        // 2 * (1 + 4 + 9 + 16) / (4 * 10) - 5 / 4
+        assert_eq!([gini(&[1, 0, 0, 0]), gini(&[1, 1, 1, 1]), gini(&[4, 1, 3, 2])], [0.75, 0.0, 0.25]);
+        assert_eq!([gini(&[]), gini(&[0, 0])], [0.0, 0.0]);
     }
 
     #[test]
     fn a_curve_goes_as_far_as_its_samples() {
-        let percentiles = |found| curve(&found).into_iter().map(|(percentile, _)| percentile).collect::<Vec<_>>();
-        assert!(percentiles(Histogram::new(3).unwrap()).is_empty());
-        assert_eq!(percentiles(of(1..=1)), [0.0, 100.0]);
-        assert_eq!(percentiles(of(1..=19)), [0.0, 100.0]);
+        let of = |count| {
+            let mut histogram = Histogram::new_with_bounds(1, 10_000_000, 3).unwrap();
+            (1..=count).for_each(|value| histogram.record(value * 1_000).unwrap());
+            curve(&histogram)
+        };
+        let percentiles = |count| of(count).into_iter().map(|(percentile, _)| percentile).collect::<Vec<_>>();
+        assert!(percentiles(0).is_empty());
+        assert_eq!(percentiles(19), [0.0, 100.0]);
         // Ten of twenty lie above the median.
-        assert_eq!(percentiles(of(1..=20)), [0.0, 50.0, 100.0]);
-        assert_eq!(percentiles(of(1..=1000)), [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 100.0]);
-        assert_eq!(*percentiles(of(1..=10_000)).iter().nth_back(1).unwrap(), 99.9);
+        assert_eq!(percentiles(20), [0.0, 50.0, 100.0]);
+        assert_eq!(percentiles(1000), [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 100.0]);
+        assert_eq!(*percentiles(10_000).iter().nth_back(1).unwrap(), 99.9);
         // Three digits: 500,000 within a thousandth.
-        let (_, median) = curve(&of(1..=1000))[1];
+        let (_, median) = of(1000)[1];
         assert!((499_500..=500_500).contains(&median), "{median}");
     }
 }

@@ -1,434 +1,383 @@
 //! Loops that time requests: closed ones, in which each client sends its next request when the last one is answered, and
-//! one at a set rate, in which requests begin by the clock.
+//! one at a set rate, in which requests begin by the clock. And what the loops of all rounds say together.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use futures_util::future::BoxFuture;
 use hdrhistogram::Histogram;
-use rowdrive::table::Tables;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::requests::Request;
+use super::Options;
 use super::work::Meter;
-use crate::layouts::Layout;
 use crate::progress::Stop;
-use crate::report::model::Work;
+use crate::report::model::{AtRate, Figures, Work};
+use crate::stats::{curve, median};
 
-/// Requests that show whether an operation is slow.
-const PROBES: usize = 3;
+/// Requests that show whether an operation is slow: the quickest, since the first one may open files, and any may wait for
+/// the disk.
+const PROBES: u64 = 3;
 /// A request that takes longer reads much of a table, and so does one that takes longer than a quarter of a loop, but at
 /// least an eighth of this: several at a time only wait for a core.
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
 const MIN_REQUESTS: u64 = 2;
+/// What takes longer is not repeated for the sake of a number of requests.
+const LONG: Duration = Duration::from_secs(1);
 /// How long a store that was just opened is asked for stats, in loops.
 const WARM_UP: u32 = 4;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
-/// How often requests at a set rate begin: all of a tick at once.
-const TICK: Duration = Duration::from_millis(1);
 
 /// A request that takes longer is slow, in loops of this length.
 pub fn slow(loop_length: Duration) -> Duration {
     SLOW.min(loop_length / 4).max(SLOW / 8)
 }
 
-/// A layout that is open, with the counters of its work.
-#[derive(Clone)]
-pub struct Subject {
-    pub layout: Arc<dyn Layout>,
-    pub meter: Meter,
-    /// Of a layout in a store.
-    pub tables: Option<Tables>,
-}
-
-/// How requests are measured. Cheap to clone.
-#[derive(Clone)]
-pub struct Pace {
-    /// Clients of the second loop; the first has one.
-    pub clients: usize,
-    /// How long one loop lasts.
-    pub loop_length: Duration,
-    /// How long a loop at a set rate lasts; zero for none. Its percentiles need many samples.
-    pub at_rate_length: Duration,
-    pub stop: Stop,
+/// When the requests of a loop begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pacing {
+    /// When the one client has the answer to its last one.
+    One,
+    /// The same with [`Options::clients`].
+    Many,
+    /// By the clock, so many a second, whether the ones before are answered or not.
+    Rate(u32),
 }
 
 /// What one loop did.
 #[derive(Clone)]
-pub struct Loop {
-    pub clients: usize,
-    /// Requests that were answered.
-    pub count: u64,
-    pub seconds: f64,
-    /// Of each request, in microseconds, from the moment at which its client wanted it.
-    pub latencies: Histogram<u64>,
+struct Loop {
+    seconds: f64,
+    /// Of each answered request, in microseconds, from the moment at which it was wanted.
+    latencies: Histogram<u64>,
     /// Of all requests together.
-    pub work: Option<Work>,
+    work: Work,
 }
 
 impl Loop {
-    pub fn new(clients: usize) -> Result<Self> {
-        let latencies = Histogram::new_with_bounds(1, LONGEST, 3)?;
-        Ok(Self { clients, count: 0, seconds: 0.0, latencies, work: None })
+    fn per_second(&self) -> f64 {
+        self.latencies.len() as f64 / self.seconds.max(1e-9)
     }
 
-    pub fn per_second(&self) -> f64 {
-        self.count as f64 / self.seconds.max(1e-9)
-    }
-
-    fn record(&mut self, latency: Duration) {
-        self.latencies.saturating_record(latency.as_micros().max(1) as u64);
-        self.count += 1;
-    }
-
-    fn add(&mut self, other: &Self) -> Result<()> {
-        self.count += other.count;
+    fn add(&mut self, other: &Self) {
         self.seconds += other.seconds;
-        self.latencies.add(&other.latencies)?;
-        self.work = match (self.work, &other.work) {
-            (Some(work), Some(more)) => Some(work.zip(more, |one, other| one + other)),
-            (work, more) => work.or(*more),
-        };
+        // All have the same bounds, so there is nothing that cannot be added.
+        self.latencies.add(&other.latencies).unwrap_or_default();
+        self.work = self.work.zip(&other.work, |one, other| one + other);
+    }
+}
+
+/// What the rounds of an operation have found.
+#[derive(Default)]
+pub struct Found {
+    /// Whether a request reads much of a table. The first round decides it, so that all rounds are alike.
+    pub is_slow: Option<bool>,
+    rounds: usize,
+    /// In the order of the rounds. One client alone sends slow requests; at a set rate a layout that is too slow for it has
+    /// no loop.
+    loops: BTreeMap<Pacing, Vec<Loop>>,
+}
+
+impl Found {
+    /// The figures of the loops of so many clients, with those of one client beside them; of one client alone, if a round
+    /// has no loop of many.
+    pub fn figures(&self, clients: usize) -> Figures {
+        let at_rate = self.loops.keys().find_map(|pacing| {
+            let Pacing::Rate(rate) = pacing else { return None };
+            let Figures { count, p50_us, p99_us, curve, .. } = self.of(pacing)?;
+            let max_us = curve.last().map_or(0, |(_, latency)| *latency);
+            Some(AtRate { per_second: f64::from(*rate), count, p50_us, p99_us, max_us })
+        });
+        match (self.of(&Pacing::One), self.of(&Pacing::Many)) {
+            (one, Some(many)) => Figures { clients: Some(clients), one_client: one.map(Box::new), at_rate, ..many },
+            (one, None) => one.unwrap_or_default(),
+        }
+    }
+
+    /// Of all rounds or none: a layout that can hardly hold a rate would be told by its best rounds alone.
+    fn of(&self, pacing: &Pacing) -> Option<Figures> {
+        let loops = self.loops.get(pacing).filter(|loops| loops.len() == self.rounds)?;
+        let mut all = loops.first()?.clone();
+        loops.iter().skip(1).for_each(|other| all.add(other));
+        let rounds: Vec<f64> = loops.iter().map(Loop::per_second).collect();
+        let count = all.latencies.len();
+        Some(Figures {
+            per_second: median(&rounds),
+            p50_us: all.latencies.value_at_quantile(0.5),
+            p99_us: all.latencies.value_at_quantile(0.99),
+            count,
+            clients: Some(1),
+            rounds,
+            work: Some(all.work.zip(&all.work, |all, _| all / count.max(1) as f64)),
+            curve: curve(&all.latencies),
+            ..Figures::default()
+        })
+    }
+}
+
+/// The requests of a round, which the clients of all its loops take from: each is sent once, when it is polled.
+pub struct Clients<'a> {
+    pub options: &'a Options,
+    pub stop: &'a Stop,
+    pub meter: &'a Meter,
+    pub requests: Arc<Mutex<dyn Iterator<Item = BoxFuture<'static, Result<()>>> + Send>>,
+}
+
+type Latencies = Arc<Mutex<Histogram<u64>>>;
+
+impl Clients<'_> {
+    /// Measures one round: a loop of many clients that is not counted, then these. Nothing is found if there are no
+    /// requests.
+    pub async fn measure(&self, pacings: &[Pacing], found: &mut Found) -> Result<()> {
+        let length = self.options.loop_length;
+        let mut probe = self.run(Pacing::One, Duration::ZERO, if found.is_slow.is_none() { PROBES } else { 1 }).await?;
+        if probe.latencies.is_empty() {
+            return Ok(());
+        }
+        let is_slow = *found.is_slow.get_or_insert(Duration::from_micros(probe.latencies.min()) > slow(length));
+        let mut loops = BTreeMap::new();
+        if is_slow || *pacings == [Pacing::One] {
+            let spent = Duration::from_secs_f64(probe.seconds);
+            if spent < length {
+                probe.add(&self.run(Pacing::One, length - spent, 1).await?);
+            }
+            loops.insert(Pacing::One, probe);
+        } else {
+            self.run(Pacing::Many, length / 2, MIN_REQUESTS).await?;
+            for pacing in pacings {
+                let many = loops.get(&Pacing::Many).map_or(0.0, Loop::per_second);
+                let (length, least) = match pacing {
+                    Pacing::One => (length, 1),
+                    Pacing::Many if self.options.clients > 1 => (length, MIN_REQUESTS),
+                    // Its percentiles need many samples.
+                    Pacing::Rate(rate) if many > 1.5 * f64::from(*rate) => (self.options.at_rate_length, 0),
+                    Pacing::Many | Pacing::Rate(_) => continue,
+                };
+                let done = self.run(*pacing, length, least).await?;
+                if !done.latencies.is_empty() {
+                    loops.insert(*pacing, done);
+                } else if *pacing == Pacing::One {
+                    loops.insert(*pacing, probe.clone());
+                }
+            }
+        }
+        found.rounds += 1;
+        loops.into_iter().for_each(|(pacing, done)| found.loops.entry(pacing).or_default().push(done));
         Ok(())
     }
-}
 
-/// One round of an operation.
-#[derive(Clone, Default)]
-pub struct Round {
-    /// Whether a request reads much of a table.
-    pub is_slow: bool,
-    /// A loop of one client; none for a mix.
-    pub one: Option<Loop>,
-    /// A loop of many; none if a request is slow, if only one client can send it, or if there were too few of them.
-    pub many: Option<Loop>,
-    /// A loop at a set rate, and the rate.
-    pub at_rate: Option<(f64, Loop)>,
-}
-
-/// Which loops an operation has.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Clients {
-    /// One, and many; at a set rate too, if there is one.
-    OneAndMany {
-        rate: Option<f64>,
-    },
-    /// What two clients at a time cannot do.
-    One,
-    Many,
-}
-
-/// The requests that the clients of all loops take from, each once.
-type Requests = Arc<Mutex<dyn Iterator<Item = Request> + Send>>;
-
-/// Measures one round: a loop of many clients that is not counted; then a loop of one client, one of [`Pace::clients`],
-/// and one at the set rate, unless the layout is too slow for it.
-///
-/// Of a slow request there is no loop of many clients. `is_slow`: whether it was slow in an earlier round, so that all
-/// rounds are alike; in the first one, requests alone show it. None if there are no requests.
-pub async fn measure(
-    subject: &Subject,
-    clients: Clients,
-    pace: &Pace,
-    is_slow: Option<bool>,
-    requests: impl Iterator<Item = Request> + Send + 'static,
-) -> Result<Option<Round>> {
-    let requests: Requests = Arc::new(Mutex::new(requests));
-    let run = async |clients, loop_length| metered_loop(subject, clients, loop_length, &pace.stop, &requests).await;
-    let probes = if is_slow.is_none() { PROBES } else { 1 };
-    let Some((mut probe, quickest)) = probe(subject, probes, &pace.stop, &requests).await? else { return Ok(None) };
-    let is_slow = is_slow.unwrap_or(quickest > slow(pace.loop_length));
-    if is_slow || clients == Clients::One {
-        let spent = Duration::from_secs_f64(probe.seconds);
-        if spent < pace.loop_length {
-            probe.add(&run(1, pace.loop_length - spent).await?)?;
+    /// Sends requests that are not counted. Slow ones are left out after the first few.
+    pub async fn warm_up(&self) -> Result<()> {
+        let probe = self.run(Pacing::One, Duration::ZERO, PROBES).await?;
+        if Duration::from_micros(probe.latencies.min()) < SLOW {
+            self.run(Pacing::Many, self.options.loop_length * WARM_UP, MIN_REQUESTS).await?;
         }
-        return Ok(Some(Round { is_slow, one: Some(probe), ..Round::default() }));
+        Ok(())
     }
-    run(pace.clients, pace.loop_length / 2).await?;
-    let mut round = Round::default();
-    if let Clients::OneAndMany { .. } = clients {
-        round.one = Some(Some(run(1, pace.loop_length).await?).filter(|one| one.count > 0).unwrap_or(probe));
-    }
-    if pace.clients > 1 {
-        round.many = Some(run(pace.clients, pace.loop_length).await?).filter(|many| many.count > 0);
-    }
-    if let Clients::OneAndMany { rate: Some(rate) } = clients
-        && !pace.at_rate_length.is_zero()
-        && round.many.as_ref().is_some_and(|many| many.per_second() > 1.5 * rate)
-    {
-        round.at_rate = Some((rate, at_rate(subject, rate, pace.at_rate_length, &requests).await?));
-    }
-    Ok(Some(round))
-}
 
-/// Sends requests that are not counted. Slow ones are left out after the first few.
-pub async fn warm_up(
-    subject: &Subject,
-    pace: &Pace,
-    requests: impl Iterator<Item = Request> + Send + 'static,
-) -> Result<()> {
-    let requests: Requests = Arc::new(Mutex::new(requests));
-    let probed = probe(subject, PROBES, &pace.stop, &requests).await?;
-    if probed.is_some_and(|(_, quickest)| quickest < SLOW) {
-        closed_loop(subject, pace.clients, pace.loop_length * WARM_UP, &pace.stop, &requests).await?;
-    }
-    Ok(())
-}
-
-/// Sends up to so many requests, one after the other; one alone if that takes a second. Returns the last one, and the
-/// quickest latency: the first one may open files, and any may wait for the disk, so it shows what the layout has to do.
-/// None if there are no requests.
-async fn probe(subject: &Subject, most: usize, stop: &Stop, requests: &Requests) -> Result<Option<(Loop, Duration)>> {
-    let one = async || metered_loop(subject, 1, Duration::ZERO, stop, requests).await;
-    let latency = |of: &Loop| Duration::from_micros(of.latencies.max());
-    let mut last = one().await?;
-    let mut quickest = latency(&last);
-    for _ in 1..if last.seconds < 1.0 { most } else { 1 } {
-        let again = one().await?;
-        if again.count > 0 {
-            quickest = quickest.min(latency(&again));
-            last = again;
-        }
-    }
-    Ok((last.count > 0).then_some((last, quickest)))
-}
-
-/// A closed loop, with its work.
-async fn metered_loop(
-    subject: &Subject,
-    clients: usize,
-    loop_length: Duration,
-    stop: &Stop,
-    requests: &Requests,
-) -> Result<Loop> {
-    let before = subject.meter.read()?;
-    let mut done = closed_loop(subject, clients, loop_length, stop, requests).await?;
-    done.work = Some(subject.meter.read()?.zip(&before, |after, before| after - before));
-    Ok(done)
-}
-
-fn next(requests: &Requests) -> Option<Request> {
-    requests.lock().unwrap_or_else(PoisonError::into_inner).next()
-}
-
-/// Runs clients until the time is up and each has done its least, or until there are no more requests. What has begun is
-/// waited for.
-async fn closed_loop(
-    subject: &Subject,
-    clients: usize,
-    loop_length: Duration,
-    stop: &Stop,
-    requests: &Requests,
-) -> Result<Loop> {
-    let start = Instant::now();
-    let least = if clients == 1 { 1 } else { MIN_REQUESTS };
-    let mut running = JoinSet::new();
-    for _ in 0..clients {
-        let (layout, stop, requests) = (subject.layout.clone(), stop.clone(), requests.clone());
-        running.spawn(async move {
-            let mut own = Loop::new(clients)?;
-            while (own.count < least || start.elapsed() < loop_length) && stop.go_on().is_ok() {
-                let Some(request) = next(&requests) else { break };
-                let wanted = Instant::now();
-                // Many clients share few threads. The others have their turn here, and the wait is part of the latency:
-                // without it a request that never waits would be measured as if its client were alone.
-                tokio::task::yield_now().await;
-                request.send(layout.as_ref()).await?;
-                own.record(wanted.elapsed());
-            }
-            anyhow::Ok(own)
-        });
-    }
-    let mut all = Loop::new(clients)?;
-    while let Some(own) = running.join_next().await {
-        if let Err(error) = own?.and_then(|own| all.add(&own)) {
-            // Nobody may use the layout any more when the caller closes it.
-            running.shutdown().await;
-            return Err(error);
-        }
-    }
-    all.seconds = start.elapsed().as_secs_f64();
-    stop.go_on()?;
-    Ok(all)
-}
-
-/// Begins requests at a set rate, whether the ones before are answered or not. A latency begins at the set time, so that a
-/// stall counts for all requests that it delays.
-async fn at_rate(subject: &Subject, rate: f64, loop_length: Duration, requests: &Requests) -> Result<Loop> {
-    let (send, mut due) = tokio::sync::mpsc::unbounded_channel::<Instant>();
-    // A thread of its own sleeps more exactly than the timer of the clients does.
-    let clock = tokio::task::spawn_blocking(move || {
-        let (start, mut sent) = (Instant::now(), 0.0);
-        for tick in 1u32.. {
-            let at = TICK * tick;
-            std::thread::sleep(at.saturating_sub(start.elapsed()));
-            while sent < rate * at.as_secs_f64() {
-                if send.send(start + at).is_err() {
-                    return;
-                }
-                sent += 1.0;
-            }
-            if at >= loop_length {
-                return;
-            }
-        }
-    });
-    let (start, mut running) = (Instant::now(), JoinSet::new());
-    while let Some(wanted) = due.recv().await {
-        let Some(request) = next(requests) else { break };
-        let layout = subject.layout.clone();
-        running.spawn(async move { request.send(layout.as_ref()).await.map(|()| wanted.elapsed()) });
-    }
-    drop(due);
-    clock.await?;
-    let mut all = Loop::new(0)?;
-    while let Some(latency) = running.join_next().await {
-        match latency? {
-            Ok(latency) => all.record(latency),
-            Err(error) => {
+    /// Runs one loop. `least`: requests of each client. What has begun is waited for.
+    async fn run(&self, pacing: Pacing, length: Duration, least: u64) -> Result<Loop> {
+        let before = self.meter.read()?;
+        let (start, all) = (Instant::now(), Arc::new(Mutex::new(histogram()?)));
+        let mut running = match pacing {
+            Pacing::Rate(rate) => self.by_clock(rate, length, &all).await?,
+            Pacing::One => self.closed(1, length, least, &all),
+            Pacing::Many => self.closed(self.options.clients, length, least, &all),
+        };
+        while let Some(ended) = running.join_next().await {
+            if let Err(error) = ended? {
+                // Nobody may use the layout any more when the caller closes it.
                 running.shutdown().await;
                 return Err(error);
             }
         }
+        let seconds = start.elapsed().as_secs_f64();
+        self.stop.go_on()?;
+        let work = self.meter.read()?.zip(&before, |after, before| after - before);
+        let latencies = lock(&all).clone();
+        Ok(Loop { seconds, latencies, work })
     }
-    all.seconds = start.elapsed().as_secs_f64();
-    Ok(all)
+
+    /// Starts clients, which end when the time is up and each has done its least, or when there are no more requests.
+    fn closed(&self, clients: usize, length: Duration, least: u64, all: &Latencies) -> JoinSet<Result<()>> {
+        let (start, mut running) = (Instant::now(), JoinSet::new());
+        for _ in 0..clients {
+            let (stop, requests, all) = (self.stop.clone(), self.requests.clone(), all.clone());
+            running.spawn(async move {
+                let mut own = histogram()?;
+                // One request is enough if it takes long.
+                let is_early =
+                    |done| done == 0 || start.elapsed() < if done < least { LONG.max(length) } else { length };
+                while is_early(own.len()) && stop.go_on().is_ok() {
+                    let Some(request) = lock(&requests).next() else { break };
+                    let wanted = Instant::now();
+                    // Many clients share few threads. The others have their turn here, and the wait is part of the
+                    // latency: without it a request that never waits would be measured as if its client were alone.
+                    tokio::task::yield_now().await;
+                    request.await?;
+                    record(&mut own, wanted);
+                }
+                Ok(lock(&all).add(&own)?)
+            });
+        }
+        running
+    }
+
+    /// Begins requests at a set rate. A latency begins at the set time, so that a stall counts for all requests that it
+    /// delays.
+    async fn by_clock(&self, rate: u32, length: Duration, all: &Latencies) -> Result<JoinSet<Result<()>>> {
+        let (requests, all, runtime) = (self.requests.clone(), all.clone(), Handle::current());
+        // A thread of its own sleeps more exactly than the timer of the clients does.
+        let clock = tokio::task::spawn_blocking(move || {
+            let (start, mut running) = (Instant::now(), JoinSet::new());
+            // All that are due in a millisecond begin at its end.
+            let due = (0..).map(|n| Duration::from_millis(n * 1_000 / u64::from(rate) + 1));
+            for due in due.take_while(|due| *due <= length) {
+                std::thread::sleep(due.saturating_sub(start.elapsed()));
+                let Some(request) = lock(&requests).next() else { break };
+                let (all, wanted) = (all.clone(), start + due);
+                let send = async move {
+                    request.await?;
+                    record(&mut lock(&all), wanted);
+                    Ok(())
+                };
+                running.spawn_on(send, &runtime);
+            }
+            running
+        });
+        Ok(clock.await?)
+    }
+}
+
+fn histogram() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LONGEST, 3)?)
+}
+
+fn record(latencies: &mut Histogram<u64>, wanted: Instant) {
+    latencies.saturating_record(wanted.elapsed().as_micros().max(1) as u64);
+}
+
+fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use async_trait::async_trait;
-    use bytes::Bytes;
     use tokio::sync::watch;
 
     use super::*;
-    use crate::layouts::{Child, List, NewFile, Node, Period, Verdict};
 
-    /// Each stat takes so long, asleep or at work; paths that begin with `/no` are missing.
-    #[derive(Default)]
-    struct Slow {
-        sleep_ms: u64,
-        spin_us: u64,
-        stats: AtomicU64,
+    const BOTH: [Pacing; 2] = [Pacing::One, Pacing::Many];
+
+    async fn asleep() -> Result<()> {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        Ok(())
     }
 
-    #[async_trait]
-    impl Layout for Slow {
-        async fn stat(&self, path: &str) -> Result<Option<Node>> {
-            self.stats.fetch_add(1, Ordering::Relaxed);
-            if self.sleep_ms > 0 {
-                tokio::time::sleep(Duration::from_millis(self.sleep_ms)).await;
-            }
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_micros(self.spin_us) {}
-            Ok((!path.starts_with("/no")).then_some(Node::Directory))
-        }
-
-        async fn mkdir(&self, _: &str) -> Result<Verdict> {
-            Ok(Verdict::Missing)
-        }
-        async fn put(&self, _: &NewFile, _: bool) -> Result<Verdict> {
-            Ok(Verdict::Missing)
-        }
-        async fn read(&self, _: &str) -> Result<Option<Bytes>> {
-            Ok(None)
-        }
-        async fn list(&self, _: &str, _: &List) -> Result<Option<Vec<Child>>> {
-            Ok(None)
-        }
-        async fn rename(&self, _: &str, _: &str) -> Result<Verdict> {
-            Ok(Verdict::Missing)
-        }
-        async fn delete(&self, _: &str) -> Result<Verdict> {
-            Ok(Verdict::Missing)
-        }
-        async fn find(&self, _: &str) -> Result<Vec<String>> {
-            Ok(Vec::new())
-        }
-        async fn period(&self, _: &Period) -> Result<Vec<(i64, String)>> {
-            Ok(Vec::new())
-        }
+    async fn at_work(us: u64) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(us) {}
+        Ok(())
     }
 
-    fn subject(layout: Slow) -> (Subject, Arc<Slow>) {
-        let layout = Arc::new(layout);
-        (Subject { layout: layout.clone(), meter: Meter::default(), tables: None }, layout)
+    /// Gives this to so many clients, one request like the other, in loops of so many milliseconds.
+    async fn asked<T, F: Future<Output = Result<()>> + Send + 'static>(
+        (clients, ms): (usize, u64),
+        (most, request): (usize, fn() -> F),
+        stopped: watch::Receiver<bool>,
+        ask: impl AsyncFnOnce(Clients<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let options = &Options { clients, loop_length: Duration::from_millis(ms), ..Options::default() };
+        let requests = std::iter::repeat_with(move || -> BoxFuture<_> { Box::pin(request()) }).take(most);
+        let requests = Arc::new(Mutex::new(requests));
+        ask(Clients { options, stop: &Stop(stopped), meter: &Meter::default(), requests }).await
     }
 
-    fn pace(clients: usize, ms: u64) -> Pace {
-        let loop_length = Duration::from_millis(ms);
-        Pace { clients, loop_length, at_rate_length: loop_length * 5, stop: Stop(watch::channel(false).1) }
+    /// A round of loops with one client and with many.
+    async fn round(clients: Clients<'_>) -> Result<Found> {
+        let mut found = Found::default();
+        clients.measure(&BOTH, &mut found).await?;
+        Ok(found)
     }
-
-    fn stats(path: &'static str) -> impl Iterator<Item = Request> + Send + 'static {
-        std::iter::repeat_with(|| Request::Stat(path.to_owned()))
-    }
-
-    const BOTH: Clients = Clients::OneAndMany { rate: None };
 
     #[tokio::test]
     async fn every_request_is_sent_once_and_failures_are_returned() {
-        let (subject, slow) = subject(Slow::default());
-        let round = measure(&subject, BOTH, &pace(3, 60_000), None, stats("/a").take(5)).await.unwrap().unwrap();
+        let never = watch::channel(false).1;
         // Three are sent by the probe, the others while it warms up: there is nothing else to count.
-        assert_eq!((round.one.unwrap().count, round.many.is_none()), (1, true));
-        assert_eq!(slow.stats.load(Ordering::Relaxed), 5);
-        assert!(measure(&subject, BOTH, &pace(1, 1), None, stats("/no")).await.is_err());
-        assert!(measure(&subject, BOTH, &pace(1, 1), None, stats("/a").take(0)).await.unwrap().is_none());
+        let found = asked((3, 60_000), (5, || at_work(0)), never.clone(), round).await.unwrap();
+        assert!(found.loops.keys().eq([&Pacing::One]) && found.loops[&Pacing::One][0].latencies.len() == 3);
+        assert_eq!(asked((1, 1), (0, asleep), never.clone(), round).await.unwrap().rounds, 0);
+        assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, round).await.is_err());
+    }
+
+    /// Of what never waits there are as many requests under way as clients, by Little's law: the sum of the latencies
+    /// divided by the time. Of slow requests there is one.
+    #[tokio::test]
+    async fn the_latency_has_the_wait_for_other_clients() {
+        let never = watch::channel(false).1;
+        let found = asked((8, 100), (usize::MAX, || at_work(50)), never.clone(), round).await.unwrap();
+        let under_way = |of: &Loop| of.latencies.mean() * of.latencies.len() as f64 / 1e6 / of.seconds;
+        let [one, many] = BOTH.map(|pacing| under_way(&found.loops[&pacing][0]));
+        assert!(one < 1.1 && (4.0..8.8).contains(&many), "{one} {many}");
+        let found = asked((8, 80), (usize::MAX, asleep), never, round).await.unwrap();
+        assert!(found.is_slow == Some(true) && found.loops.keys().eq([&Pacing::One]));
+    }
+
+    /// Requests of 30 ms each, so of 33 a second by one client, begin 500 times a second nevertheless; the latency of
+    /// those that wait for a stalled thread has the wait.
+    #[tokio::test]
+    async fn a_set_rate_does_not_wait_for_answers() {
+        let never = watch::channel(false).1;
+        let at_rate = async |clients: Clients<'_>| clients.run(Pacing::Rate(500), Duration::from_millis(200), 0).await;
+        let held = asked((1, 1), (usize::MAX, asleep), never.clone(), at_rate).await.unwrap();
+        assert!(held.latencies.len() == 100 && held.seconds < 1.0, "{} in {}", held.latencies.len(), held.seconds);
+        assert!(held.latencies.min() >= 29_900, "{}", held.latencies.min());
+        let late = asked((1, 1), (usize::MAX, || at_work(10_000)), never, at_rate).await.unwrap();
+        // A second of work was asked for within a fifth of one.
+        assert!(late.latencies.max() > 500_000, "{}", late.latencies.max());
     }
 
     #[tokio::test]
     async fn it_ends_when_it_is_asked_to() {
-        let (subject, _) = subject(Slow::default());
         let (stop, stopped) = watch::channel(false);
-        let pace = Pace { stop: Stop(stopped), ..pace(2, 60_000) };
-        let mut sent = 0;
-        let requests = stats("/a").inspect(move |_| {
-            sent += 1;
-            stop.send_replace(sent >= 100);
-        });
-        let endless = measure(&subject, BOTH, &pace, None, requests).await;
-        assert_eq!(endless.err().unwrap().to_string(), "interrupted");
+        let ends = async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            stop.send_replace(true);
+        };
+        let (ended, ()) = tokio::join!(asked((2, 60_000), (usize::MAX, || at_work(50)), stopped, round), ends);
+        assert_eq!(ended.err().unwrap().to_string(), "interrupted");
     }
 
-    /// Of what never waits there are as many requests under way as clients, by Little's law: the sum of the latencies
-    /// divided by the time.
-    #[tokio::test]
-    async fn the_latency_has_the_wait_for_other_clients() {
-        let (subject, _) = subject(Slow { spin_us: 50, ..Slow::default() });
-        let round = measure(&subject, BOTH, &pace(8, 100), None, stats("/a")).await.unwrap().unwrap();
-        let under_way = |of: &Loop| of.latencies.mean() * of.count as f64 / 1e6 / of.seconds;
-        let (one, many) = (round.one.unwrap(), round.many.unwrap());
-        assert!(under_way(&one) < 1.1, "{}", under_way(&one));
-        assert!((4.0..8.8).contains(&under_way(&many)), "{}", under_way(&many));
-    }
-
-    #[tokio::test]
-    async fn a_slow_operation_is_measured_with_one_client() {
-        let (subject, _) = subject(Slow { sleep_ms: 30, ..Slow::default() });
-        let round = measure(&subject, BOTH, &pace(8, 80), None, stats("/a")).await.unwrap().unwrap();
-        assert!(round.is_slow && round.many.is_none() && round.one.unwrap().count >= 1);
-    }
-
-    /// Requests of 10 ms each, so of 100 a second by one client, begin 500 times a second nevertheless; the latency of
-    /// those that wait for a stalled thread has the wait.
-    #[tokio::test]
-    async fn a_set_rate_does_not_wait_for_answers() {
-        let (subject, _) = subject(Slow { sleep_ms: 10, ..Slow::default() });
-        let both = Clients::OneAndMany { rate: Some(500.0) };
-        let round = measure(&subject, both, &pace(64, 40), Some(false), stats("/a")).await.unwrap().unwrap();
-        let (rate, at_rate) = round.at_rate.unwrap();
-        assert_eq!((rate, at_rate.count), (500.0, 100));
-        assert!(at_rate.latencies.value_at_quantile(0.5) >= 10_000);
-        let (stalled, _) = self::subject(Slow { spin_us: 10_000, ..Slow::default() });
-        let requests: Requests = Arc::new(Mutex::new(stats("/a")));
-        let late = super::at_rate(&stalled, 500.0, Duration::from_millis(200), &requests).await.unwrap();
-        // A second of work was asked for within a fifth of one.
-        assert!(late.latencies.max() > 500_000, "{}", late.latencies.max());
+    #[test]
+    fn the_rate_is_the_median_and_the_latencies_are_those_of_all_rounds() {
+        let mut all = Found { rounds: 3, ..Found::default() };
+        for (seconds, us) in [(1.0, 1..=30), (2.0, 31..=50), (0.5, 51..=100)] {
+            let loops = [(Pacing::One, 1.0, 7..=7), (Pacing::Many, seconds, us), (Pacing::Rate(5), 1.0, 40..=40)];
+            for (pacing, seconds, us) in loops {
+                let mut latencies = histogram().unwrap();
+                us.for_each(|us| latencies.record(us).unwrap());
+                let work = Work { reads: Some(3.0 * latencies.len() as f64), cpu_us: 100.0, ..Work::default() };
+                let one = Loop { seconds, latencies, work };
+                all.loops.entry(pacing).or_default().push(one);
+            }
+        }
+        let found = all.figures(64);
+        assert_eq!((found.clients, found.count, &found.rounds[..]), (Some(64), 100, &[30.0, 10.0, 100.0][..]));
+        assert_eq!((found.per_second, found.p50_us, found.p99_us), (30.0, 50, 99));
+        assert_eq!(found.curve, [(0.0, 1), (50.0, 50), (75.0, 75), (90.0, 90), (100.0, 100)]);
+        let work = found.work.unwrap();
+        assert_eq!((work.reads, work.commits, work.cpu_us), (Some(3.0), None, 3.0));
+        let (one, at_rate) = (found.one_client.unwrap(), found.at_rate.unwrap());
+        assert_eq!((one.count, one.per_second, one.p50_us), (3, 1.0, 7));
+        assert_eq!((at_rate.per_second, at_rate.count, at_rate.p99_us, at_rate.max_us), (5.0, 3, 40, 40));
+        // A round without many clients leaves one client, and none at the rate leaves that out.
+        all.loops.get_mut(&Pacing::Rate(5)).unwrap().pop();
+        assert_eq!(all.figures(64).at_rate, None);
+        all.loops.get_mut(&Pacing::Many).unwrap().pop();
+        assert_eq!((all.figures(64).count, all.figures(64).one_client), (3, None));
     }
 }

@@ -1,19 +1,22 @@
-//! What is measured of each layout: the same operations on the same paths, in this order.
+//! What is measured of each layout: the same operations on the same paths, in this order; and their requests.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rowdrive::schema::index::by_time::Clock;
 
-use super::loops::Clients;
-use super::requests::Request;
-use crate::data::{ARCHIVE, CAMERA, COVER, CREATORS, DAY, DAYS, FIRST_DAY, FIRST_YEAR, HOME, SHARED, Tree, YEARS};
+use super::loops::Pacing::{self, Many, One, Rate};
+use crate::data::{
+    self, ARCHIVE, CAMERA, COVER, CREATORS, DAY, DAYS, FIRST_DAY, FIRST_YEAR, HOME, SHARED, Tree, YEARS,
+};
 use crate::layouts::kinds::Kind;
-use crate::layouts::{List, Period};
+use crate::layouts::{Layout, List, NewFile, Period, Verdict, split};
+use Request::{Create, Delete, Find, Modify, Overwrite, Read, Rename, Stat};
 
 /// Files of a page, in a folder or of a time.
 const PAGE: usize = 100;
@@ -25,366 +28,317 @@ const PATHS: usize = 500_000;
 const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
-
-/// What the requests of an operation are made of.
-pub struct Context<'a> {
-    pub round: &'a Inputs,
-    pub kind: Kind,
-}
-
-/// What all layouts use in a round: shuffled once, by a seed of this round, which decides on files, folders and their order.
-pub struct Inputs {
-    pub tree: Arc<Tree>,
-    pub seed: u64,
-    /// Of the files that are stored.
-    pub content: Bytes,
-    pub clients: usize,
-    /// When files were modified, in order.
-    times: Arc<Vec<i64>>,
-    /// By the turn of an operation, and whether a name may be in two directories.
-    paths: Mutex<HashMap<(u64, bool), Paths>>,
-}
-
-impl Inputs {
-    pub fn new(tree: Arc<Tree>, seed: u64, content: Bytes, clients: usize) -> Self {
-        let files = tree.files.iter().filter(|file| file.name != COVER);
-        let mut times: Vec<i64> = files.map(|file| file.modified).collect();
-        times.sort_unstable();
-        Self { tree, seed, content, clients, times: Arc::new(times), paths: Mutex::default() }
-    }
-
-    fn paths(&self, turn: u64, names_repeat: bool) -> Paths {
-        let mut known = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        let shuffled = || {
-            let files = self.tree.shuffled(self.seed ^ turn).into_iter();
-            let files = files.filter(|file| names_repeat || file.name != COVER);
-            Arc::new(files.map(|file| self.tree.path(file)).take(PATHS).collect())
-        };
-        known.entry((turn, names_repeat)).or_insert_with(shuffled).clone()
-    }
-}
-
-/// Again and again.
-fn cycle(all: Paths) -> impl Iterator<Item = String> + Send {
-    (0..all.len()).cycle().filter_map(move |at| all.get(at).cloned())
-}
-
-/// Shuffled.
-type Paths = Arc<Vec<String>>;
-
-pub type Requests = Box<dyn Iterator<Item = Request> + Send>;
+/// How often an overwrite is tried again.
+const ATTEMPTS: usize = 100;
+/// Requests of a mix until its files come again in the same order.
+const DRAWS: usize = 1 << 16;
+/// Days of times without relation to folders, and of those that follow them.
+const SCATTERED: (i64, i64) = (FIRST_DAY, DAYS);
+const IN_FOLDERS: (i64, i64) = (FIRST_YEAR, YEARS * 365);
 
 pub struct Operation {
     pub name: &'static str,
-    pub clients: Clients,
-    /// In this round. The reason, if the layout cannot do it.
-    pub requests: fn(&Context<'_>) -> Result<Requests, &'static str>,
+    pub loops: &'static [Pacing],
+    pub request: Nth,
 }
 
-const BOTH: Clients = Clients::OneAndMany { rate: None };
+/// The request of this number in a round; none if there are no more.
+pub type Nth = fn(&Inputs, usize) -> Option<Request>;
 
-const fn at(rate: f64) -> Clients {
-    Clients::OneAndMany { rate: Some(rate) }
+impl Operation {
+    /// Why a layout cannot do it.
+    pub fn refusal(&self, kind: Kind) -> Option<&'static str> {
+        match self.name {
+            "added_period" if !kind.keeps_added() => Some("the drive sets the time of addition itself"),
+            "create_same_name" if !kind.names_repeat() => {
+                Some("the row key is the name: there is room for one file of a name in the whole drive")
+            }
+            _ => None,
+        }
+    }
 }
 
-const fn operation(
-    name: &'static str,
-    clients: Clients,
-    requests: fn(&Context<'_>) -> Result<Requests, &'static str>,
-) -> Operation {
-    Operation { name, clients, requests }
+const BOTH: &[Pacing] = &[One, Many];
+
+const fn operation(name: &'static str, loops: &'static [Pacing], request: Nth) -> Operation {
+    Operation { name, loops, request }
 }
 
 /// Reads first, while the tables are as they were loaded; renames of folders last, since they change paths.
 pub const ALL: [Operation; 26] = [
-    operation("stat", at(5_000.0), |c| boxed(c.paths(1).map(Request::Stat))),
-    operation("stat_deep", BOTH, |c| boxed(c.paths_below(ARCHIVE, 1).map(Request::Stat))),
-    operation("list", BOTH, |c| boxed(c.folders().map(|path| Request::List(path, List::Names)))),
-    operation("list_folders", BOTH, |c| boxed(c.folders_of_folders().map(|path| Request::List(path, List::Names)))),
-    operation("list_attributes", at(1_000.0), |c| boxed(c.folders().map(|path| Request::List(path, List::Attributes)))),
-    operation("list_page_first", BOTH, |_| boxed(std::iter::repeat_with(|| page(String::new())))),
-    operation("list_page_deep", BOTH, |c| boxed(c.random_pages())),
-    operation("find_name", BOTH, |c| boxed(c.paths(2).filter_map(name).map(Request::Find))),
-    operation("time_period", BOTH, |c| boxed(c.counted_periods((FIRST_YEAR, YEARS * 365)))),
-    operation("time_period_scattered", BOTH, |c| boxed(c.counted_periods((FIRST_DAY, DAYS)))),
-    operation("time_period_under", BOTH, |c| boxed(c.periods_under())),
-    operation("added_period", BOTH, |c| match c.kind.keeps_added() {
-        true => boxed(c.periods((FIRST_DAY, DAYS), Clock::Added).map(|period| Request::Period(period, 0))),
-        false => Err("the drive sets the time of addition itself"),
+    operation("stat", &[One, Many, Rate(5_000)], |i, n| i.path(1, n).map(Stat)),
+    operation("stat_deep", BOTH, |i, n| any(&i.deep, n).map(Stat)),
+    operation("list", BOTH, |i, n| any(&i.folders, n).map(|path| Request::List(path, List::Names))),
+    operation("list_folders", BOTH, |i, n| any(&i.years, n).map(|path| Request::List(path, List::Names))),
+    operation("list_attributes", &[One, Many, Rate(1_000)], |i, n| {
+        any(&i.folders, n).map(|path| Request::List(path, List::Attributes))
     }),
-    operation("creator_period", BOTH, |c| boxed(c.creator_periods())),
-    operation("ycsb_a", Clients::Many, |c| c.mix([50, 50, 0, 0, 0])),
-    operation("ycsb_b", Clients::Many, |c| c.mix([95, 5, 0, 0, 0])),
-    operation("ycsb_c", Clients::Many, |c| c.mix([100, 0, 0, 0, 0])),
-    operation("ycsb_d", Clients::Many, |c| c.latest()),
-    operation("ycsb_e", Clients::Many, |c| c.mix([0, 0, 95, 5, 0])),
-    operation("ycsb_f", Clients::Many, |c| c.mix([50, 0, 0, 0, 50])),
-    operation("create", at(1_000.0), |c| boxed(c.new_files("new"))),
-    operation("create_same_name", BOTH, |c| match c.kind.names_repeat() {
-        true => boxed(c.same_names()),
-        false => Err("the row key is the name: there is room for one file of a name in the whole drive"),
+    operation("list_page_first", BOTH, |_, _| Some(page(CAMERA, String::new()))),
+    operation("list_page_deep", BOTH, |i, n| any(&i.page_starts, n).map(|name| page(CAMERA, name))),
+    operation("find_name", BOTH, |i, n| i.path(2, n).map(|path| Find(split(&path).1.to_owned()))),
+    operation("time_period", BOTH, |i, n| i.counted(i.period(n, IN_FOLDERS))),
+    operation("time_period_scattered", BOTH, |i, n| i.counted(i.period(n, SCATTERED))),
+    // Folders of about an eighth of all files each.
+    operation("time_period_under", BOTH, |i, n| {
+        Some(Request::Period(Period { under: format!("{SHARED}/s{}", 2000 + n % 3), ..i.period(n, SCATTERED) }, 0))
     }),
+    operation("added_period", BOTH, |i, n| {
+        Some(Request::Period(Period { clock: Clock::Added, ..i.period(n, SCATTERED) }, 0))
+    }),
+    operation("creator_period", BOTH, |i, n| {
+        let creator = Some(format!("user{:02}", n as i64 % CREATORS));
+        Some(Request::Period(Period { creator, ..i.period(n, SCATTERED) }, 0))
+    }),
+    operation("ycsb_a", &[Many], |i, n| i.mix(n, [50, 50, 0, 0, 0])),
+    operation("ycsb_b", &[Many], |i, n| i.mix(n, [95, 5, 0, 0, 0])),
+    operation("ycsb_c", &[Many], |i, n| i.mix(n, [100, 0, 0, 0, 0])),
+    operation("ycsb_d", &[Many], |i, n| i.latest(n)),
+    operation("ycsb_e", &[Many], |i, n| i.mix(n, [0, 0, 95, 5, 0])),
+    operation("ycsb_f", &[Many], |i, n| i.mix(n, [50, 0, 0, 0, 50])),
+    Operation { loops: &[One, Many, Rate(1_000)], ..CREATE },
+    operation("create_same_name", BOTH, |i, n| i.create(n, &format!("same-{}", n / i.folders.len().max(1)))),
     OVERWRITE,
     MOVE_FILE,
-    operation("delete", BOTH, |c| boxed(c.movable().1.into_iter().map(Request::Delete))),
+    operation("delete", BOTH, |i, n| i.movable().1.get(n).cloned().map(Delete)),
     RENAME_FOLDER,
-    operation("rename_deep", Clients::One, |_| boxed(renames(ARCHIVE))),
+    operation("rename_deep", &[One], |_, n| rename(n, ARCHIVE.to_owned(), format!("{ARCHIVE}-renamed"))),
 ];
 
 /// What content makes a difference to.
-pub const WITH_CONTENT: [Operation; 5] = [
-    operation("read", BOTH, |c| boxed(c.paths(1).map(Request::Read))),
-    operation("create", BOTH, |c| boxed(c.new_files("new"))),
-    OVERWRITE,
-    MOVE_FILE,
-    RENAME_FOLDER,
-];
+pub const WITH_CONTENT: [Operation; 5] =
+    [operation("read", BOTH, |i, n| i.path(1, n).map(Read)), CREATE, OVERWRITE, MOVE_FILE, RENAME_FOLDER];
 
-const OVERWRITE: Operation = operation("overwrite", BOTH, |c| {
-    let content = c.round.content.clone();
-    // Another value each time: a condition on the old one would hold whatever another client has written meanwhile.
-    let overwrite =
-        move |(path, n)| Request::Put { path, modified: FIRST_DAY + DAY + n, content: content.clone(), is_new: false };
-    boxed(c.paths(3).zip(0..).map(overwrite))
+const CREATE: Operation = operation("create", BOTH, |i, n| i.create(n, &format!("new-{n:08}")));
+
+/// Another value each time: a condition on the old one would hold whatever another client has written meanwhile.
+const OVERWRITE: Operation = operation("overwrite", BOTH, |i, n| {
+    Some(Overwrite(file(i.path(3, n)?, FIRST_DAY + DAY + n as i64, i.content.clone())))
 });
 
-const MOVE_FILE: Operation = operation("move_file", BOTH, |c| {
-    let to = |path: &str| format!("{HOME}/moved-{}", path.replace('/', "-"));
-    let files: Vec<(String, String)> = c.movable().0.into_iter().map(|path| (to(&path), path)).collect();
-    // There and back again, as long as a file's turn comes so late that it has arrived.
-    let turns = if files.len() > RESTING { usize::MAX } else { files.len() };
-    let moves = (0..turns).filter_map(move |n| {
-        let (there, here) = files.get(n % files.len())?.clone();
-        let is_back = n / files.len() % 2 == 1;
-        Some(if is_back {
-            Request::Rename { from: there, to: here }
-        } else {
-            Request::Rename { from: here, to: there }
-        })
-    });
-    boxed(moves)
+/// There and back again, as long as a file's turn comes so late that it has arrived.
+const MOVE_FILE: Operation = operation("move_file", BOTH, |i, n| {
+    let (files, _) = i.movable();
+    let here = any(files, n).filter(|_| n < files.len() || files.len() > RESTING)?;
+    let there = format!("{HOME}/moved-{}", here.replace('/', "-"));
+    rename(n / files.len(), here, there)
 });
 
-const RENAME_FOLDER: Operation = operation("rename_folder", Clients::One, |_| boxed(renames(CAMERA)));
+const RENAME_FOLDER: Operation =
+    operation("rename_folder", &[One], |_, n| rename(n, CAMERA.to_owned(), format!("{CAMERA}-renamed")));
 
-fn boxed(requests: impl Iterator<Item = Request> + Send + 'static) -> Result<Requests, &'static str> {
-    Ok(Box::new(requests))
+/// Back and forth. A folder cannot be renamed by two clients at a time.
+fn rename(turn: usize, here: String, there: String) -> Option<Request> {
+    Some(if turn.is_multiple_of(2) { Rename(here, there) } else { Rename(there, here) })
 }
 
-fn page(after: String) -> Request {
-    Request::List(CAMERA.to_owned(), List::Page { after, limit: PAGE })
+fn page(folder: &str, after: String) -> Request {
+    Request::List(folder.to_owned(), List::Page { after, limit: PAGE })
 }
 
-/// The name of a path, if only one file has it.
-fn name(path: String) -> Option<String> {
-    path.rsplit_once('/').map(|(_, name)| name.to_owned()).filter(|name| name != COVER)
+pub fn file(path: String, modified: i64, content: Bytes) -> NewFile {
+    NewFile { path, attributes: data::attributes(modified), content }
 }
 
-/// A folder, back and forth: one cannot be renamed by two clients at a time.
-fn renames(folder: &'static str) -> impl Iterator<Item = Request> + Send {
-    let names = [folder.to_owned(), format!("{folder}-renamed")];
-    (0..).map(move |n| {
-        let [one, other] = names.clone();
-        if n % 2 == 0 { Request::Rename { from: one, to: other } } else { Request::Rename { from: other, to: one } }
-    })
+/// Again and again.
+fn any(all: &[String], n: usize) -> Option<String> {
+    all.get(n % all.len().max(1)).cloned()
 }
 
-impl Context<'_> {
-    fn all_paths(&self, turn: u64) -> Paths {
-        self.round.paths(turn, self.kind.names_repeat())
-    }
-
-    /// Paths of files that the layout has room for, shuffled, again and again.
-    fn paths(&self, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
-        cycle(self.all_paths(turn))
-    }
-
-    /// For a store that is to be warm.
-    pub fn stats(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        self.paths(9).map(Request::Stat)
-    }
-
-    fn paths_below(&self, root: &str, turn: u64) -> impl Iterator<Item = String> + Send + use<> {
-        let all = self.all_paths(turn);
-        cycle(Arc::new(all.iter().filter(|path| path.starts_with(root)).cloned().collect()))
-    }
-
-    fn folders(&self) -> impl Iterator<Item = String> + Send + use<> {
-        let folders = self.round.tree.shuffled_folders(self.round.seed);
-        cycle(Arc::new(folders.into_iter().map(str::to_owned).collect()))
-    }
-
+/// What all layouts use in a round: shuffled once, by a seed of this round, which decides on files, folders and their order.
+pub struct Inputs {
+    tree: Arc<Tree>,
+    /// The number of the first period.
+    first_period: i64,
+    /// Of the files that are stored.
+    content: Bytes,
+    clients: usize,
+    /// Of files that all layouts have room for; and those of them in folders six deep.
+    paths: Vec<String>,
+    deep: Vec<String>,
+    folders: Vec<String>,
     /// The folders of years: each has those of its months, and no files.
-    fn folders_of_folders(&self) -> impl Iterator<Item = String> + Send + use<> {
-        let is_year =
-            |dir: &&String| dir.strip_prefix(HOME).is_some_and(|name| name.len() == 5 && name.starts_with("/2"));
-        cycle(Arc::new(self.round.tree.dirs.iter().filter(is_year).cloned().collect()))
-    }
+    years: Vec<String>,
+    /// Names in the largest folder but for its last page.
+    page_starts: Vec<String>,
+    /// What can be moved or deleted: the folders that are renamed stay whole.
+    free: Vec<String>,
+    /// When the files were modified, in order.
+    times: Vec<i64>,
+    /// For each request of a mix: the rank of its file, from 1, by a Zipf distribution, and a number below 100.
+    draws: Vec<(usize, u32)>,
+}
 
-    /// Pages that begin anywhere in the largest folder but for its last page.
-    fn random_pages(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let camera = self.round.tree.files.iter().filter(|file| self.round.tree.dir(file) == CAMERA);
-        let mut names: Vec<String> = camera.map(|file| file.name.clone()).collect();
-        names.truncate(names.len().saturating_sub(PAGE).max(1));
-        let mut random = StdRng::seed_from_u64(self.round.seed);
-        std::iter::repeat_with(move || {
-            page(names.get(random.random_range(0..names.len())).cloned().unwrap_or_default())
-        })
-    }
-
-    /// Periods of these days, from a first one on; other periods in each round.
-    fn periods(&self, (first, days): (i64, i64), clock: Clock) -> impl Iterator<Item = Period> + Send + use<> {
-        let turn = (self.round.seed >> 32) as i64 * 11;
-        (0..).map(move |n| {
-            let from = first + (turn + n) * 37 % (days - PERIOD) * DAY;
-            let to = from + PERIOD * DAY;
-            Period { clock, creator: None, from, to, under: String::new(), limit: PAGE }
-        })
-    }
-
-    /// Periods of modification, with the number of files that there are at least.
-    fn counted_periods(&self, days: (i64, i64)) -> impl Iterator<Item = Request> + Send + use<> {
-        let times = self.round.times.clone();
-        self.periods(days, Clock::Modified).map(move |period| {
-            let before = |end| times.partition_point(|time| *time < end);
-            let least = (before(period.to) - before(period.from)).min(period.limit);
-            Request::Period(period, least)
-        })
-    }
-
-    /// Below folders of about an eighth of all files each, whose times are scattered.
-    fn periods_under(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let years: Vec<String> = (2000..2003).map(|year| format!("{SHARED}/s{year}")).collect();
-        let periods = self.periods((FIRST_DAY, DAYS), Clock::Modified).zip(years.into_iter().cycle());
-        periods.map(|(period, under)| Request::Period(Period { under, ..period }, 0))
-    }
-
-    fn creator_periods(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let periods = self.periods((FIRST_DAY, DAYS), Clock::Modified).zip((0..CREATORS).cycle());
-        periods.map(|(period, n)| Request::Period(Period { creator: Some(format!("user{n:02}")), ..period }, 0))
-    }
-
-    fn new_files(&self, prefix: &'static str) -> impl Iterator<Item = Request> + Send + use<> {
-        let content = self.round.content.clone();
-        self.folders().enumerate().map(move |(n, folder)| {
-            let path = format!("{folder}/{prefix}-{n:08}.jpg");
-            Request::Put { path, modified: FIRST_DAY + n as i64, content: content.clone(), is_new: true }
-        })
-    }
-
-    fn same_names(&self) -> impl Iterator<Item = Request> + Send + use<> {
-        let folders = self.round.tree.folders().len().max(1);
-        self.folders().enumerate().map(move |(n, folder)| {
-            let path = format!("{folder}/same-{}.jpg", n / folders);
-            Request::Put { path, modified: FIRST_DAY + n as i64, content: Bytes::new(), is_new: true }
-        })
-    }
-
-    /// Files to move and files to delete, each once: a file that has moved is not where it was. The folders that are
-    /// renamed stay whole.
-    fn movable(&self) -> (Vec<String>, Vec<String>) {
-        let all = self.all_paths(4);
+impl Inputs {
+    pub fn new(tree: Arc<Tree>, seed: u64, content: Bytes, clients: usize) -> Result<Self> {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut files: Vec<_> = tree.files.iter().filter(|file| file.name != COVER).collect();
+        let mut times: Vec<i64> = files.iter().map(|file| file.modified).collect();
+        times.sort_unstable();
+        let camera = tree.files.iter().filter(|file| tree.dir(file) == CAMERA).map(|file| file.name.clone());
+        let mut page_starts: Vec<String> = camera.collect();
+        page_starts.truncate(page_starts.len().saturating_sub(PAGE).max(1));
+        files.shuffle(&mut random);
+        let paths: Vec<String> = files.into_iter().map(|file| tree.path(file)).take(PATHS).collect();
+        let is_year = |dir: &&String| split(dir).0 == HOME && split(dir).1.starts_with('2');
+        let years = tree.dirs.iter().filter(is_year).cloned().collect();
+        // Of events: all that hold files, but for the largest and the deep ones.
+        let mut folders: Vec<String> = tree.dirs.iter().filter(|dir| dir.contains("event")).cloned().collect();
+        page_starts.shuffle(&mut random);
+        folders.shuffle(&mut random);
+        let deep = paths.iter().filter(|path| path.starts_with(ARCHIVE)).cloned().collect();
         let is_free = |path: &&String| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE);
-        let mut paths: Vec<String> = all.iter().filter(is_free).cloned().collect();
-        let deleted = paths.split_off(paths.len() / 2);
-        (paths, deleted)
+        let free = paths.iter().filter(is_free).cloned().collect();
+        let ranks = Zipf::new(paths.len().max(1) as f64, SKEW)?.sample_iter(StdRng::seed_from_u64(seed));
+        let draws = ranks.map(|rank| (rank as usize, random.random_range(0..100))).take(DRAWS).collect();
+        let first_period = (seed >> 32) as i64 * 11;
+        Ok(Self { tree, first_period, content, clients, paths, deep, folders, years, page_starts, free, times, draws })
     }
 
-    /// Of a hundred requests so many stats, overwrites, pages, uploads, and stats with an overwrite of the same file; files
-    /// by a Zipf distribution.
-    fn mix(&self, of_hundred: [u32; 5]) -> Result<Requests, &'static str> {
-        let (paths, mut new) = (self.all_paths(5), self.new_files("mix"));
-        let zipf = Zipf::new(paths.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
-        let mut random = StdRng::seed_from_u64(self.round.seed);
-        let mut modified = FIRST_DAY;
-        boxed(std::iter::from_fn(move || {
-            let path = paths.get(zipf.sample(&mut random) as usize - 1).or(paths.first())?.clone();
-            let mut dice = random.random_range(0..100);
-            let mut is = |share: u32| {
-                let is_so = dice < share;
-                dice = dice.wrapping_sub(share);
-                is_so
-            };
-            let [stat, overwrite, pages, create, _] = of_hundred;
-            modified += 1;
-            Some(if is(stat) {
-                Request::Stat(path)
-            } else if is(overwrite) {
-                Request::Put { path, modified, content: Bytes::new(), is_new: false }
-            } else if is(pages) {
-                let folder = path.rsplit_once('/')?.0.to_owned();
-                Request::List(folder, List::Page { after: String::new(), limit: PAGE })
-            } else if is(create) {
-                new.next()?
-            } else {
-                Request::Modify { path, modified }
-            })
-        }))
+    /// The paths of each turn begin with another tenth, so that no operation reads again what the one before has read.
+    pub fn path(&self, turn: usize, n: usize) -> Option<String> {
+        any(&self.paths, self.paths.len() / 10 * turn + n)
     }
 
-    /// Uploads, and stats of what was uploaded last, by a Zipf distribution of its age.
-    fn latest(&self) -> Result<Requests, &'static str> {
+    /// Of all files, by their times of modification.
+    fn period(&self, n: usize, (first, days): (i64, i64)) -> Period {
+        let from = first + (self.first_period + n as i64) * 37 % (days - PERIOD) * DAY;
+        let (to, under) = (from + PERIOD * DAY, String::new());
+        Period { clock: Clock::Modified, creator: None, from, to, under, limit: PAGE }
+    }
+
+    /// With the number of files that there are at least.
+    fn counted(&self, period: Period) -> Option<Request> {
+        let before = |end| self.times.partition_point(|time| *time < end);
+        let least = (before(period.to) - before(period.from)).min(PAGE);
+        Some(Request::Period(period, least))
+    }
+
+    fn new_path(&self, n: usize, name: &str) -> Option<String> {
+        any(&self.folders, n).map(|folder| format!("{folder}/{name}.jpg"))
+    }
+
+    fn create(&self, n: usize, name: &str) -> Option<Request> {
+        Some(Create(file(self.new_path(n, name)?, FIRST_DAY + n as i64, self.content.clone())))
+    }
+
+    /// Files to move and files to delete, each once: a file that has moved is not where it was.
+    fn movable(&self) -> (&[String], &[String]) {
+        self.free.split_at(self.free.len() / 2)
+    }
+
+    /// Of a hundred requests so many stats, overwrites, pages, creates, and stats with an overwrite of the same file.
+    fn mix(&self, n: usize, [stats, overwrites, pages, creates, _]: [u32; 5]) -> Option<Request> {
+        let (rank, dice) = *self.draws.get(n % DRAWS)?;
+        // The most popular are the last ones.
+        let path = self.paths.get(self.paths.len().checked_sub(rank)?)?.clone();
+        let modified = FIRST_DAY + 1 + n as i64;
+        Some(if dice < stats {
+            Stat(path)
+        } else if dice < stats + overwrites {
+            Overwrite(file(path, modified, Bytes::new()))
+        } else if dice < stats + overwrites + pages {
+            page(split(&path).0, String::new())
+        } else if dice < stats + overwrites + pages + creates {
+            self.create(n, &format!("mix-{n:08}"))?
+        } else {
+            Modify(file(path, modified, Bytes::new()))
+        })
+    }
+
+    /// A create among twenty, and stats of what was created last, by a Zipf distribution of its age.
+    fn latest(&self, n: usize) -> Option<Request> {
+        let name = |n| format!("latest-{n:08}");
+        if n.is_multiple_of(20) {
+            return self.create(n, &name(n));
+        }
+        let (age, _) = *self.draws.get(n % DRAWS)?;
         // The newest files may not be stored yet.
-        let under_way = self.round.clients * 4;
-        let newest = self.round.tree.files.iter().rev();
-        let newest = newest.filter(|file| self.kind.names_repeat() || file.name != COVER).take(PATHS);
-        let old: Vec<String> = newest.map(|file| self.round.tree.path(file)).collect();
-        let mut new = self.new_files("latest");
-        let zipf = Zipf::new(old.len().max(1) as f64, SKEW).map_err(|_| "there are no files")?;
-        let mut random = StdRng::seed_from_u64(self.round.seed);
-        let mut stored: Vec<String> = Vec::new();
-        boxed(std::iter::from_fn(move || {
-            if random.random_ratio(1, 20) {
-                let request = new.next()?;
-                if let Request::Put { path, .. } = &request {
-                    stored.push(path.clone());
-                }
-                return Some(request);
-            }
-            let age = zipf.sample(&mut random) as usize;
-            let recent = stored.len().checked_sub(under_way + age).and_then(|at| stored.get(at));
-            Some(Request::Stat(recent.or(old.get(age - 1)).or(old.first())?.clone()))
-        }))
+        let Some(recent) = (n / 20 + 1).checked_sub(self.clients * 4 + age) else {
+            let old = self.tree.files.iter().rev().skip(age - 1).find(|file| file.name != COVER)?;
+            return Some(Stat(self.tree.path(old)));
+        };
+        self.new_path(recent * 20, &name(recent * 20)).map(Stat)
     }
+}
+
+#[derive(Clone, Debug)]
+pub enum Request {
+    Stat(String),
+    Read(String),
+    /// The children of a directory, of which there is at least one.
+    List(String, List),
+    /// A name that one file has.
+    Find(String),
+    /// At least so many files are found, newest first.
+    Period(Period, usize),
+    Create(NewFile),
+    /// Over a file that is there.
+    Overwrite(NewFile),
+    /// A stat, and then an overwrite of the same file.
+    Modify(NewFile),
+    /// From one path to another.
+    Rename(String, String),
+    Delete(String),
+}
+
+impl Request {
+    /// An error if the layout does not answer as it should.
+    pub async fn send(self, layout: Arc<dyn Layout>) -> Result<()> {
+        let is_right = match &self {
+            Self::Stat(path) => layout.stat(path).await?.is_some(),
+            Self::Read(path) => layout.read(path).await?.is_some_and(|content| !content.is_empty()),
+            Self::List(path, ask) => layout.list(path, ask).await?.is_some_and(|children| !children.is_empty()),
+            Self::Find(name) => layout.find(name).await?.len() == 1,
+            Self::Period(period, least) => {
+                let found = layout.period(period).await?;
+                found.len() >= *least && found.iter().is_sorted_by(|(one, _), (next, _)| one >= next)
+            }
+            Self::Create(file) => layout.put(file, true).await? == Verdict::Done,
+            Self::Overwrite(file) => overwrite(&*layout, file).await?,
+            Self::Modify(file) => layout.stat(&file.path).await?.is_some() && overwrite(&*layout, file).await?,
+            Self::Rename(from, to) => layout.rename(from, to).await? == Verdict::Done,
+            Self::Delete(path) => layout.delete(path).await? == Verdict::Done,
+        };
+        // Content may be long.
+        ensure!(is_right, "a wrong answer to {}", format!("{self:?}").chars().take(300).collect::<String>());
+        Ok(())
+    }
+}
+
+async fn overwrite(layout: &dyn Layout, file: &NewFile) -> Result<bool> {
+    // Another client may overwrite the same file meanwhile: read it again, as the drive itself does.
+    for _ in 0..ATTEMPTS {
+        if layout.put(file, false).await? == Verdict::Done {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     #[test]
     fn mixes_have_the_shares_and_the_skew_of_their_names() {
-        let tree = Arc::new(Tree::new(2_000, 1));
-        let round = Inputs::new(tree, 1, Bytes::new(), 64);
-        let context = Context { round: &round, kind: Kind::FullPath };
-        let drawn = |requests: Result<Requests, _>| requests.unwrap().take(10_000).collect::<Vec<_>>();
-        let share = |all: &[Request], is: fn(&Request) -> bool| all.iter().filter(|request| is(request)).count();
-        let b = drawn(context.mix([95, 5, 0, 0, 0]));
-        assert!((9_400..9_600).contains(&share(&b, |request| matches!(request, Request::Stat(_)))));
-        assert!((400..600).contains(&share(&b, |request| matches!(request, Request::Put { is_new: false, .. }))));
-        let e = drawn(context.mix([0, 0, 95, 5, 0]));
-        assert!((9_400..9_600).contains(&share(&e, |request| matches!(request, Request::List(..)))));
-        assert!((400..600).contains(&share(&e, |request| matches!(request, Request::Put { is_new: true, .. }))));
-        let f = drawn(context.mix([50, 0, 0, 0, 50]));
-        assert!((4_800..5_200).contains(&share(&f, |request| matches!(request, Request::Modify { .. }))));
+        let inputs = Inputs::new(Arc::new(Tree::new(2_000, 1)), 1, Bytes::new(), 64).unwrap();
+        let cases: [(Nth, &str, usize); 7] = [
+            (|i, n| i.mix(n, [95, 5, 0, 0, 0]), "Overwrite", 500),
+            (|i, n| i.mix(n, [0, 0, 95, 5, 0]), "Create", 500),
+            (|i, n| i.mix(n, [0, 0, 95, 5, 0]), "List", 9_500),
+            (|i, n| i.mix(n, [50, 0, 0, 0, 50]), "Modify", 5_000),
+            (|i, n| i.mix(n, [50, 0, 0, 0, 50]), "Stat", 5_000),
+            (|i, n| i.latest(n), "Create", 500),
+            (|i, n| i.latest(n), "Stat", 9_500),
+        ];
+        for (nth, name, expected) in cases {
+            let all = (0..10_000).map(|n| format!("{:?}", nth(&inputs, n).unwrap()));
+            let count = all.filter(|request| request.starts_with(name)).count();
+            assert!(count.abs_diff(expected) < 200, "{name}: {count}");
+        }
         // The first of 2,000 has 1 / sum(1 / n^0.99) of all: an eighth.
-        let first = &context.all_paths(5)[0];
-        let hits = b.iter().filter(|request| matches!(request, Request::Stat(path) if path == first)).count();
-        assert!((1_000..1_350).contains(&hits), "{hits}");
-        let d = drawn(context.latest());
-        assert!((400..600).contains(&share(&d, |request| matches!(request, Request::Put { is_new: true, .. }))));
-    }
-
-    #[test]
-    fn what_moves_is_not_deleted_or_renamed_with_its_folder() {
-        let tree = Arc::new(Tree::new(2_000, 1));
-        let round = Inputs::new(tree, 1, Bytes::new(), 64);
-        let context = Context { round: &round, kind: Kind::FullPath };
-        let (moved, deleted) = context.movable();
-        let all: HashSet<&String> = moved.iter().chain(&deleted).collect();
-        assert_eq!((all.len(), moved.len().abs_diff(deleted.len()) <= 1), (1_600, true));
-        assert!(all.iter().all(|path| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE)));
+        let first = Some(format!("Stat({:?})", inputs.paths.last().unwrap()));
+        let hits = (0..10_000).filter(|n| inputs.mix(*n, [100, 0, 0, 0, 0]).map(|one| format!("{one:?}")) == first);
+        assert!((1_050..1_400).contains(&hits.count()));
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use futures_util::TryFutureExt;
 use futures_util::future::BoxFuture;
-use rowdrive::engines::rocks::Rocks;
+use rowdrive::engines::rocks::{CommitStats, Rocks};
 use rowdrive::table::{
     Cell, Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
 };
@@ -16,30 +17,26 @@ use crate::report::model::Work;
 /// A RocksDB store that counts what is read from it.
 pub struct CountingStore {
     store: Rocks,
-    reads: AtomicU64,
-    rows: AtomicU64,
-    cells: AtomicU64,
-    bytes: AtomicU64,
-    checks: AtomicU64,
+    /// Reads, rows, cells, bytes and checks.
+    counters: [AtomicU64; 5],
 }
 
 impl CountingStore {
     pub fn new(store: Rocks) -> Self {
-        let [reads, rows, cells, bytes, checks] = [0; 5].map(AtomicU64::new);
-        Self { store, reads, rows, cells, bytes, checks }
+        Self { store, counters: Default::default() }
+    }
+
+    fn add(&self, more: [usize; 5]) {
+        for (counter, more) in self.counters.iter().zip(more).filter(|(_, more)| *more > 0) {
+            counter.fetch_add(more as u64, Ordering::Relaxed);
+        }
     }
 
     /// Counts one read of a store: so many rows with these cells, each with the bytes of its qualifier and its value.
     fn count<'a>(&self, rows: usize, cells: impl Iterator<Item = &'a Cell>) {
-        let (mut number, mut bytes) = (0, 0);
-        for cell in cells {
-            number += 1;
-            bytes += cell.qualifier.len() + cell.value.len();
-        }
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
-        self.cells.fetch_add(number, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let size = |cell: &Cell| cell.qualifier.len() + cell.value.len();
+        let (cells, bytes) = cells.fold((0, 0), |(cells, bytes), cell| (cells + 1, bytes + size(cell)));
+        self.add([1, rows, cells, bytes, 0]);
     }
 
     fn count_row(&self, row: &Row) {
@@ -55,19 +52,11 @@ impl Store for CountingStore {
     }
 
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Answer<Row>> {
-        Box::pin(async move {
-            let row = self.store.get(table, row, query).await?;
-            self.count_row(&row);
-            Ok(row)
-        })
+        Box::pin(self.store.get(table, row, query).inspect_ok(|row| self.count_row(row)))
     }
 
     fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, Answer<Page>> {
-        Box::pin(async move {
-            let page = self.store.page(query).await?;
-            self.count(1, page.cells.iter());
-            Ok(page)
-        })
+        Box::pin(self.store.page(query).inspect_ok(|page| self.count(1, page.cells.iter())))
     }
 
     fn get_many<'a>(
@@ -75,19 +64,14 @@ impl Store for CountingStore {
         table: &'static str,
         queries: &'a [(RowKey, RowQuery)],
     ) -> BoxFuture<'a, Answer<Vec<Row>>> {
-        Box::pin(async move {
-            let rows = self.store.get_many(table, queries).await?;
-            rows.iter().for_each(|row| self.count_row(row));
-            Ok(rows)
-        })
+        let counted = |rows: &Vec<Row>| rows.iter().for_each(|row| self.count_row(row));
+        Box::pin(self.store.get_many(table, queries).inspect_ok(counted))
     }
 
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Answer<Vec<(RowKey, Row)>>> {
-        Box::pin(async move {
-            let rows = self.store.scan(query).await?;
+        Box::pin(self.store.scan(query).inspect_ok(|rows| {
             self.count(rows.len(), rows.iter().flat_map(|(_, row)| row.cells()).map(|(_, cell)| cell));
-            Ok(rows)
-        })
+        }))
     }
 
     fn is_atomic(&self) -> bool {
@@ -98,17 +82,12 @@ impl Store for CountingStore {
         self.store.writable()
     }
 
-    fn ready(&self) -> Answer<()> {
-        self.store.ready()
-    }
-
     fn has_space(&self) -> BoxFuture<'_, Answer<()>> {
         self.store.has_space()
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Answer<Outcome>> {
-        let checks: usize = plan.guarded.iter().map(|row| row.checks.len()).sum();
-        self.checks.fetch_add(checks as u64, Ordering::Relaxed);
+        self.add([0, 0, 0, 0, plan.guarded.iter().map(|row| row.checks.len()).sum()]);
         self.store.commit(plan)
     }
 }
@@ -127,17 +106,11 @@ impl Meter {
     pub fn read(&self) -> Result<Work> {
         let mut work = Work { cpu_us: cpu_seconds()? * 1e6, ..Work::default() };
         if let Self::Store(counted) = self {
-            let of = |counter: &AtomicU64| Some(counter.load(Ordering::Relaxed) as f64);
-            let writes = counted.store.commit_stats();
-            work.reads = of(&counted.reads);
-            work.rows_read = of(&counted.rows);
-            work.cells_read = of(&counted.cells);
-            work.bytes_read = of(&counted.bytes);
-            work.checks = of(&counted.checks);
-            work.commits = Some(writes.plans as f64);
-            work.cells_written = Some(writes.changes as f64);
-            work.bytes_written = Some(writes.bytes as f64);
-            work.syncs = Some(writes.syncs as f64);
+            let read = counted.counters.each_ref().map(|counter| Some(counter.load(Ordering::Relaxed) as f64));
+            [work.reads, work.rows_read, work.cells_read, work.bytes_read, work.checks] = read;
+            let CommitStats { plans, changes, bytes, syncs, .. } = counted.store.commit_stats();
+            let written = [plans, changes, bytes, syncs].map(|count| Some(count as f64));
+            [work.commits, work.cells_written, work.bytes_written, work.syncs] = written;
         }
         Ok(work)
     }
@@ -167,12 +140,10 @@ mod tests {
         let spec = TableSpec { name: "t".into(), lifecycle: KeyLifecycle::Reusable, families: vec![cf] };
         tables.create(&spec).await.unwrap();
         for key in ["a", "b"] {
-            let changes = vec![
-                Change::put("cf", "q".as_bytes(), "12345".as_bytes()),
-                Change::put("cf", "r".as_bytes(), "1".as_bytes()),
-            ];
+            let changes =
+                [("q", "12345"), ("r", "1")].map(|(q, value)| Change::put("cf", q.as_bytes(), value.as_bytes()));
             let checks = vec![Check::Absent(Column::new("cf", "q".as_bytes()))];
-            let guarded = vec![ConditionalRow { table: "t", row: key.into(), checks, changes }];
+            let guarded = vec![ConditionalRow { table: "t", row: key.into(), checks, changes: changes.into() }];
             assert_eq!(tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap(), Outcome::Committed);
         }
         let query = RowQuery::families(&["cf"]);
@@ -182,11 +153,10 @@ mod tests {
         assert_eq!(tables.scan(&scan).await.unwrap().len(), 2);
         let work = meter.read().unwrap();
         // A get of one row, one of no row, and a scan of two; each row has two cells of 1 + 5 and 1 + 1 bytes.
-        assert_eq!(
-            (work.reads, work.rows_read, work.cells_read, work.bytes_read),
-            (Some(3.0), Some(3.0), Some(6.0), Some(24.0))
-        );
-        assert_eq!((work.commits, work.cells_written, work.syncs), (Some(2.0), Some(4.0), Some(2.0)));
+        let read = [work.reads, work.rows_read, work.cells_read, work.bytes_read];
+        assert_eq!(read, [3.0, 3.0, 6.0, 24.0].map(Some));
+        let written = [work.checks, work.commits, work.cells_written, work.syncs];
+        assert_eq!(written, [2.0, 2.0, 4.0, 2.0].map(Some));
         assert_eq!(Meter::default().read().unwrap().reads, None);
     }
 }
