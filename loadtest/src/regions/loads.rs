@@ -10,7 +10,7 @@ use rand_distr::{Distribution, Zipf};
 use rowdrive::schema::Timestamp;
 
 use super::keys::{Access, Node, id};
-use crate::data::{File, Tree};
+use crate::data::Tree;
 
 /// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in
 /// most of them.
@@ -53,13 +53,8 @@ pub const LOADS: [(&str, Load); 11] = [
     ("reads, Zipf 1.2", Load::Reads(1.2)),
 ];
 
-/// A client's request for a node, the same for all layouts.
-pub struct Request {
-    /// Of the load; none for an import before it.
-    pub second: Option<usize>,
-    pub access: Access,
-    pub node: Rc<Node>,
-}
+/// A client's request for a node, the same for all layouts, in a second of the load; in none if it is before it.
+pub type Request = (Option<usize>, Access, Rc<Node>);
 
 /// What arrives of a load, in this order.
 pub struct Arrivals {
@@ -81,16 +76,16 @@ impl Load {
         let mut random = StdRng::seed_from_u64(seed);
         let mut requests = self.import(tree, rate, seed, &mut random);
         if let Self::Reads(exponent) = self {
-            requests.iter_mut().for_each(|request| request.second = None);
-            let nodes = requests.iter().map(|request| request.node.clone());
-            let mut popular: Vec<Rc<Node>> = nodes.filter(|node| !node.is_directory).collect();
+            requests.iter_mut().for_each(|(second, ..)| *second = None);
+            let files = requests.iter().map(|(.., node)| node).filter(|node| !node.is_directory);
+            let mut popular: Vec<Rc<Node>> = files.cloned().collect();
             popular.shuffle(&mut random);
-            let zipf = Zipf::new(files.max(1) as f64, exponent)?;
+            let zipf = Zipf::new(popular.len().max(1) as f64, exponent)?;
             for read in 0..count {
                 // A rank, from 1.
                 let rank = zipf.sample(&mut random) as usize;
                 let Some(node) = popular.get(rank.saturating_sub(1)).cloned() else { continue };
-                requests.push(Request { second: Some(read / rate), access: Access::Read, node });
+                requests.push((Some(read / rate), Access::Read, node));
             }
         }
         Ok(Arrivals { requests, count, rate })
@@ -98,10 +93,10 @@ impl Load {
 
     /// Each user's files are a part of the tree, and come in its order; a rest that is less than one each does not.
     fn import(self, tree: &Tree, rate: usize, seed: u64, random: &mut StdRng) -> Vec<Request> {
-        let files = tree.files.len();
         let users = if let Self::Users(users) = self { users } else { 1 };
-        let mut parts: Vec<_> = tree.files.chunks((files / users).max(1)).map(<[File]>::iter).collect();
-        let mut turns: Vec<usize> = (0..files / users * users).map(|turn| turn % users).collect();
+        let each = tree.files.len() / users;
+        let mut parts: Vec<_> = tree.files.chunks(each.max(1)).map(<[_]>::iter).collect();
+        let mut turns: Vec<usize> = (0..each * users).map(|turn| turn % users).collect();
         turns.shuffle(random);
         let (mut nodes, mut folders, mut requests) = (HashMap::<String, Rc<Node>>::new(), HashMap::new(), Vec::new());
         for (n, user) in turns.into_iter().enumerate() {
@@ -129,7 +124,7 @@ impl Load {
                 });
                 // The root is not made, nor is what was there.
                 if number > 0 && node.number == number {
-                    requests.push(Request { second: Some(n / rate), access: Access::Write, node: node.clone() });
+                    requests.push((Some(n / rate), Access::Write, node.clone()));
                 }
                 parent = Some(node.clone());
             }
@@ -144,13 +139,10 @@ mod tests {
 
     use super::*;
 
-    fn nodes(load: Load, access: Access) -> Vec<Rc<Node>> {
+    /// The files that 500 files let a load write, or read.
+    fn files(load: Load, access: Access) -> Vec<Rc<Node>> {
         let requests = load.arrivals(&Tree::new(500, 7), 3).unwrap().requests.into_iter();
-        requests.filter(|request| request.access == access).map(|request| request.node).collect()
-    }
-
-    fn files(load: Load) -> Vec<Rc<Node>> {
-        nodes(load, Access::Write).into_iter().filter(|node| !node.is_directory).collect()
+        requests.filter(|(_, by, node)| *by == access && !node.is_directory).map(|(.., node)| node).collect()
     }
 
     fn paths() -> Vec<String> {
@@ -160,30 +152,30 @@ mod tests {
 
     #[test]
     fn a_tree_comes_in_order_and_parents_before_children() {
-        assert!(files(Load::Import).iter().map(|file| &file.path).eq(&paths()));
-        for (node, number) in nodes(Load::Import, Access::Write).iter().zip(1..) {
+        let mut arrivals = Load::Import.arrivals(&Tree::new(500, 7), 3).unwrap();
+        for ((.., node), number) in arrivals.requests.iter().zip(1..) {
             let parent = node.parent.as_ref().unwrap();
             assert_eq!((node.number, parent.path.as_str()), (number, node.path.rsplit_once('/').unwrap().0));
             assert!(parent.number < number, "{}", node.path);
         }
-        for (load, files, expected) in [
-            (Load::Import, 0, (0, 1, None)),
-            (Load::Import, 1_000, (1_000, 20, Some(49))),
-            (Load::Rate(200), 500, (500, 200, Some(2))),
-            (Load::Reads(0.8), 0, (0, 1, None)),
-            (Load::Reads(0.8), 1_000, (50_000, 1_000, Some(49))),
+        arrivals.requests.retain(|(.., node)| !node.is_directory);
+        assert!(arrivals.requests.iter().map(|(.., file)| &file.path).eq(&paths()));
+        for (load, expected) in [
+            (Load::Import, (1_000, 20, Some(49))),
+            (Load::Rate(300), (1_000, 300, Some(3))),
+            (Load::Reads(0.8), (50_000, 1_000, Some(49))),
         ] {
-            let found = load.arrivals(&Tree::new(files, 7), 3).unwrap();
-            assert!(found.requests.is_sorted_by_key(|request| request.second));
-            let last = found.requests.last().map(|last| last.second.unwrap());
-            assert_eq!((found.count, found.rate, last), expected, "{load:?}");
+            let found = load.arrivals(&Tree::new(1_000, 7), 3).unwrap();
+            assert!(found.requests.is_sorted_by_key(|(second, ..)| *second));
+            let (last, ..) = found.requests.last().unwrap();
+            assert_eq!((found.count, found.rate, *last), expected, "{load:?}");
         }
     }
 
     #[test]
     fn each_user_has_a_home_each_file_comes_once_and_cameras_count() {
         for (load, users, early) in [(Load::Users(10), 10, 10), (Load::NewUsers(8), 63, 7)] {
-            let files = files(load);
+            let files = files(load, Access::Write);
             // `/home` of the tree becomes the home.
             let found = files.iter().map(|file| file.path.replace(&format!("/home/{}/", file.creator), "/home/"));
             assert_eq!(found.collect::<BTreeSet<_>>(), paths().into_iter().collect());
@@ -193,16 +185,15 @@ mod tests {
         let tree = Tree::new(500, 7);
         let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
         let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dir(&tree.files[second]));
-        let found = [Load::Camera, Load::CameraByFolder].map(|load| files(load)[second].path.clone());
+        let found = [Load::Camera, Load::CameraByFolder].map(|load| files(load, Access::Write)[second].path.clone());
         assert_eq!(found, [named(second + 1), named(1)]);
     }
 
     #[test]
-    fn reads_are_skewed_as_zipf_says_and_only_of_files_there_are() {
-        let (mut counts, all) = (HashMap::new(), paths());
-        let reads = nodes(Load::Reads(1.2), Access::Read);
+    fn reads_are_skewed_as_zipf_says() {
+        let mut counts = HashMap::new();
+        let reads = files(Load::Reads(1.2), Access::Read);
         reads.iter().for_each(|file| *counts.entry(&file.path).or_insert(0.0) += 1.0 / 50_000.0);
-        assert!(counts.keys().all(|path| all.contains(path)));
         let mut shares: Vec<f64> = counts.into_values().collect();
         shares.sort_unstable_by(|a, b| b.total_cmp(a));
         // 1 / (1^-1.2 + ... + 500^-1.2) is 0.2410; 2^-1.2 of that is 0.1049.

@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use keys::{Access, Key, KeyLayout, LAYOUTS};
+use keys::{Access, LAYOUTS, Table};
 use loads::{Arrivals, LOADS, Load};
-use remedies::Remedy;
+use remedies::NONE;
 use selection::Case;
-use splits::{Regions, Splitting};
+use splits::{QUANTILES, Regions};
 
 use crate::data::Tree;
 use crate::report::model::{ALL_TABLES, HotSpot, REGIONS, Spread};
@@ -53,26 +53,26 @@ pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(I
     let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
     for (name, load) in LOADS {
         let arrivals = load.arrivals(tree, seed)?;
-        for layout in &LAYOUTS {
-            progress(&format!("regions: {}, {name}", layout.name));
-            let cases = selection::cases(load, layout);
-            for (case, spread) in cases.iter().zip(spreads(layout, &cases, &arrivals, seed)?) {
-                let is_plain = case.remedy == Remedy::None && case.splitting == Splitting::Quantiles;
-                if load == Load::Import && is_plain && case.table != ALL_TABLES {
-                    let tables: &mut BTreeMap<_, _> = imports.entry(layout.name.to_owned()).or_default();
-                    tables.insert(case.table.to_owned(), spread.clone());
+        for (layout, tables) in LAYOUTS {
+            progress(&format!("regions: {layout}, {name}"));
+            let cases = selection::cases(load, (layout, tables));
+            let spreads = spreads(tables, &cases, &arrivals, seed)?;
+            for ((table, remedy, splitting), spread) in cases.into_iter().zip(spreads) {
+                let is_plain = (remedy.0, splitting.0) == (NONE.0, QUANTILES.0);
+                if load == Load::Import && is_plain && table != ALL_TABLES {
+                    imports.entry(layout.to_owned()).or_default().insert(table.to_owned(), spread.clone());
                 }
-                let key = layout.tables.iter().find(|(table, _)| *table == case.table).map(|(_, key)| *key);
-                let (remedy, reads) = case.remedy.name_and_reads(key);
+                let answers = tables.iter().find(|of| of.0 == table).map(|of| of.2);
+                let reads = answers.map_or([None; 3], |answers| remedy.reads(answers));
                 let [get, list, scan] = reads.map(|reads| reads.filter(|reads| *reads > 0));
                 hot_spots.push(HotSpot {
                     load: name.to_owned(),
-                    layout: layout.name.to_owned(),
-                    table: case.table.to_owned(),
-                    remedy,
-                    splits: case.splitting.name().to_owned(),
+                    layout: layout.to_owned(),
+                    table: table.to_owned(),
+                    remedy: remedy.0.to_owned(),
+                    splits: splitting.0.to_owned(),
                     spread,
-                    cost: key.filter(|_| case.remedy != Remedy::None).map(|key| case.remedy.cost(key)),
+                    cost: answers.filter(|_| remedy.0 != NONE.0).map(|answers| remedy.cost(answers)),
                     rate: arrivals.rate as f64,
                     get,
                     list,
@@ -84,47 +84,37 @@ pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(I
     Ok((imports, hot_spots))
 }
 
-/// A table of a layout, as a case changes and splits it.
-struct Table<'a> {
-    number: usize,
-    key: Key,
-    case: &'a Case,
-    case_number: usize,
-}
-
 /// The spread of each case, in their order. Rows are dealt twice: to find the split keys, and to count where requests
-/// fall. Salts are drawn for all cases in turn.
-fn spreads(layout: &KeyLayout, cases: &[Case], arrivals: &Arrivals, seed: u64) -> anyhow::Result<Vec<Spread>> {
-    let mut tables = Vec::new();
-    for (case_number, case) in cases.iter().enumerate() {
-        let own = layout.tables.iter().enumerate().filter(|(_, (name, _))| [*name, ALL_TABLES].contains(&case.table));
-        tables.extend(own.map(|(number, (_, key))| Table { number, key: *key, case, case_number }));
-    }
-    let rows = || {
-        let requests = arrivals.requests.iter();
-        requests.flat_map(|of| layout.rows(of.access, &of.node).into_iter().map(|row| (of.second, row)))
-    };
-    let mut cells = vec![Vec::new(); tables.len()];
-    let mut salts = StdRng::seed_from_u64(seed);
-    for (_, (access, number, key)) in rows().filter(|(_, (access, ..))| *access == Access::Write) {
-        for (table, cells) in tables.iter().zip(&mut cells).filter(|(table, _)| table.number == number) {
-            if matches!(table.case.splitting, Splitting::Quantiles | Splitting::Growing) {
-                cells.extend(table.case.remedy.apply(table.key, access, &key, &mut salts));
+/// fall. Salts are drawn for all cases of a table in turn.
+fn spreads(tables: &[Table], cases: &[Case], arrivals: &Arrivals, seed: u64) -> anyhow::Result<Vec<Spread>> {
+    let mut windows = vec![vec![[0; REGIONS]; arrivals.count.div_ceil(arrivals.rate).max(1)]; cases.len()];
+    for (number, table) in tables.iter().enumerate() {
+        let mut dealt = Vec::new();
+        for ((name, remedy, splitting), windows) in cases.iter().zip(&mut windows) {
+            if [table.0, ALL_TABLES].contains(name) {
+                let first = if *name == ALL_TABLES { number * OFFSET } else { 0 };
+                dealt.push((remedy, splitting, Vec::new(), first, windows));
             }
         }
-    }
-    let regions = tables.iter().zip(cells).map(|(table, cells)| Regions::new(table.case.splitting, cells));
-    let mut regions: Vec<Regions> = regions.collect();
-    let mut windows = vec![vec![[0; REGIONS]; arrivals.count.div_ceil(arrivals.rate).max(1)]; cases.len()];
-    let mut salts = StdRng::seed_from_u64(seed);
-    for (second, (access, number, key)) in rows() {
-        for (table, regions) in tables.iter().zip(&mut regions).filter(|(table, _)| table.number == number) {
-            let window = windows.get_mut(table.case_number).and_then(|windows| windows.get_mut(second?));
-            let Some(window) = window else { continue };
-            let first = if table.case.table == ALL_TABLES { table.number * OFFSET } else { 0 };
-            for key in table.case.remedy.apply(table.key, access, &key, &mut salts) {
-                let server = (first + regions.server(access, &key)) % REGIONS;
-                window.iter_mut().skip(server).take(1).for_each(|requests| *requests += 1);
+        let requests = arrivals.requests.iter();
+        let rows = requests.flat_map(|(second, by, node)| table.rows(*by, node).into_iter().map(|row| (*second, row)));
+        let rows: Vec<(Option<usize>, (Access, Vec<u8>))> = rows.collect();
+        let mut salts = StdRng::seed_from_u64(seed);
+        for (_, (access, key)) in rows.iter().filter(|(_, (access, _))| *access == Access::Write) {
+            for (remedy, _, cells, ..) in dealt.iter_mut().filter(|(_, splitting, ..)| splitting.depends_on_cells()) {
+                cells.extend(remedy.apply(*access, key, &mut salts));
+            }
+        }
+        let mut salts = StdRng::seed_from_u64(seed);
+        let mut dealt: Vec<_> =
+            dealt.into_iter().map(|(of, splits, cells, at, to)| (of, Regions::new(*splits, cells), at, to)).collect();
+        for (second, (access, key)) in &rows {
+            for (remedy, regions, first, windows) in &mut dealt {
+                let Some(window) = second.and_then(|second| windows.get_mut(second)) else { continue };
+                for key in remedy.apply(*access, key, &mut salts) {
+                    let server = (*first + regions.server(*access, &key)) % REGIONS;
+                    window.iter_mut().skip(server).take(1).for_each(|requests| *requests += 1);
+                }
             }
         }
     }

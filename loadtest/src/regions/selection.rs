@@ -1,11 +1,12 @@
 //! Which remedies and splits answer a question, for which table under which load.
 
-use super::keys::KeyLayout;
+use super::keys::Layout;
 use super::loads::Load;
-use super::remedies::Remedy::{
-    self, Ascending, Hash, HashFolder, HashHexadecimal, HashKey, None, Reverse, ReverseDigits, Salt,
+use super::remedies::{
+    ASCENDING, CREATOR_FORWARDS, HASH_4, HASH_16, HASH_FOLDER, HASH_HEXADECIMAL, HASH_KEY, NONE, REVERSE_DIGITS,
+    REVERSE_NAME, REVERSE_NUMBER, REVERSE_TIME, Remedy, SALT_4, SALT_16,
 };
-use super::splits::Splitting::{self, Even, Growing, Hexadecimal, Quantiles};
+use super::splits::{EVEN, GROWING, HEXADECIMAL, QUANTILES, Splitting};
 use crate::report::model::ALL_TABLES;
 
 type Loads = fn(Load) -> bool;
@@ -17,65 +18,58 @@ const USERS: Loads = |load| matches!(load, Load::Users(_) | Load::NewUsers(_));
 const READS: Loads = |load| matches!(load, Load::Reads(_));
 
 type Tables = &'static [(&'static str, &'static str)];
-const BY_PATH: Tables = &[("fullpath", "rows"), ("uuid", "dir")];
 const IN_ORDER: Tables = &[("rowkey-id", "rows"), ("fullpath", "rows"), ("dirid-name", "file"), ("uuid", "dir")];
 const TIME: Tables = &[("uuid-indexed", "time")];
 const OWNER: Tables = &[("uuid-indexed", "owner")];
 const WHOLE_REQUESTS: Tables =
     &[("fullpath-indexed", ALL_TABLES), ("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES), ("uuid-indexed", ALL_TABLES)];
-const QUANTILES: &[Splitting] = &[Quantiles];
 
 /// Loads, tables by layout and name, remedies, splits: each with each.
 type Question = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
 
 const QUESTIONS: [Question; 22] = [
     // Whole requests; a layout of one table has no others.
-    (|load| matches!(load, Load::Import | Load::Users(_)), WHOLE_REQUESTS, &[None, Hash(16)], QUANTILES),
-    (|load| load == Load::Reads(0.99), &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[None], QUANTILES),
-    (NOW, &[("uuid-indexed", ALL_TABLES)], &[None, Hash(16)], QUANTILES),
+    (|load| matches!(load, Load::Import | Load::Users(_)), WHOLE_REQUESTS, &[NONE, HASH_16], &[QUANTILES]),
+    (|load| load == Load::Reads(0.99), &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[NONE], &[QUANTILES]),
+    (NOW, &[("uuid-indexed", ALL_TABLES)], &[NONE, HASH_16], &[QUANTILES]),
     // Splits of plain keys; those at quantiles are in `cases`.
-    (IMPORT, IN_ORDER, &[None], &[Even, Growing]),
-    (IMPORT, &[("name", "rows"), ("uuid", "file"), ("tree", "rows")], &[None], &[Even, Growing]),
-    (IMPORT, &[("uuid-indexed", "time"), ("uuid-indexed", "name")], &[None], &[Growing]),
+    (IMPORT, IN_ORDER, &[NONE], &[EVEN, GROWING]),
+    (IMPORT, &[("name", "rows"), ("uuid", "file"), ("tree", "rows")], &[NONE], &[EVEN, GROWING]),
+    (IMPORT, &[("uuid-indexed", "time"), ("uuid-indexed", "name")], &[NONE], &[GROWING]),
     // Remedies for keys in order, and the splits that go with them.
-    (IMPORT, IN_ORDER, &[Salt(4), Salt(16), Hash(4), Hash(16), HashKey], QUANTILES),
-    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[Salt(16), Hash(16), HashKey], &[Even, Growing]),
-    (IMPORT, &[("fullpath", "rows")], &[HashFolder(16)], &[Quantiles, Even]),
-    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[HashHexadecimal], &[Hexadecimal, Even]),
-    (IMPORT, &[("rowkey-id", "rows"), ("dirid-name", "file")], &[Reverse], &[Quantiles, Even]),
-    (IMPORT, &[("rowkey-id", "rows")], &[ReverseDigits], &[Quantiles, Even]),
+    (IMPORT, IN_ORDER, &[SALT_4, SALT_16, HASH_4, HASH_16, HASH_KEY], &[QUANTILES]),
+    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[SALT_16, HASH_16, HASH_KEY], &[EVEN, GROWING]),
+    (IMPORT, &[("fullpath", "rows")], &[HASH_FOLDER], &[QUANTILES, EVEN]),
+    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[HASH_HEXADECIMAL], &[HEXADECIMAL, EVEN]),
+    (IMPORT, &[("rowkey-id", "rows"), ("dirid-name", "file")], &[REVERSE_NUMBER], &[QUANTILES, EVEN]),
+    (IMPORT, &[("rowkey-id", "rows")], &[REVERSE_DIGITS], &[QUANTILES, EVEN]),
     // How many folders a second goes over.
-    (RATES, &[("fullpath", "rows"), ("uuid", "dir"), ("uuid", "file"), ("tree", "rows")], &[None], QUANTILES),
-    (RATES, &[("uuid", "dir")], &[HashKey], QUANTILES),
+    (RATES, &[("fullpath", "rows"), ("uuid", "dir"), ("uuid", "file"), ("tree", "rows")], &[NONE], &[QUANTILES]),
+    (RATES, &[("uuid", "dir")], &[HASH_KEY], &[QUANTILES]),
     // Names in order, and times in order.
-    (CAMERA, &[("name", "rows"), ("uuid-indexed", "name")], &[None, Hash(16), Reverse], QUANTILES),
-    (NOW, TIME, &[None, Ascending, Reverse, Salt(4), Salt(16), Hash(16), HashKey], QUANTILES),
-    (NOW, TIME, &[None, Ascending, Hash(16)], &[Even, Growing]),
-    (NOW, OWNER, &[None, Ascending, Hash(16)], QUANTILES),
+    (CAMERA, &[("name", "rows"), ("uuid-indexed", "name")], &[NONE, HASH_16, REVERSE_NAME], &[QUANTILES]),
+    (NOW, TIME, &[NONE, ASCENDING, REVERSE_TIME, SALT_4, SALT_16, HASH_16, HASH_KEY], &[QUANTILES]),
+    (NOW, TIME, &[NONE, ASCENDING, HASH_16], &[EVEN, GROWING]),
+    (NOW, OWNER, &[NONE, ASCENDING, HASH_16], &[QUANTILES]),
     // Many users, and files that many read.
-    (USERS, &[("dirid-name", "file"), ("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[None], QUANTILES),
-    (USERS, BY_PATH, &[Hash(16)], QUANTILES),
-    (USERS, OWNER, &[None, Reverse], QUANTILES),
-    (READS, &[("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[None, Salt(16), HashKey], QUANTILES),
+    (USERS, &[("dirid-name", "file"), ("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[NONE], &[QUANTILES]),
+    (USERS, &[("fullpath", "rows"), ("uuid", "dir")], &[HASH_16], &[QUANTILES]),
+    (USERS, OWNER, &[NONE, CREATOR_FORWARDS], &[QUANTILES]),
+    (READS, &[("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[NONE, SALT_16, HASH_KEY], &[QUANTILES]),
 ];
 
 /// A table, how its keys are changed, and how it is split. For [`ALL_TABLES`] a server's load is of all rows of a
 /// request.
-pub struct Case {
-    pub table: &'static str,
-    pub remedy: Remedy,
-    pub splitting: Splitting,
-}
+pub type Case = (&'static str, Remedy, Splitting);
 
 /// The cases of a layout under a load: each table of each layout while one tree is imported, and the questions.
-pub fn cases(load: Load, layout: &KeyLayout) -> Vec<Case> {
-    let plain = layout.tables.iter().map(|(table, _)| Case { table, remedy: None, splitting: Quantiles });
+pub fn cases(load: Load, (layout, tables): Layout) -> Vec<Case> {
+    let plain = tables.iter().map(|table| (table.0, NONE, QUANTILES));
     let mut cases: Vec<Case> = plain.filter(|_| IMPORT(load)).collect();
     for (_, tables, remedies, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads(load)) {
-        for (_, table) in tables.iter().filter(|(name, _)| *name == layout.name) {
-            for remedy in *remedies {
-                let case = |splitting: &Splitting| Case { table, remedy: *remedy, splitting: *splitting };
-                cases.extend(splittings.iter().map(case));
+        for (_, table) in tables.iter().filter(|(name, _)| *name == layout) {
+            for &remedy in *remedies {
+                cases.extend(splittings.iter().map(|&splitting| (*table, remedy, splitting)));
             }
         }
     }
