@@ -4,16 +4,13 @@
 //!
 //! To be read in this order, each file knows those above it alone:
 //!
-//! - [`keys`]: which rows a request touches, by layout; [`loads`]: which requests arrive, and when
-//! - [`remedies`]: changes of row keys, and their price; [`splits`]: the regions of a table
-//! - [`selection`]: which remedies and splits answer a question; [`spread`]: figures of the load of regions
+//! - [`requests`]: which requests arrive, and which rows they touch, by layout; [`splits`]: the regions of a table
+//! - [`remedies`]: changes of row keys, and which are simulated; [`spread`]: figures of the load of regions
 //!
 //! `independent.py` computes two of the figures from their description alone, and a test compares them.
 
-mod keys;
-mod loads;
 mod remedies;
-mod selection;
+mod requests;
 mod splits;
 mod spread;
 
@@ -22,14 +19,11 @@ use std::collections::BTreeMap;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use keys::{Access, LAYOUTS, Table};
-use loads::{Arrivals, LOADS, Load};
-use remedies::NONE;
-use selection::Case;
-use splits::{QUANTILES, Regions};
-
 use crate::data::Tree;
 use crate::report::model::{ALL_TABLES, HotSpot, REGIONS, Spread};
+use remedies::{Case, NONE};
+use requests::{Access, Arrivals, LAYOUTS, LOADS, Load, Table};
+use splits::{GROWING, QUANTILES, Regions};
 
 /// How far apart the first regions of two tables are. HBase assigns the regions of a new table round-robin, from any
 /// server on; 5 and 16 have no common divisor, so no two tables of a layout begin on the same server.
@@ -38,46 +32,28 @@ const OFFSET: usize = 5;
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
-/// The tree that is simulated in a run of so many files: a large run has a smaller one for this, with all its folders.
-pub fn tree(files: u32, seed: u64) -> Tree {
-    Tree::new(files.min(50_000), seed)
-}
-
 /// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
-/// spread under other loads, with remedies and with other splits.
-///
-/// The fewer requests a second, the hotter is the hottest region by chance alone: [`Spread::floor`].
-///
-/// `progress` gets what is simulated. Errors only if a distribution cannot be sampled, which no load asks for.
-pub fn all(tree: &Tree, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
+/// spread under other loads, with remedies and with other splits. Of more files, 50,000 are simulated. `progress` gets
+/// what is simulated. Errors only if a distribution cannot be sampled, which no load asks for.
+pub fn all(files: u32, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
+    let tree = Tree::new(files.min(50_000), seed);
     let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
     for (name, load) in LOADS {
-        let arrivals = load.arrivals(tree, seed)?;
+        let arrivals = load.arrivals(&tree, seed)?;
         for (layout, tables) in LAYOUTS {
             progress(&format!("regions: {layout}, {name}"));
-            let cases = selection::cases(load, (layout, tables));
+            let cases = remedies::cases(load, layout, tables);
             let spreads = spreads(tables, &cases, &arrivals, seed)?;
             for ((table, remedy, splitting), spread) in cases.into_iter().zip(spreads) {
-                let is_plain = (remedy.0, splitting.0) == (NONE.0, QUANTILES.0);
-                if load == Load::Import && is_plain && table != ALL_TABLES {
+                let answers = tables.iter().find(|of| of.0 == table).map_or([None; 3], |of| of.2);
+                let [get, list, scan] = remedy.reads(answers).map(|reads| reads.filter(|reads| *reads > 0));
+                let cost = (table != ALL_TABLES && remedy.0 != NONE.0).then(|| remedy.cost(answers));
+                if (load, remedy.0, splitting.0) == (Load::Import, NONE.0, QUANTILES.0) && table != ALL_TABLES {
                     imports.entry(layout.to_owned()).or_default().insert(table.to_owned(), spread.clone());
                 }
-                let answers = tables.iter().find(|of| of.0 == table).map(|of| of.2);
-                let reads = answers.map_or([None; 3], |answers| remedy.reads(answers));
-                let [get, list, scan] = reads.map(|reads| reads.filter(|reads| *reads > 0));
-                hot_spots.push(HotSpot {
-                    load: name.to_owned(),
-                    layout: layout.to_owned(),
-                    table: table.to_owned(),
-                    remedy: remedy.0.to_owned(),
-                    splits: splitting.0.to_owned(),
-                    spread,
-                    cost: answers.filter(|_| remedy.0 != NONE.0).map(|answers| remedy.cost(answers)),
-                    rate: arrivals.rate as f64,
-                    get,
-                    list,
-                    scan,
-                });
+                let (rate, texts) = (arrivals.rate as f64, [name, layout, table, remedy.0, splitting.0]);
+                let [load, layout, table, remedy, splits] = texts.map(str::to_owned);
+                hot_spots.push(HotSpot { load, layout, table, remedy, splits, spread, cost, rate, get, list, scan });
             }
         }
     }
@@ -101,8 +77,10 @@ fn spreads(tables: &[Table], cases: &[Case], arrivals: &Arrivals, seed: u64) -> 
         let rows: Vec<(Option<usize>, (Access, Vec<u8>))> = rows.collect();
         let mut salts = StdRng::seed_from_u64(seed);
         for (_, (access, key)) in rows.iter().filter(|(_, (access, _))| *access == Access::Write) {
-            for (remedy, _, cells, ..) in dealt.iter_mut().filter(|(_, splitting, ..)| splitting.depends_on_cells()) {
-                cells.extend(remedy.apply(*access, key, &mut salts));
+            for (remedy, splitting, cells, ..) in &mut dealt {
+                if [QUANTILES.0, GROWING.0].contains(&splitting.0) {
+                    cells.extend(remedy.apply(*access, key, &mut salts));
+                }
             }
         }
         let mut salts = StdRng::seed_from_u64(seed);

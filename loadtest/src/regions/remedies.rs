@@ -1,10 +1,12 @@
 //! Remedies of hot spots: changes of row keys that spread load, by the names of HBase practice (HBase Reference
-//! Guide, "Rowkey Design"), and their price for readers.
+//! Guide, "Rowkey Design"), and their price for readers; and which answer a question, for which table and load.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use super::keys::{Access, hash};
+use super::requests::{Access, Load, Table, hash};
+use super::splits::{EVEN, GROWING, HEXADECIMAL, QUANTILES, Splitting};
+use crate::report::model::ALL_TABLES;
 
 /// A change of all row keys of a table.
 #[derive(Clone, Copy)]
@@ -81,69 +83,74 @@ impl Remedy {
 
     /// The keys that a client writes or reads instead of this one.
     pub fn apply(self, access: Access, key: &[u8], salts: &mut StdRng) -> Vec<Vec<u8>> {
-        let mut asked = 0..self.1[0];
-        if access == Access::Write && asked.len() > 1 {
-            let salt = salts.random_range(asked);
-            asked = salt..salt + 1;
-        }
-        asked.map(|salt| (self.2)(key, salt)).collect()
+        let all = 0..self.1[0];
+        let salt = (access == Access::Write && all.len() > 1).then(|| salts.random_range(all.clone()));
+        salt.map_or(all, |salt| salt..salt + 1).map(|salt| (self.2)(key, salt)).collect()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
+type Loads = fn(Load) -> bool;
+const IMPORT: Loads = |load| load == Load::Import;
+const RATES: Loads = |load| matches!(load, Load::Rate(_));
+const CAMERA: Loads = |load| matches!(load, Load::Camera | Load::CameraByFolder);
+const NOW: Loads = |load| load == Load::ModifiedNow;
+const USERS: Loads = |load| matches!(load, Load::Users(_) | Load::NewUsers(_));
+const READS: Loads = |load| matches!(load, Load::Reads(_));
 
-    use super::super::keys::{GET, LIST, SCAN};
-    use super::*;
+type Tables = &'static [(&'static str, &'static str)];
+const IN_ORDER: Tables = &[("rowkey-id", "rows"), ("fullpath", "rows"), ("dirid-name", "file"), ("uuid", "dir")];
+const TIME: Tables = &[("uuid-indexed", "time")];
+const WHOLE_REQUESTS: Tables =
+    &[("fullpath-indexed", ALL_TABLES), ("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES), ("uuid-indexed", ALL_TABLES)];
 
-    #[test]
-    fn each_remedy_changes_a_key_as_by_hand() {
-        // SHA-256 of "abc" (FIPS 180-2, appendix B.1), its first half.
-        let abc = 0xba78_16bf_8f01_cfea_4141_40de_5dae_2223_u128.to_be_bytes();
-        let ascending = [b"\x01", &[0xff; 7][..], b"\xf00123456789abcdef"].concat();
-        let salts = &mut StdRng::seed_from_u64(1);
-        let examples: [(Remedy, &[u8], &[u8]); 12] = [
-            (NONE, b"abc", b"abc"),
-            (HASH_4, b"abc", b"\x80abc"),
-            (HASH_16, b"abc", b"\xb0abc"),
-            (HASH_FOLDER, b"abc/d", b"\xb0abc/d"),
-            (HASH_KEY, b"abc", &abc),
-            (HASH_HEXADECIMAL, b"abc", b"ba7816bf8f01cfea414140de5dae2223"),
-            (REVERSE_NUMBER, b"\0\0\0\0\0\0\x01\x02ab", b"\x02\x01\0\0\0\0\0\0ab"),
-            (REVERSE_TIME, b"\x01abcdefghid", b"\x01hgfedcbaid"),
-            (REVERSE_NAME, b"a1\0fid", b"1a\0fid"),
-            (REVERSE_NAME, b"a1", b"1a"),
-            (REVERSE_DIGITS, b"\0\0\0\0\0\0\x01\x02", b"8520000000"),
-            (ASCENDING, b"\x01\0\0\0\0\0\0\0\x0f0123456789abcdef", &ascending),
-        ];
-        for (remedy, key, changed) in examples {
-            assert_eq!(remedy.apply(Access::Write, key, salts), [changed], "{}", remedy.0);
+/// Loads, tables by layout and name, remedies, splits: each with each.
+type Question = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
+
+const QUESTIONS: [Question; 22] = [
+    // Whole requests; a layout of one table has no others.
+    (|load| matches!(load, Load::Import | Load::Users(_)), WHOLE_REQUESTS, &[NONE, HASH_16], &[QUANTILES]),
+    (|load| load == Load::Reads(0.99), &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[NONE], &[QUANTILES]),
+    (NOW, &[("uuid-indexed", ALL_TABLES)], &[NONE, HASH_16], &[QUANTILES]),
+    // Splits of plain keys; those at quantiles are in `cases`.
+    (IMPORT, IN_ORDER, &[NONE], &[EVEN, GROWING]),
+    (IMPORT, &[("name", "rows"), ("uuid", "file"), ("tree", "rows")], &[NONE], &[EVEN, GROWING]),
+    (IMPORT, &[("uuid-indexed", "time"), ("uuid-indexed", "name")], &[NONE], &[GROWING]),
+    // Remedies for keys in order, and the splits that go with them.
+    (IMPORT, IN_ORDER, &[SALT_4, SALT_16, HASH_4, HASH_16, HASH_KEY], &[QUANTILES]),
+    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[SALT_16, HASH_16, HASH_KEY], &[EVEN, GROWING]),
+    (IMPORT, &[("fullpath", "rows")], &[HASH_FOLDER], &[QUANTILES, EVEN]),
+    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[HASH_HEXADECIMAL], &[HEXADECIMAL, EVEN]),
+    (IMPORT, &[("rowkey-id", "rows"), ("dirid-name", "file")], &[REVERSE_NUMBER], &[QUANTILES, EVEN]),
+    (IMPORT, &[("rowkey-id", "rows")], &[REVERSE_DIGITS], &[QUANTILES, EVEN]),
+    // How many folders a second goes over.
+    (RATES, &[("fullpath", "rows"), ("uuid", "dir"), ("uuid", "file"), ("tree", "rows")], &[NONE], &[QUANTILES]),
+    (RATES, &[("uuid", "dir")], &[HASH_KEY], &[QUANTILES]),
+    // Names in order, and times in order.
+    (CAMERA, &[("name", "rows"), ("uuid-indexed", "name")], &[NONE, HASH_16, REVERSE_NAME], &[QUANTILES]),
+    (NOW, TIME, &[NONE, ASCENDING, REVERSE_TIME, SALT_4, SALT_16, HASH_16, HASH_KEY], &[QUANTILES]),
+    (NOW, TIME, &[NONE, ASCENDING, HASH_16], &[EVEN, GROWING]),
+    (NOW, &[("uuid-indexed", "owner")], &[NONE, ASCENDING, HASH_16], &[QUANTILES]),
+    // Many users, and files that many read.
+    (USERS, &[("dirid-name", "file"), ("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[NONE], &[QUANTILES]),
+    (USERS, &[("fullpath", "rows"), ("uuid", "dir")], &[HASH_16], &[QUANTILES]),
+    (USERS, &[("uuid-indexed", "owner")], &[NONE, CREATOR_FORWARDS], &[QUANTILES]),
+    (READS, &[("fullpath", "rows"), ("uuid", "dir"), ("tree", "rows")], &[NONE, SALT_16, HASH_KEY], &[QUANTILES]),
+];
+
+/// A table, how its keys are changed, and how it is split. For [`ALL_TABLES`] a server's load is of all rows of a
+/// request.
+pub type Case = (&'static str, Remedy, Splitting);
+
+/// The cases of a layout under a load: each table of each layout while one tree is imported, and the questions.
+pub fn cases(load: Load, layout: &str, tables: &[Table]) -> Vec<Case> {
+    let plain = tables.iter().map(|table| (table.0, NONE, QUANTILES));
+    let mut cases: Vec<Case> = plain.filter(|_| IMPORT(load)).collect();
+    for (_, tables, remedies, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads(load)) {
+        for (_, table) in tables.iter().filter(|(name, _)| *name == layout) {
+            for &remedy in *remedies {
+                cases.extend(splittings.iter().map(|&splitting| (*table, remedy, splitting)));
+            }
         }
     }
-
-    #[test]
-    fn a_salt_is_any_prefix_and_a_reader_asks_for_all() {
-        let salts = &mut StdRng::seed_from_u64(1);
-        let asked = SALT_4.apply(Access::Read, b"a", salts);
-        assert_eq!(asked, [b"\x00a", b"\x40a", b"\x80a", b"\xc0a"]);
-        assert!(SALT_16.apply(Access::Read, b"", salts).concat().into_iter().eq((0..=u8::MAX).step_by(16)));
-        let written: Vec<_> = (0..1_000).flat_map(|_| SALT_4.apply(Access::Write, b"a", salts)).collect();
-        let counts = asked.iter().map(|key| written.iter().filter(|other| *other == key).count());
-        assert!(counts.clone().all(|count| (200..300).contains(&count)) && counts.sum::<usize>() == 1_000);
-    }
-
-    #[test]
-    fn the_cost_of_a_remedy_is_that_of_what_a_table_answers() {
-        let absent = "a get is 4 reads; a write that must not replace a row looks under all prefixes first";
-        for (remedy, answers, cost) in [
-            (NONE, [GET, LIST, SCAN], "nothing: a reader computes the key"),
-            (HASH_16, [GET, LIST, SCAN], "a listing is 16 reads; a scan is 16 reads"),
-            (HASH_KEY, [GET, GET, SCAN], "a scan reads the whole table"),
-            (HASH_KEY, [GET, LIST, None], "a listing reads the whole table"),
-            (SALT_4, [GET, None, None], absent),
-        ] {
-            assert_eq!(remedy.cost(answers), cost, "{}", remedy.0);
-        }
-    }
+    cases
 }
