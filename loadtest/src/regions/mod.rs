@@ -74,7 +74,7 @@ fn spreads(tables: &[Table], cases: &[Case], arrivals: &Arrivals, seed: u64) -> 
         }
         let requests = arrivals.requests.iter();
         let rows = requests.flat_map(|(second, by, node)| table.rows(*by, node).into_iter().map(|row| (*second, row)));
-        let rows: Vec<(Option<usize>, (Access, Vec<u8>))> = rows.collect();
+        let rows: Vec<_> = rows.collect();
         let mut salts = StdRng::seed_from_u64(seed);
         for (_, (access, key)) in rows.iter().filter(|(_, (access, _))| *access == Access::Write) {
             for (remedy, splitting, cells, ..) in &mut dealt {

@@ -3,10 +3,11 @@
 use super::requests::Access;
 use crate::report::model::REGIONS;
 
+type Key = Vec<u8>;
 /// How a table is split: a name, and the first key of a region, by its number and the table's own cells; none if there
 /// is no such region at first.
 #[derive(Clone, Copy)]
-pub struct Splitting(pub &'static str, fn(usize, &[Vec<u8>]) -> Option<Vec<u8>>);
+pub struct Splitting(pub &'static str, fn(usize, &[Key]) -> Option<Key>);
 
 /// Before there is data, for binary keys: HBase's `UniformSplit`.
 pub const EVEN: Splitting = Splitting("even", |n, _| Some(vec![(n * 256 / REGIONS) as u8]));
@@ -20,7 +21,6 @@ pub const QUANTILES: Splitting = Splitting("at quantiles", |n, cells| cells.get(
 /// until the balancer moves them, and neither answers for a moment.
 pub const GROWING: Splitting = Splitting("growing", |n, _| (n == 0).then(Vec::new));
 
-/// The regions of a table.
 pub struct Regions {
     full: usize,
     /// By their first keys.
@@ -30,10 +30,10 @@ pub struct Regions {
 }
 
 struct Region {
-    start: Vec<u8>,
+    start: Key,
     server: usize,
     /// Of its cells, if it can split.
-    keys: Vec<Vec<u8>>,
+    keys: Vec<Key>,
     /// Cells at which it splits; 0 if never.
     full: usize,
 }
@@ -41,7 +41,7 @@ struct Region {
 impl Regions {
     /// For the row keys of its cells: a row counts as often as it was written, since a row of many cells is larger.
     /// One of more than a sixteenth of all cells has a region for itself, and leaves others without a row.
-    pub fn new(splitting: Splitting, mut cells: Vec<Vec<u8>>) -> Self {
+    pub fn new(splitting: Splitting, mut cells: Vec<Key>) -> Self {
         cells.sort_unstable();
         let full = if splitting.0 == GROWING.0 { (cells.len() / REGIONS).max(2) } else { 0 };
         let region = |server| Some(Region { start: (splitting.1)(server, &cells)?, server, keys: Vec::new(), full });
