@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         self.stop.go_on()?;
         let title = bar("regions")?;
         let (files, seed, bar) = (self.options.files(), self.options.seed, title.clone());
-        let counted = move || regions::all(&regions::tree(files, seed), seed, &|what| bar.set_message(what.to_owned()));
+        let counted = move || regions::all(files, seed, &|what| bar.set_message(what.to_owned()));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
         self.write()

@@ -20,10 +20,7 @@ pub type Window = [u32; REGIONS];
 /// The spread of a load of so many seconds. A rest of less than a second is no window, unless it is all there is:
 /// few requests are never even. Errors never: [`floor`].
 pub fn spread(windows: &[Window], seconds: f64) -> anyhow::Result<Spread> {
-    let mut totals = [0; REGIONS];
-    for window in windows {
-        totals.iter_mut().zip(window).for_each(|(total, count)| *total += count);
-    }
+    let totals: Window = std::array::from_fn(|region| windows.iter().filter_map(|window| window.get(region)).sum());
     let achieved = achieved(windows, requests(&totals) / seconds.max(1.0));
     let windows = windows.get(..(seconds as usize).max(1)).unwrap_or(windows);
     let busy: Vec<&Window> = windows.iter().filter(|window| requests(window) > 0.0).collect();
@@ -53,10 +50,9 @@ fn over_mean(window: &Window) -> f64 {
 }
 
 /// [`Spread::floor`]: the median of windows in which each request falls on any of the 16 regions with the same chance.
-/// 1.05 of 20,000 requests, 1.22 of 1,000. The same each time.
-///
-/// Windows have the multinomial distribution, drawn region by region from conditional binomial ones (Devroye,
-/// "Non-Uniform Random Variate Generation", 1986, section XI.1.4). Errors never: the chances are between 0 and 1.
+/// 1.05 of 20,000 requests, 1.22 of 1,000. The same each time. Windows have the multinomial distribution, drawn region
+/// by region from conditional binomial ones (Devroye, "Non-Uniform Random Variate Generation", 1986, section XI.1.4).
+/// Errors never: the chances are between 0 and 1.
 pub fn floor(requests: u32) -> anyhow::Result<f64> {
     let mut random = StdRng::seed_from_u64(0);
     let mut hottest = Vec::with_capacity(FLOOR_WINDOWS);
@@ -71,11 +67,10 @@ pub fn floor(requests: u32) -> anyhow::Result<f64> {
     Ok(median(&hottest))
 }
 
-/// Served through offered requests; 1 of nothing.
-///
-/// A region has a token bucket, which is full at first, and has room for the tokens of one second. A request takes a
-/// token or is refused; none waits. The tokens of a second are there for all its requests.
-fn achieved(windows: &[Window], offered_per_second: f64) -> f64 {
+/// Served through offered requests; 1 of nothing. A region has a token bucket, which is full at first, and has room for
+/// the tokens of one second. A request takes a token or is refused; none waits. The tokens of a second are there for
+/// all its requests.
+pub fn achieved(windows: &[Window], offered_per_second: f64) -> f64 {
     // A region of a table that is hardly used still serves a request.
     let refill = (HEADROOM * offered_per_second / REGIONS as f64).max(1.0);
     let (mut buckets, mut offered, mut served) = ([refill; REGIONS], 0.0, 0.0);
@@ -88,59 +83,4 @@ fn achieved(windows: &[Window], offered_per_second: f64) -> f64 {
         }
     }
     if offered == 0.0 { 1.0 } else { served / offered }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// So many requests for the first region, and for the second.
-    fn window(first: u32, second: u32) -> Window {
-        let mut window = [0; REGIONS];
-        (window[0], window[1]) = (first, second);
-        window
-    }
-
-    #[test]
-    fn the_spread_of_windows_by_hand() {
-        let found = spread(&[window(0, 16), window(8, 8), [1; REGIONS]], 3.0).unwrap();
-        // 16, 8 and 1.
-        assert_eq!((found.hottest_over_mean, found.worst), (8.0, 16.0));
-        // 15/16, 14/16 and 0.
-        assert!((found.gini - (15.0 + 14.0) / 16.0 / 3.0).abs() < 1e-12, "{}", found.gini);
-        assert_eq!((found.hottest_share, found.idle_regions, found.floor), (25.0 / 48.0, 0, floor(16).unwrap()));
-        assert_eq!(found.heat, [window(0, 16), window(8, 8), [1; REGIONS]]);
-        // Seconds without requests are not counted.
-        let few = spread(&[window(1, 0), window(0, 0), window(0, 1)], 3.0).unwrap();
-        assert_eq!((few.hottest_over_mean, few.idle_regions, few.heat.len()), (16.0, 14, 3));
-        // Nor is a rest of a second, unless it is all there is.
-        let rest = spread(&[[1; REGIONS], window(1, 0)], 1.1).unwrap();
-        assert_eq!((rest.worst, rest.hottest_share), (1.0, 2.0 / 17.0));
-        let worst = |window, seconds| spread(&[window], seconds).unwrap().worst;
-        assert_eq!((worst(window(1, 0), 0.1), worst(window(0, 0), 0.0)), (16.0, 0.0));
-        // The heat map of a long load has every so many.
-        let long: Vec<Window> = (0..500).map(|second| window(second, 0)).collect();
-        assert!(spread(&long, 500.0).unwrap().heat.iter().eq(long.iter().step_by(16)));
-    }
-
-    #[test]
-    fn chance_alone_is_never_even() {
-        assert_eq!(floor(1).unwrap(), 16.0);
-        // About 1 + 1.77 sqrt(15 / n): the mean of the largest of 16 normal variates is 1.766.
-        for (requests, about) in [(1_000, 1.216), (4_000, 1.108), (20_000, 1.048)] {
-            let floor = floor(requests).unwrap();
-            assert!((floor - about).abs() < 0.01, "{requests}: {floor}");
-        }
-    }
-
-    #[test]
-    fn a_region_serves_its_burst_and_then_its_refill() {
-        // 32 a second over 16 regions: a refill of 4. The first region serves 8 of 9, and then 4 of 6; it saves 3 of 4,
-        // serves 7 of 8, and after two idle seconds no more than 8. The second has a bucket of its own.
-        let windows =
-            [(9, 0), (6, 0), (1, 9), (8, 6), (0, 0), (0, 0), (9, 1)].map(|(first, second)| window(first, second));
-        assert_eq!(achieved(&windows, 32.0), (8 + 4 + 1 + 7 + 8 + 8 + 4 + 1) as f64 / 49.0);
-        // A table that is hardly used has one token.
-        assert_eq!((achieved(&[window(2, 0)], 0.1), achieved(&[], 0.0)), (1.0, 1.0));
-    }
 }
