@@ -70,6 +70,9 @@ impl Upload {
         }
         // All at once: uploads that each had a part of what they need would wait for each other.
         self.permit = Some(self.memory.take(cell.unwrap_or(BUFFER)).await);
+        if let (Some(length), Some(State::Small(bytes))) = (cell, &mut self.state) {
+            bytes.reserve_exact(length);
+        }
         Ok(())
     }
 

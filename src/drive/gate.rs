@@ -63,7 +63,8 @@ impl Gate {
         let (gate, change) = (self.clone(), change(caller));
         let task = tokio::spawn(async move {
             let open = gate.open.read().await;
-            gate.writable()?;
+            gate.tables.known_writable()?;
+            gate.content.writable()?;
             if *open { change.await } else { Err(DriveError::Closing) }
         });
         task.await.unwrap_or_else(|ended| {

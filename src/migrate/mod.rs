@@ -88,6 +88,14 @@ impl Step {
             Self::PackFiles => true,
         }
     }
+
+    /// Reads what the step will read, as far as it is known. An error is one that the step would end with.
+    async fn check(self, tables: &Tables) -> Result<()> {
+        match self {
+            Self::Root | Self::IndexFiles => Ok(()),
+            Self::PackFiles => pack_files::check(tables).await,
+        }
+    }
 }
 
 /// What a store says of its migrations.
@@ -207,8 +215,10 @@ pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
         let mut is_marked = found.version == number;
         if let Some(data) = &migration.data {
             tracing::info!(migration = number, "migrating");
-            // IMPORTANT: before the first row changes.
+            // IMPORTANT: before the first row changes, and after all that can be known to fail: from here on no older program
+            // opens the store, even if this one cannot go on.
             if data.step.is_fenced() && !is_marked {
+                data.step.check(tables).await?;
                 begin(tables, number).await?;
                 is_marked = true;
             }

@@ -12,13 +12,26 @@ const PLANS: usize = 8;
 /// Rows between two lines of the log.
 const ROWS_A_LINE: usize = 100_000;
 
+/// Reads all file rows, and changes nothing. A row that [`pack`] could not read is an error here too.
+pub async fn check(tables: &Tables) -> Result<()> {
+    let mut all = rows();
+    while let Some(rows) = all.next(tables).await? {
+        for (key, row) in &rows {
+            match file_row::pack(key, row) {
+                Err(error @ ValueError::Newer { .. }) => return Err(error.into()),
+                Err(ValueError::Damaged { .. }) | Ok(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Packs all file rows. Safe to repeat: each row changes at one instant, and a packed row is passed.
 ///
-/// A row that is damaged stays as it is, with a line in the log: the file of it may be read all the same, and `rowdrive
-/// check` reports the row.
+/// Of a row that is damaged at most the position is packed, with a line in the log: the file of it may be read all the
+/// same, and `rowdrive check` reports the row.
 pub async fn pack(tables: &Tables) -> Result<()> {
-    let query = RowQuery::families(&[CF]);
-    let mut all = RowCursor::new(file::TABLE, RowRange::all(), query, PLANS * GUARDED_ROWS);
+    let mut all = rows();
     let (mut done, mut logged) = (0, 0);
     while let Some(rows) = all.next(tables).await? {
         let mut packed = Vec::with_capacity(rows.len());
@@ -36,11 +49,15 @@ pub async fn pack(tables: &Tables) -> Result<()> {
     Ok(())
 }
 
+fn rows() -> RowCursor {
+    RowCursor::new(file::TABLE, RowRange::all(), RowQuery::families(&[CF]), PLANS * GUARDED_ROWS)
+}
+
 fn packed_row(key: &RowKey, row: &Row) -> Result<Option<ConditionalRow>> {
     match file_row::pack(key, row) {
         Err(ValueError::Damaged { what }) => {
-            tracing::warn!(row = ?key, what, "a damaged row is left as it is");
-            Ok(None)
+            tracing::warn!(row = ?key, what, "a damaged row: what is left of its attributes stays as it is");
+            Ok(file_row::pack_position(key, row).ok().flatten())
         }
         packed => Ok(packed?),
     }

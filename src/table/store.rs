@@ -102,6 +102,11 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
+    /// As [`writable`](Self::writable), as far as the store knows without a call of the system: a commit looks closer.
+    fn known_writable(&self) -> Result<()> {
+        self.writable()
+    }
+
     /// Whether the store would write a plan now, as far as it knows: as [`writable`](Self::writable), and
     /// [`StoreError::Full`] or [`StoreError::Failed`] during a transient error. For health checks; the caller of a plan
     /// gets the error from [`commit`](Self::commit).
@@ -188,6 +193,11 @@ impl Tables {
     /// See [`Store::writable`].
     pub fn writable(&self) -> Result<()> {
         self.store.writable()
+    }
+
+    /// See [`Store::known_writable`].
+    pub fn known_writable(&self) -> Result<()> {
+        self.store.known_writable()
     }
 
     /// See [`Store::ready`].

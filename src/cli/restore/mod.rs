@@ -8,9 +8,13 @@ mod target;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use rowdrive::check::CheckSummary;
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
+use rowdrive::migrate::{self, MigrateError};
+use rowdrive::table::Tables;
 
 use super::backup::{
     BackupFailed, Manifest, OpenCopy, Progress, Result, check_outside_drives, create_folder, digest, find, is_readable,
@@ -103,9 +107,24 @@ fn complete(folder: RestoreTarget) -> Result<()> {
     data_folder::complete_ids(&data).map_err(folder_error)
 }
 
+/// Brings the restored store up to date, as its first start would: only then can it be checked.
+async fn migrate(data: &Path, memory: usize) -> Result<()> {
+    let rocks = Arc::new(Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(BackupFailed::Copy)?);
+    migrate::up(&Tables::new(rocks.clone())).await?;
+    rocks.close().await;
+    Ok(())
+}
+
 /// Checks the restored folder and prints what is wrong.
 async fn check_restored(data: &Path, memory: usize, progress: &mut Progress) -> Result<CheckSummary> {
-    let copy = OpenCopy::open(data, memory).await?;
+    let copy = match OpenCopy::open(data, memory).await {
+        Err(BackupFailed::Schema(MigrateError::Older { .. })) => {
+            progress.stage("the tables of an older program");
+            migrate(data, memory).await?;
+            OpenCopy::open(data, memory).await?
+        }
+        copy => copy?,
+    };
     let summary = verify(&copy, data, true, progress).await;
     copy.close().await;
     summary

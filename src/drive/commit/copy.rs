@@ -264,7 +264,7 @@ impl Copier {
         let new =
             NewVersion { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
         let rules = PutRules { condition: Condition::default(), parents: false, replace: overwrite };
-        match store(&self.committer, to, staged, new, rules).await {
+        match store(&self.committer, to, staged, new, rules, Some(target)).await {
             Err(DriveError::IsDirectory) => Err(DriveError::Exists),
             other => other,
         }

@@ -5,7 +5,7 @@
 //! plan. [`receive`] reads a body alone, for callers that store several at a time.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -50,6 +50,8 @@ pub struct ReceivedUpload {
     digests: Vec<Digest>,
     new: NewVersion,
     rules: PutRules,
+    /// What the check before the body has read.
+    found: Option<NameLookup>,
 }
 
 impl ReceivedUpload {
@@ -59,7 +61,7 @@ impl ReceivedUpload {
         if self.digests.iter().any(|digest| *digest != staged.digest) {
             return Err(DriveError::DigestMismatch(staged.digest));
         }
-        store(&self.committer, &self.path, staged, self.new, self.rules).await
+        store(&self.committer, &self.path, staged, self.new, self.rules, self.found).await
     }
 }
 
@@ -72,8 +74,9 @@ pub async fn put<E>(
 ) -> std::result::Result<Written, PutError<E>> {
     // IMPORTANT: refuse all that can be refused before the body is polled. Over HTTP the first poll sends `100 Continue`,
     // which makes the client send the body.
-    check_early(committer, path, &PutRules::of(&options)).await?;
-    Ok(take_in(committer, path, options, body).await?.store().await?)
+    let found = check_early(committer, path, &PutRules::of(&options)).await?;
+    let received = take_in(committer, path, options, body).await?;
+    Ok(ReceivedUpload { found: Some(found), ..received }.store().await?)
 }
 
 /// See [`Drive::receive`](crate::drive::Drive::receive).
@@ -100,7 +103,8 @@ async fn take_in<E>(
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
     let upload = read_body(committer.content.upload(), length, body).await?;
     let new = NewVersion { mime, creator, modified };
-    Ok(ReceivedUpload { committer: committer.clone(), path: path.clone(), upload, digests, new, rules })
+    let (committer, path) = (committer.clone(), path.clone());
+    Ok(ReceivedUpload { committer, path, upload, digests, new, rules, found: None })
 }
 
 /// Checks that files may be stored below a directory, which is there or can be made, as things are now.
@@ -111,8 +115,8 @@ pub async fn check_below(committer: &Committer, path: &DrivePath) -> Result<()> 
     }
 }
 
-/// Checks now what the commit will check again, so that a refused upload is not sent.
-async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) -> Result<()> {
+/// Checks now what the commit will check again, so that a refused upload is not sent. Returns what it has read of the name.
+async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) -> Result<NameLookup> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     let found = lookup(&committer.namespace, &parent, &name).await?;
     let missing = match found.parent {
@@ -124,7 +128,8 @@ async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) 
     };
     rules.check(&found, missing)?;
     // The tables may be on a disk of their own.
-    Ok(committer.namespace.tables.has_space().await?)
+    committer.namespace.tables.has_space().await?;
+    Ok(found)
 }
 
 /// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
@@ -150,16 +155,17 @@ async fn read_body<E>(
     Ok(upload)
 }
 
-/// Stores staged content under this path.
+/// Stores staged content under this path. `found`: an earlier lookup of the name, of any age, for the first attempt.
 pub async fn store(
     committer: &Arc<Committer>,
     path: &DrivePath,
     staged: StagedContent,
     new: NewVersion,
     rules: PutRules,
+    found: Option<NameLookup>,
 ) -> Result<Written> {
     let (this, path) = (committer.clone(), path.clone());
-    let create = |caller| async move { create_file(&this, &path, staged, &new, &rules, &caller).await };
+    let create = |caller| async move { create_file(&this, &path, staged, &new, (&rules, found), &caller).await };
     committer.gate.run_to_end(create).await
 }
 
@@ -168,11 +174,17 @@ async fn create_file(
     path: &DrivePath,
     staged: StagedContent,
     new: &NewVersion,
-    rules: &PutRules,
+    (rules, found): (&PutRules, Option<NameLookup>),
     caller: &Caller,
 ) -> Result<Written> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
-    let stored = committer.until_committed(caller, |ids| decide(committer, (&parent, &name), ids, &staged, new, rules));
+    let found = Mutex::new(found.filter(|found| found.parent.is_some()));
+    let stored = committer.until_committed(caller, |ids| {
+        // The checks of the plan are of what was read, whenever that was: if it is no longer so, the plan is refused, and
+        // the next attempt reads again.
+        let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
+        decide(committer, (&parent, &name), (ids, found), &staged, new, rules)
+    });
     match stored.await {
         Ok((entry, found)) => Ok(committed(committer, path, entry, found).await),
         Err(error) => {
@@ -200,11 +212,11 @@ async fn committed(committer: &Committer, path: &DrivePath, entry: FileEntry, fo
     Written { node: Node::File { path: path.clone(), entry }, new }
 }
 
-/// The plan, the entry that it puts, and what the name was before.
+/// The plan, the entry that it puts, and what the name was before. Reads the name, unless it was `found` before.
 async fn decide<'a>(
     committer: &Committer,
     (parent, name): (&DrivePath, &Name),
-    ids: Ids,
+    (ids, found): (Ids, Option<NameLookup>),
     staged: &'a StagedContent,
     new: &NewVersion,
     rules: &PutRules,
@@ -212,7 +224,10 @@ async fn decide<'a>(
     if ids == Ids::New {
         staged.rename(FileId::random()).await?;
     }
-    let mut found = lookup(&committer.namespace, parent, name).await?;
+    let mut found = match found {
+        Some(found) => found,
+        None => lookup(&committer.namespace, parent, name).await?,
+    };
     let resolved = match found.parent.take() {
         Some(live) => ResolvedParent::found(parent, live),
         None => resolve_parent(&committer.namespace, parent, &new.creator, committer.clock).await?,

@@ -364,6 +364,10 @@ impl Store for Rocks {
         self.db.writable()
     }
 
+    fn known_writable(&self) -> Result<()> {
+        self.db.check_stopped()
+    }
+
     fn ready(&self) -> Result<()> {
         self.db.ready()
     }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use reqwest::{Client, StatusCode};
+use sha2::{Digest, Sha256};
 
 use super::backup_folder::{backups, run};
 use super::{Run, tree};
@@ -124,6 +125,39 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
         assert!(refused.err.contains(&format!("is damaged: its backup.json names {name:?}")), "{refused:?}");
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{name}");
     }
+}
+
+/// The last backup before an update of the program must not need the older program.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_an_older_program_is_restored_and_brought_up_to_date() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to, new) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("new"));
+    assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
+    run_backup(&data, &to);
+    // As a program with schema 1 has written it. Its content has invented digests, so the drive counts as damaged.
+    let backup = backups(&to).remove(0);
+    fs::remove_dir_all(backup.join("db")).unwrap();
+    fs::create_dir(backup.join("db")).unwrap();
+    let mut db = serde_json::Map::new();
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1")).unwrap() {
+        let (path, name) = (file.as_ref().unwrap().path(), file.unwrap().file_name().into_string().unwrap());
+        let bytes = fs::read(&path).unwrap();
+        let sha256: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(backup.join("db").join(&name), &bytes).unwrap();
+        db.insert(name, serde_json::json!({ "size": bytes.len(), "sha256": sha256 }));
+    }
+    let path = backup.join("backup.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    (manifest["schema"], manifest["damaged"], manifest["db"]) = (1.into(), true.into(), db.into());
+    fs::write(&path, serde_json::to_vec(&manifest).unwrap()).unwrap();
+
+    let restored = run("restore", &to, &new, &[]);
+    assert_eq!(restored.code, Some(1), "{restored:?}");
+    assert!(restored.out.contains("1105 files"), "{restored:?}");
+    let server = Server::start_on(&new, &["--memory", "32MiB"]);
+    let stat = Client::new().get(server.url("/v1/stat/many/IMG_0007.JPG")).send().await.unwrap();
+    assert_eq!(stat.status(), StatusCode::OK);
+    assert_eq!(server.terminate(), Some(0));
 }
 
 /// A check changes no backup, which would damage it, and no leftovers of a crash.

@@ -18,7 +18,7 @@ use rowdrive::schema::dir::{self, RowLock};
 use rowdrive::schema::file::{self, FilePosition};
 use rowdrive::schema::index::by_time::{Clock, CopiedAttributes, TimeIndexEntry};
 use rowdrive::schema::subtree_op::{self, OpRecord, Phase, SubtreeOpKind};
-use rowdrive::schema::{CF, DrivePath, OpId, file_row, index::by_name, index::by_owner, index::by_time, meta};
+use rowdrive::schema::{CF, DrivePath, OpId, index::by_name, index::by_owner, index::by_time, meta};
 use rowdrive::table::{
     Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, RowRange, ScanQuery, Tables,
 };
@@ -364,30 +364,54 @@ async fn all_file_rows_are_packed() {
     is_packed(&tables, &OldTree::large()).await;
 }
 
-/// The rest of the drive is served: a damaged row is left for `rowdrive check`.
-#[tokio::test]
-async fn a_damaged_file_row_is_left_as_it_is() {
+/// A store of schema 4 in which a cell of the last file row was changed.
+async fn with_last_row(tree: &OldTree, change: Change) -> (Tables, Bytes) {
     let tables = Tables::new(Arc::new(Memory::default()));
     migrate::up_to(&tables, 1).await.unwrap();
-    OldTree::small().store(&tables).await;
+    tree.store(&tables).await;
     migrate::up_to(&tables, 4).await.unwrap();
-    let all = ScanQuery {
-        table: file::TABLE,
-        range: RowRange::all(),
-        row_query: RowQuery::families(&[CF]),
-        limit: 1,
-        reverse: false,
-    };
-    let (key, row) = tables.scan(&all).await.unwrap().remove(0);
-    let [_, size, ..] = file_row::OLD_ATTRIBUTES;
-    let checks = vec![Check::Equals(Column::new(CF, size), row.get(CF, size).unwrap().clone())];
-    let changes = vec![Change::delete(CF, size)];
-    let damage = ConditionalRow { table: file::TABLE, row: key.clone(), checks, changes };
+    let row_query = RowQuery::families(&[CF]);
+    let last = ScanQuery { table: file::TABLE, range: RowRange::all(), row_query, limit: 1, reverse: true };
+    let (row, found) = tables.scan(&last).await.unwrap().remove(0);
+    let qualifier = change.qualifier().unwrap().clone();
+    let checks = vec![Check::Equals(Column::new(CF, qualifier.clone()), found.get(CF, &qualifier).unwrap().clone())];
+    let damage = ConditionalRow { table: file::TABLE, row: row.clone(), checks, changes: vec![change] };
     tables.commit(Plan { guarded: vec![damage], ..Plan::default() }).await.unwrap();
+    (tables, row)
+}
+
+const SIZE: &[u8] = b"size";
+
+/// The rest of the drive is served, and what is left of the row too.
+#[tokio::test]
+async fn a_damaged_file_row_is_left_as_it_is() {
+    let old = OldTree::small();
+    let (tables, key) = with_last_row(&old, Change::delete(CF, SIZE)).await;
     migrate::up(&tables).await.unwrap();
-    assert_eq!(tables.get(file::TABLE, &key, &RowQuery::families(&[CF])).await.unwrap().len(), 9);
-    assert_eq!(cells(&tables, file::TABLE).await, 9 + 2 * (OldTree::small().paths().len() - 1));
-    is_indexed(&tables, &OldTree::small()).await;
+    let damaged = tables.get(file::TABLE, &key, &RowQuery::families(&[CF])).await.unwrap();
+    assert_eq!(damaged.len(), 6 + 1, "the attributes that are left, and the position");
+    assert_eq!(cells(&tables, file::TABLE).await, 7 + 2 * (old.paths().len() - 1));
+    is_indexed(&tables, &old).await;
+    // Any file of the drive can be moved, also that of the damaged row.
+    let content = tempfile::tempdir().unwrap();
+    let drive = Drive::open(tables.clone(), content.path()).await.unwrap();
+    for path in old.paths() {
+        let to = DrivePath::parse(&format!("{path}.moved")).unwrap();
+        drive.move_node(&DrivePath::parse(&path).unwrap(), &to, false).await.unwrap();
+    }
+    drive.close().await;
+}
+
+/// Otherwise no program would open it: the older one refuses it from its first packed row on, and this one cannot go on.
+#[tokio::test]
+async fn a_store_that_cannot_be_packed_stays_one_of_the_older_program() {
+    let old = OldTree::large();
+    let (tables, _) = with_last_row(&old, Change::put(CF, SIZE, b"\xff?".as_slice())).await;
+    let refused = migrate::up(&tables).await;
+    assert!(matches!(refused, Err(MigrateError::Value(_))), "{refused:?}");
+    assert_eq!(version(&tables).await, meta::encode_version(4));
+    assert_eq!(cells(&tables, file::TABLE).await, 10 * old.paths().len());
+    is_indexed(&tables, &old).await;
 }
 
 #[tokio::test]
