@@ -47,9 +47,10 @@ pub use background::Backoff;
 pub use commit::put::ReceivedUpload;
 pub use error::{DriveError, PutError, Result};
 pub use model::{
-    Condition, CopyStats, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, OpenFile, PutOptions,
-    TimeQuery, Versions, Written, whole_body,
+    Condition, CopyStats, EntryRef, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, NodeRef,
+    OpenFile, PutOptions, StoredListing, TimeQuery, Versions, Written, whole_body,
 };
+pub use query::stored::{StoredFiles, TimePage};
 pub use settings::{Settings, Thresholds};
 
 use background::Background;
@@ -207,9 +208,19 @@ impl Drive {
         namespace::list::list(self.namespace(), path, query).await
     }
 
+    /// As [`list`](Self::list), not decoded.
+    pub async fn list_stored(&self, path: &DrivePath, query: &ListQuery) -> Result<StoredListing> {
+        namespace::list::list_stored(self.namespace(), path, query).await
+    }
+
     /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
     pub async fn files_by_time(&self, query: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
-        query::files_by_time(&self.rooms.queries, query).await
+        self.page_by_time(query).await?.decoded()
+    }
+
+    /// As [`files_by_time`](Self::files_by_time), not decoded if the files can be taken as they are stored.
+    pub async fn page_by_time(&self, query: &TimeQuery) -> Result<TimePage> {
+        query::page_by_time(&self.rooms.queries, query).await
     }
 
     /// Files by name anywhere, ordered by folded name, then by id.
