@@ -62,6 +62,7 @@ use index_changes::IndexChanges;
 use metrics::DriveMetrics;
 use namespace::Namespace;
 use namespace::dir_paths::{DirPathCache, MoveEpoch};
+use namespace::live_dirs::LiveDirs;
 use query::source::QuerySource;
 use recovery::Recovery;
 use recovery::active::{ActiveOps, RecordPasses};
@@ -95,6 +96,7 @@ struct Parts {
     gc: Arc<ContentGc>,
     index_changes: Arc<IndexChanges>,
     file_moves: Arc<MoveEpoch>,
+    removals: Arc<MoveEpoch>,
     folder_copies: Arc<Semaphore>,
     metrics: DriveMetrics,
     settings: Settings,
@@ -141,6 +143,7 @@ impl Drive {
             gc: Arc::new(gc),
             index_changes: Arc::default(),
             file_moves: Arc::default(),
+            removals: Arc::default(),
             folder_copies: Arc::new(Semaphore::new(folders_at_a_time(settings.memory))),
             metrics,
             settings,
@@ -159,9 +162,25 @@ impl Drive {
     }
 
     fn build(tables: Tables, dir_paths: DirPathCache, parts: Parts) -> Self {
-        let Parts { content, memory, active, gc, index_changes, file_moves, folder_copies, metrics, settings } =
-            parts.clone();
-        let namespace = Namespace { tables: tables.clone(), dir_paths: Arc::new(dir_paths), limits: settings.limits };
+        let Parts {
+            content,
+            memory,
+            active,
+            gc,
+            index_changes,
+            file_moves,
+            removals,
+            folder_copies,
+            metrics,
+            settings,
+        } = parts.clone();
+        let live_dirs = LiveDirs::new(dir_paths.moves.clone(), removals, settings.paths_bytes() / 32);
+        let namespace = Namespace {
+            tables: tables.clone(),
+            dir_paths: Arc::new(dir_paths),
+            live_dirs: Arc::new(live_dirs),
+            limits: settings.limits,
+        };
         let recovery = Recovery {
             namespace: namespace.clone(),
             active,

@@ -55,8 +55,18 @@ pub async fn file_cells(ns: &Namespace, path: &DrivePath, after: Option<Bytes>, 
 
 async fn page(ns: &Namespace, path: &DrivePath, (from, to): Range, limit: usize) -> Result<Page> {
     let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
-    let unchanged = vec![dir::id_column(), dir::lock_column()];
-    visibility::page(ns, &PageQuery { table, row, family, from, to, limit, unchanged }).await
+    let mut query = PageQuery { table, row, family, from, to, limit, unchanged: Vec::new() };
+    if let Some(since) = ns.live_dirs.since(path) {
+        let page = ns.tables.page(&query).await?;
+        if ns.live_dirs.unchanged_since(since) {
+            return Ok(page);
+        }
+    }
+    let epoch = ns.live_dirs.now();
+    query.unchanged = vec![dir::id_column(), dir::lock_column()];
+    let page = visibility::page(ns, &query).await?;
+    ns.live_dirs.found(path, epoch);
+    Ok(page)
 }
 
 type Range = (Bound<Bytes>, Bound<Bytes>);

@@ -24,7 +24,8 @@ async fn each_request_makes_the_documented_number_of_store_calls() {
     let cold = calls(&app, "GET", "/v1/files?limit=10", &[], "").await;
     assert_eq!(cold, ["scan", "get_many", "get_many", "get_many", "get_many"]);
     let json: &'static [(&str, &str)] = &[("content-type", "application/json")];
-    let cases: [CallCase; 12] = [
+    let cases: [CallCase; 13] = [
+        ("GET", "/v1/stat/a/b/c/f00", &[], "", &["get"]),
         ("GET", "/v1/stat/a/b/c/f00", &[], "", &["get"]),
         ("GET", "/v1/stat/a/b/c", &[], "", &["get"]),
         ("HEAD", "/v1/fs/a/b/c/f00", &[], "", &["get"]),
