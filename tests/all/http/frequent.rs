@@ -10,7 +10,9 @@ use super::socket::live_with;
 /// Status, headers and body of an answer, without what differs each time, or belongs to the connection.
 fn comparable(status: u16, headers: impl Iterator<Item = (String, String)>, body: &str) -> String {
     let own = ["date", "connection", "x-request-id", "transfer-encoding"];
-    let headers: BTreeSet<_> = headers.filter(|(name, _)| !own.contains(&name.as_str())).collect();
+    // hyper sends no length with 304.
+    let is_own = |name: &str| own.contains(&name) || (status == 304 && name == "content-length");
+    let headers: BTreeSet<_> = headers.filter(|(name, _)| !is_own(name)).collect();
     let (before, id) = body.split_once("\"instance\":\"").unwrap_or((body, ""));
     format!("{status} {headers:?} {before} {}", id.split_once('"').unwrap_or_default().1)
 }
@@ -23,9 +25,9 @@ async fn frequent_routes_answer_as_the_router_does() {
         ["d/f", "d", "d/", "d/f/", "", "no", "no/", "d/f?x=1", "d/f?download=1", "/", "%zz", "d%2Ff", "d/?limit=1"];
     let headers = [
         ("accept", "*/*"),
-        ("range", "bytes=1-2"),
+        ("range", "bytes=0-0"),
         ("if-none-match", "*"),
-        ("if-match", "x"),
+        ("if-match", "\"x\""),
         ("host", "evil.example"),
         ("authorization", "Basic ?"),
     ];
