@@ -41,8 +41,7 @@ impl Target {
             return Ok(Self { path: DrivePath::root(), directory: true });
         }
         let (raw, directory) = raw.strip_suffix('/').map_or((raw, false), |r| (r, true));
-        if !raw.contains('%')
-            && !(raw.is_empty() || raw.ends_with('/'))
+        if !(raw.is_empty() || raw.ends_with('/') || raw.contains('%'))
             && let Ok(path) = DrivePath::parse(&["/", raw].concat())
         {
             // Most targets: without a text for each name.
