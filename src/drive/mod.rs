@@ -47,9 +47,10 @@ pub use background::Backoff;
 pub use commit::put::ReceivedUpload;
 pub use error::{DriveError, PutError, Result};
 pub use model::{
-    Condition, CopyStats, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, OpenFile, PutOptions,
-    TimeQuery, Versions, Written, whole_body,
+    Condition, CopyStats, EntryRef, FilePage, ListQuery, Listing, MimeFilter, NameQuery, Node, NodeKind, NodeRef,
+    OpenFile, PutOptions, StoredListing, TimeQuery, Versions, Written, whole_body,
 };
+pub use query::stored::{StoredFiles, TimePage};
 pub use settings::{Settings, Thresholds};
 
 use background::Background;
@@ -61,6 +62,7 @@ use index_changes::IndexChanges;
 use metrics::DriveMetrics;
 use namespace::Namespace;
 use namespace::dir_paths::{DirPathCache, MoveEpoch};
+use namespace::live_dirs::LiveDirs;
 use query::source::QuerySource;
 use recovery::Recovery;
 use recovery::active::{ActiveOps, RecordPasses};
@@ -94,6 +96,7 @@ struct Parts {
     gc: Arc<ContentGc>,
     index_changes: Arc<IndexChanges>,
     file_moves: Arc<MoveEpoch>,
+    removals: Arc<MoveEpoch>,
     folder_copies: Arc<Semaphore>,
     metrics: DriveMetrics,
     settings: Settings,
@@ -140,6 +143,7 @@ impl Drive {
             gc: Arc::new(gc),
             index_changes: Arc::default(),
             file_moves: Arc::default(),
+            removals: Arc::default(),
             folder_copies: Arc::new(Semaphore::new(folders_at_a_time(settings.memory))),
             metrics,
             settings,
@@ -158,9 +162,25 @@ impl Drive {
     }
 
     fn build(tables: Tables, dir_paths: DirPathCache, parts: Parts) -> Self {
-        let Parts { content, memory, active, gc, index_changes, file_moves, folder_copies, metrics, settings } =
-            parts.clone();
-        let namespace = Namespace { tables: tables.clone(), dir_paths: Arc::new(dir_paths), limits: settings.limits };
+        let Parts {
+            content,
+            memory,
+            active,
+            gc,
+            index_changes,
+            file_moves,
+            removals,
+            folder_copies,
+            metrics,
+            settings,
+        } = parts.clone();
+        let live_dirs = LiveDirs::new(dir_paths.moves.clone(), removals, settings.paths_bytes() / 32);
+        let namespace = Namespace {
+            tables: tables.clone(),
+            dir_paths: Arc::new(dir_paths),
+            live_dirs: Arc::new(live_dirs),
+            limits: settings.limits,
+        };
         let recovery = Recovery {
             namespace: namespace.clone(),
             active,
@@ -207,9 +227,19 @@ impl Drive {
         namespace::list::list(self.namespace(), path, query).await
     }
 
+    /// As [`list`](Self::list), not decoded.
+    pub async fn list_stored(&self, path: &DrivePath, query: &ListQuery) -> Result<StoredListing> {
+        namespace::list::list_stored(self.namespace(), path, query).await
+    }
+
     /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
     pub async fn files_by_time(&self, query: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
-        query::files_by_time(&self.rooms.queries, query).await
+        self.page_by_time(query).await?.decoded()
+    }
+
+    /// As [`files_by_time`](Self::files_by_time), not decoded if the files can be taken as they are stored.
+    pub async fn page_by_time(&self, query: &TimeQuery) -> Result<TimePage> {
+        query::page_by_time(&self.rooms.queries, query).await
     }
 
     /// Files by name anywhere, ordered by folded name, then by id.

@@ -1,15 +1,18 @@
 //! What callers ask of the drive, and what they get: the types of its front door.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 
+use super::error::DriveError;
 use crate::content::Body;
-use crate::schema::dir::{self, DirEntry, FileEntry};
+use crate::schema::dir::{self, DirEntry, DirEntryRef, FileEntry, FileEntryRef};
 use crate::schema::file::Digest;
 use crate::schema::index::by_time::Clock;
 use crate::schema::{DrivePath, FileId, Timestamp};
+use crate::table::Cell;
 
 /// A file or a directory, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +34,6 @@ pub enum Node {
 }
 
 impl Node {
-    /// The `next` of a page that ends with this entry.
-    pub fn place(&self) -> Option<Bytes> {
-        let (_, name) = self.path().split()?;
-        Some(if self.is_directory() { dir::directory_qualifier(&name) } else { dir::file_qualifier(&name) })
-    }
-
     /// Its path.
     pub fn path(&self) -> &DrivePath {
         match self {
@@ -47,6 +44,60 @@ impl Node {
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self, Self::Directory { .. })
+    }
+}
+
+/// A [`Node`] whose texts are borrowed, from a node or from stored bytes.
+#[derive(Clone, Debug)]
+pub struct NodeRef<'a> {
+    /// What its path has before the last slash.
+    pub before_slash: &'a str,
+    /// Its name; empty for the root.
+    pub name: Cow<'a, str>,
+    /// Its id and attributes.
+    pub entry: EntryRef<'a>,
+}
+
+/// The entry of a [`NodeRef`].
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum EntryRef<'a> {
+    File(FileEntryRef<'a>),
+    Directory(DirEntryRef<'a>),
+}
+
+impl NodeRef<'_> {
+    /// The same file or directory, with texts of its own.
+    pub fn to_owned(&self) -> Result<Node, DriveError> {
+        let path = DrivePath::parse(&[self.before_slash, "/", &self.name].concat())?;
+        Ok(match self.entry {
+            EntryRef::File(entry) => Node::File { path, entry: entry.to_owned() },
+            EntryRef::Directory(entry) => Node::Directory { path, entry: entry.to_owned() },
+        })
+    }
+
+    /// The `next` of a listing that ends with this child.
+    pub fn place(&self) -> Bytes {
+        let kind = match self.entry {
+            EntryRef::File(..) => dir::FILE,
+            EntryRef::Directory(_) => dir::DIRECTORY,
+        };
+        [kind, self.name.as_bytes()].concat().into()
+    }
+}
+
+impl<'a> From<&'a Node> for NodeRef<'a> {
+    fn from(node: &'a Node) -> Self {
+        let (before_slash, name) = node.path().around_slash();
+        let entry = match node {
+            Node::File { entry: FileEntry { id, stay, attributes }, .. } => {
+                EntryRef::File(FileEntryRef { id: *id, stay: *stay, attributes: attributes.borrowed() })
+            }
+            Node::Directory { entry: DirEntry { id, creator, created }, .. } => {
+                EntryRef::Directory(DirEntryRef { id: *id, creator, created: *created })
+            }
+        };
+        Self { before_slash, name: Cow::Borrowed(name), entry }
     }
 }
 
@@ -174,6 +225,31 @@ pub struct Listing {
     pub nodes: Vec<Node>,
     /// Where the next page goes on; none at the end.
     pub next: Option<Bytes>,
+}
+
+/// As [`Listing`], but the children are as they are stored: each is decoded when it is used.
+#[derive(Clone, Debug)]
+pub struct StoredListing {
+    pub(super) directory: DrivePath,
+    pub(super) cells: Vec<Cell>,
+    /// Where the next page goes on; none at the end.
+    pub next: Option<Bytes>,
+}
+
+impl StoredListing {
+    /// The children, in the order of [`ListQuery`].
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = Result<NodeRef<'_>, DriveError>> {
+        self.cells.iter().map(|Cell { qualifier, value }| {
+            let (kind, name) = dir::child_text(qualifier)?;
+            self.directory.check_child(&name)?;
+            let entry = if kind == dir::FILE {
+                EntryRef::File(FileEntryRef::decode(value)?)
+            } else {
+                EntryRef::Directory(DirEntryRef::decode(value)?)
+            };
+            Ok(NodeRef { before_slash: self.directory.before_slash(), name, entry })
+        })
+    }
 }
 
 /// A page of files of a time period, half-open `[from, to)`.

@@ -8,13 +8,14 @@ use tokio::net::TcpListener;
 
 use super::metrics::{ConnectionMetrics, HttpMetrics};
 use super::options::{Limits, Options};
-use super::{router, server};
+use super::router::Routes;
+use super::server;
 use crate::budget::Budget;
 use crate::drive::Drive;
 
 /// The HTTP API of a drive, ready to be served.
 pub struct Service {
-    routes: Router,
+    routes: Routes,
     limits: Limits,
     connections: ConnectionMetrics,
     memory: Budget,
@@ -27,7 +28,7 @@ impl Service {
         let metrics = HttpMetrics::register(&mut registry);
         let connections = metrics.connections.clone();
         let memory = drive.memory().clone();
-        Self { routes: router::routes(drive, options, metrics, registry), limits, connections, memory }
+        Self { routes: Routes::new(drive, options, metrics, registry), limits, connections, memory }
     }
 
     /// The same service with further routes. They bypass the middleware: no host check, no log line, no metrics.

@@ -4,13 +4,14 @@
 //! of one row: directories first, then files, each in byte order. The cell of a file is a [`FileEntry`], which has the
 //! attributes that a listing shows besides the id, so that neither a listing nor a stat reads a second row.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
 use super::CF;
-use super::file::Attributes;
+use super::file::{Attributes, AttributesRef};
 use super::ids::{DirId, FileId, OpId, StayId};
 use super::path::{DrivePath, Name};
 use super::subtree_op::Phase;
@@ -66,8 +67,20 @@ pub fn range(kind: &[u8], prefix: &str) -> (Bound<Bytes>, Bound<Bytes>) {
 
 /// The child that a qualifier names: its kind ([`DIRECTORY`] or [`FILE`]) and its name.
 pub fn child(qualifier: &[u8]) -> Result<(&'static [u8], Name), ValueError> {
+    parse_child(qualifier, |name| Name::parse(name).ok())
+}
+
+/// As [`child`], with the text of the name, borrowed if it is stored as it is.
+pub fn child_text(qualifier: &[u8]) -> Result<(&'static [u8], Cow<'_, str>), ValueError> {
+    parse_child(qualifier, |name| Name::check(name).ok())
+}
+
+fn parse_child<'a, T>(
+    qualifier: &'a [u8],
+    parse: impl Fn(&'a str) -> Option<T>,
+) -> Result<(&'static [u8], T), ValueError> {
     let named = [DIRECTORY, FILE].into_iter().find_map(|kind| Some((kind, qualifier.strip_prefix(kind)?)));
-    let named = named.and_then(|(kind, name)| Some((kind, Name::parse(std::str::from_utf8(name).ok()?).ok()?)));
+    let named = named.and_then(|(kind, name)| Some((kind, parse(std::str::from_utf8(name).ok()?)?)));
     named.ok_or(ValueError::Damaged { what: "directory's list of names" })
 }
 
@@ -106,7 +119,35 @@ impl StoredValue for FileEntry {
     const NAME: &'static str = "file entry";
 
     fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
-        Ok(Self { id: FileId(r.uuid()?), stay: r.stay_id()?, attributes: Attributes::read(r)? })
+        FileEntryRef::read(r).map(FileEntryRef::to_owned)
+    }
+}
+
+/// [`FileEntry`] whose texts are borrowed from a stored value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FileEntryRef<'a> {
+    pub id: FileId,
+    pub stay: StayId,
+    pub attributes: AttributesRef<'a>,
+}
+
+impl<'a> FileEntryRef<'a> {
+    /// Decodes a stored value of any known version.
+    pub fn decode(value: &'a [u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = ValueReader::new(FileEntry::NAME, FileEntry::VERSION, value)?;
+        let entry = Self::read(&mut r)?;
+        r.end()?;
+        Ok(entry)
+    }
+
+    fn read(r: &mut ValueReader<'a>) -> Result<Self, ValueError> {
+        Ok(Self { id: FileId(r.uuid()?), stay: r.stay_id()?, attributes: AttributesRef::read(r)? })
+    }
+
+    /// The same entry, with texts of its own.
+    pub fn to_owned(self) -> FileEntry {
+        FileEntry { id: self.id, stay: self.stay, attributes: self.attributes.to_owned() }
     }
 }
 
@@ -146,7 +187,35 @@ impl StoredValue for DirEntry {
     const NAME: &'static str = "directory entry";
 
     fn read_fields(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
-        Ok(Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()?.to_owned() })
+        DirEntryRef::read(r).map(DirEntryRef::to_owned)
+    }
+}
+
+/// [`DirEntry`] whose text is borrowed from a stored value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct DirEntryRef<'a> {
+    pub id: DirId,
+    pub creator: &'a str,
+    pub created: Timestamp,
+}
+
+impl<'a> DirEntryRef<'a> {
+    /// Decodes a stored value of any known version.
+    pub fn decode(value: &'a [u8]) -> Result<Self, ValueError> {
+        let (_, mut r) = ValueReader::new(DirEntry::NAME, DirEntry::VERSION, value)?;
+        let entry = Self::read(&mut r)?;
+        r.end()?;
+        Ok(entry)
+    }
+
+    fn read(r: &mut ValueReader<'a>) -> Result<Self, ValueError> {
+        Ok(Self { id: DirId(r.uuid()?), created: r.time()?, creator: r.text()? })
+    }
+
+    /// The same entry, with a text of its own.
+    pub fn to_owned(self) -> DirEntry {
+        DirEntry { id: self.id, creator: self.creator.to_owned(), created: self.created }
     }
 }
 
@@ -301,6 +370,7 @@ mod tests {
         bytes.extend([9; 32]);
         assert_eq!(entry.encode().as_ref(), bytes);
         assert_eq!(FileEntry::decode_times(&bytes), Ok((entry.id, [2, 3].map(Timestamp::from_ms))));
+        assert_eq!(FileEntryRef::decode(&bytes).map(FileEntryRef::to_owned), Ok(entry.clone()));
         assert_eq!(FileEntry::decode(&bytes), Ok(entry));
 
         let dir =
@@ -315,8 +385,10 @@ mod tests {
         assert_eq!(directory_qualifier(&name).as_ref(), b"d_a.jpg");
         assert_eq!(child(b"f_a.jpg"), Ok((FILE, name.clone())));
         assert_eq!(child(b"d_a.jpg"), Ok((DIRECTORY, name)));
-        for damaged in [b"a.jpg".as_slice(), b"f_", b"f_\xff", b"d_a/b", b""] {
+        assert_eq!(child_text(b"f_e\xcc\x81"), Ok((FILE, "é".into())));
+        for damaged in [b"a.jpg".as_slice(), b"f_", b"f_\xff", b"d_a/b", b"f_.", b"f_a\x7f", b""] {
             assert!(matches!(child(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+            assert!(matches!(child_text(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
         }
     }
 

@@ -92,11 +92,14 @@ impl Attributes {
     }
 
     pub(super) fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
-        let (size, modified, added) = (r.number()?, r.time()?, r.time()?);
-        let location = ContentLocation::read(r)?;
-        let (mime, creator) = (r.text()?.to_owned(), r.text()?.to_owned());
-        let digest = Digest(r.raw(32)?.try_into().map_err(|_| r.damaged())?);
-        Ok(Self { size, mime, creator, modified, added, digest, location })
+        AttributesRef::read(r).map(AttributesRef::to_owned)
+    }
+
+    /// The same attributes, borrowed.
+    pub fn borrowed(&self) -> AttributesRef<'_> {
+        let Self { size, mime, creator, modified, added, digest, location } = self;
+        let (size, modified, added, digest, location) = (*size, *modified, *added, *digest, *location);
+        AttributesRef { size, mime, creator, modified, added, digest, location }
     }
 
     /// The value of `cf:attributes`.
@@ -107,6 +110,35 @@ impl Attributes {
     /// Decodes a stored value of any known version.
     pub fn decode(value: &[u8]) -> Result<Self, ValueError> {
         value::decode(value)
+    }
+}
+
+/// [`Attributes`] whose texts are borrowed from a stored value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct AttributesRef<'a> {
+    pub size: u64,
+    pub mime: &'a str,
+    pub creator: &'a str,
+    pub modified: Timestamp,
+    pub added: Timestamp,
+    pub digest: Digest,
+    pub location: ContentLocation,
+}
+
+impl<'a> AttributesRef<'a> {
+    pub(super) fn read(r: &mut ValueReader<'a>) -> Result<Self, ValueError> {
+        let (size, modified, added) = (r.number()?, r.time()?, r.time()?);
+        let location = ContentLocation::read(r)?;
+        let (mime, creator) = (r.text()?, r.text()?);
+        let digest = Digest(r.raw(32)?.try_into().map_err(|_| r.damaged())?);
+        Ok(Self { size, mime, creator, modified, added, digest, location })
+    }
+
+    /// The same attributes, with texts of their own.
+    pub fn to_owned(self) -> Attributes {
+        let Self { size, mime, creator, modified, added, digest, location } = self;
+        Attributes { size, mime: mime.to_owned(), creator: creator.to_owned(), modified, added, digest, location }
     }
 }
 

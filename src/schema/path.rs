@@ -57,13 +57,18 @@ pub struct Name(String);
 impl Name {
     /// Normalises a text and checks it.
     pub fn parse(text: &str) -> Result<Self, PathError> {
+        Self::check(text).map(|name| Self(name.into_owned()))
+    }
+
+    /// As [`parse`](Self::parse), but the text stays borrowed if it is normal already.
+    pub fn check(text: &str) -> Result<Cow<'_, str>, PathError> {
         let name = nfc(text);
         match name.as_ref() {
             "" => Err(PathError::EmptyName),
             "." | ".." => Err(PathError::Dots),
-            name if name.contains(|c: char| c == '/' || c.is_control()) => Err(PathError::Character),
+            name if has_bad_character(name) => Err(PathError::Character),
             name if name.len() > NAME_BYTES => Err(PathError::NameTooLong(name.len())),
-            name => Ok(Self(name.to_owned())),
+            _ => Ok(name),
         }
     }
 
@@ -82,6 +87,16 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether a text has a slash or a control character.
+fn has_bad_character(text: &str) -> bool {
+    if text.is_ascii() {
+        // Counted to the end, which compilers do many bytes at a time: a page has hundreds of names.
+        let is_bad = |byte: &u8| *byte < b' ' || matches!(byte, b'/' | 0x7f);
+        return text.as_bytes().iter().filter(|byte| is_bad(byte)).count() > 0;
+    }
+    text.contains(|c: char| c == '/' || c.is_control())
 }
 
 /// The full path of a file or directory: `/` or names, each with a slash before it. At most 4,096 bytes and
@@ -105,6 +120,15 @@ impl DrivePath {
         if text.len() > 4 * PATH_BYTES {
             return Err(PathError::TooLong(text.len())); // before the names are parsed one by one
         }
+        let mut is_normal = true;
+        for name in rest.split('/') {
+            is_normal &= matches!(Name::check(name)?, Cow::Borrowed(_));
+        }
+        if is_normal {
+            // Most paths: without a text for each name.
+            let path = text.strip_suffix('/').unwrap_or(text);
+            return Self(path.to_owned()).bounded();
+        }
         let names: Vec<Name> = rest.split('/').map(Name::parse).collect::<Result<_, _>>()?;
         Self::from_names(&names)
     }
@@ -114,11 +138,14 @@ impl DrivePath {
         if names.is_empty() {
             return Ok(Self::root());
         }
-        let path: String = names.iter().flat_map(|n| ["/", n.as_str()]).collect();
-        match (names.len(), path.len()) {
+        Self(names.iter().flat_map(|n| ["/", n.as_str()]).collect()).bounded()
+    }
+
+    fn bounded(self) -> Result<Self, PathError> {
+        match (self.levels(), self.0.len()) {
             (_, bytes) if bytes > PATH_BYTES => Err(PathError::TooLong(bytes)),
             (levels, _) if levels > LEVELS => Err(PathError::TooDeep(levels)),
-            _ => Ok(Self(path)),
+            _ => Ok(self),
         }
     }
 
@@ -134,14 +161,28 @@ impl DrivePath {
 
     /// The path of a child of this directory.
     pub fn join(&self, name: &Name) -> Result<Self, PathError> {
-        let base = if self.is_root() { "" } else { &self.0 };
-        let path = [base, "/", name.as_str()].concat();
+        self.check_child(name.as_str())?;
+        Ok(Self([self.before_slash(), "/", name.as_str()].concat()))
+    }
+
+    /// Checks that a child of this name has a path that is neither too long nor too deep.
+    pub fn check_child(&self, name: &str) -> Result<(), PathError> {
         let levels = self.levels() + 1;
-        match path.len() {
+        match self.before_slash().len() + 1 + name.len() {
             bytes if bytes > PATH_BYTES => Err(PathError::TooLong(bytes)),
             _ if levels > LEVELS => Err(PathError::TooDeep(levels)),
-            _ => Ok(Self(path)),
+            _ => Ok(()),
         }
+    }
+
+    /// What paths of children have before the slash and their names: nothing below the root.
+    pub fn before_slash(&self) -> &str {
+        if self.is_root() { "" } else { &self.0 }
+    }
+
+    /// What the path has before its last slash, and after it: the name. Both are empty for the root.
+    pub fn around_slash(&self) -> (&str, &str) {
+        self.0.rsplit_once('/').unwrap_or_default()
     }
 
     /// The parent directory and the name in it; none for the root.
@@ -156,7 +197,7 @@ impl DrivePath {
 
     /// The last name; empty for the root.
     pub fn last(&self) -> &str {
-        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+        self.around_slash().1
     }
 
     /// The names from the root down.
@@ -166,7 +207,8 @@ impl DrivePath {
 
     /// How many names it has; 0 for the root.
     pub fn levels(&self) -> usize {
-        if self.is_root() { 0 } else { self.0.matches('/').count() }
+        // By bytes, which compilers count many at a time.
+        if self.is_root() { 0 } else { self.0.bytes().filter(|byte| *byte == b'/').count() }
     }
 
     /// Whether this path is `other` or lies below it.

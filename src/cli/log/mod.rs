@@ -7,6 +7,7 @@
 //! In both formats each event is one line: no text of a client can look like another line.
 
 mod buffer;
+mod json;
 mod text;
 
 use std::io::{self, IsTerminal};
@@ -19,6 +20,7 @@ use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 
 use buffer::LogBuffer;
+use json::{JsonFormat, SpanFields};
 use text::TextFormat;
 
 /// The most bytes of lines in the buffer: some thousand lines of requests.
@@ -50,7 +52,7 @@ pub fn start(format: LogFormat) -> io::Result<()> {
         let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         log.with_ansi(colours).fmt_fields(text::fields()).event_format(TextFormat::new()).init();
     } else {
-        log.json().init();
+        log.fmt_fields(SpanFields).event_format(JsonFormat::new()).init();
     }
     // The hook of the standard library writes to standard error, and would wait for its reader.
     std::panic::set_hook(Box::new(|panic| {

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The target of the event that `rowdrive::http` logs for each request.
-const ACCESS: &str = "access";
+pub const ACCESS: &str = "access";
 
 /// Times in UTC, to the millisecond or finer, as in the API.
 struct Utc;

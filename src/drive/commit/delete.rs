@@ -73,7 +73,15 @@ pub async fn rmdir(committer: &Arc<Committer>, path: &DrivePath) -> Result<()> {
 
 async fn remove_directory(committer: &Committer, path: &DrivePath, caller: &Caller) -> Result<()> {
     let (parent, name) = path.split().ok_or(DriveError::Root)?;
-    committer.until_committed(caller, |_| decide_rmdir(committer, path, &parent, &name)).await
+    // IMPORTANT: around the commit, so that no reader takes the directory for live that it has found before.
+    let removals = &committer.namespace.live_dirs.removals;
+    removals.begin();
+    let removed = committer.until_committed(caller, |_| decide_rmdir(committer, path, &parent, &name)).await;
+    // A removal of unknown outcome may yet happen: it never ends, so that no directory counts as known any more.
+    if !matches!(removed, Err(DriveError::Unknown { .. })) {
+        removals.end();
+    }
+    removed
 }
 
 async fn decide_rmdir(

@@ -6,34 +6,43 @@ use bytes::Bytes;
 
 use super::{Namespace, visibility};
 use crate::drive::error::Result;
-use crate::drive::model::{ListQuery, Listing, Node, NodeKind};
+use crate::drive::model::{ListQuery, Listing, Node, NodeKind, StoredListing};
 use crate::schema::DrivePath;
 use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::table::{Cell, Page, PageQuery};
 
 /// A page of the children of a directory.
+pub async fn list(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<Listing> {
+    let listing = list_stored(ns, path, ask).await?;
+    let nodes = listing.nodes().map(|node| node?.to_owned()).collect::<Result<_>>()?;
+    Ok(Listing { nodes, next: listing.next })
+}
+
+/// A page of the children of a directory, not decoded.
 ///
 /// Id and lock of the directory are unchanged while a page is read: its children belong to one directory at one
 /// instant. Two pages have no common instant; a child that is made or removed between them may be missing.
-pub async fn list(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<Listing> {
-    let mut nodes = Vec::new();
-    let mut next = ask.after.clone();
+pub async fn list_stored(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<StoredListing> {
+    let mut listing = StoredListing { directory: path.clone(), cells: Vec::new(), next: ask.after.clone() };
     for range in ranges(ask) {
-        if nodes.len() >= ask.limit && ask.limit > 0 {
-            return Ok(Listing { nodes, next });
+        let left = ask.limit - listing.cells.len();
+        if left == 0 && ask.limit > 0 {
+            return Ok(listing);
         }
-        let page = page(ns, path, range, ask.limit - nodes.len()).await?;
-        nodes.reserve_exact(page.cells.len());
-        for cell in &page.cells {
-            nodes.push(node(path, cell)?);
+        let page = page(ns, path, range, left).await?;
+        if listing.cells.is_empty() {
+            listing.cells = page.cells;
+        } else {
+            listing.cells.extend(page.cells);
         }
         // Copied, or this one qualifier would keep the bytes of the whole page in memory.
-        next = page.cells.last().map(|cell| Bytes::copy_from_slice(&cell.qualifier)).or(next);
+        let last = listing.cells.last().map(|cell| Bytes::copy_from_slice(&cell.qualifier));
+        listing.next = last.or(listing.next);
         if page.more {
-            return Ok(Listing { nodes, next });
+            return Ok(listing);
         }
     }
-    Ok(Listing { nodes, next: None })
+    Ok(StoredListing { next: None, ..listing })
 }
 
 /// A page of the cells of files of a directory, not decoded: those after this qualifier.
@@ -46,8 +55,18 @@ pub async fn file_cells(ns: &Namespace, path: &DrivePath, after: Option<Bytes>, 
 
 async fn page(ns: &Namespace, path: &DrivePath, (from, to): Range, limit: usize) -> Result<Page> {
     let (table, row, family) = (dir::TABLE, path.key(), dir::SUB);
-    let unchanged = vec![dir::id_column(), dir::lock_column()];
-    visibility::page(ns, &PageQuery { table, row, family, from, to, limit, unchanged }).await
+    let mut query = PageQuery { table, row, family, from, to, limit, unchanged: Vec::new() };
+    if let Some(since) = ns.live_dirs.since(path) {
+        let page = ns.tables.page(&query).await?;
+        if ns.live_dirs.unchanged_since(since) {
+            return Ok(page);
+        }
+    }
+    let epoch = ns.live_dirs.now();
+    query.unchanged = vec![dir::id_column(), dir::lock_column()];
+    let page = visibility::page(ns, &query).await?;
+    ns.live_dirs.found(path, epoch);
+    Ok(page)
 }
 
 type Range = (Bound<Bytes>, Bound<Bytes>);

@@ -96,13 +96,43 @@ pub async fn stat(ns: &Namespace, path: &DrivePath) -> Result<Node> {
     let Some((parent, name)) = path.split() else {
         return root(ns).await;
     };
-    let found = lookup(ns, &parent, &name).await?;
     let path = path.clone();
+    if let Some(node) = child_of_live(ns, &parent, &name, &path).await? {
+        return Ok(node);
+    }
+    let epoch = ns.live_dirs.now();
+    let found = lookup(ns, &parent, &name).await?;
+    if found.parent.is_some() {
+        ns.live_dirs.found(&parent, epoch);
+    }
     match (found.parent, found.file, found.directory) {
         (Some(_), Some(file), _) => Ok(Node::File { path, entry: file.value }),
         (Some(_), None, Some(directory)) => Ok(Node::Directory { path, entry: directory.value }),
         _ => Err(DriveError::NotFound),
     }
+}
+
+/// The child of this name of a directory that is known to be live: one cell, or two if it is a directory. None if that
+/// does not decide.
+async fn child_of_live(ns: &Namespace, parent: &DrivePath, name: &Name, path: &DrivePath) -> Result<Option<Node>> {
+    let Some(since) = ns.live_dirs.since(parent) else { return Ok(None) };
+    for qualifier in [dir::file_qualifier(name), dir::directory_qualifier(name)] {
+        let is_file = qualifier.starts_with(dir::FILE);
+        let query = RowQuery::cells(vec![crate::table::Column::new(dir::SUB, qualifier)]);
+        let row = ns.tables.get(dir::TABLE, parent.as_str().as_bytes(), &query).await?;
+        if !ns.live_dirs.unchanged_since(since) {
+            return Ok(None);
+        }
+        if let Some(cell) = row.family(dir::SUB).next() {
+            let path = path.clone();
+            return Ok(Some(if is_file {
+                Node::File { path, entry: FileEntry::decode(&cell.value)? }
+            } else {
+                Node::Directory { path, entry: DirEntry::decode(&cell.value)? }
+            }));
+        }
+    }
+    Ok(None)
 }
 
 async fn root(ns: &Namespace) -> Result<Node> {

@@ -6,10 +6,12 @@
 //! - [`resolve`]: the directories of a path that exist, and those that are missing
 //! - [`list`]: the children of a directory, page by page
 //! - [`dir_paths`]: from a directory's id to its path, cached
+//! - [`live_dirs`]: which directories were found live
 //! - [`subtree_scan`]: all rows of a subtree by key
 
 pub mod dir_paths;
 pub mod list;
+pub mod live_dirs;
 pub mod lookup;
 pub mod resolve;
 pub mod subtree_scan;
@@ -20,11 +22,13 @@ use std::sync::Arc;
 use super::settings::Thresholds;
 use crate::table::Tables;
 use dir_paths::DirPathCache;
+use live_dirs::LiveDirs;
 
 /// What reads of the directory tree need. Cheap to clone.
 #[derive(Clone)]
 pub struct Namespace {
     pub tables: Tables,
     pub dir_paths: Arc<DirPathCache>,
+    pub live_dirs: Arc<LiveDirs>,
     pub limits: Thresholds,
 }

@@ -27,7 +27,7 @@ use crate::schema::file::Attributes;
 use crate::schema::{DirId, FileId, Name, index};
 use crate::table::{Column, RowQuery};
 
-type LiveDirs = HashMap<DirId, Arc<DirPath>>;
+pub type LiveDirs = HashMap<DirId, Arc<DirPath>>;
 
 /// Which index rows are of directories outside the scope, as far as the cached paths say. So most rows of a query below
 /// a folder are left out before they are decoded.
@@ -77,7 +77,7 @@ pub async fn exact(
     if !ns.tables.is_atomic() || !is_unmoved() || !entries.iter().all(|entry| entry.alone) {
         return Ok(None);
     }
-    let Some(dirs) = live_dirs(ns, entries, epoch, reads).await? else { return Ok(None) };
+    let Some(dirs) = live_dirs(ns, entries.iter().map(|entry| entry.dir), epoch, reads).await? else { return Ok(None) };
     let inside = |entry: &IndexEntry| dirs.get(&entry.dir).filter(|dir| dir.is_within(scope));
     let lacking = entries.iter().filter(|entry| entry.attributes.is_none() && inside(entry).is_some());
     let Some(mut read) = attributes(ns, lacking, &dirs, reads).await? else { return Ok(None) };
@@ -99,21 +99,21 @@ pub async fn exact(
     Ok(Some(nodes))
 }
 
-/// The directories of these entries, if each of them is live.
-async fn live_dirs(
+/// The paths of these directories, if each of them is live.
+pub async fn live_dirs(
     ns: &Namespace,
-    entries: &[IndexEntry],
+    dirs: impl Iterator<Item = DirId>,
     epoch: u64,
     reads: &mut CellsRead,
 ) -> Result<Option<LiveDirs>> {
     let (mut live, mut unknown) = (LiveDirs::new(), BTreeSet::new());
-    for entry in entries {
-        if live.contains_key(&entry.dir) {
+    for dir in dirs {
+        if live.contains_key(&dir) {
             continue;
         }
-        match ns.dir_paths.live(entry.dir) {
-            Some(dir_path) => drop(live.insert(entry.dir, dir_path)),
-            None => drop(unknown.insert(entry.dir)),
+        match ns.dir_paths.live(dir) {
+            Some(dir_path) => drop(live.insert(dir, dir_path)),
+            None => drop(unknown.insert(dir)),
         }
     }
     if unknown.is_empty() {

@@ -10,6 +10,7 @@ mod by_scan;
 mod exact;
 mod reconcile;
 pub mod source;
+pub mod stored;
 mod verify;
 
 use super::error::{DriveError, Result};
@@ -26,13 +27,17 @@ use by_index::IndexStrategy;
 use by_scan::ScanStrategy;
 use reconcile::{IndexCell, IndexRange};
 use source::{QuerySource, StrategyProgress, skip_to, time_range};
+use stored::{TimePage, stored_by_time};
 use verify::{IndexEntry, IndexKey};
 
 /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
-pub async fn files_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
+pub async fn page_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<TimePage> {
+    if let Some(files) = stored_by_time(source, ask).await? {
+        return Ok(TimePage::Stored(files));
+    }
     for _ in 0..TRIES {
         if let Some(found) = try_by_time(source, ask).await? {
-            return Ok(found);
+            return Ok(TimePage::Decoded(found));
         }
     }
     Err(DriveError::Contended)

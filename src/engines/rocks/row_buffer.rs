@@ -16,6 +16,15 @@ pub(super) struct RowBuffer {
 }
 
 impl RowBuffer {
+    /// Reserves memory for so many rows like the first one, for 128 at most: a scan may find fewer.
+    pub fn reserve(&mut self, rows: usize) {
+        const BYTES: usize = 32 << 10;
+        let rows = rows.min(128);
+        self.rows.reserve_exact(rows);
+        self.cells.reserve_exact(rows * self.cells.len());
+        self.bytes.reserve_exact((rows * self.bytes.len() * 9 / 8).min(BYTES));
+    }
+
     /// Rows with cells, by now.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -36,6 +36,9 @@ pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(R
             }
         }
         found.end();
+        if found.len() == 1 {
+            found.reserve(query.limit - 1);
+        }
     }
     Ok(found.rows())
 }

@@ -29,9 +29,20 @@ use crate::http::server::drain;
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
+/// As [`handle`], for the routes of axum.
+pub async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
+    let pattern = request.extensions().get::<MatchedPath>().cloned();
+    handle(app, request, pattern.as_ref().map(MatchedPath::as_str), |request| next.run(request)).await
+}
+
 /// Handles a request under an id of its own, writes the body of a problem, and logs the request when its response is
 /// sent or its client has left.
-pub async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn handle<F: Future<Output = Response>>(
+    app: App,
+    request: Request,
+    pattern: Option<&str>,
+    run: impl FnOnce(Request) -> F,
+) -> Response {
     let id = Uuid::now_v7();
     let mut line = LogLine {
         id,
@@ -43,15 +54,16 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
         _in_flight: app.metrics.start_request(),
         app: app.clone(),
     };
-    let pattern = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let is_api = pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     let route = label(pattern, request.uri().path().ends_with('/'));
-    let span = tracing::info_span!("request", %id);
+    let mut id_text = Uuid::encode_buffer();
+    let id_text: &str = id.as_hyphenated().encode_lower(&mut id_text);
+    let span = tracing::info_span!("request", id = id_text);
     // A panic must not end the connection without a response.
     let checked = async {
         let mut request = drain::drain_on_drop(request, &app.metrics.received);
         match authorize(&mut request, &app, is_api) {
-            Ok(()) => next.run(request).await,
+            Ok(()) => run(request).await,
             Err(problem) => problem.into_response(),
         }
     };
@@ -75,7 +87,7 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is.
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
-    if let Ok(id) = HeaderValue::try_from(id.to_string()) {
+    if let Ok(id) = HeaderValue::from_str(id_text) {
         headers.insert(REQUEST_ID, id);
     }
     response.map(|body| Body::new(CountedBody { body, line }))
@@ -110,9 +122,10 @@ struct LogLine {
 impl Drop for LogLine {
     fn drop(&mut self) {
         self.app.metrics.sent.inc_by(self.bytes);
+        let mut id = Uuid::encode_buffer();
         tracing::info!(
             target: "access",
-            id = %self.id,
+            id = &*self.id.as_hyphenated().encode_lower(&mut id),
             method = self.method.as_str(),
             path = self.path,
             status = self.status.unwrap_or(0),

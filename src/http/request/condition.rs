@@ -33,7 +33,8 @@ impl<S: Sync> FromRequestParts<S> for Preconditions {
 }
 
 impl Preconditions {
-    fn parse(headers: &HeaderMap) -> Result<Self> {
+    /// The preconditions in these headers.
+    pub fn parse(headers: &HeaderMap) -> Result<Self> {
         let if_match = tags(headers, &IF_MATCH, false)?;
         let if_none_match = tags(headers, &IF_NONE_MATCH, true)?;
         let date = |name: &HeaderName, beside: bool| {

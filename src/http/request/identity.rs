@@ -21,7 +21,10 @@ pub struct Creator(pub String);
 /// Parses the name of every request to the API, so that every route refuses a malformed one.
 pub fn identify(request: &mut Request) -> Result<()> {
     let creator = parse_basic(request.headers())?;
-    request.extensions_mut().insert(creator);
+    // A read creates nothing.
+    if !request.method().is_safe() {
+        request.extensions_mut().insert(creator);
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use axum::extract::FromRequestParts;
+use axum::http::Uri;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 
@@ -22,13 +23,17 @@ impl<S: Sync> FromRequestParts<S> for Target {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
-        // "/v1/fs/a/b" -> "", "v1", "fs", "a/b"
-        let below = parts.uri.path().splitn(4, '/').nth(3).unwrap_or_default();
-        Self::parse(below)
+        Self::of(&parts.uri)
     }
 }
 
 impl Target {
+    /// The target of a request.
+    pub fn of(uri: &Uri) -> Result<Self> {
+        // "/v1/fs/a/b" -> "", "v1", "fs", "a/b"
+        Self::parse(uri.path().splitn(4, '/').nth(3).unwrap_or_default())
+    }
+
     /// Parses the raw path after the resource's slash. It is split first, then each segment is decoded once, so that an
     /// encoded slash never separates names.
     fn parse(raw: &str) -> Result<Self> {
@@ -36,6 +41,12 @@ impl Target {
             return Ok(Self { path: DrivePath::root(), directory: true });
         }
         let (raw, directory) = raw.strip_suffix('/').map_or((raw, false), |r| (r, true));
+        if !(raw.is_empty() || raw.ends_with('/') || raw.contains('%'))
+            && let Ok(path) = DrivePath::parse(&["/", raw].concat())
+        {
+            // Most targets: without a text for each name.
+            return Ok(Self { path, directory });
+        }
         let texts: Vec<Cow<'_, str>> = raw.split('/').map(decode).collect::<Result<_>>()?;
         let names: std::result::Result<Vec<Name>, PathError> = texts.iter().map(|t| Name::parse(t)).collect();
         let path = names.and_then(|names| DrivePath::from_names(&names));

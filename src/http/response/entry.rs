@@ -1,59 +1,56 @@
 //! The JSON of a file or directory.
 
-use std::io::Write;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use uuid::Uuid;
 
 use crate::api::entry::{CopiedJson, EntryJson, EntryKind};
 use crate::api::{digest, etag};
-use crate::drive::{CopyStats, Node};
+use crate::drive::{CopyStats, EntryRef, Node, NodeRef};
 use crate::schema::Timestamp;
-use crate::schema::dir::{DirEntry, FileEntry};
-use crate::schema::timestamp::TimeWriter;
+use crate::schema::dir::{DirEntryRef, FileEntryRef};
+use crate::schema::timestamp::write_rfc3339;
 
 /// Writes the JSON of many entries into one buffer, each as serde writes [`entry_json`], without a text in memory for each
 /// member: that takes most of the time of a page.
 pub struct EntryWriter {
     /// What was written so far.
     pub json: Vec<u8>,
-    modified: TimeWriter,
-    added: TimeWriter,
 }
 
 impl EntryWriter {
     /// With room for so many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
-        let json = Vec::with_capacity(bytes);
-        Self { json, modified: TimeWriter::default(), added: TimeWriter::default() }
+        Self { json: Vec::with_capacity(bytes) }
     }
 
     /// Appends an entry.
-    pub fn entry(&mut self, node: &Node) {
-        self.raw(br#"{"path":"#);
-        self.text(node.path().as_str());
-        self.raw(br#","name":"#);
-        self.text(node.path().last());
-        match node {
-            Node::File { entry, .. } => self.file(entry),
-            Node::Directory { entry, .. } => self.directory(entry),
+    pub fn entry(&mut self, NodeRef { before_slash, name, entry }: &NodeRef<'_>) {
+        self.raw(br#"{"path":""#);
+        self.escaped(before_slash);
+        self.raw(b"/");
+        let is_plain = is_plain(name);
+        self.escaped_if(!is_plain, name);
+        self.raw(br#"","name":""#);
+        self.escaped_if(!is_plain, name);
+        match entry {
+            EntryRef::File(entry) => self.file(entry),
+            EntryRef::Directory(entry) => self.directory(entry),
         }
         self.raw(b"}");
     }
 
-    fn file(&mut self, FileEntry { id, attributes, .. }: &FileEntry) {
+    fn file(&mut self, FileEntryRef { id, attributes, .. }: &FileEntryRef<'_>) {
         let mut buffer = Uuid::encode_buffer();
         let id = id.0.as_hyphenated().encode_lower(&mut buffer).as_bytes();
-        self.raw(br#","kind":"file","id":""#);
+        self.raw(br#"","kind":"file","id":""#);
         self.raw(id);
         self.raw(br#"","size":"#);
-        // A write to memory cannot fail.
-        let _ = write!(self.json, "{}", attributes.size);
-        self.raw(br#","type":"#);
-        self.text(&attributes.mime);
-        self.raw(br#","creator":"#);
-        self.text(&attributes.creator);
+        self.number(attributes.size);
+        self.raw(br#","type":""#);
+        self.escaped(attributes.mime);
+        self.raw(br#"","creator":""#);
+        self.escaped(attributes.creator);
         self.times(attributes.modified, attributes.added);
         self.raw(br#","etag":"\""#);
         self.raw(id);
@@ -65,34 +62,58 @@ impl EntryWriter {
         self.raw(br#":""#);
     }
 
-    fn directory(&mut self, DirEntry { id, creator, created }: &DirEntry) {
+    fn directory(&mut self, DirEntryRef { id, creator, created }: &DirEntryRef<'_>) {
         let mut buffer = Uuid::encode_buffer();
-        self.raw(br#","kind":"directory","id":""#);
+        self.raw(br#"","kind":"directory","id":""#);
         self.raw(id.0.as_hyphenated().encode_lower(&mut buffer).as_bytes());
-        self.raw(br#"","creator":"#);
-        self.text(creator);
+        self.raw(br#"","creator":""#);
+        self.escaped(creator);
         // The time of a directory is its creation; changes of its children do not change it.
         self.times(*created, *created);
     }
 
     fn times(&mut self, modified: Timestamp, added: Timestamp) {
-        self.raw(br#","modified":""#);
-        self.modified.write(modified, &mut self.json);
+        self.raw(br#"","modified":""#);
+        write_rfc3339(modified, &mut self.json);
         self.raw(br#"","added":""#);
-        self.added.write(added, &mut self.json);
+        write_rfc3339(added, &mut self.json);
         self.raw(br#"""#);
     }
 
-    /// Appends a text in quotes. Most texts have nothing to escape.
+    /// Appends a text in quotes.
     pub fn text(&mut self, text: &str) {
-        if is_plain(text) {
-            self.raw(b"\"");
-            self.raw(text.as_bytes());
-            self.raw(b"\"");
-        } else {
-            // Neither a write to memory nor the JSON of a text can fail.
-            let _ = serde_json::to_writer(&mut self.json, text);
+        self.raw(b"\"");
+        self.escaped(text);
+        self.raw(b"\"");
+    }
+
+    /// Appends a text without quotes. Most texts have nothing to escape.
+    fn escaped(&mut self, text: &str) {
+        self.escaped_if(!is_plain(text), text);
+    }
+
+    fn escaped_if(&mut self, has_escapes: bool, text: &str) {
+        if !has_escapes {
+            return self.raw(text.as_bytes());
         }
+        // Neither a write to memory nor the JSON of a text can fail.
+        let json = serde_json::to_string(text).unwrap_or_default();
+        self.raw(json.get(1..json.len().saturating_sub(1)).unwrap_or_default().as_bytes());
+    }
+
+    /// Appends a number in decimal digits.
+    fn number(&mut self, mut number: u64) {
+        let mut digits = [b'0'; 20];
+        let mut length = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+            length += 1;
+            if number == 0 {
+                break;
+            }
+        }
+        self.raw(digits.get(digits.len() - length..).unwrap_or_default());
     }
 
     /// Appends bytes as they are.
@@ -148,6 +169,7 @@ pub fn copied_json(CopyStats { directories, files, bytes }: CopyStats) -> Copied
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::dir::{DirEntry, FileEntry};
     use crate::schema::file::{Attributes, ContentLocation, Digest};
     use crate::schema::{DirId, DrivePath, FileId, StayId};
 
@@ -182,7 +204,7 @@ mod tests {
         let mut writer = EntryWriter::with_capacity(0);
         for node in nodes {
             writer.json.clear();
-            writer.entry(&node);
+            writer.entry(&NodeRef::from(&node));
             let written = String::from_utf8(writer.json.clone()).unwrap();
             assert_eq!(written, serde_json::to_string(&entry_json(&node)).unwrap());
         }

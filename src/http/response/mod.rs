@@ -6,5 +6,6 @@ pub mod headers;
 pub mod http_date;
 pub mod json;
 pub mod memory;
+pub mod page;
 pub mod problem;
 pub mod written;

@@ -1,18 +1,22 @@
 //! `GET /v1/find`: files by name, in all directories.
 
+use std::ops::ControlFlow;
+
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use uuid::Uuid;
 
 use crate::api::entry::ListPage;
-use crate::drive::{NameQuery, Node};
+use crate::drive::{EntryRef, NameQuery, NodeRef};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::query::name_start;
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::json;
+use crate::http::response::page::PageWriter;
 use crate::http::response::problem::{Problem, Result};
+use crate::schema::dir::FileEntryRef;
 use crate::schema::path::{NAME_BYTES, fold};
 use crate::schema::{FileId, Name};
 
@@ -47,15 +51,20 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let permit = json::permit(&app, limit).await?;
     let page =
         app.drive.files_by_name(&NameQuery { name, prefix, under, after, limit }).await.map_err(Problem::under)?;
-    let page = json::cut(page, limit, position);
-    let next = page.next.map(|(folded, id)| scope.encode(&[id.0.as_bytes(), folded.as_bytes()].concat()));
-    json::page(None, &page.nodes, next, &uri, permit)
+    let mut json = PageWriter::json(limit, None);
+    let added = json.add_all(page.nodes.iter().map(|node| Ok(node.into())), position).map_err(Problem::under)?;
+    let next = match added {
+        ControlFlow::Continue(()) => page.next,
+        ControlFlow::Break(last) => last,
+    };
+    let next = next.map(|(folded, id)| scope.encode(&[id.0.as_bytes(), folded.as_bytes()].concat()));
+    json.response(next, &uri, permit)
 }
 
 /// The position of a file in the order of the query.
-fn position(node: &Node) -> Option<(String, FileId)> {
-    let Node::File { path, entry } = node else { return None };
-    Some((fold(path.last()), entry.id))
+fn position(node: &NodeRef<'_>) -> Option<(String, FileId)> {
+    let EntryRef::File(FileEntryRef { id, .. }) = node.entry else { return None };
+    Some((fold(&node.name), id))
 }
 
 /// 16 bytes of the id, then the folded name, which is at most twice as long as a name.

@@ -1,19 +1,23 @@
 //! `GET /v1/files`: files of a time period.
 
+use std::ops::ControlFlow;
+
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use uuid::Uuid;
 
 use crate::api::entry::ListPage;
-use crate::drive::{MimeFilter, Node, TimeQuery};
+use crate::drive::{Drive, DriveError, EntryRef, MimeFilter, NodeRef, TimePage, TimeQuery};
 use crate::http::app::App;
 use crate::http::media_type;
 use crate::http::request::Params;
 use crate::http::request::identity::parse_user;
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::json;
+use crate::http::response::page::PageWriter;
 use crate::http::response::problem::{Problem, Result};
+use crate::schema::dir::FileEntryRef;
 use crate::schema::index::by_time::Clock;
 use crate::schema::{FileId, Timestamp};
 
@@ -53,10 +57,26 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     let scope = scope(&query);
     query.after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(&app, query.limit).await?;
-    let page = app.drive.files_by_time(&query).await.map_err(Problem::under)?;
-    let page = json::cut(page, query.limit, |node| position(node, query.clock));
-    let next = page.next.map(|(time, id)| scope.encode(&encode(time, id)));
-    json::page(None, &page.nodes, next, &uri, permit)
+    let mut json = PageWriter::json(query.limit, None);
+    let next = fill(&app.drive, &query, &mut json).await.map_err(Problem::under)?;
+    json.response(next.map(|(time, id)| scope.encode(&encode(time, id))), &uri, permit)
+}
+
+/// Adds what fits of the files. Returns where the next page starts.
+async fn fill(
+    drive: &Drive,
+    query: &TimeQuery,
+    json: &mut PageWriter,
+) -> std::result::Result<Option<(Timestamp, FileId)>, DriveError> {
+    let place = |node: &NodeRef<'_>| position(node, query.clock);
+    let (added, next) = match drive.page_by_time(query).await? {
+        TimePage::Stored(files) => (json.add_all(files.nodes(), place)?, files.next),
+        TimePage::Decoded(page) => (json.add_all(page.nodes.iter().map(|node| Ok(node.into())), place)?, page.next),
+    };
+    Ok(match added {
+        ControlFlow::Continue(()) => next,
+        ControlFlow::Break(last) => last,
+    })
 }
 
 /// The scope of a cursor: all parameters that decide which files a query returns, and in which order.
@@ -80,13 +100,13 @@ fn scope(query: &TimeQuery) -> CursorScope {
 }
 
 /// The position of a file in the order of the query.
-fn position(node: &Node, clock: Clock) -> Option<(Timestamp, FileId)> {
-    let Node::File { entry, .. } = node else { return None };
+fn position(node: &NodeRef<'_>, clock: Clock) -> Option<(Timestamp, FileId)> {
+    let EntryRef::File(FileEntryRef { id, attributes, .. }) = node.entry else { return None };
     let time = match clock {
-        Clock::Modified => entry.attributes.modified,
-        Clock::Added => entry.attributes.added,
+        Clock::Modified => attributes.modified,
+        Clock::Added => attributes.added,
     };
-    Some((time, entry.id))
+    Some((time, id))
 }
 
 /// 8 bytes of the time, 16 of the id.

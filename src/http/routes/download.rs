@@ -5,6 +5,7 @@ use std::ops::Range;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, LOCATION};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
@@ -36,6 +37,13 @@ struct DownloadRequest<'a> {
     headers: &'a HeaderMap,
     head: bool,
     download: bool,
+}
+
+/// As [`get`], of the parts of a request.
+pub async fn get_parts(app: App, Parts { method, uri, headers, .. }: Parts) -> Result<Response> {
+    let target = Target::of(&uri)?;
+    let preconditions = Preconditions::parse(&headers)?;
+    get(State(app), method, target, preconditions, uri, headers).await
 }
 
 /// Download a file

@@ -1,5 +1,7 @@
 //! `GET /v1/fs/<directory>/`: a page of its entries as JSON, or all of them as lines of JSON or text.
 
+use std::ops::ControlFlow;
+
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, HeaderValue, Uri};
@@ -8,13 +10,12 @@ use futures_util::stream;
 
 use crate::api::entry::ListPage;
 use crate::budget::Permit;
-use crate::drive::{Drive, DriveError, ListQuery, Listing, Node, NodeKind};
+use crate::drive::{Drive, DriveError, EntryRef, ListQuery, NodeKind};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::response::cursor::CursorScope;
-use crate::http::response::entry::EntryWriter;
 use crate::http::response::json;
-use crate::http::response::json::PageBudget;
+use crate::http::response::page::{PageWriter, WriteEntry};
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
 use crate::schema::path::NAME_BYTES;
@@ -54,6 +55,21 @@ impl ListFormat {
         let best = Self::ALL.into_iter().map(|format| (rank(&format), format.0));
         // The first of equal formats, so JSON.
         best.fold(((0, 0, 0), Self::Json), |best, next| if next.0 > best.0 { next } else { best }).1
+    }
+
+    /// How a line is written.
+    fn write(self) -> WriteEntry {
+        match self {
+            Self::Json | Self::Ndjson => |page, node| {
+                page.entry(node);
+                page.raw(b"\n");
+            },
+            Self::Text => |page, node| {
+                page.raw(node.name.as_bytes());
+                let is_directory = matches!(node.entry, EntryRef::Directory(_));
+                page.raw(if is_directory { b"/\n" } else { b"\n" });
+            },
+        }
     }
 
     fn mime(self) -> &'static str {
@@ -118,26 +134,32 @@ async fn page(app: &App, path: &DrivePath, mut query: ListQuery, cursor: Option<
         });
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(app, query.limit).await?;
-    let listing = read(&app.drive, path, &query).await.map_err(Problem::reading)?;
-    json::page(Some(path), &listing.nodes, listing.next.map(|at| scope.encode(&at)), uri, permit)
+    let mut json = PageWriter::json(query.limit, Some(path));
+    let next = read(&app.drive, path, query, &mut json).await.map_err(Problem::reading)?;
+    json.response(next.map(|at| scope.encode(&at)), uri, permit)
 }
 
-/// Reads as many entries as fit on a page, in small steps, so that few entries are read in vain.
-async fn read(drive: &Drive, path: &DrivePath, query: &ListQuery) -> std::result::Result<Listing, DriveError> {
-    let mut budget = PageBudget::new(query.limit, Some(path));
-    let mut listing = Listing { nodes: Vec::new(), next: query.after.clone() };
-    while listing.nodes.len() < query.limit {
-        let limit = (query.limit - listing.nodes.len()).min(PAGE).min(budget.most_below(path));
-        let turn = drive.list(path, &ListQuery { after: listing.next.take(), limit, ..query.clone() }).await?;
-        let fits = budget.fill(&turn.nodes);
-        let is_full = fits < turn.nodes.len();
-        listing.nodes.extend(turn.nodes.into_iter().take(fits));
-        listing.next = if is_full { listing.nodes.last().and_then(Node::place) } else { turn.next };
-        if is_full || listing.next.is_none() {
+/// Reads as many entries as fit on a page, in small steps, so that few entries are read in vain. Returns where the next
+/// page starts.
+async fn read(
+    drive: &Drive,
+    path: &DrivePath,
+    mut query: ListQuery,
+    page: &mut PageWriter,
+) -> std::result::Result<Option<Bytes>, DriveError> {
+    let all = query.limit;
+    while page.count() < all {
+        query.limit = (all - page.count()).min(PAGE).min(page.most_below(path));
+        let listing = drive.list_stored(path, &query).await?;
+        if let ControlFlow::Break(last) = page.add_all(listing.nodes(), |node| Some(node.place()))? {
+            return Ok(last.or(query.after));
+        }
+        query.after = listing.next;
+        if query.after.is_none() {
             break;
         }
     }
-    Ok(listing)
+    Ok(query.after)
 }
 
 /// Checks a position, which is a kind and a name.
@@ -154,13 +176,13 @@ struct ListStream {
     path: DrivePath,
     query: ListQuery,
     format: ListFormat,
-    count: u64,
+    count: usize,
     state: StreamState,
 }
 
 enum StreamState {
-    /// The next page is read and not sent yet.
-    Page(Listing, Permit),
+    /// The next page is written and not sent yet. Another one follows if there is a place where it starts.
+    Page(PageWriter, Option<Bytes>, Permit),
     /// The next page is not read yet.
     Unread,
     End,
@@ -170,9 +192,10 @@ enum StreamState {
 /// early, so that the client detects the missing entries.
 async fn whole(app: &App, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
     let permit = json::permit(app, query.limit).await?;
-    let drive = app.drive.clone();
-    let first = read(&drive, &path, &query).await.map_err(Problem::reading)?;
-    let listing = ListStream { drive, path, query, format, count: 0, state: StreamState::Page(first, permit) };
+    let (drive, state) = (app.drive.clone(), StreamState::Unread);
+    let mut listing = ListStream { drive, path, query, format, count: 0, state };
+    let (first, next) = listing.read().await.map_err(Problem::reading)?;
+    listing.state = StreamState::Page(first, next, permit);
     let body = Body::from_stream(stream::try_unfold(listing, ListStream::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(format.mime())),
@@ -182,44 +205,35 @@ async fn whole(app: &App, path: DrivePath, query: ListQuery, format: ListFormat)
 }
 
 impl ListStream {
+    /// The next page, and where the one after it starts.
+    async fn read(&self) -> std::result::Result<(PageWriter, Option<Bytes>), DriveError> {
+        let mut page = PageWriter::new(self.query.limit, self.format.write());
+        let next = read(&self.drive, &self.path, self.query.clone(), &mut page).await?;
+        Ok((page, next))
+    }
+
     async fn next(mut self) -> std::result::Result<Option<(Bytes, Self)>, DriveError> {
-        let (listing, mut permit) = match std::mem::replace(&mut self.state, StreamState::End) {
+        let (page, next, mut permit) = match std::mem::replace(&mut self.state, StreamState::End) {
             StreamState::End => return Ok(None),
-            StreamState::Page(listing, permit) => (listing, permit),
+            StreamState::Page(page, next, permit) => (page, next, permit),
             StreamState::Unread => {
                 let permit = self.drive.memory().take(json::bytes(self.query.limit)).await;
-                let listing = read(&self.drive, &self.path, &self.query).await.inspect_err(|error| {
+                let (page, next) = self.read().await.inspect_err(|error| {
                     tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was aborted");
                 })?;
-                (listing, permit)
+                (page, next, permit)
             }
         };
-        let mut lines = EntryWriter::with_capacity(0);
-        for node in &listing.nodes {
-            self.line(&mut lines, node);
-        }
-        let mut lines = lines.json;
-        self.count += listing.nodes.len() as u64;
-        if listing.next.is_some() {
-            self.query.after = listing.next;
+        self.count += page.count();
+        let mut lines = page.done();
+        if next.is_some() {
+            self.query.after = next;
             self.state = StreamState::Unread;
         } else if self.format == ListFormat::Ndjson {
             lines.extend(format!("{{\"done\":true,\"count\":{}}}\n", self.count).into_bytes());
         }
         permit.shrink(lines.len());
         Ok(Some((permit.attach(lines.into()), self)))
-    }
-
-    fn line(&self, lines: &mut EntryWriter, node: &Node) {
-        if self.format == ListFormat::Ndjson {
-            lines.entry(node);
-        } else {
-            lines.raw(node.path().last().as_bytes());
-            if node.is_directory() {
-                lines.raw(b"/");
-            }
-        }
-        lines.raw(b"\n");
     }
 }
 

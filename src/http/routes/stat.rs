@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::Uri;
+use axum::http::request::Parts;
 use axum::response::Response;
 
 use crate::api::entry::EntryJson;
@@ -9,6 +10,11 @@ use crate::http::app::App;
 use crate::http::request::{Params, Target};
 use crate::http::response::json;
 use crate::http::response::problem::{Problem, Result};
+
+/// As [`get`], of the parts of a request.
+pub async fn get_parts(app: App, parts: Parts) -> Result<Response> {
+    get(State(app), Target::of(&parts.uri)?, parts.uri).await
+}
 
 /// The entry of a file or directory
 #[utoipa::path(get, path = "/v1/stat/{path}", operation_id = "stat", tag = "files",

@@ -8,7 +8,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Request, Version};
@@ -32,11 +31,22 @@ use crate::api::problem::ProblemKind;
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
 
+/// What answers requests.
+pub trait App:
+    Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<A> App for A where
+    A: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
 /// Serves a connection to its end. Returns why the server closed it, as the label of a metric; none if the client closed
 /// it, or if it ended in order.
 pub async fn serve(
     stream: TcpStream,
-    app: Router,
+    app: impl App,
     slot: ConnectionSlot,
     (timeouts, responses): (Timeouts, &FinalResponses),
     mut ended: watch::Receiver<bool>,
@@ -113,7 +123,7 @@ fn is_stalled(error: &hyper::Error) -> bool {
 async fn handle(
     request: Request<Incoming>,
     framed: RequestFraming,
-    mut app: Router,
+    mut app: impl App,
     timeouts: Timeouts,
     guard: RequestGuard,
 ) -> Result<Response, Infallible> {
@@ -187,6 +197,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use axum::Router;
     use futures_util::{StreamExt, stream};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;

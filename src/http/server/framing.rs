@@ -62,14 +62,25 @@ impl ConnectionFraming {
                     }
                 }
                 FramingState::Head(head) => {
-                    let Some(taken) = read_head(head, bytes) else {
+                    if head.is_empty() {
+                        bytes = after_empty_lines(bytes);
+                    }
+                    let before = head.len();
+                    // Most heads come in one piece, and are read where they are.
+                    let whole = if before == 0 { end_of_head(bytes, 0) } else { None };
+                    let end = whole.or_else(|| {
+                        head.extend_from_slice(bytes);
+                        end_of_head(head, before.saturating_sub(2))
+                    });
+                    let Some(end) = end else {
                         if head.len() > HEAD_BYTES {
                             self.state = FramingState::Ignored;
                         }
                         return;
                     };
-                    bytes = bytes.get(taken..).unwrap_or_default();
-                    let (framed, next) = parse_head(head);
+                    let all = if whole.is_some() { bytes } else { head.as_slice() };
+                    let (framed, next) = parse_head(all.get(..end).unwrap_or_default());
+                    bytes = bytes.get(end - before..).unwrap_or_default();
                     self.heads.push_back(framed);
                     self.state = next;
                 }
@@ -88,19 +99,23 @@ impl ConnectionFraming {
     }
 }
 
-/// Adds bytes to a head up to the empty line that ends it. Returns how many; none if the line is missing.
-fn read_head(head: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
-    for (at, &byte) in bytes.iter().enumerate() {
-        // Empty lines before a request are skipped (RFC 9112 section 2.2).
-        if head.is_empty() && matches!(byte, b'\r' | b'\n') {
-            continue;
-        }
-        head.push(byte);
-        if byte == b'\n' && (head.ends_with(b"\n\n") || head.ends_with(b"\n\r\n")) {
-            return Some(at + 1);
+/// Empty lines before a request are skipped (RFC 9112 section 2.2).
+fn after_empty_lines(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
+    bytes.get(start..).unwrap_or_default()
+}
+
+/// Where a head ends: after the first empty line, of which the line end before it is not before `from`.
+fn end_of_head(head: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += head.get(at..)?.iter().position(|byte| *byte == b'\n')? + 1;
+        match head.get(at..)? {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
         }
     }
-    None
 }
 
 fn parse_head(head: &[u8]) -> (RequestFraming, FramingState) {

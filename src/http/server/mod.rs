@@ -21,12 +21,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub(super) use connection::AmbiguousFraming;
+pub(super) use connection::{AmbiguousFraming, App};
 
 use crate::budget::Budget;
 use crate::http::metrics::ConnectionMetrics;
@@ -44,9 +43,9 @@ const FINAL_RESPONSES: usize = 32;
 
 /// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at most
 /// 30 seconds or until the future that `shutdown` returned ends too.
-pub async fn serve<F>(
+pub async fn serve<F, A: App>(
     listener: TcpListener,
-    app: Router,
+    app: A,
     limits: Limits,
     metrics: ConnectionMetrics,
     memory: Budget,
@@ -102,7 +101,7 @@ impl ConnectionServer {
         Timeouts { limits: self.limits, memory: self.memory.clone() }
     }
 
-    async fn run(self: Arc<Self>, stream: TcpStream, from: IpAddr, app: Router, ended: watch::Receiver<bool>) {
+    async fn run(self: Arc<Self>, stream: TcpStream, from: IpAddr, app: impl App, ended: watch::Receiver<bool>) {
         self.metrics.accepted.inc();
         // Small answers must not wait for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {

@@ -4,12 +4,13 @@
 //! so that later times sort first) and the file's id (16 bytes). Each cell is an index entry: its qualifier is a stay id,
 //! its value the position of the file during that stay, and the attributes of the file, which never change.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::schema::file::Attributes;
+use crate::schema::file::{Attributes, AttributesRef};
 use crate::schema::ids::{DirId, FileId};
 use crate::schema::path::Name;
 use crate::schema::timestamp::Timestamp;
@@ -144,6 +145,35 @@ impl StoredValue for TimeIndexEntry {
     }
 }
 
+/// A [`TimeIndexEntry`] with all attributes, whose texts are borrowed from a stored value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TimeIndexEntryRef<'a> {
+    pub dir: DirId,
+    pub name: Cow<'a, str>,
+    pub attributes: AttributesRef<'a>,
+}
+
+impl<'a> TimeIndexEntryRef<'a> {
+    /// Whether a stored value has all attributes: those of older versions do not.
+    pub fn is_stored_in(value: &[u8]) -> bool {
+        value.first() == Some(&TimeIndexEntry::VERSION)
+    }
+
+    /// Decodes a stored value that [has all attributes](Self::is_stored_in).
+    pub fn decode(value: &'a [u8]) -> Result<Self, ValueError> {
+        let (version, mut r) = ValueReader::new(TimeIndexEntry::NAME, TimeIndexEntry::VERSION, value)?;
+        let (dir, name) = (DirId(r.uuid()?), r.text()?);
+        let name = Name::check(name).map_err(|_| r.damaged())?;
+        let attributes = AttributesRef::read(&mut r)?;
+        if version < TimeIndexEntry::VERSION {
+            return Err(r.damaged());
+        }
+        r.end()?;
+        Ok(Self { dir, name, attributes })
+    }
+}
+
 fn position(r: &mut ValueReader<'_>) -> Result<(DirId, Name), ValueError> {
     let (dir, name) = (DirId(r.uuid()?), r.text()?);
     Ok((dir, Name::parse(name).map_err(|_| r.damaged())?))
@@ -181,6 +211,15 @@ mod tests {
             let position = [[version].as_slice(), &[2; 16], b"\x01a"].concat();
             let bytes = [&position, numbers, b"\x03x/y\x03eva", digest].concat();
             assert_eq!(entry.encode().as_ref(), bytes);
+            assert_eq!(TimeIndexEntryRef::is_stored_in(&bytes), version == 2);
+            match (&entry.copied, TimeIndexEntryRef::decode(&bytes)) {
+                (CopiedAttributes::Filters { .. }, Err(_)) => {}
+                (CopiedAttributes::All(all), Ok(TimeIndexEntryRef { dir, name, attributes })) => {
+                    assert_eq!((dir, &*name, attributes), (entry.dir, entry.name.as_str(), all.borrowed()));
+                }
+                (_, other) => panic!("{other:?}"),
+            }
+            assert!(TimeIndexEntryRef::decode(&[&bytes[..], &[0]].concat()).is_err());
             assert_eq!(TimeIndexEntry::decode(&bytes), Ok(entry));
         }
     }

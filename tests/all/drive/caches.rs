@@ -228,3 +228,27 @@ async fn a_listing_that_reads_a_half_written_row_is_repeated() {
     }
     assert!(half_made > 3, "{half_made} of {calls}");
 }
+
+/// A directory is known to be live when a read of it begins, and ceases to be there before the only call of the read. Its
+/// row may still have its children then.
+#[tokio::test]
+async fn a_known_directory_that_ceases_to_be_during_a_read_is_not_shown() {
+    let set_up = [Op::Put("/a/f", 5), Op::Put("/a/g", 6), Op::Mkdir("/a/d"), Op::Mkdir("/e")];
+    let limits = Thresholds { cells_before_answer: 1, ..Thresholds::DEFAULT };
+    let everything = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10 };
+    for (op, directory) in [(Op::Move("/a", "/z", false), "/a"), (Op::Remove("/a"), "/a"), (Op::Rmdir("/e"), "/e")] {
+        for child in [None, Some("f"), Some("d")] {
+            let fixture = Fixture::with(Settings { limits, ..SETTINGS }, &set_up).await;
+            let read = async || match child {
+                None => fixture.drive.list(&path(directory), &everything).await.map(|_| ()),
+                Some(name) => fixture.drive.stat(&path(&format!("{directory}/{name}"))).await.map(|_| ()),
+            };
+            fixture.drive.list(&path(directory), &everything).await.unwrap();
+            let rival = fixture.watcher.clone();
+            fixture.store.once_before_call(fixture.store.calls() + 1, move || async move {
+                run(&rival, op).await.unwrap();
+            });
+            assert!(read().await.is_err(), "{op:?} during a read of {child:?}");
+        }
+    }
+}

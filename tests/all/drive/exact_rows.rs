@@ -185,7 +185,7 @@ async fn a_page_is_of_one_instant() {
 
 /// Paths and sizes of all files below a folder; none if there is no such folder.
 async fn shown(drive: &Drive, under: Option<&str>) -> Option<Vec<(String, u64)>> {
-    let query = TimeQuery { under: under.map(path), ..time_query(Clock::Modified) };
+    let query = TimeQuery { under: under.map(path), limit: 50, ..time_query(Clock::Modified) };
     let page = match drive.files_by_time(&query).await {
         Err(DriveError::NotFound) => return None,
         page => page.unwrap(),

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rowdrive::drive::{Drive, ListQuery};
 use tokio::sync::Notify;
 
-use super::fixture::{Fixture, run, view};
+use super::fixture::{Fixture, path, run, view};
 use super::model::{Op, OpError, View};
 use crate::stepwise::{Fault, Finish, PlanPart};
 
@@ -94,6 +95,40 @@ async fn at_every_step_readers_see_before_or_after() {
             }
             fixture.nothing_left_over().await;
         }
+    }
+}
+
+/// A reader has found a directory live, and remembers that. Then the directory is removed, and another one moves to its
+/// path: until that move is committed, its copies there are absent.
+#[tokio::test]
+async fn copies_at_the_path_of_a_removed_directory_are_absent_until_the_move() {
+    let set_up = [Op::Put("/a/f", 5), Op::Put("/a/c/g", 6), Op::Mkdir("/z")];
+    let fixture = Fixture::new(&set_up).await;
+    let watcher = fixture.watcher.clone();
+    assert!(view(&watcher).await.dirs.contains("/z"));
+    fixture.run(Op::Rmdir("/z")).await.unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let steps = seen.clone();
+    let look = move |watcher: Drive| async move {
+        let query = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10 };
+        let listed = watcher.list(&path("/z"), &query).await.map(|listing| listing.nodes.len()).ok();
+        let is_file = watcher.stat(&path("/z/f")).await.is_ok();
+        (watcher.stat(&path("/z")).await.is_ok(), listed, is_file)
+    };
+    fixture.store.after(move |_| {
+        let (watcher, steps) = (watcher.clone(), steps.clone());
+        async move {
+            let found = look(watcher).await;
+            steps.lock().unwrap().push(found);
+        }
+    });
+    fixture.run(Op::Move("/a", "/z", false)).await.unwrap();
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let turn = seen.iter().position(|found| found.0).unwrap();
+    assert!(turn > 1, "{seen:?}");
+    for (at, found) in seen.iter().enumerate() {
+        let wanted = if at < turn { (false, None, false) } else { (true, Some(2), true) };
+        assert_eq!(*found, wanted, "step {at}: {seen:?}");
     }
 }
 

@@ -4,6 +4,7 @@ mod directories;
 mod downloads;
 mod errors;
 mod eviction;
+mod frequent;
 mod limits;
 mod memory;
 mod metrics;

@@ -1,5 +1,7 @@
 //! The number of store calls for each request, where the design promises a number.
 
+use std::sync::atomic::Ordering;
+
 use super::test_app::TestApp;
 
 /// Method, target, headers, body, and the promised calls.
@@ -41,4 +43,25 @@ async fn each_request_makes_the_documented_number_of_store_calls() {
     for (method, target, headers, body, expected) in cases {
         assert_eq!(calls(&app, method, target, headers, body).await, expected, "{method} {target}");
     }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_known_to_be_live_costs_no_cell() {
+    let app = TestApp::new().await;
+    app.files(&["/v1/fs/a/f", "/v1/fs/b/f"]).await;
+    let cells = async |target: &str| {
+        app.store.cells.store(0, Ordering::SeqCst);
+        calls(&app, "GET", target, &[], "").await;
+        app.store.cells.load(Ordering::SeqCst)
+    };
+    // Both entries of the name, id and lock of the directory; the content.
+    assert_eq!(cells("/v1/fs/a/f").await, 5);
+    assert_eq!([cells("/v1/fs/a/f").await, cells("/v1/stat/a/f").await, cells("/v1/fs/a/").await], [2, 1, 0]);
+    assert_eq!([cells("/v1/fs/b/").await, cells("/v1/stat/b/f").await], [2, 1]);
+    // The root has been found too, by its listing.
+    assert_eq!([cells("/v1/fs/").await, cells("/v1/stat/a").await], [2, 2]);
+    app.send("DELETE", "/v1/fs/b/f", &[], "").await;
+    assert_eq!(cells("/v1/stat/a/f").await, 1);
+    app.send("DELETE", "/v1/fs/b/", &[], "").await;
+    assert_eq!([cells("/v1/stat/a/f").await, cells("/v1/stat/a/f").await], [4, 1]);
 }

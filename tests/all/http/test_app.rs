@@ -1,7 +1,7 @@
 //! A router over a drive of its own, and its answers.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -30,6 +30,8 @@ pub struct Faulty {
     inner: Memory,
     /// The names of all calls but `create`, in order.
     pub calls: Mutex<Vec<&'static str>>,
+    /// Single cells that gets and pages have asked for.
+    pub cells: AtomicUsize,
     /// The result of the next commits.
     pub commits: Mutex<Option<fn() -> StoreError>>,
     /// The result of the next reads.
@@ -54,6 +56,7 @@ impl Store for Faulty {
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, StoreResult<Row>> {
         Box::pin(async move {
             self.called("get");
+            self.cells.fetch_add(query.cells.len(), Ordering::SeqCst);
             fails(&self.reads)?;
             self.inner.get(table, row, query).await
         })
@@ -62,6 +65,7 @@ impl Store for Faulty {
     fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, StoreResult<Page>> {
         Box::pin(async move {
             self.called("page");
+            self.cells.fetch_add(query.unchanged.len(), Ordering::SeqCst);
             fails(&self.reads)?;
             self.inner.page(query).await
         })

@@ -1,0 +1,123 @@
+//! Directories that were found live, by their paths. Until one is moved or removed, a reader of such a directory reads
+//! neither its id nor its lock again.
+//!
+//! The steps of a reader: it takes the epoch of the directory ([`LiveDirs::since`]), reads the children, and asks whether
+//! the epoch has changed since ([`LiveDirs::unchanged_since`]). If not, no directory was removed, and no subtree operation
+//! was committed, between the read that found the directory live and this question. Nothing else ends the life of a
+//! directory, and a path gets another directory only after that. So the directory was live when its children were read.
+//!
+//! The rows of a subtree operation need no further care. A locked source is live until the commit of its operation, which
+//! changes the epoch. A copy is absent until then, and its path was free: so no earlier directory of this path is known.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::dir_paths::MoveEpoch;
+use crate::schema::DrivePath;
+
+/// Bytes of the longest path that is remembered.
+const LONGEST: usize = 512;
+/// About how many bytes of memory a remembered path takes.
+const USUAL: usize = 128;
+
+/// Directories that were found live.
+pub struct LiveDirs {
+    /// Each path has one slot, by its hash, and replaces what is there: so no choice of paths makes it slow or large.
+    slots: Vec<Mutex<Option<FoundLive>>>,
+    /// The epoch of subtree operations.
+    moves: Arc<MoveEpoch>,
+    /// The epoch of removals of empty directories.
+    pub removals: Arc<MoveEpoch>,
+}
+
+struct FoundLive {
+    path: Box<str>,
+    since: LiveEpoch,
+}
+
+/// The epochs of subtree operations and of removals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveEpoch {
+    moves: u64,
+    removals: u64,
+}
+
+impl LiveDirs {
+    /// Remembers directories of about so many bytes in all.
+    pub fn new(moves: Arc<MoveEpoch>, removals: Arc<MoveEpoch>, bytes: usize) -> Self {
+        let slots = (0..(bytes / USUAL).max(1)).map(|_| Mutex::default()).collect();
+        Self { slots, moves, removals }
+    }
+
+    /// The present epoch. Read it before the rows of a directory.
+    pub fn now(&self) -> LiveEpoch {
+        LiveEpoch { moves: self.moves.now(), removals: self.removals.now() }
+    }
+
+    /// Whether no directory has ceased to be at its path since this epoch. Call it after the reads.
+    pub fn unchanged_since(&self, epoch: LiveEpoch) -> bool {
+        self.moves.unchanged_since(epoch.moves) && self.removals.unchanged_since(epoch.removals)
+    }
+
+    /// The epoch since which the directory at this path is known to be live.
+    pub fn since(&self, path: &DrivePath) -> Option<LiveEpoch> {
+        let slot = self.slot(path)?;
+        let found = slot.as_ref().filter(|found| *found.path == *path.as_str())?;
+        Some(found.since).filter(|since| self.unchanged_since(*since))
+    }
+
+    /// Remembers that a directory is live at this path, as reads after this epoch have found.
+    pub fn found(&self, path: &DrivePath, epoch: LiveEpoch) {
+        if path.as_str().len() <= LONGEST
+            && self.unchanged_since(epoch)
+            && let Some(mut slot) = self.slot(path)
+        {
+            *slot = Some(FoundLive { path: path.as_str().into(), since: epoch });
+        }
+    }
+
+    fn slot(&self, path: &DrivePath) -> Option<MutexGuard<'_, Option<FoundLive>>> {
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        let at = hasher.finish() % self.slots.len() as u64;
+        let slot = self.slots.get(usize::try_from(at).ok()?)?;
+        Some(slot.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_known_until_one_is_moved_or_removed() {
+        let [a, b] = ["/a", "/a/b"].map(|path| DrivePath::parse(path).unwrap());
+        for is_move in [false, true] {
+            let live = LiveDirs::new(Arc::default(), Arc::default(), 1 << 20);
+            let kind = if is_move { &live.moves } else { &live.removals };
+            let epoch = live.now();
+            live.found(&a, epoch);
+            assert_eq!((live.since(&a), live.since(&b)), (Some(epoch), None));
+            kind.begin();
+            // Also what is found while it runs is not known.
+            live.found(&b, live.now());
+            assert_eq!((live.since(&a), live.since(&b), live.unchanged_since(epoch)), (None, None, false));
+            kind.end();
+            live.found(&b, epoch);
+            assert_eq!((live.since(&a), live.since(&b), live.unchanged_since(epoch)), (None, None, false));
+            live.found(&b, live.now());
+            assert!(live.since(&b).is_some());
+        }
+    }
+
+    #[test]
+    fn a_slot_has_one_path_and_none_that_is_long() {
+        let live = LiveDirs::new(Arc::default(), Arc::default(), 1);
+        let paths: Vec<_> = (0..20).map(|n| DrivePath::parse(&format!("/{n}")).unwrap()).collect();
+        paths.iter().for_each(|path| live.found(path, live.now()));
+        assert!(paths.iter().rev().map(|path| live.since(path).is_some()).eq((0..20).map(|at| at == 0)));
+        let long = DrivePath::parse(&format!("/{0}/{0}/{0}", "a".repeat(200))).unwrap();
+        live.found(&long, live.now());
+        assert_eq!(live.since(&long), None);
+    }
+}
