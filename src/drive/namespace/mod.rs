@@ -6,12 +6,13 @@
 //! - [`resolve`]: the directories of a path that exist, and those that are missing
 //! - [`list`]: the children of a directory, page by page
 //! - [`dir_paths`]: from a directory's id to its path, cached
-//! - [`subtree_scan`]: all rows of a subtree by key
+//! - [`subtree_scan`], [`subtree_files`]: all rows of a subtree by key, and the files in them
 
 pub mod dir_paths;
 pub mod list;
 pub mod lookup;
 pub mod resolve;
+pub mod subtree_files;
 pub mod subtree_scan;
 pub mod visibility;
 
