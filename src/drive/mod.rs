@@ -10,6 +10,7 @@
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them
 //! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
+//! - `folder_keys`: which index rows are those of the files below a folder
 //! - `background`, `gc`: work that nobody waits for; content files that no name reaches
 //! - `gate`: whether changes are taken, and that each runs to its end
 //! - `recovery`: unfinished operations on subtrees, in a writer's way or left by an earlier process
@@ -23,6 +24,7 @@ mod background;
 mod commit;
 pub mod error;
 mod file_rows;
+mod folder_keys;
 mod gate;
 mod gc;
 mod index_changes;
@@ -56,6 +58,7 @@ pub use settings::{Settings, Thresholds};
 use background::Background;
 use commit::Committer;
 use commit::copy::{Copier, folders_at_a_time};
+use folder_keys::FolderKeys;
 use gate::Gate;
 use gc::ContentGc;
 use index_changes::IndexChanges;
@@ -97,6 +100,7 @@ struct Parts {
     index_changes: Arc<IndexChanges>,
     file_moves: Arc<MoveEpoch>,
     removals: Arc<MoveEpoch>,
+    folder_keys: Arc<FolderKeys>,
     folder_copies: Arc<Semaphore>,
     metrics: DriveMetrics,
     settings: Settings,
@@ -136,6 +140,7 @@ impl Drive {
         let metrics = DriveMetrics::default();
         let gc = ContentGc::start(tables.clone(), content.clone(), staged, metrics.clone(), settings);
         let dir_paths = DirPathCache::new(tables.clone(), settings.paths_bytes());
+        let folder_keys = Arc::new(FolderKeys::new(dir_paths.moves.clone(), settings.folder_keys));
         let parts = Parts {
             content,
             memory,
@@ -144,6 +149,7 @@ impl Drive {
             index_changes: Arc::default(),
             file_moves: Arc::default(),
             removals: Arc::default(),
+            folder_keys,
             folder_copies: Arc::new(Semaphore::new(folders_at_a_time(settings.memory))),
             metrics,
             settings,
@@ -162,18 +168,8 @@ impl Drive {
     }
 
     fn build(tables: Tables, dir_paths: DirPathCache, parts: Parts) -> Self {
-        let Parts {
-            content,
-            memory,
-            active,
-            gc,
-            index_changes,
-            file_moves,
-            removals,
-            folder_copies,
-            metrics,
-            settings,
-        } = parts.clone();
+        let Parts { content, memory, active, gc, index_changes, file_moves, removals, .. } = parts.clone();
+        let Parts { folder_keys, folder_copies, metrics, settings, .. } = parts.clone();
         let live_dirs = LiveDirs::new(dir_paths.moves.clone(), removals, settings.paths_bytes() / 32);
         let namespace = Namespace {
             tables: tables.clone(),
@@ -194,6 +190,7 @@ impl Drive {
             namespace: namespace.clone(),
             index_changes: index_changes.clone(),
             file_moves: file_moves.clone(),
+            folder_keys: folder_keys.clone(),
             rows_per_step: settings.rows_per_step,
             cells_per_query: settings.cells_per_query,
         };
@@ -205,6 +202,7 @@ impl Drive {
             gc,
             index_changes,
             file_moves,
+            folder_keys,
             metrics,
             clock: settings.clock,
             lock_wait: settings.lock_wait,

@@ -28,6 +28,8 @@ pub struct Settings {
     pub memory: usize,
     /// Bytes of memory for the cache of directory paths.
     pub path_cache: usize,
+    /// Bytes of memory for the keys of folders by which time queries find their files.
+    pub folder_keys: usize,
     /// How much one call does.
     pub limits: Thresholds,
 }
@@ -83,6 +85,7 @@ impl Default for Settings {
             retry: Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
             memory: 256 << 20,
             path_cache: 32 << 20,
+            folder_keys: 32 << 20,
             limits: Thresholds::DEFAULT,
         }
     }

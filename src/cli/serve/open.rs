@@ -25,10 +25,12 @@ pub struct Opened {
     pub drive: Drive,
 }
 
-/// Divides the memory: a quarter for the buffers of requests, a little for the path cache, and the rest for the engine.
+/// Divides the memory: a quarter for the buffers of requests, a little for the path cache and for the keys of folders, and
+/// the rest for the engine.
 fn shares(memory: usize) -> (Settings, RocksOptions) {
-    let settings = Settings { memory: memory / 4, path_cache: memory / 32, ..Settings::default() };
-    let options = RocksOptions { memory: memory - settings.memory - settings.path_cache };
+    let (path_cache, folder_keys) = (memory / 32, memory / 32);
+    let settings = Settings { memory: memory / 4, path_cache, folder_keys, ..Settings::default() };
+    let options = RocksOptions { memory: memory - settings.memory - path_cache - folder_keys };
     (settings, options)
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use super::attempts::{Attempts, Caller};
 use super::error::{DriveError, Result};
+use super::folder_keys::FolderKeys;
 use super::gate::Gate;
 use super::gc::ContentGc;
 use super::index_changes::{IndexChange, IndexChanges};
@@ -43,6 +44,7 @@ pub struct Committer {
     pub index_changes: Arc<IndexChanges>,
     /// The epoch of file moves. The one of directory moves is in `namespace.dir_paths`.
     pub file_moves: Arc<MoveEpoch>,
+    pub folder_keys: Arc<FolderKeys>,
     pub metrics: DriveMetrics,
     pub clock: fn() -> Timestamp,
     pub lock_wait: Duration,
@@ -107,8 +109,8 @@ impl Committer {
         }
     }
 
-    /// Commits a plan. The change is noted in [`IndexChanges`] before the commit, or a query that runs meanwhile could
-    /// miss the file.
+    /// Commits a plan. The change is noted in [`FolderKeys`] and [`IndexChanges`] before the commit, or a query that runs
+    /// meanwhile could miss the file.
     async fn commit(
         &self,
         plan: Plan,
@@ -119,7 +121,8 @@ impl Committer {
         if let Some(content) = content {
             content.keep();
         }
-        let commit = self.namespace.tables.commit(plan);
+        let change_of_keys = self.folder_keys.noted(&plan);
+        let commit = self.folder_keys.counted(change_of_keys, self.namespace.tables.commit(plan));
         let outcome = match change {
             Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
             Some(change) => self.index_changes.counted(change, commit).await,

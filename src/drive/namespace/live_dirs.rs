@@ -6,6 +6,8 @@
 //! was committed, between the read that found the directory live and this question. Nothing else ends the life of a
 //! directory, and a path gets another directory only after that. So the directory was live when its children were read.
 //!
+//! The epochs are of this process: as the cache of paths, this is for a store whose directories no other process changes.
+//!
 //! The rows of a subtree operation need no further care. A locked source is live until the commit of its operation, which
 //! changes the epoch. A copy is absent until then, and its path was free: so no earlier directory of this path is known.
 

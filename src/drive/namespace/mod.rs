@@ -7,13 +7,14 @@
 //! - [`list`]: the children of a directory, page by page
 //! - [`dir_paths`]: from a directory's id to its path, cached
 //! - [`live_dirs`]: which directories were found live
-//! - [`subtree_scan`]: all rows of a subtree by key
+//! - [`subtree_scan`], [`subtree_files`]: all rows of a subtree by key, and the files in them
 
 pub mod dir_paths;
 pub mod list;
 pub mod live_dirs;
 pub mod lookup;
 pub mod resolve;
+pub mod subtree_files;
 pub mod subtree_scan;
 pub mod visibility;
 

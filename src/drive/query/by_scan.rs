@@ -3,19 +3,19 @@
 //! The rows are read at many instants. The scan could miss a file or directory that moves meanwhile, from a row that it
 //! has not read to one that it has. So its answer counts only if nothing has moved.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::source::{PAGE_BYTES, QuerySource, StrategyProgress, time_range};
 use crate::drive::error::{DriveError, Result};
 use crate::drive::model::{FilePage, Node, TimeQuery};
-use crate::drive::namespace::list::{file_cells, node};
-use crate::drive::namespace::subtree_scan::{SubtreeScan, scan};
-use crate::schema::dir::{self, FileEntry};
+use crate::drive::namespace::list::node;
+use crate::drive::namespace::subtree_files::SubtreeFiles;
+use crate::schema::dir::FileEntry;
 use crate::schema::index::by_time::{self, Clock};
 use crate::schema::{DrivePath, FileId, Timestamp};
-use crate::table::{Cell, RowQuery, RowRange};
+use crate::table::{Cell, RowRange};
 
 /// A running scan of a folder.
 pub struct ScanStrategy<'a> {
@@ -25,9 +25,7 @@ pub struct ScanStrategy<'a> {
     range: RowRange,
     /// The epochs of directory moves and of file moves at the start.
     epochs: (u64, u64),
-    keys: SubtreeScan,
-    /// Directories whose files are not all read yet, each with the last name that was read.
-    unread: VecDeque<(DrivePath, Option<Bytes>)>,
+    files: SubtreeFiles,
     /// The first files so far, by their keys in the time index. One more than a page has: it shows whether more follow.
     best: BTreeMap<Bytes, Node>,
     /// About how many bytes they take.
@@ -39,9 +37,8 @@ impl<'a> ScanStrategy<'a> {
     /// IMPORTANT: the epochs are read before the first row, so that no move between the reads is missed.
     pub fn new(source: &'a QuerySource, ask: &'a TimeQuery, under: &DrivePath) -> Self {
         let epochs = (source.namespace.dir_paths.moves.now(), source.file_moves.now());
-        let keys = scan(&source.namespace, under, RowQuery::cells(vec![dir::id_column()]));
-        let (range, unread, best) = (time_range(ask), VecDeque::new(), BTreeMap::new());
-        Self { source, ask, range, epochs, keys, unread, best, bytes: 0, work: 0 }
+        let files = SubtreeFiles::new(&source.namespace, under);
+        Self { source, ask, range: time_range(ask), epochs, files, best: BTreeMap::new(), bytes: 0, work: 0 }
     }
 
     /// Continues until it has read as many cells as the other strategy. Void if something has moved, or if the page
@@ -68,30 +65,12 @@ impl<'a> ScanStrategy<'a> {
             && self.source.file_moves.unchanged_since(files)
     }
 
-    /// Reads some more rows, or at most so many files of a directory. Returns whether nothing is left.
+    /// Reads some more. Returns whether nothing is left.
     async fn step(&mut self, most: usize) -> Result<bool> {
-        let Some((path, after)) = self.unread.pop_front() else {
-            let Some(rows) = self.keys.next(&self.source.namespace).await? else { return Ok(true) };
-            self.work += rows.len();
-            for (key, _) in &rows {
-                self.unread.push_back((DrivePath::from_key(key)?, None));
-            }
-            return Ok(false);
-        };
-        let limit = most.clamp(1, self.source.namespace.limits.files_queried);
-        let page = match file_cells(&self.source.namespace, &path, after, limit).await {
-            Ok(page) => page,
-            // Removed meanwhile, or a subtree operation has locked it so that it reads as absent.
-            Err(DriveError::NotFound) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        self.work += 1 + page.cells.len();
-        for cell in &page.cells {
-            self.keep(&path, cell)?;
-        }
-        if let Some(last) = page.cells.last().filter(|_| page.more) {
-            // Copied, or this one qualifier would keep the bytes of the whole page in memory.
-            self.unread.push_front((path, Some(Bytes::copy_from_slice(&last.qualifier))));
+        let Some(read) = self.files.next(&self.source.namespace, most).await? else { return Ok(true) };
+        self.work += read.work;
+        for cell in &read.files {
+            self.keep(&read.directory, cell)?;
         }
         Ok(false)
     }

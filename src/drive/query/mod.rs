@@ -6,6 +6,7 @@
 //! work, and the one that finishes first answers: a query costs at most twice as much as the better strategy.
 
 mod by_index;
+mod by_keys;
 mod by_scan;
 mod exact;
 mod reconcile;
@@ -24,8 +25,9 @@ use crate::schema::index::by_time::{self, CopiedAttributes, TimeIndexEntry};
 use crate::schema::path::fold;
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
 use by_index::IndexStrategy;
+use by_keys::KeysStrategy;
 use by_scan::ScanStrategy;
-use reconcile::{IndexCell, IndexRange};
+use reconcile::{IndexCell, IndexPage, IndexRange};
 use source::{QuerySource, StrategyProgress, skip_to, time_range};
 use stored::{TimePage, stored_by_time};
 use verify::{IndexEntry, IndexKey};
@@ -49,11 +51,12 @@ pub async fn page_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<TimeP
 /// the scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index strategy
 /// is void, the attempt ends.
 async fn try_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
-    // IMPORTANT: call `ScanStrategy::new` before `scope`. It reads the move epochs, so a move after the lookup of the scope
-    // makes the scan void.
-    let mut scan =
-        ask.under.as_ref().filter(|under| !under.is_root()).map(|under| ScanStrategy::new(source, ask, under));
+    // IMPORTANT: before the lookup of the scope: a move after it makes both strategies below a folder void.
+    let epoch = source.namespace.dir_paths.moves.now();
+    let under = ask.under.as_ref().filter(|under| !under.is_root());
+    let mut scan = under.map(|under| ScanStrategy::new(source, ask, under));
     let scope = scope(&source.namespace, ask.under.as_ref()).await?;
+    let mut keys = under.and_then(|under| KeysStrategy::new(source, ask, under, scope, epoch));
     let (table, range) = match &ask.creator {
         None => (by_time::TABLE, time_range(ask)),
         Some(creator) => (by_owner::TABLE, by_owner::range(creator, time_range(ask))),
@@ -62,20 +65,32 @@ async fn try_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<Fil
         IndexStrategy::new(source, IndexRange { table, range, reverse: ask.ascending, limit: ask.limit, scope });
     loop {
         match index.step(&|cell| by_time(ask, cell)).await? {
-            StrategyProgress::Finished((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
-            StrategyProgress::Finished((nodes, last)) => {
-                return Ok(Some(FilePage { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? }));
-            }
+            StrategyProgress::Finished(page) => return time_page(ask, page),
             StrategyProgress::Void => return Ok(None),
             StrategyProgress::Unfinished => {}
         }
-        let Some(running) = &mut scan else { continue };
-        match running.catch_up(index.work()).await? {
-            StrategyProgress::Finished(found) => return Ok(Some(found)),
-            StrategyProgress::Void => scan = None,
-            StrategyProgress::Unfinished => {}
+        if let Some(running) = &mut keys {
+            match running.catch_up(index.work()).await? {
+                StrategyProgress::Finished(page) => return time_page(ask, page),
+                StrategyProgress::Void => keys = None,
+                StrategyProgress::Unfinished => {}
+            }
+        } else if let Some(running) = &mut scan {
+            match running.catch_up(index.work()).await? {
+                StrategyProgress::Finished(found) => return Ok(Some(found)),
+                StrategyProgress::Void => scan = None,
+                StrategyProgress::Unfinished => {}
+            }
         }
     }
+}
+
+/// The page of an index. None if the directory has moved meanwhile.
+fn time_page(ask: &TimeQuery, (nodes, last): IndexPage) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
+    if !are_below(&nodes, ask.under.as_ref()) {
+        return Ok(None);
+    }
+    Ok(Some(FilePage { nodes, next: last.map(|key| decode_time(ask, &key)).transpose()? }))
 }
 
 /// Files by name anywhere, ordered by folded name, then by id.

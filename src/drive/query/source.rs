@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::drive::folder_keys::FolderKeys;
 use crate::drive::index_changes::IndexChanges;
 use crate::drive::model::TimeQuery;
 use crate::drive::namespace::Namespace;
@@ -21,6 +22,7 @@ pub struct QuerySource {
     pub namespace: Namespace,
     pub index_changes: Arc<IndexChanges>,
     pub file_moves: Arc<MoveEpoch>,
+    pub folder_keys: Arc<FolderKeys>,
     /// See [`Settings`](crate::drive::Settings).
     pub rows_per_step: usize,
     pub cells_per_query: usize,

@@ -46,13 +46,28 @@ fn inverted(time: Timestamp) -> u64 {
     !((time.ms() as u64) ^ (1 << 63))
 }
 
+/// The bytes of a row key.
+pub const KEY_BYTES: usize = 25;
+
 /// The row key of a file.
 pub fn key(clock: Clock, time: Timestamp, id: FileId) -> Bytes {
-    let mut key = Vec::with_capacity(25);
-    key.push(clock.byte());
-    key.extend_from_slice(&inverted(time).to_be_bytes());
-    key.extend_from_slice(id.0.as_bytes());
-    key.into()
+    Bytes::copy_from_slice(&key_bytes(clock, time, id))
+}
+
+/// The same as an array.
+pub fn key_bytes(clock: Clock, time: Timestamp, id: FileId) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    let parts = [&[clock.byte()][..], &inverted(time).to_be_bytes(), id.0.as_bytes()];
+    for (to, from) in key.iter_mut().zip(parts.into_iter().flatten()) {
+        *to = *from;
+    }
+    key
+}
+
+/// The clock of a row key.
+pub fn clock(key: &[u8]) -> Option<Clock> {
+    let byte = key.first()?;
+    Clock::ALL.into_iter().find(|clock| clock.byte() == *byte)
 }
 
 /// The time and id that a row key names.

@@ -64,6 +64,7 @@ pub const SETTINGS: Settings = Settings {
     cells_per_query: 150_000,
     memory: 256 << 20,
     path_cache: 1 << 20,
+    folder_keys: 1 << 20,
     limits: Thresholds::DEFAULT,
     retry: Backoff { first: Duration::from_millis(2), longest: Duration::from_millis(20) },
 };
@@ -94,9 +95,12 @@ impl Fixture {
 
     /// A drive on an atomic store, whose queries read no more than this many index rows in a turn.
     pub async fn atomic(turn: usize, set_up: &[Op]) -> Self {
-        let store = Stepwise::atomic(Arc::new(Memory::default()));
         let limits = Thresholds { files_queried: turn, ..Thresholds::DEFAULT };
-        Self::on(store, Settings { rows_per_step: turn, limits, ..SETTINGS }, set_up).await
+        Self::atomic_with(Settings { rows_per_step: turn, limits, ..SETTINGS }, set_up).await
+    }
+
+    pub async fn atomic_with(settings: Settings, set_up: &[Op]) -> Self {
+        Self::on(Stepwise::atomic(Arc::new(Memory::default())), settings, set_up).await
     }
 
     async fn on(store: Arc<Stepwise>, settings: Settings, set_up: &[Op]) -> Self {

@@ -13,6 +13,7 @@
 //! - `query_races`: changes in the middle of listings, time queries and finds
 //! - `index_races`: new versions, new names and moved folders in the middle of one page of a query
 //! - `time_query_plans`: files of a period below a folder, compared with a full scan
+//! - `folder_keys`: the same by keys of the folder that are in memory
 //! - `cleanup`: clean-up that continues after errors, and stops when the drive is closed
 //! - `damage`: content that differs from its entry
 //! - `locked_rows`: rows that a subtree operation has locked
@@ -23,6 +24,7 @@ mod cleanup_races;
 mod damage;
 mod exact_rows;
 pub mod fixture;
+mod folder_keys;
 mod index_races;
 mod interleavings;
 mod locked_rows;
