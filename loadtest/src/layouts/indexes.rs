@@ -76,7 +76,10 @@ impl Indexes {
         Ok(Self { time, owner, name, links })
     }
 
-    fn rows(&self, ids: Ids, attributes: &Attributes, name: &str, change: &Change) -> Result<Vec<RowChange>> {
+    /// What a plan does before a file is at a position, or, without one, after it has left.
+    pub fn rows(&self, ids: Ids, attributes: &Attributes, name: &str, at: Option<Bytes>) -> Result<Vec<RowChange>> {
+        let cell = ids.stay.qualifier();
+        let change = at.map_or_else(|| Change::delete(CF, cell.clone()), |at| Change::put(CF, cell.clone(), at));
         let Attributes { modified, added, creator, .. } = attributes;
         let row = |table: &Table, row| RowChange { table: table.name, row, changes: vec![change.clone()] };
         let mut rows = vec![row(&self.name, by_name::key(&Name::parse(name)?.folded(), ids.file))];
@@ -85,16 +88,6 @@ impl Indexes {
             rows.push(row(&self.owner, by_owner::key(creator, clock, time, ids.file)));
         }
         Ok(rows)
-    }
-
-    /// What a plan does before a file is at a position.
-    pub fn put(&self, ids: Ids, attributes: &Attributes, name: &str, position: Bytes) -> Result<Vec<RowChange>> {
-        self.rows(ids, attributes, name, &Change::put(CF, ids.stay.qualifier(), position))
-    }
-
-    /// What a plan does after it has left.
-    pub fn delete(&self, ids: Ids, attributes: &Attributes, name: &str) -> Result<Vec<RowChange>> {
-        self.rows(ids, attributes, name, &Change::delete(CF, ids.stay.qualifier()))
     }
 
     /// The link of a new directory.

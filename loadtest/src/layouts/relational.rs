@@ -71,7 +71,7 @@ impl Relational {
     }
 
     /// On the client's own thread, as a store answers what it has in memory.
-    async fn read<T>(&self, ask: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    fn read<T>(&self, ask: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         // There are as many readers as threads, so one of them is free.
         let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
         let first = || Some(self.readers.first()?.lock().unwrap_or_else(PoisonError::into_inner));
@@ -217,7 +217,6 @@ impl Layout for Relational {
             let child = connection.prepare_cached(&sql)?.query_row(params![parent, name], child).optional()?;
             Ok(child.and_then(|child| child.node))
         })
-        .await
     }
 
     /// Content is measured in the store's layouts alone.
@@ -239,7 +238,6 @@ impl Layout for Relational {
             };
             Ok(Some(children))
         })
-        .await
     }
 
     /// Whatever the node is: its row alone.
@@ -271,7 +269,6 @@ impl Layout for Relational {
             let parents = select(connection, sql, [name], |row| row.get(0))?;
             parents.into_iter().map(|parent| path_of(connection, parent, name)).collect()
         })
-        .await
     }
 
     async fn period(&self, Period { clock, creator, from, to, under, limit }: &Period) -> Result<Vec<(i64, String)>> {
@@ -289,7 +286,6 @@ impl Layout for Relational {
             let path = |(time, parent, name): (_, _, String)| Ok((time, path_of(connection, parent, &name)?));
             files.into_iter().map(path).collect()
         })
-        .await
     }
 
     /// All in one transaction.

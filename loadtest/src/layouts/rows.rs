@@ -12,8 +12,8 @@ use rowdrive::table::{
 };
 use tokio::task::JoinSet;
 
+use super::Verdict;
 use super::stored::{CONTENT, DATA, NODE, Stored, absent};
-use super::{Child, List, Verdict};
 
 /// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
 pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
@@ -112,24 +112,6 @@ impl Table {
                 return Ok(());
             }
         }
-    }
-
-    /// Adds the children whose row keys are this prefix and their names.
-    pub async fn list(&self, prefix: Bytes, ask: &List, children: &mut Vec<Child>) -> Result<()> {
-        let (after, limit) = ask.page();
-        let from = Bound::Excluded([&prefix, after.as_bytes()].concat().into());
-        let range = RowRange { from, ..RowRange::prefix(&prefix) };
-        let each = |key: &RowKey, row: &Row| {
-            let name = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default())?;
-            // All rows below a folder of a full path follow it somewhere: the scan leaps over them, since `0` follows
-            // `/`.
-            if let Some((folder, _)) = name.split_once('/') {
-                return Ok(Next::Leap([&prefix, folder.as_bytes(), b"0"].concat().into()));
-            }
-            children.extend(Stored::child(row, name, ask)?);
-            Ok(if children.len() >= limit { Next::Nothing } else { Next::Row })
-        };
-        self.scan(range, LIST.min(limit), each).await
     }
 
     pub fn row(&self, key: impl Into<Bytes>, checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
