@@ -20,7 +20,6 @@ use Request::{Create, Delete, Find, Modify, Overwrite, Read, Rename, Stat};
 
 /// Files of a page, in a folder or of a time.
 const PAGE: usize = 100;
-/// Days of a period.
 const PERIOD: i64 = 30;
 /// Paths that are drawn from at most: of a larger tree a random part.
 const PATHS: usize = 500_000;
@@ -28,7 +27,6 @@ const PATHS: usize = 500_000;
 const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
-/// How often an overwrite is tried again.
 const ATTEMPTS: usize = 100;
 /// Requests of a mix until its files come again in the same order.
 const DRAWS: usize = 1 << 16;
@@ -139,7 +137,6 @@ pub fn file(path: String, modified: i64, content: Bytes) -> NewFile {
     NewFile { path, attributes: data::attributes(modified), content }
 }
 
-/// Again and again.
 fn any(all: &[String], n: usize) -> Option<String> {
     all.get(n % all.len().max(1)).cloned()
 }
@@ -147,7 +144,6 @@ fn any(all: &[String], n: usize) -> Option<String> {
 /// What all layouts use in a round: shuffled once, by a seed of this round, which decides on files, folders and their order.
 pub struct Inputs {
     tree: Arc<Tree>,
-    /// The number of the first period.
     first_period: i64,
     /// Of the files that are stored.
     content: Bytes,
@@ -160,7 +156,7 @@ pub struct Inputs {
     years: Vec<String>,
     /// Names in the largest folder but for its last page.
     page_starts: Vec<String>,
-    /// Files to move and files to delete, each once: a file that has moved is not where it was, and the folders that are
+    /// Files to move and files to delete, each once: a file that has moved is not where it was. The folders that are
     /// renamed stay whole.
     free: (Vec<String>, Vec<String>),
     /// When the files were modified, in order.
@@ -269,11 +265,9 @@ pub enum Request {
     /// At least so many files are found, newest first.
     Period(Period, usize),
     Create(NewFile),
-    /// Over a file that is there.
     Overwrite(NewFile),
     /// A stat, and then an overwrite of the same file.
     Modify(NewFile),
-    /// From one path to another.
     Rename(String, String),
     Delete(String),
 }

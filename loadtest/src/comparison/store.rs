@@ -124,7 +124,6 @@ impl Store {
         }
     }
 
-    /// Adds what is known of the layout to the report.
     pub fn report(&self, part: &Part<'_>, report: &mut Report) {
         let Part { options, suffix, .. } = part;
         let (name, mut costs) = (self.kind.name(), self.costs.clone());
@@ -146,7 +145,6 @@ impl Store {
 }
 
 impl Subject {
-    /// Opens a layout in a folder, and makes what it lacks.
     async fn open(kind: Kind, part: &Part<'_>, folder: &Path) -> Result<Self> {
         let memory = part.options.memory;
         if !kind.is_in_store() {

@@ -92,7 +92,7 @@ impl Store for CountingStore {
     }
 }
 
-/// Where a layout's work is read: in its store, and in the time of this process, which is all that a layout without one has.
+/// Where a layout's work is read: in the time of this process and, if it has one, in its store.
 #[derive(Default)]
 pub struct Meter(pub Option<Arc<CountingStore>>);
 

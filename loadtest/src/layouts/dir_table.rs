@@ -38,7 +38,6 @@ impl Slot {
         self.directory.is_some() || self.file.is_some()
     }
 
-    /// The directory's id, and the name.
     pub fn position(&self) -> Bytes {
         [&self.parent_id, self.name.as_bytes()].concat().into()
     }

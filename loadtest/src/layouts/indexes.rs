@@ -22,7 +22,6 @@ use super::{Period, is_within, split};
 
 /// The cell of a link: the parent's id, and the name.
 const LINK: &[u8] = b"p";
-/// Bytes of a directory's id.
 const ID: usize = 16;
 
 /// Names one position of one version of a file, in the values of its directory and of its rows.
@@ -55,7 +54,6 @@ impl Ids {
     }
 }
 
-/// The index tables.
 pub struct Indexes {
     time: Table,
     owner: Table,
@@ -90,13 +88,11 @@ impl Indexes {
         Ok(rows)
     }
 
-    /// The link of a new directory.
     pub fn link(&self, id: &Bytes, position: Bytes) -> Option<RowChange> {
         let changes = vec![Change::put(CF, LINK, position)];
         Some(RowChange { table: self.links.as_ref()?.name, row: id.clone(), changes })
     }
 
-    /// The link of a directory that moves.
     pub fn relink(&self, id: &Bytes, from: Bytes, to: Bytes) -> Option<ConditionalRow> {
         Some(self.links.as_ref()?.row(id.clone(), vec![equals(LINK, from)], vec![Change::put(CF, LINK, to)]))
     }

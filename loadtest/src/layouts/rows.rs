@@ -152,7 +152,6 @@ impl Table {
     }
 }
 
-/// The plan of these rows alone.
 pub fn guarded(guarded: Vec<ConditionalRow>) -> Plan {
     Plan { guarded, ..Plan::default() }
 }
@@ -199,7 +198,6 @@ impl Groups {
         Ok(())
     }
 
-    /// Begins to commit what has come.
     async fn begin(&mut self) -> Result<()> {
         while self.under_way.len() >= AT_A_TIME {
             self.under_way.join_next().await.transpose()?.transpose()?;
@@ -213,7 +211,6 @@ impl Groups {
         Ok(())
     }
 
-    /// When all that came is committed.
     pub async fn done(mut self) -> Result<()> {
         self.begin().await?;
         self.under_way.join_all().await.into_iter().collect()
@@ -229,7 +226,6 @@ fn add_changes(rows: &mut Vec<RowChange>, more: RowChange) {
     }
 }
 
-/// Bytes that a plan puts.
 fn bytes(plan: &Plan) -> usize {
     let value = |change: &Change| if let Change::Put { value, .. } = change { value.len() } else { 0 };
     plan.guarded.iter().flat_map(|row| &row.changes).map(value).sum()

@@ -10,7 +10,6 @@ use super::{Child, List, Node, Period};
 
 /// The family of content, apart from what lists read.
 pub const CONTENT: &str = "c";
-/// Its cell.
 pub const DATA: &[u8] = b"data";
 pub const FILE: &[u8] = b"f";
 pub const DIRECTORY: &[u8] = b"d";

@@ -20,7 +20,6 @@ use super::rows::{Next, SCAN, Table};
 use super::stored::{CONTENT, DATA, equals, pack, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
-/// The cell of packed attributes in a file's row.
 const PACKED: &[u8] = b"a";
 /// The cell of the time of change, if attributes are not packed: an overwrite checks it.
 const MODIFIED: &[u8] = b"modified";
@@ -68,7 +67,6 @@ impl Uuid {
         Ok((Ids { file, stay: StayId::CREATED }, None))
     }
 
-    /// A name that has a file, with its cell.
     async fn file(&self, path: &str) -> Result<Option<(Slot, FileCell)>> {
         let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
         let file = slot.file.as_ref().map(|value| self.decode(value)).transpose()?;
@@ -91,7 +89,6 @@ impl Uuid {
         Ok(unpack(row.get(CF, PACKED).context("a file's row has no attributes")?)?.0)
     }
 
-    /// The cells of a file's row.
     fn cells(&self, new: &NewFile) -> Vec<Change> {
         let mut changes = match self.step.cells {
             true => file_row::put_old_attributes(&new.attributes),

@@ -25,7 +25,6 @@ use place::{Place, Placed};
 const PARENT: &[u8] = b"p";
 const NAME: &[u8] = b"n";
 
-/// What the row key is.
 pub enum Key {
     /// Counted up, and the id of a directory too. No row can guard a name, so two clients at once can both make it.
     RowId,
@@ -86,7 +85,6 @@ impl Nodes {
         place.guards.into_iter().chain([row]).collect()
     }
 
-    /// Puts a node at a place, if there is one.
     async fn add(&self, plan: Plan, place: Placed, stored: &Stored, content: &Bytes) -> Result<Verdict> {
         match place {
             Ok(place) => self.rows.commit(Plan { guarded: self.added(place, stored, content), ..plan }).await,

@@ -46,7 +46,6 @@ impl Directories {
         format!("{above}/{name}")
     }
 
-    /// The id of a path.
     fn find(&self, root: Bytes, path: &str) -> Option<Bytes> {
         path.split('/').skip(1).try_fold(root, |at, wanted| {
             let found = self.0.iter().find(|(_, (parent, name))| *parent == at && name == wanted);
@@ -64,7 +63,6 @@ impl Nodes {
         })
     }
 
-    /// The id of a directory.
     pub(super) fn id(&self, key: &RowKey, directory: &Stored) -> Bytes {
         if let Key::Tree = self.key { directory.value.clone() } else { key.clone() }
     }
