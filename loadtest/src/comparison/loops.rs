@@ -37,7 +37,6 @@ pub fn slow(loop_length: Duration) -> Duration {
     SLOW.min(loop_length / 4).max(SLOW / 8)
 }
 
-/// When the requests of a loop begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pacing {
     /// When the one client has the answer to its last one.
@@ -48,13 +47,11 @@ pub enum Pacing {
     Rate(u32),
 }
 
-/// What one loop did.
 #[derive(Clone)]
 struct Loop {
     seconds: f64,
     /// Of each answered request, in microseconds, from the moment at which it was wanted.
     latencies: Histogram<u64>,
-    /// Of all requests together.
     work: Work,
 }
 
@@ -297,7 +294,6 @@ mod tests {
         ask(Clients { options, stop: &Stop(stopped), meter: &Meter::default(), requests }).await
     }
 
-    /// A round of loops with one client and with many.
     async fn round(clients: Clients<'_>) -> Result<Found> {
         let mut found = Found::default();
         clients.measure(&BOTH, &mut found).await?;

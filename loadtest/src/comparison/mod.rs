@@ -26,14 +26,12 @@ use crate::report::model::Report;
 use operations::{ALL, Inputs, Operation, WITH_CONTENT};
 use store::Store;
 
-/// What is compared, and how long.
 #[derive(Clone, Default)]
 pub struct Options {
     pub kinds: Vec<Kind>,
     pub seed: u64,
     pub rounds: usize,
     pub clients: usize,
-    /// How long a loop lasts.
     pub loop_length: Duration,
     /// How long a loop at a set rate lasts; zero for none.
     pub at_rate_length: Duration,
@@ -81,7 +79,6 @@ pub struct Part<'a> {
     options: &'a Options,
     stop: &'a Stop,
     tree: Arc<Tree>,
-    /// Of each file.
     content: Bytes,
     operations: &'static [Operation],
     /// Of the operations' names.
@@ -155,7 +152,6 @@ async fn idle() -> Result<()> {
     Ok(())
 }
 
-/// Bytes that are left on the disk of a folder.
 pub fn free_space(folder: &Path) -> rustix::io::Result<u64> {
     rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)
 }

@@ -20,7 +20,6 @@ use Request::{Create, Delete, Find, Modify, Overwrite, Read, Rename, Stat};
 
 /// Files of a page, in a folder or of a time.
 const PAGE: usize = 100;
-/// Days of a period.
 const PERIOD: i64 = 30;
 /// Paths that are drawn from at most: of a larger tree a random part.
 const PATHS: usize = 500_000;
@@ -28,7 +27,6 @@ const PATHS: usize = 500_000;
 const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
-/// How often an overwrite is tried again.
 const ATTEMPTS: usize = 100;
 /// Requests of a mix until its files come again in the same order.
 const DRAWS: usize = 1 << 16;
@@ -99,7 +97,7 @@ pub const ALL: [Operation; 26] = [
     operation("create_same_name", BOTH, |i, n| i.create(n, &format!("same-{}", n / i.folders.len().max(1)))),
     OVERWRITE,
     MOVE_FILE,
-    operation("delete", BOTH, |i, n| i.movable().1.get(n).cloned().map(Delete)),
+    operation("delete", BOTH, |i, n| i.free.1.get(n).cloned().map(Delete)),
     RENAME_FOLDER,
     operation("rename_deep", &[One], |_, n| rename(n, ARCHIVE.to_owned(), format!("{ARCHIVE}-renamed"))),
 ];
@@ -117,7 +115,7 @@ const OVERWRITE: Operation = operation("overwrite", BOTH, |i, n| {
 
 /// There and back again, as long as a file's turn comes so late that it has arrived.
 const MOVE_FILE: Operation = operation("move_file", BOTH, |i, n| {
-    let (files, _) = i.movable();
+    let files = &i.free.0;
     let here = any(files, n).filter(|_| n < files.len() || files.len() > RESTING)?;
     let there = format!("{HOME}/moved-{}", here.replace('/', "-"));
     rename(n / files.len(), here, there)
@@ -139,7 +137,6 @@ pub fn file(path: String, modified: i64, content: Bytes) -> NewFile {
     NewFile { path, attributes: data::attributes(modified), content }
 }
 
-/// Again and again.
 fn any(all: &[String], n: usize) -> Option<String> {
     all.get(n % all.len().max(1)).cloned()
 }
@@ -147,7 +144,6 @@ fn any(all: &[String], n: usize) -> Option<String> {
 /// What all layouts use in a round: shuffled once, by a seed of this round, which decides on files, folders and their order.
 pub struct Inputs {
     tree: Arc<Tree>,
-    /// The number of the first period.
     first_period: i64,
     /// Of the files that are stored.
     content: Bytes,
@@ -160,8 +156,9 @@ pub struct Inputs {
     years: Vec<String>,
     /// Names in the largest folder but for its last page.
     page_starts: Vec<String>,
-    /// What can be moved or deleted: the folders that are renamed stay whole.
-    free: Vec<String>,
+    /// Files to move and files to delete, each once: a file that has moved is not where it was. The folders that are
+    /// renamed stay whole.
+    free: (Vec<String>, Vec<String>),
     /// When the files were modified, in order.
     times: Vec<i64>,
     /// For each request of a mix: the rank of its file, from 1, by a Zipf distribution, and a number below 100.
@@ -187,10 +184,11 @@ impl Inputs {
         folders.shuffle(&mut random);
         let deep = paths.iter().filter(|path| path.starts_with(ARCHIVE)).cloned().collect();
         let is_free = |path: &&String| !path.starts_with(CAMERA) && !path.starts_with(ARCHIVE);
-        let free = paths.iter().filter(is_free).cloned().collect();
+        let mut movable: Vec<String> = paths.iter().filter(is_free).cloned().collect();
+        let deletable = movable.split_off(movable.len() / 2);
+        let (free, first_period) = ((movable, deletable), (seed >> 32) as i64 * 11);
         let ranks = Zipf::new(paths.len().max(1) as f64, SKEW)?.sample_iter(StdRng::seed_from_u64(seed));
         let draws = ranks.map(|rank| (rank as usize, random.random_range(0..100))).take(DRAWS).collect();
-        let first_period = (seed >> 32) as i64 * 11;
         Ok(Self { tree, first_period, content, clients, paths, deep, folders, years, page_starts, free, times, draws })
     }
 
@@ -219,11 +217,6 @@ impl Inputs {
 
     fn create(&self, n: usize, name: &str) -> Option<Request> {
         Some(Create(file(self.new_path(n, name)?, FIRST_DAY + n as i64, self.content.clone())))
-    }
-
-    /// Files to move and files to delete, each once: a file that has moved is not where it was.
-    fn movable(&self) -> (&[String], &[String]) {
-        self.free.split_at(self.free.len() / 2)
     }
 
     /// Of a hundred requests so many stats, overwrites, pages, creates, and stats with an overwrite of the same file.
@@ -272,11 +265,9 @@ pub enum Request {
     /// At least so many files are found, newest first.
     Period(Period, usize),
     Create(NewFile),
-    /// Over a file that is there.
     Overwrite(NewFile),
     /// A stat, and then an overwrite of the same file.
     Modify(NewFile),
-    /// From one path to another.
     Rename(String, String),
     Delete(String),
 }

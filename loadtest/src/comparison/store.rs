@@ -124,7 +124,6 @@ impl Store {
         }
     }
 
-    /// Adds what is known of the layout to the report.
     pub fn report(&self, part: &Part<'_>, report: &mut Report) {
         let Part { options, suffix, .. } = part;
         let (name, mut costs) = (self.kind.name(), self.costs.clone());
@@ -146,19 +145,16 @@ impl Store {
 }
 
 impl Subject {
-    /// Opens a layout in a folder, and makes what it lacks.
     async fn open(kind: Kind, part: &Part<'_>, folder: &Path) -> Result<Self> {
-        let (mut meter, mut in_store) = (Meter::default(), None);
-        let layout: Arc<dyn Layout> = match kind {
-            Kind::Relational => Arc::new(Relational::open(folder, part.options.memory).await?),
-            _ => {
-                let store = Rocks::open(&folder.join("db"), RocksOptions { memory: part.options.memory })?;
-                let store = Arc::new(CountingStore::new(store));
-                meter = Meter::Store(store.clone());
-                kind.in_store(in_store.insert(Tables::new(store)), folder).await?
-            }
-        };
-        Ok(Self { layout, meter, tables: in_store })
+        let memory = part.options.memory;
+        if !kind.is_in_store() {
+            let layout = Arc::new(Relational::open(folder, memory).await?);
+            return Ok(Self { layout, meter: Meter::default(), tables: None });
+        }
+        let store = Arc::new(CountingStore::new(Rocks::open(&folder.join("db"), RocksOptions { memory })?));
+        let tables = Tables::new(store.clone());
+        let layout = kind.in_store(&tables, folder).await?;
+        Ok(Self { layout, meter: Meter(Some(store)), tables: Some(tables) })
     }
 
     fn clients<'a>(&'a self, part: &Part<'a>, inputs: &Arc<Inputs>, request: Nth) -> Clients<'a> {

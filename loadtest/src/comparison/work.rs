@@ -92,20 +92,15 @@ impl Store for CountingStore {
     }
 }
 
-/// Where a layout's work is read. Cheap to clone.
-#[derive(Clone, Default)]
-pub enum Meter {
-    /// The time of this process alone.
-    #[default]
-    Process,
-    Store(Arc<CountingStore>),
-}
+/// Where a layout's work is read: in the time of this process and, if it has one, in its store.
+#[derive(Default)]
+pub struct Meter(pub Option<Arc<CountingStore>>);
 
 impl Meter {
     /// Everything since the start of this process, or since the store was opened.
     pub fn read(&self) -> Result<Work> {
         let mut work = Work { cpu_us: cpu_seconds()? * 1e6, ..Work::default() };
-        if let Self::Store(counted) = self {
+        if let Some(counted) = &self.0 {
             let read = counted.counters.each_ref().map(|counter| Some(counter.load(Ordering::Relaxed) as f64));
             [work.reads, work.rows_read, work.cells_read, work.bytes_read, work.checks] = read;
             let CommitStats { plans, changes, bytes, syncs, .. } = counted.store.commit_stats();
@@ -134,7 +129,7 @@ mod tests {
     async fn reads_and_writes_of_a_store_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let counted = Arc::new(CountingStore::new(Rocks::open(dir.path(), RocksOptions::default()).unwrap()));
-        let meter = Meter::Store(counted.clone());
+        let meter = Meter(Some(counted.clone()));
         let tables = Tables::new(counted);
         let cf = FamilySpec { name: "cf".into(), bloom: true, cells: CellSize::Small, compression: Default::default() };
         let spec = TableSpec { name: "t".into(), lifecycle: KeyLifecycle::Reusable, families: vec![cf] };

@@ -38,7 +38,6 @@ impl Slot {
         self.directory.is_some() || self.file.is_some()
     }
 
-    /// The directory's id, and the name.
     pub fn position(&self) -> Bytes {
         [&self.parent_id, self.name.as_bytes()].concat().into()
     }
@@ -141,14 +140,8 @@ impl DirTable {
         Ok(found)
     }
 
-    /// The paths of all directories that have this child.
-    pub async fn with_child(&self, child: Bytes) -> Result<Vec<String>> {
-        let found = self.with_cell(RowRange::all(), Column::new(SUB, child)).await?;
-        Ok(found.into_iter().map(|(_, path)| path).collect())
-    }
-
     /// The values of a cell, and the paths of the directories that have it.
-    async fn with_cell(&self, range: RowRange, column: Column) -> Result<Vec<(Bytes, String)>> {
+    pub async fn with_cell(&self, range: RowRange, column: Column) -> Result<Vec<(Bytes, String)>> {
         let rows = RowCursor::new(self.table.name, range, RowQuery::cells(vec![column.clone()]), LIST);
         let cell = |(key, row): (RowKey, Row)| {
             let value = row.get(column.family, &column.qualifier).context("a scan returns a row without the cell")?;

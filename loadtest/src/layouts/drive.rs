@@ -19,7 +19,6 @@ use rowdrive::table::Tables;
 
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
-/// Children of a page of a list.
 const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
 
 pub struct DriveLayout(Drive);
@@ -31,7 +30,6 @@ impl DriveLayout {
     }
 }
 
-/// A path as the drive writes it.
 fn at(path: &str) -> Result<DrivePath> {
     Ok(if path.is_empty() { DrivePath::root() } else { DrivePath::parse(path)? })
 }

@@ -22,7 +22,6 @@ use super::{Period, is_within, split};
 
 /// The cell of a link: the parent's id, and the name.
 const LINK: &[u8] = b"p";
-/// Bytes of a directory's id.
 const ID: usize = 16;
 
 /// Names one position of one version of a file, in the values of its directory and of its rows.
@@ -55,7 +54,6 @@ impl Ids {
     }
 }
 
-/// The index tables.
 pub struct Indexes {
     time: Table,
     owner: Table,
@@ -76,7 +74,10 @@ impl Indexes {
         Ok(Self { time, owner, name, links })
     }
 
-    fn rows(&self, ids: Ids, attributes: &Attributes, name: &str, change: &Change) -> Result<Vec<RowChange>> {
+    /// What a plan does before a file is at a position, or, without one, after it has left.
+    pub fn rows(&self, ids: Ids, attributes: &Attributes, name: &str, at: Option<Bytes>) -> Result<Vec<RowChange>> {
+        let cell = ids.stay.qualifier();
+        let change = at.map_or_else(|| Change::delete(CF, cell.clone()), |at| Change::put(CF, cell.clone(), at));
         let Attributes { modified, added, creator, .. } = attributes;
         let row = |table: &Table, row| RowChange { table: table.name, row, changes: vec![change.clone()] };
         let mut rows = vec![row(&self.name, by_name::key(&Name::parse(name)?.folded(), ids.file))];
@@ -87,23 +88,11 @@ impl Indexes {
         Ok(rows)
     }
 
-    /// What a plan does before a file is at a position.
-    pub fn put(&self, ids: Ids, attributes: &Attributes, name: &str, position: Bytes) -> Result<Vec<RowChange>> {
-        self.rows(ids, attributes, name, &Change::put(CF, ids.stay.qualifier(), position))
-    }
-
-    /// What a plan does after it has left.
-    pub fn delete(&self, ids: Ids, attributes: &Attributes, name: &str) -> Result<Vec<RowChange>> {
-        self.rows(ids, attributes, name, &Change::delete(CF, ids.stay.qualifier()))
-    }
-
-    /// The link of a new directory.
     pub fn link(&self, id: &Bytes, position: Bytes) -> Option<RowChange> {
         let changes = vec![Change::put(CF, LINK, position)];
         Some(RowChange { table: self.links.as_ref()?.name, row: id.clone(), changes })
     }
 
-    /// The link of a directory that moves.
     pub fn relink(&self, id: &Bytes, from: Bytes, to: Bytes) -> Option<ConditionalRow> {
         Some(self.links.as_ref()?.row(id.clone(), vec![equals(LINK, from)], vec![Change::put(CF, LINK, to)]))
     }

@@ -6,12 +6,10 @@
 //! [`nodes`] all others: `rowkey-id`, `name`, `fullpath`, `dirid-name`, `fullpath-indexed` and the control, `tree`.
 //!
 //! [`rows`] and [`stored`] have what the layouts in a store share: scans and commits, one packing of attributes.
-//! [`dir_table`] is the directory table of `dirid-name` and `uuid`, [`indexes`] has the rows by time, creator and name;
-//! [`answers`] collects what a scan finds.
+//! [`dir_table`] is the directory table of `dirid-name` and `uuid`, [`indexes`] has the rows by time, creator and name.
 //!
 //! A path is `/a/b`; the root's is empty. The layouts made by hand rename folders in as many commits as it takes.
 
-mod answers;
 mod dir_table;
 mod drive;
 mod indexes;
@@ -107,6 +105,13 @@ impl Period {
         };
         let is_creator = self.creator.as_ref().is_none_or(|creator| *creator == attributes.creator);
         (is_creator && (self.from..self.to).contains(&time)).then_some(time)
+    }
+
+    /// The newest of these files, in the order of an answer.
+    fn newest<T: Ord>(&self, mut found: Vec<(i64, T)>) -> Vec<(i64, T)> {
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.truncate(self.limit);
+        found
     }
 }
 

@@ -38,7 +38,6 @@ const INSERT: &str = "INSERT INTO node (parent, name, is_directory, size, mime, 
 /// Of the node ?1; its name, ?2, stays.
 const UPDATE: &str = "UPDATE node SET size = ?3, mime = ?4, creator = ?5, modified = ?6, added = ?7, digest = ?8
                       WHERE id = ?1";
-/// All directories below ?4.
 const BELOW: &str = "WITH RECURSIVE below (id) AS (
     VALUES (?4) UNION ALL SELECT node.id FROM node JOIN below ON parent = below.id WHERE is_directory
 )";
@@ -71,7 +70,7 @@ impl Relational {
     }
 
     /// On the client's own thread, as a store answers what it has in memory.
-    async fn read<T>(&self, ask: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    fn read<T>(&self, ask: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         // There are as many readers as threads, so one of them is free.
         let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
         let first = || Some(self.readers.first()?.lock().unwrap_or_else(PoisonError::into_inner));
@@ -135,7 +134,6 @@ fn file(connection: &Connection, path: &str) -> Result<Option<i64>> {
     Ok(resolve(connection, path)?.and_then(|(id, is_directory)| (!is_directory).then_some(id)))
 }
 
-/// The path of a name in a directory.
 fn path_of(connection: &Connection, mut directory: i64, name: &str) -> Result<String> {
     let mut step = connection.prepare_cached("SELECT parent, name FROM node WHERE id = ?1")?;
     let mut path = format!("/{name}");
@@ -147,7 +145,6 @@ fn path_of(connection: &Connection, mut directory: i64, name: &str) -> Result<St
     Ok(path)
 }
 
-/// A row of [`SELECT`].
 fn child(row: &Row<'_>) -> rusqlite::Result<Child> {
     let name = row.get(7)?;
     if row.get(0)? {
@@ -165,7 +162,6 @@ fn child(row: &Row<'_>) -> rusqlite::Result<Child> {
     Ok(Child { name, node: Some(Node::File(attributes)) })
 }
 
-/// Stores a file, or replaces it.
 fn put(connection: &Connection, file: &NewFile, is_new: bool) -> Result<Verdict> {
     let (parent, name) = split(&file.path);
     let (sql, id) = match is_new {
@@ -217,7 +213,6 @@ impl Layout for Relational {
             let child = connection.prepare_cached(&sql)?.query_row(params![parent, name], child).optional()?;
             Ok(child.and_then(|child| child.node))
         })
-        .await
     }
 
     /// Content is measured in the store's layouts alone.
@@ -239,7 +234,6 @@ impl Layout for Relational {
             };
             Ok(Some(children))
         })
-        .await
     }
 
     /// Whatever the node is: its row alone.
@@ -271,7 +265,6 @@ impl Layout for Relational {
             let parents = select(connection, sql, [name], |row| row.get(0))?;
             parents.into_iter().map(|parent| path_of(connection, parent, name)).collect()
         })
-        .await
     }
 
     async fn period(&self, Period { clock, creator, from, to, under, limit }: &Period) -> Result<Vec<(i64, String)>> {
@@ -289,7 +282,6 @@ impl Layout for Relational {
             let path = |(time, parent, name): (_, _, String)| Ok((time, path_of(connection, parent, &name)?));
             files.into_iter().map(path).collect()
         })
-        .await
     }
 
     /// All in one transaction.

@@ -12,8 +12,8 @@ use rowdrive::table::{
 };
 use tokio::task::JoinSet;
 
+use super::Verdict;
 use super::stored::{CONTENT, DATA, NODE, Stored, absent};
-use super::{Child, List, Verdict};
 
 /// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
 pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
@@ -114,24 +114,6 @@ impl Table {
         }
     }
 
-    /// Adds the children whose row keys are this prefix and their names.
-    pub async fn list(&self, prefix: Bytes, ask: &List, children: &mut Vec<Child>) -> Result<()> {
-        let (after, limit) = ask.page();
-        let from = Bound::Excluded([&prefix, after.as_bytes()].concat().into());
-        let range = RowRange { from, ..RowRange::prefix(&prefix) };
-        let each = |key: &RowKey, row: &Row| {
-            let name = std::str::from_utf8(key.get(prefix.len()..).unwrap_or_default())?;
-            // All rows below a folder of a full path follow it somewhere: the scan leaps over them, since `0` follows
-            // `/`.
-            if let Some((folder, _)) = name.split_once('/') {
-                return Ok(Next::Leap([&prefix, folder.as_bytes(), b"0"].concat().into()));
-            }
-            children.extend(Stored::child(row, name, ask)?);
-            Ok(if children.len() >= limit { Next::Nothing } else { Next::Row })
-        };
-        self.scan(range, LIST.min(limit), each).await
-    }
-
     pub fn row(&self, key: impl Into<Bytes>, checks: Vec<Check>, changes: Vec<Change>) -> ConditionalRow {
         ConditionalRow { table: self.name, row: key.into(), checks, changes }
     }
@@ -170,7 +152,6 @@ impl Table {
     }
 }
 
-/// The plan of these rows alone.
 pub fn guarded(guarded: Vec<ConditionalRow>) -> Plan {
     Plan { guarded, ..Plan::default() }
 }
@@ -217,7 +198,6 @@ impl Groups {
         Ok(())
     }
 
-    /// Begins to commit what has come.
     async fn begin(&mut self) -> Result<()> {
         while self.under_way.len() >= AT_A_TIME {
             self.under_way.join_next().await.transpose()?.transpose()?;
@@ -231,7 +211,6 @@ impl Groups {
         Ok(())
     }
 
-    /// When all that came is committed.
     pub async fn done(mut self) -> Result<()> {
         self.begin().await?;
         self.under_way.join_all().await.into_iter().collect()
@@ -247,7 +226,6 @@ fn add_changes(rows: &mut Vec<RowChange>, more: RowChange) {
     }
 }
 
-/// Bytes that a plan puts.
 fn bytes(plan: &Plan) -> usize {
     let value = |change: &Change| if let Change::Put { value, .. } = change { value.len() } else { 0 };
     plan.guarded.iter().flat_map(|row| &row.changes).map(value).sum()

@@ -6,11 +6,10 @@ use rowdrive::schema::file::{Attributes, ContentLocation, Digest};
 use rowdrive::schema::{CF, Timestamp};
 use rowdrive::table::{Change, Check, Column, Row};
 
-use super::{Child, List, Node};
+use super::{Child, List, Node, Period};
 
 /// The family of content, apart from what lists read.
 pub const CONTENT: &str = "c";
-/// Its cell.
 pub const DATA: &[u8] = b"data";
 pub const FILE: &[u8] = b"f";
 pub const DIRECTORY: &[u8] = b"d";
@@ -82,6 +81,11 @@ impl Stored {
 
     pub fn node(&self) -> Result<Node> {
         Ok(if self.is_file() { Node::File(unpack(&self.value)?.0) } else { Node::Directory })
+    }
+
+    /// Of a file that a period asks for.
+    pub fn time(&self, period: &Period) -> Result<Option<i64>> {
+        Ok(if self.is_file() { period.time(&unpack(&self.value)?.0) } else { None })
     }
 
     pub fn put(&self) -> Change {

@@ -153,12 +153,12 @@ async fn look(layout: &dyn Layout, kind: Kind, model: &Model, random: &mut StdRn
             continue;
         }
         for (clock, of) in [(Clock::Modified, None), (Clock::Modified, Some("odd")), (Clock::Added, None)] {
-            // The drive gives files the time of addition itself.
-            if clock == Clock::Added && kind == Kind::Drive {
+            let is_added = clock == Clock::Added;
+            if is_added && !kind.keeps_added() {
                 continue;
             }
-            let time = |modified| if clock == Clock::Added { 1_000 - modified } else { modified };
-            let (from, to) = if clock == Clock::Added { (700, 950) } else { (50, 300) };
+            let time = |modified| if is_added { 1_000 - modified } else { modified };
+            let (from, to) = if is_added { (700, 950) } else { (50, 300) };
             let period = Period { clock, creator: of.map(str::to_owned), from, to, under: under.into(), limit: 3 };
             let is_asked = |modified: i64, path: &str| {
                 (from..to).contains(&time(modified))

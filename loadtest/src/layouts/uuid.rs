@@ -12,16 +12,14 @@ use rowdrive::schema::dir::{self, FILE, SUB};
 use rowdrive::schema::file::Attributes;
 use rowdrive::schema::file_row;
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId};
-use rowdrive::table::{Cell, Change, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
+use rowdrive::table::{Cell, Change, Column, KeyLifecycle, Plan, Row, RowChange, RowKey, RowRange, Tables};
 
-use super::answers::Newest;
 use super::dir_table::{DirTable, Slot, child};
 use super::indexes::{Ids, Indexes};
 use super::rows::{Next, SCAN, Table};
 use super::stored::{CONTENT, DATA, equals, pack, put_content, unpack};
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
 
-/// The cell of packed attributes in a file's row.
 const PACKED: &[u8] = b"a";
 /// The cell of the time of change, if attributes are not packed: an overwrite checks it.
 const MODIFIED: &[u8] = b"modified";
@@ -69,7 +67,6 @@ impl Uuid {
         Ok((Ids { file, stay: StayId::CREATED }, None))
     }
 
-    /// A name that has a file, with its cell.
     async fn file(&self, path: &str) -> Result<Option<(Slot, FileCell)>> {
         let Some(slot) = self.directories.slot(path).await? else { return Ok(None) };
         let file = slot.file.as_ref().map(|value| self.decode(value)).transpose()?;
@@ -92,7 +89,6 @@ impl Uuid {
         Ok(unpack(row.get(CF, PACKED).context("a file's row has no attributes")?)?.0)
     }
 
-    /// The cells of a file's row.
     fn cells(&self, new: &NewFile) -> Vec<Change> {
         let mut changes = match self.step.cells {
             true => file_row::put_old_attributes(&new.attributes),
@@ -105,13 +101,13 @@ impl Uuid {
     /// The index rows of a file that comes to a slot.
     fn indexed(&self, slot: &Slot, ids: Ids, attributes: &Attributes) -> Result<Vec<RowChange>> {
         let Some(indexes) = &self.indexes else { return Ok(Vec::new()) };
-        indexes.put(ids, attributes, &slot.name, slot.position())
+        indexes.rows(ids, attributes, &slot.name, Some(slot.position()))
     }
 
     /// The index rows of a file that leaves a slot.
     fn unindexed(&self, slot: &Slot, (ids, attributes): &FileCell) -> Result<Vec<RowChange>> {
         let (Some(indexes), Some(attributes)) = (&self.indexes, attributes) else { return Ok(Vec::new()) };
-        indexes.delete(*ids, attributes, &slot.name)
+        indexes.rows(*ids, attributes, &slot.name, None)
     }
 
     /// A file's attributes and content anew, under the UUID that it has: in its row alone, unless there are copies.
@@ -133,14 +129,14 @@ impl Uuid {
 
     /// Reads the files of every directory below the period's.
     async fn period_in_directories(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let mut newest = Newest::new(period);
+        let mut found = Vec::new();
         for (_, directory) in self.directories.subtree(&period.under).await? {
             let (names, files): (Vec<_>, Vec<_>) = self.files_in(&directory).await?.into_iter().unzip();
             for (name, attributes) in names.into_iter().zip(self.attributes(files).await?) {
-                newest.offer(&attributes, || format!("{directory}/{}", name.as_str()));
+                found.extend(period.time(&attributes).map(|time| (time, format!("{directory}/{}", name.as_str()))));
             }
         }
-        Ok(newest.done())
+        Ok(period.newest(found))
     }
 
     async fn files_in(&self, directory: &str) -> Result<Vec<(Name, FileCell)>> {
@@ -151,13 +147,13 @@ impl Uuid {
     /// Reads the whole file table, which has no paths, and then directories until the paths of all found files are
     /// known.
     async fn period_in_files(&self, period: &Period) -> Result<Vec<(i64, String)>> {
-        let mut newest = Newest::new(period);
+        let mut found = Vec::new();
         let each = |key: &RowKey, row: &Row| {
-            newest.offer(&self.attributes_of(row)?, || key.clone());
+            found.extend(period.time(&self.attributes_of(row)?).map(|time| (time, key.clone())));
             Ok(Next::Row)
         };
         self.files.scan(RowRange::all(), SCAN, each).await?;
-        let found = newest.done();
+        let found = period.newest(found);
         let mut paths: HashMap<Bytes, String> = found.iter().map(|(_, key)| (key.clone(), String::new())).collect();
         let mut unknown = paths.len();
         for (_, directory) in self.directories.subtree("").await? {
@@ -287,8 +283,8 @@ impl Layout for Uuid {
         if let Some(indexes) = &self.indexes {
             return indexes.find(name).await;
         }
-        let found = self.directories.with_child(child(FILE, name)).await?;
-        Ok(found.into_iter().map(|directory| format!("{directory}/{name}")).collect())
+        let found = self.directories.with_cell(RowRange::all(), Column::new(SUB, child(FILE, name))).await?;
+        Ok(found.into_iter().map(|(_, directory)| format!("{directory}/{name}")).collect())
     }
 
     async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {

@@ -1,20 +1,5 @@
 //! Layouts in which a node is one row, with its attributes, of one table (of `dirid-name`, a file): they differ in the
-//! row key, and so in where a path's row is and in what finds many rows.
-//!
-//! - `rowkey-id`: the key is a row id that is counted up, which is the id of a directory too; the parent's id and the
-//!   name are cells, as in a table of a relational database that was moved as it is, without its indexes. Every
-//!   question reads the whole table. No row can guard a name, so two clients at once can both make it.
-//! - `name`: the key is the name, and so the id; the parent's id is a cell. A name is found at once, but only one node
-//!   of the drive can have it, every list reads the whole table, and a new name of a folder is a change of all its
-//!   children.
-//! - `tree`: the key is the parent's random id and the name, as inodes have it: a path is as many reads as it has
-//!   names, a folder is one range, and what is not asked for by path is found by reading everything.
-//! - `fullpath`: the key is the full path: reads by path are one row, a folder is a range in which everything below its
-//!   subfolders lies too, and a rename writes every row below it anew, with its content. Optionally with index rows by
-//!   time, creator and name, whose values are paths too.
-//! - `dirid-name`: the key is the id of a directory and the name; directories are in a table keyed by full path, with
-//!   the cells `sub:d_<name>`: a rename writes the rows of directories anew and no file's, and the files of a folder
-//!   are one range. Ids are counted up, so the files of new folders go to one end of the table.
+//! row key, and so in where a path's row is and in what finds many rows. `report/layouts.md` says what each can do.
 
 mod place;
 mod rename;
@@ -30,7 +15,6 @@ use bytes::Bytes;
 use rowdrive::schema::dir;
 use rowdrive::table::{ConditionalRow, KeyLifecycle, Plan, Row, RowKey, RowRange, Tables};
 
-use super::answers::{Newest, period_of_ranges};
 use super::dir_table::DirTable;
 use super::indexes::{Ids, Indexes};
 use super::rows::{LIST, Next, SCAN, Table, guarded};
@@ -41,12 +25,15 @@ use place::{Place, Placed};
 const PARENT: &[u8] = b"p";
 const NAME: &[u8] = b"n";
 
-/// What the row key is.
 pub enum Key {
+    /// Counted up, and the id of a directory too. No row can guard a name, so two clients at once can both make it.
     RowId,
+    /// The id of a directory too, so a new name of a folder is a change of all its children.
     Name,
     Tree,
+    /// The values of index rows are paths too.
     FullPath(Option<Indexes>),
+    /// Directories are rows of their own table. Their ids are counted up, so the files of new folders go to one end.
     DirId(DirTable),
 }
 
@@ -98,7 +85,6 @@ impl Nodes {
         place.guards.into_iter().chain([row]).collect()
     }
 
-    /// Puts a node at a place, if there is one.
     async fn add(&self, plan: Plan, place: Placed, stored: &Stored, content: &Bytes) -> Result<Verdict> {
         match place {
             Ok(place) => self.rows.commit(Plan { guarded: self.added(place, stored, content), ..plan }).await,
@@ -112,15 +98,38 @@ impl Nodes {
         let mut moved = None;
         if let Some((from, stored)) = left {
             let (attributes, ids) = Ids::unpack(&stored.value)?;
-            plan.finish = indexes.delete(ids, &attributes, split(from).1)?;
+            plan.finish = indexes.rows(ids, &attributes, split(from).1, None)?;
             moved = came.as_ref().filter(|(to, _)| *to != from).map(|_| ids.moved());
         }
         if let Some((to, stored)) = came {
             let (attributes, ids) = (unpack(&stored.value)?.0, moved.unwrap_or_else(Ids::new));
-            plan.prepare = indexes.put(ids, &attributes, split(to).1, to.to_owned().into())?;
+            plan.prepare = indexes.rows(ids, &attributes, split(to).1, Some(to.to_owned().into()))?;
             stored.value = ids.pack(&attributes);
         }
         Ok(())
+    }
+
+    /// The files of a period in and below directories of these ids and paths, a range for each of them.
+    async fn period_of_ranges(
+        &self,
+        mut directories: Vec<(Bytes, String)>,
+        period: &Period,
+    ) -> Result<Vec<(i64, String)>> {
+        let mut files = Vec::new();
+        while let Some((id, path)) = directories.pop() {
+            let each = |key: &RowKey, row: &Row| {
+                let Some(stored) = Stored::from_row(row) else { return Ok(Next::Row) };
+                let name = std::str::from_utf8(key.get(id.len()..).unwrap_or_default())?;
+                match stored.time(period)? {
+                    Some(time) => files.push((time, format!("{path}/{name}"))),
+                    None if stored.is_file() => {}
+                    None => directories.push((stored.value, format!("{path}/{name}"))),
+                }
+                Ok(Next::Row)
+            };
+            self.rows.scan(RowRange::prefix(&id), LIST, each).await?;
+        }
+        Ok(period.newest(files))
     }
 
     /// The place of something new of a load: a client that knows the row ids of its directories need not read the table
@@ -192,19 +201,29 @@ impl Layout for Nodes {
             _ => self.directory(path).await?,
         };
         let Some(id) = directory else { return Ok(None) };
-        let (is_sorted, limit) = (matches!(self.key, Key::Name), ask.page().1);
-        if !is_sorted && !matches!(self.key, Key::RowId) {
-            self.rows.list(id, ask, &mut children).await?;
-            return Ok(Some(children));
-        }
+        let (is_range, is_sorted) = (!matches!(self.key, Key::RowId | Key::Name), !matches!(self.key, Key::RowId));
+        let (after, limit) = ask.page();
+        let from = Bound::Excluded([&id, after.as_bytes()].concat().into());
+        let (range, at_a_time) = match is_range {
+            true => (RowRange { from, ..RowRange::prefix(&id) }, LIST.min(limit)),
+            false => (RowRange::all(), SCAN),
+        };
         let each = |key: &RowKey, row: &Row| {
-            let (parent, name) = self.position(key, row)?;
+            let (parent, name) = match is_range {
+                true => (id.clone(), std::str::from_utf8(key.get(id.len()..).unwrap_or_default())?),
+                false => self.position(key, row)?,
+            };
+            // All rows below a folder of a full path follow it somewhere: the scan leaps over them, since `0` follows
+            // `/`.
+            if let Some((folder, _)) = name.split_once('/') {
+                return Ok(Next::Leap([&id, folder.as_bytes(), b"0"].concat().into()));
+            }
             if parent == id {
                 children.extend(Stored::child(row, name, ask)?);
             }
             Ok(if is_sorted && children.len() >= limit { Next::Nothing } else { Next::Row })
         };
-        self.rows.scan(RowRange::all(), SCAN, each).await?;
+        self.rows.scan(range, at_a_time, each).await?;
         if !is_sorted {
             children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             children.truncate(limit);
@@ -243,15 +262,11 @@ impl Layout for Nodes {
                 }
             }
             Key::RowId | Key::Tree | Key::FullPath(None) => {
-                let mut positions = Vec::new();
-                let see = |_: &RowKey, stored: Stored, parent: Bytes, name: &str| {
-                    if stored.is_file() && name.rsplit('/').next() == Some(wanted) {
-                        positions.push((parent, name.to_owned()));
-                    }
-                    Ok(())
-                };
-                let directories = self.survey(RowRange::all(), see).await?;
-                found.extend(positions.iter().map(|position| directories.path(position)));
+                let is_wanted =
+                    |stored: &Stored, name: &str| stored.is_file() && name.rsplit('/').next() == Some(wanted);
+                let named = |_: &RowKey, stored: &Stored, name: &str| Ok(is_wanted(stored, name).then_some(()));
+                let (directories, files) = self.survey(RowRange::all(), named).await?;
+                found.extend(files.iter().map(|((), position)| directories.path(position)));
             }
         }
         Ok(found)
@@ -264,31 +279,19 @@ impl Layout for Nodes {
         let range = match &self.key {
             Key::FullPath(Some(indexes)) => return indexes.period(period).await,
             Key::DirId(directories) => {
-                return period_of_ranges(&self.rows, directories.subtree(under).await?, period).await;
+                return self.period_of_ranges(directories.subtree(under).await?, period).await;
             }
             Key::Tree if !under.is_empty() => {
                 let directory = self.directory(under).await?.map(|id| (id, under.clone()));
-                return period_of_ranges(&self.rows, Vec::from_iter(directory), period).await;
+                return self.period_of_ranges(Vec::from_iter(directory), period).await;
             }
             Key::FullPath(None) => RowRange::prefix(format!("{under}/").as_bytes()),
             Key::RowId | Key::Name | Key::Tree => RowRange::all(),
         };
-        let mut files = Vec::new();
-        let see = |_: &RowKey, stored: Stored, parent: Bytes, name: &str| {
-            let Node::File(attributes) = stored.node()? else { return Ok(()) };
-            if period.time(&attributes).is_some() {
-                files.push((attributes, (parent, name.to_owned())));
-            }
-            Ok(())
-        };
-        let directories = self.survey(range, see).await?;
-        let mut newest = Newest::new(period);
-        for (attributes, position) in files {
-            if under.is_empty() || is_within(&directories.path(&position), under) {
-                newest.offer(&attributes, || position);
-            }
-        }
-        Ok(newest.done().into_iter().map(|(time, position)| (time, directories.path(&position))).collect())
+        let asked = |_: &RowKey, stored: &Stored, _: &str| stored.time(period);
+        let (directories, files) = self.survey(range, asked).await?;
+        let paths = files.into_iter().map(|(time, position)| (time, directories.path(&position)));
+        Ok(period.newest(paths.filter(|(_, path)| is_within(path, under)).collect()))
     }
 
     async fn load_directory(&self, path: &str) -> Result<Verdict> {

@@ -1,13 +1,14 @@
 //! Where a path's node is: by a survey of all rows, by the rows of all its names, down the tree, by the path itself, or
 //! in its directory's slot.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use rowdrive::schema::CF;
 use rowdrive::table::{Change, ConditionalRow, Row, RowKey, RowRange};
 
 use super::{Key, NAME, Nodes, PARENT};
-use crate::layouts::answers::Directories;
 use crate::layouts::dir_table::{DirTable, Slot};
 use crate::layouts::rows::{Next, SCAN};
 use crate::layouts::stored::{Stored, equals};
@@ -31,6 +32,28 @@ pub struct Place {
 /// A place, or why there is none.
 pub type Placed = Result<Place, Verdict>;
 
+/// The id of a directory, and a name in it.
+type Position = (Bytes, String);
+
+/// The positions of directories, by their ids.
+#[derive(Default)]
+pub struct Directories(HashMap<Bytes, Position>);
+
+impl Directories {
+    /// The path of a position. What is not known is the root.
+    pub fn path(&self, (parent, name): &Position) -> String {
+        let above = self.0.get(parent).map(|position| self.path(position)).unwrap_or_default();
+        format!("{above}/{name}")
+    }
+
+    fn find(&self, root: Bytes, path: &str) -> Option<Bytes> {
+        path.split('/').skip(1).try_fold(root, |at, wanted| {
+            let found = self.0.iter().find(|(_, (parent, name))| *parent == at && name == wanted);
+            found.map(|(id, _)| id.clone())
+        })
+    }
+}
+
 impl Nodes {
     pub(super) fn root(&self) -> Bytes {
         Bytes::from_static(match self.key {
@@ -40,7 +63,6 @@ impl Nodes {
         })
     }
 
-    /// The id of a directory.
     pub(super) fn id(&self, key: &RowKey, directory: &Stored) -> Bytes {
         if let Key::Tree = self.key { directory.value.clone() } else { key.clone() }
     }
@@ -68,8 +90,7 @@ impl Nodes {
         match &self.key {
             Key::RowId => self.place_by_survey(path, moving).await,
             Key::Name => self.place_by_names(path, moving).await,
-            Key::Tree => self.place_in_tree(path).await,
-            Key::FullPath(_) => self.place_of_path(path).await,
+            Key::Tree | Key::FullPath(_) => self.place_by_parents(path).await,
             Key::DirId(directories) => {
                 let Some((slot, mut place)) = self.slot(directories, path).await? else {
                     return Ok(Err(Verdict::Missing));
@@ -99,25 +120,25 @@ impl Nodes {
         Ok(place.and_then(|place| if place.stored.is_some() { Err(Verdict::Exists) } else { Ok(place) }))
     }
 
-    /// Shows every row of a range with its parent and its name, and returns all directories.
-    pub(super) async fn survey(
+    /// Reads every row of a range: all directories, and what `take` makes of nodes and their names, with the positions.
+    pub(super) async fn survey<T: Send>(
         &self,
         range: RowRange,
-        mut see: impl FnMut(&RowKey, Stored, Bytes, &str) -> Result<()> + Send,
-    ) -> Result<Directories> {
-        let mut directories = Directories::default();
+        take: impl Fn(&RowKey, &Stored, &str) -> Result<Option<T>> + Send + Sync,
+    ) -> Result<(Directories, Vec<(T, Position)>)> {
+        let (mut directories, mut taken) = (Directories::default(), Vec::new());
         let each = |key: &RowKey, row: &Row| {
             let (parent, name) = self.position(key, row)?;
-            if let Some(stored) = Stored::from_row(row) {
-                if !stored.is_file() {
-                    directories.0.insert(self.id(key, &stored), (parent.clone(), name.to_owned()));
-                }
-                see(key, stored, parent, name)?;
+            let Some(stored) = Stored::from_row(row) else { return Ok(Next::Row) };
+            let position = || (parent.clone(), name.to_owned());
+            if !stored.is_file() {
+                directories.0.insert(self.id(key, &stored), position());
             }
+            taken.extend(take(key, &stored, name)?.map(|one| (one, position())));
             Ok(Next::Row)
         };
         self.rows.scan(range, SCAN, each).await?;
-        Ok(directories)
+        Ok((directories, taken))
     }
 
     /// What the keys of a directory's children begin with, or else the parent's id in their rows.
@@ -150,18 +171,12 @@ impl Nodes {
 
     async fn place_by_survey(&self, path: &str, moving: Option<&RowKey>) -> Result<Placed> {
         let (parent, name) = split(path);
-        let mut same_name = Vec::new();
-        let see = |key: &RowKey, stored, parent: Bytes, of: &str| {
-            if of == name {
-                same_name.push((parent, key.clone(), stored));
-            }
-            Ok(())
-        };
-        let directories = self.survey(RowRange::all(), see).await?;
+        let node = |key: &RowKey, stored: &Stored, of: &str| Ok((of == name).then(|| (key.clone(), stored.clone())));
+        let (directories, same_name) = self.survey(RowRange::all(), node).await?;
         let Some(parent) = directories.find(self.root(), parent) else { return Ok(Err(Verdict::Missing)) };
         let cells = self.cells(&parent, name);
-        let (key, stored) = match same_name.into_iter().find(|(of, ..)| *of == parent) {
-            Some((_, key, stored)) => (key, Some(stored)),
+        let (key, stored) = match same_name.into_iter().find(|(_, (of, _))| *of == parent) {
+            Some(((key, stored), _)) => (key, Some(stored)),
             None => (moving.cloned().unwrap_or_else(|| self.next_id()), None),
         };
         Ok(Ok(Place { key, stored, cells, ..Place::default() }))
@@ -190,30 +205,23 @@ impl Nodes {
         Ok(Ok(Place { key: key.clone(), stored: stored.filter(|_| is_here), guards, cells }))
     }
 
-    async fn place_in_tree(&self, path: &str) -> Result<Placed> {
-        let (mut parent, mut guard) = (self.root(), None);
-        let (directory, name) = split(path);
+    /// Down the tree, a read for each name; of a full path the parent alone is read, which the root's children do not
+    /// need: conditions say whether the row is free.
+    async fn place_by_parents(&self, path: &str) -> Result<Placed> {
+        let (is_tree, (directory, name)) = (matches!(self.key, Key::Tree), split(path));
         let key = |parent: &Bytes, name: &str| Bytes::from([parent, name.as_bytes()].concat());
-        for name in directory.split('/').skip(1) {
+        let (mut place, mut parent) = (Place::default(), if is_tree { self.root() } else { Bytes::new() });
+        let names: Vec<_> = if is_tree { directory.split('/').skip(1).collect() } else { vec![directory] };
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
             let at = key(&parent, name);
             let stored = Stored::from_row(&self.rows.get(&at).await?).filter(|stored| !stored.is_file());
             let Some(stored) = stored else { return Ok(Err(Verdict::Missing)) };
-            guard = Some(self.rows.row(at, vec![stored.check()], vec![]));
+            place.guards = vec![self.rows.row(at, vec![stored.check()], vec![])];
             parent = stored.value;
         }
-        let key = key(&parent, name);
-        let stored = Stored::from_row(&self.rows.get(&key).await?);
-        Ok(Ok(Place { key, stored, guards: guard.into_iter().collect(), ..Place::default() }))
-    }
-
-    /// Reads the parent alone, which the root's children do not need: conditions say whether the row is free.
-    async fn place_of_path(&self, path: &str) -> Result<Placed> {
-        let mut place = Place { key: path.to_owned().into(), ..Place::default() };
-        let parent = split(path).0;
-        if !parent.is_empty() {
-            let stored = Stored::from_row(&self.rows.get(parent.as_bytes()).await?);
-            let Some(stored) = stored.filter(|stored| !stored.is_file()) else { return Ok(Err(Verdict::Missing)) };
-            place.guards.push(self.rows.row(parent.to_owned(), vec![stored.check()], vec![]));
+        place.key = if is_tree { key(&parent, name) } else { path.to_owned().into() };
+        if is_tree {
+            place.stored = Stored::from_row(&self.rows.get(&place.key).await?);
         }
         Ok(Ok(place))
     }

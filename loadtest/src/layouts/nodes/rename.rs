@@ -13,7 +13,6 @@ use crate::layouts::stored::{CONTENT, DATA, Stored};
 use crate::layouts::{Verdict, split};
 
 impl Nodes {
-    /// Renames a node: its row alone.
     pub(super) async fn rename_row(&self, from: &str, to: &str, (key, stored): (RowKey, Stored)) -> Result<Verdict> {
         let mut room = match self.room(to, Some(&key)).await? {
             Ok(room) => room,
