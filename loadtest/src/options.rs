@@ -111,16 +111,15 @@ impl Options {
 
     /// What the script that measures the server is told; nothing if it is not its turn.
     pub fn limits(&self) -> Option<Vec<String>> {
-        let mut told = match &self.command {
-            None if !self.quick => vec!["--rounds=3".to_owned(), "--seconds=0.5".to_owned()],
-            Some(Command::Limits { peers: true }) => vec!["--peers".to_owned()],
+        let mut told: Vec<String> = match &self.command {
+            None if !self.quick => vec!["--rounds=3".into(), "--seconds=0.5".into()],
+            Some(Command::Limits { peers: true }) => vec!["--peers".into()],
             None | Some(Command::Limits { .. }) => Vec::new(),
             Some(Command::Layouts) => return None,
         };
-        told.extend(self.quick.then(|| "--quick".to_owned()));
-        told.push(format!("--size={}", self.files()));
-        told.push(format!("--seed={}", self.seed));
-        told.push(format!("--memory={}", self.memory));
+        told.extend(self.quick.then(|| "--quick".into()));
+        let (files, seed, memory) = (self.files(), self.seed, self.memory);
+        told.extend([format!("--size={files}"), format!("--seed={seed}"), format!("--memory={memory}")]);
         Some(told)
     }
 
