@@ -50,15 +50,10 @@ class Run:
 
 
 def number(value, digits=3):
-    """As `1,234`, `85.2`, `0.914`: so many digits."""
-    if value == 0 or value >= 10 ** (digits - 1):
-        exponent = max(len(str(int(value))) - digits, 0)
-        return f"{round(value / 10 ** exponent) * 10 ** exponent:,}"
-    return f"{float(f'{value:.{digits}g}'):.{max(digits - 1 - exponent_of(value), 0)}f}"
-
-
-def exponent_of(value):
-    return int(f"{value:.9e}".split("e")[1])
+    """As `1,230`, `85.2`, `0.914`: so many digits."""
+    rounded = float(f"{value:.{digits}g}")
+    places = digits - 1 - int(f"{rounded:e}".split("e")[1])
+    return f"{rounded:,.{max(places, 0)}f}" if value else "0"
 
 
 def factor(value):

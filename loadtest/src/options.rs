@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -26,7 +25,7 @@ pub struct Options {
     pub seed: u64,
     /// Only these layouts.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
-    layouts: Vec<Kind>,
+    pub layouts: Vec<Kind>,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
     /// server), and tables as CSV. It replaces an earlier report, whole or not.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
@@ -74,13 +73,6 @@ impl Options {
 
     pub fn layouts(&self) -> Vec<Kind> {
         if self.layouts.is_empty() { Kind::value_variants().to_vec() } else { self.layouts.clone() }
-    }
-
-    /// An error if what was asked for cannot be, before anything is measured.
-    pub fn check(&self) -> Result<()> {
-        let chosen = self.layouts.is_empty() || self.measures_layouts();
-        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
-        Ok(())
     }
 
     pub fn measures_layouts(&self) -> bool {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
@@ -33,7 +33,8 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Errors if there is no place for the stores or the report, or a program is missing, before anything is measured.
     pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
-        options.check()?;
+        let chosen = options.layouts.is_empty() || options.measures_layouts();
+        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options)?;
         if let Some(told) = options.limits() {
@@ -94,8 +95,8 @@ impl<'a> Run<'a> {
     async fn layouts(&mut self, tree: Arc<Tree>) -> Result<()> {
         let options = self.options.comparison(self.scratch.path());
         self.report.meta.settings = settings(&options);
-        let (out, start) = (&self.options.out, self.start);
-        let mut keep = |report: &mut Report| write(report, start, out);
+        let (out, start) = (self.options.out.clone(), self.start);
+        let mut keep = move |report: &mut Report| write(report, start, &out);
         compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
@@ -140,10 +141,8 @@ fn room(folder: &Path, options: &Options) -> Result<()> {
         ("disk space", disk, files * (layouts * BYTES_A_FILE + with_content) + (4 << 30), "name another --dir"),
     ] {
         let [has, takes] = [free, needed].map(|bytes| bytes >> 20);
-        anyhow::ensure!(
-            free >= needed,
-            "{has} MiB of {what} are free and a run of {files} files may take {takes}: {instead}"
-        );
+        let why = format!("{has} MiB of {what} are free and a run of {files} files may take {takes}: {instead}");
+        ensure!(free >= needed, why);
     }
     Ok(())
 }
