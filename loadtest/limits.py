@@ -38,6 +38,7 @@ WEIGHTS = {"upload small": 10, "stat": 50, "list": 20, "time page": 5, "download
 # The programs that are called, and their Debian packages.
 PROGRAMS = {"wrk": "wrk", "curl": "curl"}
 PEERS = {"nginx": "nginx-light", "rclone": "rclone", "psql": "postgresql"}
+ENDINGS = [signal.SIGINT, signal.SIGTERM]
 # What a line of the comparison tells besides.
 ALSO = ["p50_us", "p99_us", "server_cpu_us", "server_cpu_s_a_GiB"]
 
@@ -109,11 +110,29 @@ def emit(line):
             results.write(line + "\n")
 
 
-def run(*command, **options):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    if done.returncode:
-        fail(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
-    return done.stdout
+def begin(command, **options):
+    """A process that ends with this one: a signal that comes meanwhile waits until the process is known."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+    try:
+        unblock = lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+        children.append(subprocess.Popen(list(map(str, command)), preexec_fn=unblock, text=True, **options))
+        return children[-1]
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+
+
+def run(*command, input=None, **options):
+    feed = subprocess.DEVNULL if input is None else subprocess.PIPE
+    process = begin(command, stdin=feed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    said = process.communicate(input)[0]
+    if process.returncode:
+        fail(f"{' '.join(map(str, command))}: {said}")
+    return said
+
+
+def end(process):
+    process.terminate()
+    process.wait()
 
 
 def timed(work):
@@ -123,9 +142,12 @@ def timed(work):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the system gives to clients, so that none of them takes it before the server does."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
 
 
 def read_result(said):
@@ -148,26 +170,19 @@ class Server:
 
     def __init__(self, command, port, ready=None, **options):
         self.name, self.port, self.log = pathlib.Path(command[0]).name, port, folder / f"{port}.log"
-        self.command, self.options = list(map(str, command)), options
+        self.command, self.options = command, options
         self.ready = ready or ["curl", "-sfo", "/dev/null", self.url("/readyz")]
 
     def start(self):
         with open(self.log, "ab") as log:
             # In a session of its own: Ctrl-C on a terminal ends this program, which then ends the server.
-            options = {"stdout": log, "stderr": log, "start_new_session": True, **self.options}
-            self.process = subprocess.Popen(self.command, **options)
-        servers.append(self)
-        while subprocess.run(self.ready, capture_output=True).returncode:
+            self.process = begin(self.command, stdout=log, stderr=log, start_new_session=True, **self.options)
+        while begin(self.ready, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait():
             if self.process.poll() is not None:
                 said = self.log.read_text(errors="replace").splitlines()
                 fail(f"{self.name} does not start: {said[-1] if said else self.process.returncode}")
             time.sleep(0.01)
         return self
-
-    def stop(self):
-        servers.remove(self)
-        self.process.terminate()
-        self.process.wait()
 
     def url(self, target):
         return f"http://127.0.0.1:{self.port}{target}"
@@ -199,7 +214,7 @@ class Server:
         command = ["wrk", "-t1", f"-c{connections}", "-d1h", "--timeout=60s", f"-s{script}", *options]
         os.truncate(self.log, 0)
         before, own = self.cpu(), os.times()
-        command += [self.url("/"), "--", str(lines), str(next(fresh))]
+        command += [self.url("/"), "--", lines, next(fresh)]
         found, seconds = read_result(load(command, args.seconds)), args.seconds
         while not found["requests"]:
             # On a busy machine, a short time may be over before the first answer.
@@ -221,15 +236,13 @@ class Server:
 
 
 def load(command, seconds):
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as wrk:
-        try:
-            said = wrk.communicate(timeout=seconds)[0]
-        except subprocess.TimeoutExpired:
-            # It counts whole seconds; interrupted, it reports what it has.
-            wrk.send_signal(signal.SIGINT)
-            said = wrk.communicate()[0]
-        finally:
-            wrk.kill()
+    wrk = begin(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        said = wrk.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        # It counts whole seconds; interrupted, it reports what it has.
+        wrk.send_signal(signal.SIGINT)
+        said = wrk.communicate()[0]
     if wrk.returncode == -signal.SIGINT:
         # It had not begun.
         return load(command, seconds * 2)
@@ -345,7 +358,7 @@ class Drive(Server):
                 emit(json.dumps({"http": found}))
 
     def restart(self):
-        self.stop()
+        end(self.process)
         return {"ms": timed(self.start) * 1e3}
 
     def size(self):
@@ -386,11 +399,12 @@ class Drive(Server):
         if not shutil.which("strace"):
             return {"calls": 0, "note": "not measured: strace is not installed"}
         said = folder / "strace.txt"
-        command = ["strace", "--follow-forks", "--summary-only", f"-o{said}", "-p", str(self.process.pid)]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as strace:
-            time.sleep(0.3)
-            done = self.wrk(requests("stat"))
-            strace.send_signal(signal.SIGINT)
+        command = ["strace", "--follow-forks", "--summary-only", f"-o{said}", "-p", self.process.pid]
+        strace = begin(command, stderr=subprocess.DEVNULL)
+        time.sleep(0.3)
+        done = self.wrk(requests("stat"))
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
         # As `100.00    0.1    3    4242    17 total`.
         total = re.search(r"(\d+)( +\d+)? +total$", said.read_text().strip()) or fail("strace has counted nothing")
         return {"calls": int(total[1]) / done["requests"]}
@@ -506,25 +520,24 @@ def rows(blob):
 
 def works():
     """What the table of other programs measures: connections, and what each program is asked for."""
-    one, begin, put = path(args.size // 2), FIRST + args.size // 2 * STEP, ["-T", folder / "large.bin"]
+    one, first, put = path(args.size // 2), FIRST + args.size // 2 * STEP, ["-T", folder / "large.bin"]
     part, directory = one.split("/")[0], os.path.dirname(one)
     # Answered 304, without a body: wrk waits for that of an answer to HEAD.
     head = [f"/files/{one}", "-HIf-Modified-Since: Fri, 31 Dec 2100 23:59:59 GMT"]
     row = f"SELECT {ROW} FROM file WHERE path = '{one}'"
     page = f"SELECT {ROW} FROM file WHERE dir = '{directory}' ORDER BY name LIMIT 100"
+    sql = f"SELECT {ROW} FROM file WHERE modified >= {first} AND modified < {first + MONTH} "
     # `0` follows the slash.
-    parts = {f"&under=/files/{part}": f"AND path >= '{part}/' AND path < '{part}0'", "": ""}
-    sql = f"SELECT {ROW} FROM file WHERE modified >= {begin} AND modified < {begin + MONTH} "
-    months = {under: sql + tenth + " ORDER BY modified DESC LIMIT 100" for under, tenth in parts.items()}
-    month = lambda under: [[period(begin) + under], [], [], [months[under]], [months[under]]]
+    tenth, newest = f"AND path >= '{part}/' AND path < '{part}0' ", "ORDER BY modified DESC LIMIT 100"
     names = ["rowdrive", "nginx", "rclone", "PostgreSQL", "SQLite"]
     table = {
         "upload 4 KiB; nginx without a sync": (32, ["PUT /v1/fs/put/"], ["PUT /put/"]),
         "attributes of a file": (32, [f"/v1/stat/files/{one}"], head, head, [row]),
         "download 4 KiB": (32, [f"/v1/fs/files/{one}"], [f"/files/{one}"], [f"/files/{one}"]),
         "a folder of 100 with attributes": (8, [f"/v1/fs/files/{directory}/?limit=100"], [], [], [page]),
-        "newest 100 of a month": (8, *month("")),
-        "the same below a tenth of the tree": (8, *month(f"&under=/files/{part}")),
+        "newest 100 of a month": (8, [period(first)], [], [], [sql + newest], [sql + newest]),
+        "the same below a tenth of the tree": (
+            8, [f"{period(first)}&under=/files/{part}"], [], [], [sql + tenth + newest], [sql + tenth + newest]),
         "upload a large file; nginx without a sync": (1, ["/v1/fs/large.bin", *put], ["/put/large.bin", *put]),
         "download a large file": (1, ["/v1/fs/large.bin"], ["/large.bin"], ["/large.bin"]),
     }
@@ -589,7 +602,7 @@ def main():
 
 
 def check_programs():
-    for program, package in (PROGRAMS | PEERS if args.peers else PROGRAMS).items():
+    for program, package in (PROGRAMS | (PEERS if args.peers else {})).items():
         if not shutil.which(program):
             fail(f"{program} is missing: `apt-get install {package}`; only `loadtest layouts` needs no such program")
     if not args.program.exists():
@@ -619,12 +632,12 @@ def parse():
 
 
 def on_ending(handler):
-    for ending in [signal.SIGINT, signal.SIGTERM]:
+    for ending in ENDINGS:
         signal.signal(ending, handler)
 
 
 if __name__ == "__main__":
-    args, servers, fresh = parse(), [], itertools.count(10**9, 10**7)
+    args, children, fresh = parse(), [], itertools.count(10**9, 10**7)
     check_programs()
     if args.check:
         sys.exit()
@@ -638,5 +651,6 @@ if __name__ == "__main__":
             main()
         finally:
             on_ending(signal.SIG_IGN)
-            for server in [*servers]:
-                server.stop()
+            # Clients, then servers.
+            for child in reversed(children):
+                end(child)

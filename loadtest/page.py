@@ -6,7 +6,7 @@
 
 A ratio of several runs is the median of their medians. It is one number if it lies between the slowest and the fastest
 round of each run, and otherwise the lowest and the highest median. It is ≈ if one of the runs does not show a difference
-of a tenth, or if they disagree.
+of a tenth, or if they disagree. What one operation does, and what a layout costs, are tables of report.md.
 """
 
 import argparse
@@ -25,7 +25,6 @@ STEPS = [("uuid-cells", "uuid"), ("uuid-copied", "uuid"), ("uuid-indexed", "uuid
 STEP_OPERATIONS = """stat list_attributes find_name time_period time_period_scattered create overwrite move_file
     rename_folder""".split()
 CONTENT = [f"{what}_{size}" for what in ["create", "read", "overwrite", "move_file", "rename_folder"] for size in ["4k", "64k"]]
-WORK = ["stat", "list_attributes", "time_period", "create", "overwrite", "rename_folder"]
 
 
 class Run:
@@ -51,15 +50,10 @@ class Run:
 
 
 def number(value, digits=3):
-    """As `1,234`, `85.2`, `0.914`: so many digits."""
-    if value == 0 or value >= 10 ** (digits - 1):
-        exponent = max(len(str(int(value))) - digits, 0)
-        return f"{round(value / 10 ** exponent) * 10 ** exponent:,}"
-    return f"{float(f'{value:.{digits}g}'):.{max(digits - 1 - exponent_of(value), 0)}f}"
-
-
-def exponent_of(value):
-    return int(f"{value:.9e}".split("e")[1])
+    """As `1,230`, `85.2`, `0.914`: so many digits."""
+    rounded = float(f"{value:.{digits}g}")
+    places = digits - 1 - int(f"{rounded:e}".split("e")[1])
+    return f"{rounded:,.{max(places, 0)}f}" if value else "0"
 
 
 def factor(value):
@@ -135,27 +129,6 @@ def keys(runs):
                    + [heat(load, layout) for load in ["64 users import", "one tree imported"]] for layout in KEYS))
 
 
-def work(run):
-    members = ["reads", "rows_read", "checks", "commits", "cells_written", "bytes_written"]
-
-    def row(operation, layout):
-        many, one = (run.figures(layout, operation, one) for one in [False, True])
-        cpu = (many or one)["work"]["cpu_us"]
-        return [shown(operation), f"`{layout}`", *(number(one["work"].get(name) or 0) for name in members), number(cpu)]
-
-    table(["operation", "layout", "reads", "rows", "checked", "commits", "cells written", "bytes written", "CPU, us"],
-          (row(operation, layout) for operation in WORK for layout in KEYS
-           if operation != "time_period" or run.report["layouts"][layout][operation]["per_second"] > 1_000))
-
-
-def costs(run, layouts):
-    members = [("disk_bytes_per_file", "bytes a file"), ("cells_per_file", "cells a file"), ("load_seconds", "load, s"),
-               ("load_cpu_seconds", "load, CPU s"), ("refused", "refused files"), ("open_ms", "open, ms")]
-    table(["layout", *(name for _, name in members)],
-          ([f"`{layout}`", *("-" if run.report["costs"][layout].get(member) is None else number(run.report["costs"][layout][member])
-                             for member, _ in members)] for layout in layouts if layout in run.report["costs"]))
-
-
 def sizes(small, large):
     layouts = [layout for layout in [*EXAMPLE, "fullpath", *ADDED] if layout in large.report["layouts"]]
 
@@ -165,7 +138,6 @@ def sizes(small, large):
 
     table(["operations a second", *(f"`{layout}`" for layout in layouts)],
           ([shown(operation), *(cell(layout, operation) for layout in layouts)] for operation in OPERATIONS))
-    costs(large, layouts)
 
 
 def main():
@@ -178,8 +150,6 @@ def main():
         return sizes(*runs)
     keys(runs)
     ratios(runs)
-    work(runs[0])
-    costs(runs[0], [*EXAMPLE, "fullpath", *ADDED])
 
 
 if __name__ == "__main__":

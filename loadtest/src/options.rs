@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -26,7 +25,7 @@ pub struct Options {
     pub seed: u64,
     /// Only these layouts.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
-    layouts: Vec<Kind>,
+    pub layouts: Vec<Kind>,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
     /// server), and tables as CSV. It replaces an earlier report, whole or not.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
@@ -76,13 +75,6 @@ impl Options {
         if self.layouts.is_empty() { Kind::value_variants().to_vec() } else { self.layouts.clone() }
     }
 
-    /// An error if what was asked for cannot be, before anything is measured.
-    pub fn check(&self) -> Result<()> {
-        let chosen = self.layouts.is_empty() || self.measures_layouts();
-        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
-        Ok(())
-    }
-
     pub fn measures_layouts(&self) -> bool {
         matches!(self.command, None | Some(Command::Layouts))
     }
@@ -111,16 +103,15 @@ impl Options {
 
     /// What the script that measures the server is told; nothing if it is not its turn.
     pub fn limits(&self) -> Option<Vec<String>> {
-        let mut told = match &self.command {
-            None if !self.quick => vec!["--rounds=3".to_owned(), "--seconds=0.5".to_owned()],
-            Some(Command::Limits { peers: true }) => vec!["--peers".to_owned()],
+        let mut told: Vec<String> = match &self.command {
+            None if !self.quick => vec!["--rounds=3".into(), "--seconds=0.5".into()],
+            Some(Command::Limits { peers: true }) => vec!["--peers".into()],
             None | Some(Command::Limits { .. }) => Vec::new(),
             Some(Command::Layouts) => return None,
         };
-        told.extend(self.quick.then(|| "--quick".to_owned()));
-        told.push(format!("--size={}", self.files()));
-        told.push(format!("--seed={}", self.seed));
-        told.push(format!("--memory={}", self.memory));
+        told.extend(self.quick.then(|| "--quick".into()));
+        let (files, seed, memory) = (self.files(), self.seed, self.memory);
+        told.extend([format!("--size={files}"), format!("--seed={seed}"), format!("--memory={memory}")]);
         Some(told)
     }
 

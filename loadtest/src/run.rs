@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
@@ -33,7 +33,8 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Errors if there is no place for the stores or the report, or a program is missing, before anything is measured.
     pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
-        options.check()?;
+        let chosen = options.layouts.is_empty() || options.measures_layouts();
+        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
         let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
         room(scratch.path(), options)?;
         if let Some(told) = options.limits() {
@@ -50,7 +51,7 @@ impl<'a> Run<'a> {
             quick: options.quick,
             machine: machine::describe(scratch.path()),
             versions: [("rowdrive", env!("CARGO_PKG_VERSION")), ("sqlite", rusqlite::version())]
-                .map(|(name, version)| (name.to_owned(), version.to_owned()))
+                .map(|(name, version)| (name.into(), version.into()))
                 .into(),
             ..Meta::default()
         };
@@ -95,10 +96,7 @@ impl<'a> Run<'a> {
         let options = self.options.comparison(self.scratch.path());
         self.report.meta.settings = settings(&options);
         let (out, start) = (self.options.out.clone(), self.start);
-        let mut keep = move |report: &mut Report| {
-            report.meta.seconds = start.elapsed().as_secs_f64();
-            report::write(report, &out)
-        };
+        let mut keep = move |report: &mut Report| write(report, start, &out);
         compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
@@ -117,9 +115,13 @@ impl<'a> Run<'a> {
     }
 
     fn write(&mut self) -> Result<()> {
-        self.report.meta.seconds = self.start.elapsed().as_secs_f64();
-        report::write(&self.report, &self.options.out)
+        write(&mut self.report, self.start, &self.options.out)
     }
+}
+
+fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
+    report.meta.seconds = start.elapsed().as_secs_f64();
+    report::write(report, out)
 }
 
 /// An error if the disk has no room for all layouts and their copies, or the memory none for what they keep in it, as far
@@ -139,10 +141,8 @@ fn room(folder: &Path, options: &Options) -> Result<()> {
         ("disk space", disk, files * (layouts * BYTES_A_FILE + with_content) + (4 << 30), "name another --dir"),
     ] {
         let [has, takes] = [free, needed].map(|bytes| bytes >> 20);
-        anyhow::ensure!(
-            free >= needed,
-            "{has} MiB of {what} are free and a run of {files} files may take {takes}: {instead}"
-        );
+        let why = format!("{has} MiB of {what} are free and a run of {files} files may take {takes}: {instead}");
+        ensure!(free >= needed, why);
     }
     Ok(())
 }
@@ -152,35 +152,22 @@ fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
     let (ms, clients, rounds) = (options.loop_length.as_millis(), options.clients, options.rounds);
     let (memory, slow, at_rate) = (options.memory >> 20, slow(options.loop_length), options.at_rate_length.as_millis());
     let (half, four) = (ms / 2, ms * 4);
-    let settings = [
-        (
-            "memory of each store",
-            format!("{memory} MiB, with the write buffers; the system's page cache is not limited"),
-        ),
-        (
-            "a loop",
-            format!("{ms} ms with one client, {ms} ms with {clients} clients, after {half} ms that are not counted"),
-        ),
-        (
-            "before the first loop of a round",
-            format!("each store is read once, whole; {four} ms of stats with {clients} clients"),
-        ),
-        ("a slow request", format!("one that takes longer than {slow:?}: one client sends it, for one loop")),
-        (
-            "a set rate",
-            match at_rate {
-                0 => "not measured in a quick run".to_owned(),
-                ms => format!("{ms} ms; requests begin each millisecond"),
-            },
-        ),
-        ("rounds", format!("{rounds}, each on a fresh copy of what was loaded and compacted")),
-        (
-            "durability",
-            "each commit is synced to the disk before its answer; commits of several clients share a sync".to_owned(),
-        ),
-        ("compression", "LZ4, and Zstandard in the last level; SQLite does not compress".to_owned()),
-        ("SQLite", "write-ahead log, synchronous = FULL, memory-mapped; one writer, a reader for each core".to_owned()),
-        ("content", "none, but 4 or 64 KiB that do not compress where an operation says so".to_owned()),
-    ];
-    settings.map(|(name, setting)| (name.to_owned(), setting)).into()
+    let set_rate = match at_rate {
+        0 => "not measured in a quick run".to_owned(),
+        ms => format!("{ms} ms; requests begin each millisecond"),
+    };
+    let all = format!(
+        "memory of each store: {memory} MiB, with the write buffers; the system's page cache is not limited
+        a loop: {ms} ms with one client, {ms} ms with {clients} clients, after {half} ms that are not counted
+        before the first loop of a round: each store is read once, whole; {four} ms of stats with {clients} clients
+        a slow request: one that takes longer than {slow:?}: one client sends it, for one loop
+        a set rate: {set_rate}
+        rounds: {rounds}, each on a fresh copy of what was loaded and compacted
+        durability: each commit is synced to the disk before its answer; commits of several clients share a sync
+        compression: LZ4, and Zstandard in the last level; SQLite does not compress
+        SQLite: write-ahead log, synchronous = FULL, memory-mapped; one writer, a reader for each core
+        content: none, but 4 or 64 KiB that do not compress where an operation says so"
+    );
+    let settings = all.lines().filter_map(|line| line.trim().split_once(": "));
+    settings.map(|(name, setting)| (name.to_owned(), setting.to_owned())).collect()
 }
