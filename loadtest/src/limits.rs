@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -89,9 +89,8 @@ pub async fn run(folder: &Path, told: &[String], stop: &Stop, mut keep: impl FnM
     }
     bar.finish_and_clear();
     stop.go_on()?;
-    if !running.0.wait()?.success() {
-        bail!("{why}");
-    }
+    let status = running.0.wait()?;
+    ensure!(status.success(), "limits.py: {status}: {why}");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints the tables of docs/load-test.md from the folders of several whole runs, or of two sizes.
 
-    loadtest/page.py target/run1 target/run2 target/run3      # of one size: ratios over all runs, the rest of the first
-    loadtest/page.py --sizes target/small target/million      # the rates of one run beside those of a larger one
+    docs/load-test-tables.py target/run1 target/run2 target/run3      # of one size: ratios over all runs, the rest of the first
+    docs/load-test-tables.py --sizes target/small target/million      # the rates of one run beside those of a larger one
 
 A ratio of several runs is the median of their medians. It is one number if it lies between the slowest and the fastest
 round of each run, and otherwise the lowest and the highest median. It is ≈ if one of the runs does not show a difference
@@ -41,12 +41,6 @@ class Run:
         if one and found.get("clients") != 1:
             found = found.get("one_client") or {}
         return found if "rounds" in found and (found["clients"] == 1) == one else None
-
-    def rate(self, layout, operation):
-        """With many clients, or with one."""
-        many = self.figures(layout, operation, False)
-        one = many or self.figures(layout, operation, True)
-        return (one["per_second"], "" if many else "*") if one else None
 
 
 def number(value, digits=3):
@@ -87,7 +81,7 @@ def table(header, rows):
 
 def shown(name):
     """An operation as its list has it."""
-    lines = (pathlib.Path(__file__).parent / "src/report/operations.md").read_text().splitlines()
+    lines = (pathlib.Path(__file__).parent.parent / "loadtest/src/report/operations.md").read_text().splitlines()
     return next((line.split(" | ")[1] for line in lines if line.startswith(f"| {name} |")), name)
 
 
@@ -111,8 +105,10 @@ def ratios(runs):
 
 def keys(runs):
     """The table behind the choice of a key."""
-    spots = {(spot["load"], spot["layout"]): spot["spread"] for spot in runs[0].report["hot_spots"]
-             if spot["table"] == "all tables" and spot["remedy"] == "none" and spot["splits"] == "at quantiles"}
+    plain = [spot for spot in runs[0].report["hot_spots"] if (spot["remedy"], spot["splits"]) == ("none", "at quantiles")]
+    # A layout of one table has no row for all of them.
+    plain.sort(key=lambda spot: spot["table"] == "all tables")
+    spots = {(spot["load"], spot["layout"]): spot["spread"] for spot in plain if spot["table"] in ["rows", "all tables"]}
 
     def heat(load, layout):
         spread = spots.get((load, layout))
@@ -133,8 +129,11 @@ def sizes(small, large):
     layouts = [layout for layout in [*EXAMPLE, "fullpath", *ADDED] if layout in large.report["layouts"]]
 
     def cell(layout, operation):
-        rates = [run.rate(layout, operation) for run in [small, large]]
-        return " → ".join(number(rate) for rate, _ in rates) + max(star for _, star in rates) if all(rates) else ""
+        for one in [False, True]:
+            found = [run.figures(layout, operation, one) for run in [small, large]]
+            if all(found):
+                return " → ".join(number(at["per_second"]) for at in found) + ("*" if one else "")
+        return ""
 
     table(["operations a second", *(f"`{layout}`" for layout in layouts)],
           ([shown(operation), *(cell(layout, operation) for layout in layouts)] for operation in OPERATIONS))
