@@ -90,7 +90,7 @@ pub async fn run(folder: &Path, told: &[String], stop: &Stop, mut keep: impl FnM
     bar.finish_and_clear();
     stop.go_on()?;
     let status = running.0.wait()?;
-    ensure!(status.success(), "limits.py: {status}: {why}");
+    ensure!(status.success(), "{}", if why.is_empty() { format!("limits.py: {status}") } else { why });
     Ok(())
 }
 

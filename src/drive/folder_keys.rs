@@ -217,6 +217,15 @@ impl FolderKeys {
         }
     }
 
+    /// Drops a set, of whose folder something could not be read.
+    pub fn forget(&self, id: SetId) {
+        let mut kept = self.kept();
+        let at = kept.sets.iter().position(|set| set.id.number == id.number);
+        let dropped = at.map(|at| kept.sets.remove(at));
+        drop(kept);
+        drop(dropped);
+    }
+
     /// Notes how many keys the reading of the folder has found.
     pub fn has_found(&self, id: SetId, keys: usize) {
         let mut kept = self.kept();
@@ -286,16 +295,20 @@ impl Kept {
 
     /// Takes out sets until the others are few enough. The caller drops them without the lock: that takes time.
     fn drop_least_used(&mut self, most_keys: usize) -> Vec<KeySet> {
-        let mut keys: usize = self.sets.iter().map(KeySet::size).sum();
-        let mut dropped = 0;
+        // First those that would have no room alone: they would cost all others theirs.
+        let (mut dropped, kept): (Vec<_>, Vec<_>) =
+            self.sets.drain(..).partition(|set: &KeySet| set.size() > most_keys);
+        self.sets = kept;
+        let (mut keys, mut oldest) = (self.sets.iter().map(KeySet::size).sum::<usize>(), 0);
         for set in &self.sets {
-            if keys <= most_keys && self.sets.len() - dropped <= MAX_SETS {
+            if keys <= most_keys && self.sets.len() - oldest <= MAX_SETS {
                 break;
             }
             keys -= set.size();
-            dropped += 1;
+            oldest += 1;
         }
-        self.sets.drain(..dropped).collect()
+        dropped.extend(self.sets.drain(..oldest));
+        dropped
     }
 }
 

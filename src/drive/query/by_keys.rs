@@ -68,7 +68,12 @@ impl<'a> KeysStrategy<'a> {
                     match self.read_folder(&mut scan, most).await {
                         _ if !self.source.folder_keys.is_valid(self.set) => return Ok(StrategyProgress::Void),
                         Err(DriveError::Contended) => return Ok(StrategyProgress::Void),
-                        read => read?,
+                        Err(error) => {
+                            // The scan may be past what could not be read: the next query begins anew.
+                            self.source.folder_keys.forget(self.set);
+                            return Err(error);
+                        }
+                        Ok(()) => {}
                     }
                 }
             }

@@ -85,7 +85,7 @@ pub fn entry(node: &Node) -> Response {
 pub fn response(json: Vec<u8>, permit: Option<Permit>) -> Response {
     let body: Bytes = match permit {
         Some(mut permit) => {
-            permit.shrink(json.len());
+            permit.shrink(json.capacity());
             permit.attach(json.into())
         }
         None => json.into(),

@@ -11,10 +11,10 @@ use super::model::Op;
 const LARGE: usize = 300_000;
 
 /// A cell: its table, its family and its qualifier.
-type CellId = (&'static str, &'static str, &'static [u8]);
+pub type CellId = (&'static str, &'static str, &'static [u8]);
 
 /// Changes the value of an existing cell, or removes the cell.
-async fn change(fixture: &Fixture, (table, family, qualifier): CellId, row: RowKey, value: Option<&'static [u8]>) {
+pub async fn change(fixture: &Fixture, (table, family, qualifier): CellId, row: RowKey, value: Option<&'static [u8]>) {
     let good = fixture.tables.cell(table, &row, family, qualifier).await.unwrap().unwrap();
     let changes = vec![match value {
         Some(value) => Change::put(family, qualifier, value),

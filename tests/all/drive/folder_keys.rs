@@ -12,6 +12,7 @@ use rowdrive::schema::Timestamp;
 use rowdrive::schema::index::by_time::Clock;
 use tokio::sync::Notify;
 
+use super::damage::change;
 use super::fixture::{Fixture, SETTINGS, path, path_and_size, run, time_query};
 use super::model::Op;
 use super::query_races::at_read;
@@ -331,4 +332,26 @@ async fn a_query_that_is_dropped_at_any_read_leaves_a_set_without_gaps() {
             );
         }
     }
+}
+
+/// An entry that cannot be decoded is an error of each query that reads it: none of them takes the rest of the folder for
+/// all of it.
+#[tokio::test]
+async fn a_damaged_entry_hides_no_file_of_its_folder() {
+    let files = [Op::Put("/a/a", 1), Op::Put("/a/m", 2), Op::Put("/a/z", 3)];
+    let fixture = Fixture::atomic(4, &files).await;
+    fill(&fixture, 200).await;
+    let (cell, query) = (("dir", "sub", b"f_m".as_slice()), TimeQuery { limit: 10, ..below("/a") });
+    change(&fixture, cell, path("/a").key(), Some(b"\x09")).await;
+    let mut errors = 0;
+    for _ in 0..4 {
+        match fixture.drive.files_by_time(&query).await {
+            Err(_) => errors += 1,
+            Ok(page) => {
+                let sizes: Vec<_> = page.nodes.into_iter().map(|node| path_and_size(node).1).collect();
+                assert_eq!(sizes, [3, 2, 1], "after {errors} errors");
+            }
+        }
+    }
+    assert!(errors > 0, "no query has read the entry");
 }
