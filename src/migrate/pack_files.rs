@@ -12,8 +12,10 @@ const PLANS: usize = 8;
 /// Rows between two lines of the log.
 const ROWS_A_LINE: usize = 100_000;
 
-/// Reads all file rows, and changes nothing. A row that [`pack`] could not read is an error here too.
+/// Asks for disk space and reads all file rows, and changes nothing. A row that [`pack`] could not read is an error here
+/// too.
 pub async fn check(tables: &Tables) -> Result<()> {
+    tables.has_space().await?;
     let mut all = rows();
     while let Some(rows) = all.next(tables).await? {
         for (key, row) in &rows {
@@ -64,7 +66,8 @@ fn packed_row(key: &RowKey, row: &Row) -> Result<Option<ConditionalRow>> {
 }
 
 async fn commit(tables: &Tables, guarded: Vec<ConditionalRow>) -> Result<()> {
-    match tables.commit(Plan { guarded, ..Plan::default() }).await? {
+    // On a disk that fills meanwhile it may use the reserve: until all rows are packed, no program opens the store.
+    match tables.commit(Plan { guarded, reserve: true, ..Plan::default() }).await? {
         Outcome::Committed => Ok(()),
         Outcome::Refused(_) => Err(MigrateError::Raced),
     }

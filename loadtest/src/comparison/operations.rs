@@ -27,7 +27,8 @@ const PATHS: usize = 500_000;
 const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
-const ATTEMPTS: usize = 100;
+/// Of 64 clients that overwrite one file, each group of commits lets one through.
+const ATTEMPTS: usize = 1_000;
 /// Requests of a mix until its files come again in the same order.
 const DRAWS: usize = 1 << 16;
 /// Days of times without relation to folders, and of those that follow them.

@@ -136,7 +136,7 @@ async fn large_files(tables: &Tables, ids: &[FileId]) -> Result<Vec<FileId>> {
         Err(StoreError::Damaged(_)) => return Ok(ids.to_vec()),
         rows => rows.map_err(BackupFailed::Copy)?,
     };
-    let is_large = |row: &Row| file_row::location(row) == Ok(Some(ContentLocation::Large));
+    let is_large = |row: &Row| !matches!(file_row::location(row), Ok(None | Some(ContentLocation::Inline)));
     let named = ids.iter().zip(rows).filter(|(_, row)| is_large(row));
     Ok(named.map(|(id, _)| *id).collect())
 }
