@@ -280,7 +280,7 @@ async fn sets_without_enough_memory_are_dropped_and_answers_stay_exact() {
     }
 }
 
-/// The next query continues where the one before has failed.
+/// The next query reads the folder anew, and misses nothing.
 #[tokio::test]
 async fn a_read_that_fails_leaves_a_set_without_gaps() {
     for read in 1.. {
