@@ -1,9 +1,11 @@
 //! Files by time and by name.
 //!
-//! Two strategies can answer a time query below a folder. [`by_index`] reads an index in order and drops files outside
-//! the folder: it is best for large folders. [`by_scan`] reads the whole folder and keeps the first files of the
-//! period: it is best for small folders. The drive has no statistics to choose by. So both run in turns with equal
-//! work, and the one that finishes first answers: a query costs at most twice as much as the better strategy.
+//! Two strategies run for a time query below a folder. [`by_index`] reads an index in order and drops files outside the
+//! folder: it is best for large folders. Beside it [`by_keys`] reads the index rows of the folder's files alone, once the
+//! folder has been read for their keys; where that cannot be used, [`by_scan`] reads the whole folder and keeps the first
+//! files of the period. The drive has no statistics to choose by. So two run in turns with equal work, and the one that
+//! finishes first answers: a query costs at most about twice as much as the better of them, and once more if the keys are
+//! given up on the way.
 
 mod by_index;
 mod by_keys;
