@@ -12,8 +12,10 @@ of a tenth, or if they disagree. What one operation does, and what a layout cost
 import argparse
 import csv
 import json
+import os
 import pathlib
 import statistics
+import sys
 
 EXAMPLE = ["relational", "rowkey-id", "name", "dirid-name", "uuid", "tree"]
 ADDED = ["uuid-cells", "uuid-copied", "uuid-indexed", "fullpath-indexed", "drive"]
@@ -115,7 +117,8 @@ def keys(runs):
         return f"{number(spread['hottest_over_mean'])} ({spread['achieved']:.0%})".replace("%", " %") if spread else ""
 
     def milliseconds(layout, operation):
-        return number(1e3 / runs[0].figures(layout, operation, True)["per_second"])
+        found = runs[0].figures(layout, operation, True)
+        return number(1e3 / found["per_second"]) if found else ""
 
     rates = ["stat", "time_period", "list_page_deep", "create", "overwrite"]
     header = ["layout", "rename a folder, ms", "deep, ms", *map(shown, rates), "bytes a file", "hottest server, 64 users", "one import"]
@@ -144,6 +147,8 @@ def main():
     parser.add_argument("--sizes", action="store_true", help="two runs of different sizes: a smaller and a larger one")
     parser.add_argument("folder", nargs="+", type=pathlib.Path)
     args = parser.parse_args()
+    if args.sizes and len(args.folder) != 2:
+        parser.error("--sizes takes two folders")
     runs = [Run(folder) for folder in args.folder]
     if args.sizes:
         return sizes(*runs)
@@ -152,4 +157,14 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit("load-test-tables.py: the output was closed before all tables were printed")
+    except (OSError, ValueError) as error:
+        sys.exit(f"load-test-tables.py: {error}: name folders in which `loadtest` has written a whole report")
+    except LookupError as error:
+        sys.exit(f"load-test-tables.py: a report lacks {error}: name folders of whole runs")

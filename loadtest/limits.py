@@ -13,6 +13,7 @@ It has to be root then, since PostgreSQL needs a user of its own. PostgreSQL and
 
 import argparse
 import collections
+import ctypes
 import itertools
 import json
 import mmap
@@ -40,6 +41,7 @@ PROGRAMS = {"wrk": "wrk", "curl": "curl"}
 PEERS = {"nginx": "nginx-light", "rclone": "rclone", "psql": "postgresql"}
 # nohup has the last one ignored.
 ENDINGS = [at for at in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(at) != signal.SIG_IGN]
+LIBC = ctypes.CDLL(None)
 # What a line of the comparison tells besides.
 ALSO = ["p50_us", "p99_us", "server_cpu_us", "server_cpu_s_a_GiB"]
 
@@ -114,11 +116,12 @@ def emit(line):
 
 
 def begin(command, **options):
-    """A process that ends with this one: a signal that comes meanwhile waits until the process is known."""
+    """A process that ends with this one, even a killed one. A signal waits until the process is known."""
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
     try:
-        unblock = lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
-        children.append(subprocess.Popen(list(map(str, command)), preexec_fn=unblock, text=True, **options))
+        # 1 is PR_SET_PDEATHSIG.
+        prepare = lambda: (LIBC.prctl(1, signal.SIGTERM), signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS))
+        children.append(subprocess.Popen(list(map(str, command)), preexec_fn=prepare, text=True, **options))
         return children[-1]
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
@@ -258,7 +261,8 @@ def load(command, seconds):
 
 
 def in_turns(what, calls, may_refuse=False):
-    """What each call returns, by round; in another order each time."""
+    """What each call returns, by round; in another order each time. None before them goes uncounted: of three or more
+    rounds, a slow first one does not move the median."""
     rounds, names = [], [*calls]
     for at in range(args.rounds):
         say(f"{what}, round {at + 1} of {args.rounds}")
@@ -484,7 +488,9 @@ class Drive(Server):
 class PostgreSQL(Server):
     def __init__(self):
         data, programs = folder / "postgresql", sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-        user, port = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"], free_port()
+        # The last one is as in `begin`: a change of user undoes that.
+        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=TERM"]
+        port = free_port()
         data.mkdir()
         shutil.chown(data, "postgres", "postgres")
         run(*user, programs / "initdb", "-D", data, "-A", "trust", cwd="/")
@@ -590,7 +596,7 @@ def measure_peers(drive, imported):
         emit(f"| import of the files | 1 | {name} | {args.size / took:,.0f} | | {took / imported:.2f} x |")
 
 
-def make_files():
+def main():
     say("making the files")
     block = os.urandom(SMALL)
     for n in range(args.size):
@@ -599,10 +605,6 @@ def make_files():
         file.write_bytes(n.to_bytes(8, "big") + block[8:])
         os.utime(file, (modified(n), modified(n)))
     run("dd", "if=/dev/urandom", f"of={folder / 'large.bin'}", "bs=1M", f"count={args.large}", "conv=fsync")
-
-
-def main():
-    make_files()
     drive = Drive().start()
     say("importing the files")
     imported = timed(lambda: run(args.program, "import", "--server", drive.url(""), tree, "/files"))
@@ -616,7 +618,29 @@ def main():
         measure_peers(drive, imported)
 
 
-def check_programs():
+def parse():
+    formatter = type("Formatter", (argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter), {})
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--quick", action="store_true", help="one short round, with few files")
+    parser.add_argument("--peers", action="store_true", help="measure other programs too; as root")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder: limits.txt there gets all that is printed")
+    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where the files are made, and removed again")
+    parser.add_argument("--size", type=int, default=100_000, help="files, 1,000 or more")
+    parser.add_argument("--large", type=int, default=1024, help="MiB of the large file")
+    parser.add_argument("--rounds", type=int, default=5, help="of all that is compared")
+    parser.add_argument("--seconds", type=float, default=1, help="of each measurement with wrk")
+    parser.add_argument("--seed", type=int, default=1, help="of the requests")
+    parser.add_argument("--memory", default="1GiB", help="of the server")
+    built = pathlib.Path(__file__).resolve().parent.parent / "target/release/rowdrive"
+    parser.add_argument("--program", type=pathlib.Path, default=built, help="the server")
+    parser.add_argument("--check", action="store_true", help="only look for the programs that are needed")
+    if "--quick" in sys.argv:
+        parser.set_defaults(size=5_000, rounds=1, seconds=0.1, large=64)
+    args = parser.parse_args()
+    if args.size < 1_000 or min(args.rounds, args.large) < 1 or args.seconds <= 0:
+        parser.error("--size is 1000 or more, --rounds and --large are 1 or more, --seconds is more than 0")
+    # Or a folder of a hundred has fewer.
+    args.size -= args.size % 1_000
     for program, package in (PROGRAMS | (PEERS if args.peers else {})).items():
         if not shutil.which(program):
             fail(f"{program} is missing: `apt-get install {package}`; only `loadtest layouts` needs no such program")
@@ -624,45 +648,18 @@ def check_programs():
         fail(f"{args.program} is missing: `make program` builds it")
     if args.peers and os.geteuid():
         fail("--peers needs root: PostgreSQL has a user of its own")
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one short round, with few files")
-    parser.add_argument("--peers", action="store_true", help="measure other programs too; as root")
-    parser.add_argument("--out", type=pathlib.Path, help="a folder: limits.txt there gets all that is printed")
-    parser.add_argument("--dir", type=pathlib.Path, help="where the files are made, and removed again")
-    parser.add_argument("--size", type=int, default=100_000, help="files, 1,000 or more")
-    parser.add_argument("--large", type=int, default=1024, help="MiB of the large file")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1, help="of each measurement with wrk")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--memory", default="1GiB", help="of the server")
-    built = pathlib.Path(__file__).resolve().parent.parent / "target/release/rowdrive"
-    parser.add_argument("--program", type=pathlib.Path, default=built)
-    parser.add_argument("--check", action="store_true", help="only look for the programs that are needed")
-    if "--quick" in sys.argv:
-        parser.set_defaults(size=5_000, rounds=1, seconds=0.1, large=64)
-    args = parser.parse_args()
-    # Or a folder of a hundred has fewer.
-    args.size -= args.size % 1_000
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "limits.txt").write_text("")
     return args
-
-
-def on_ending(handler):
-    for ending in ENDINGS:
-        signal.signal(ending, handler)
 
 
 if __name__ == "__main__":
     args, children, fresh = parse(), [], itertools.count(10**9, 10**7)
-    check_programs()
     if args.check:
         sys.exit()
-    on_ending(lambda *_: fail("interrupted"))
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "limits.txt").write_text("")
+    for ending in ENDINGS:
+        signal.signal(ending, lambda *_: fail("interrupted"))
     with tempfile.TemporaryDirectory(dir=args.dir) as name:
         folder = pathlib.Path(name)
         # For PostgreSQL's user.
@@ -671,7 +668,7 @@ if __name__ == "__main__":
         try:
             main()
         finally:
-            on_ending(signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
             # Clients, then servers.
             for child in reversed(children):
                 end(child)

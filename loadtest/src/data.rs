@@ -97,6 +97,7 @@ impl Tree {
         let dirs: Vec<String> = dirs.into_iter().collect();
         let dir = |folder: &Folder| dirs.binary_search(&folder.path).unwrap_or_default();
 
+        let name = |n: usize| format!("IMG_{n:08}.jpg");
         let mut all = Vec::with_capacity(files as usize);
         for (part, folders) in [(tenth, &camera[..]), (tenth, &archive), (tenth * 4, &own)] {
             // Names and times rise from folder to folder.
@@ -132,10 +133,6 @@ impl Tree {
     }
 }
 
-fn name(n: usize) -> String {
-    format!("IMG_{n:08}.jpg")
-}
-
 /// A file's attributes and its content, if that is measured. Digests compress no better than those of any content.
 pub fn attributes(modified: i64) -> Attributes {
     Attributes {
@@ -168,11 +165,8 @@ mod tests {
     #[test]
     fn a_tree_is_whole_and_its_parts_are_as_the_table_says() {
         let tree = Tree::new(5_000, 7);
-        assert!(
-            tree.dirs
-                .iter()
-                .all(|dir| dir == "/home" || tree.dirs.iter().any(|d| d == dir.rsplit_once('/').unwrap().0))
-        );
+        let has_parent = |dir: &str| tree.dirs.iter().any(|above| above == dir.rsplit_once('/').unwrap().0);
+        assert!(tree.dirs.iter().all(|dir| dir == "/home" || has_parent(dir)));
         assert!(tree.dirs.is_sorted() && tree.files.is_sorted_by_key(|file| (tree.dir(file), &file.name)));
         let again = Tree::new(5_000, 7);
         assert!(tree.files.iter().zip(&again.files).all(|(a, b)| a.name == b.name && a.modified == b.modified));

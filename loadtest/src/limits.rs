@@ -23,11 +23,11 @@ pub enum Found {
 }
 
 /// The script in a folder, for the server that lies beside this program.
-fn script(folder: &Path, told: &[String]) -> Result<Command> {
+fn script(folder: &Path, args: &[String]) -> Result<Command> {
     let path = folder.join("limits.py");
     std::fs::write(&path, include_str!("../limits.py"))?;
     let mut command = Command::new("python3");
-    command.arg(path).args(told).arg("--dir").arg(folder);
+    command.arg(path).args(args).arg("--dir").arg(folder);
     command.arg("--program").arg(std::env::current_exe()?.with_file_name("rowdrive"));
     // In a group of its own: Ctrl-C on a terminal is for this program alone, which then ends the script.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -35,9 +35,9 @@ fn script(folder: &Path, told: &[String]) -> Result<Command> {
 }
 
 /// An error if a program is missing that the script calls.
-pub fn check(folder: &Path, told: &[String]) -> Result<()> {
+pub fn check(folder: &Path, args: &[String]) -> Result<()> {
     let python = "python3 is missing: `apt-get install python3`; only `loadtest layouts` needs no such program";
-    let done = script(folder, told)?.arg("--check").output().context(python)?;
+    let done = script(folder, args)?.arg("--check").output().context(python)?;
     ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr).trim_end());
     Ok(())
 }
@@ -62,8 +62,8 @@ impl Drop for Running {
 }
 
 /// Runs the script until it ends, or the user asks for that. `keep` is given each result.
-pub async fn run(folder: &Path, told: &[String], stop: &Stop, mut keep: impl FnMut(Found) -> Result<()>) -> Result<()> {
-    let mut running = Running(script(folder, told)?.spawn()?);
+pub async fn run(folder: &Path, args: &[String], stop: &Stop, mut keep: impl FnMut(Found) -> Result<()>) -> Result<()> {
+    let mut running = Running(script(folder, args)?.spawn()?);
     let (send, mut lines) = unbounded_channel();
     read(running.0.stdout.take(), send.clone(), Ok);
     read(running.0.stderr.take(), send, Err);

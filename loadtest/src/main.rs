@@ -24,7 +24,7 @@ mod stats;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 use futures_util::future::OptionFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -54,6 +54,8 @@ async fn run_command(options: Options) -> Result<()> {
     // What was started by `nohup` goes on without its terminal.
     let ignored = procfs::process::Process::myself()?.status()?.sigign;
     let mut hangup = (ignored & 1 == 0).then(|| signal(SignalKind::hangup())).transpose()?;
+    let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
+    let left = scratch.path().to_owned();
     tokio::spawn(async move {
         // Asked once, what is measured is written; at a second Ctrl-C, nothing more is done. The others may come twice:
         // a shell repeats them.
@@ -66,10 +68,11 @@ async fn run_command(options: Options) -> Result<()> {
         stop.send_replace(true);
         eprintln!("ending: Ctrl-C to end at once");
         if interrupt.recv().await.is_some() {
+            eprintln!("remove what is left: {}", left.display());
             std::process::exit(130);
         }
     });
-    let (report, ended) = Run::new(&options, progress::Stop(stopped))?.all().await;
+    let (report, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
     if let Some(report) = report {
         println!("{}\nThe report, with plots, is in {}", report::text::render(&report), options.out.display());
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::comparison;
 use crate::layouts::kinds::Kind;
@@ -15,7 +15,7 @@ use crate::layouts::kinds::Kind;
 /// over regions, a server under load, and how close that comes to its limits, and writes a report. It ends early on
 /// Ctrl-C or SIGTERM, and reports what there is.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 pub struct Options {
     /// Files in the tree, from 1,000 to 10,000,000; 100,000 unless given, 5,000 if quick.
     #[arg(long, value_name = "FILES", global = true, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
@@ -23,26 +23,13 @@ pub struct Options {
     /// Seed of everything random.
     #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
     pub seed: u64,
-    /// Only these layouts.
-    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',', global = true)]
-    pub layouts: Vec<Kind>,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
-    /// server), and tables as CSV. It replaces an earlier report, whole or not.
+    /// server), and tables as CSV. It replaces an earlier report, unless that one is whole and has more.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
     /// A run of less than a minute: fewer files, shorter measurements.
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Clients: each sends its next request when the last one is answered. The layouts are measured with one client too.
-    #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub clients: u32,
-    /// Rounds over all operations, with the layouts in another order each time; 5 unless given, 2 if quick.
-    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: Option<u32>,
-    /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
-    /// that reads a whole table takes longer.
-    #[arg(long, value_name = "MS", global = true, value_parser = clap::value_parser!(u64).range(10..=600_000))]
-    ms: Option<u64>,
     /// Bytes of memory for each store, at least 16 MiB.
     #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30,
         value_parser = RangedU64ValueParser::<usize>::new().range(16 << 20..))]
@@ -50,14 +37,34 @@ pub struct Options {
     /// Where the stores are made (and removed again); by default a folder for temporary files.
     #[arg(long, global = true)]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    whole: LayoutOptions,
     #[command(subcommand)]
-    pub command: Option<Command>,
+    command: Option<Command>,
+}
+
+/// How the layouts are measured.
+#[derive(Debug, Args)]
+struct LayoutOptions {
+    /// Only these layouts.
+    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
+    layouts: Vec<Kind>,
+    /// Clients: each sends its next request when the last one is answered. The layouts are measured with one client too.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    clients: u32,
+    /// Rounds over all operations, with the layouts in another order each time; 5 unless given, 2 if quick.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
+    /// that reads a whole table takes longer.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    ms: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+enum Command {
     /// Only compares the layouts, and how evenly they spread load.
-    Layouts,
+    Layouts(LayoutOptions),
     /// Only measures the server: under load, and beside what its machine can do.
     Limits {
         /// Compare it with nginx, rclone, PostgreSQL and SQLite too; as root.
@@ -71,55 +78,45 @@ impl Options {
         self.size.unwrap_or(if self.quick { 5_000 } else { 100_000 })
     }
 
-    pub fn layouts(&self) -> Vec<Kind> {
-        if self.layouts.is_empty() { Kind::value_variants().to_vec() } else { self.layouts.clone() }
-    }
-
-    pub fn measures_layouts(&self) -> bool {
-        matches!(self.command, None | Some(Command::Layouts))
-    }
-
-    /// Rounds over all operations.
-    pub fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 2 } else { 5 }) as usize
-    }
-
-    /// How the layouts are compared, with their stores in `folder`.
-    pub fn comparison(&self, folder: &Path) -> comparison::Options {
-        let ms = self.ms.unwrap_or(if self.quick { 10 } else { 30 });
-        comparison::Options {
-            kinds: self.layouts(),
+    /// How the layouts are compared, with their stores in `folder`; none if it is not their turn.
+    pub fn comparison(&self, folder: &Path) -> Option<comparison::Options> {
+        let of = match &self.command {
+            None => &self.whole,
+            Some(Command::Layouts(own)) => own,
+            Some(Command::Limits { .. }) => return None,
+        };
+        let ms = of.ms.unwrap_or(if self.quick { 10 } else { 30 });
+        Some(comparison::Options {
+            kinds: if of.layouts.is_empty() { Kind::value_variants().to_vec() } else { of.layouts.clone() },
             seed: self.seed,
-            rounds: self.rounds(),
-            clients: self.clients as usize,
+            rounds: of.rounds.unwrap_or(if self.quick { 2 } else { 5 }) as usize,
+            clients: of.clients as usize,
             loop_length: Duration::from_millis(ms),
             at_rate_length: Duration::from_millis(if self.quick { 0 } else { ms * 5 }),
             memory: self.memory,
             folder: folder.to_owned(),
             files_with_content: 6_000,
             content: if self.quick { &[] } else { &comparison::CONTENT },
-        }
+        })
     }
 
-    /// What the script that measures the server is told; nothing if it is not its turn.
+    /// The arguments of the script that measures the server; none if it is not its turn.
     pub fn limits(&self) -> Option<Vec<String>> {
-        let mut told: Vec<String> = match &self.command {
+        let mut args: Vec<String> = match &self.command {
             None if !self.quick => vec!["--rounds=3".into(), "--seconds=0.5".into()],
             Some(Command::Limits { peers: true }) => vec!["--peers".into()],
             None | Some(Command::Limits { .. }) => Vec::new(),
-            Some(Command::Layouts) => return None,
+            Some(Command::Layouts(_)) => return None,
         };
-        told.extend(self.quick.then(|| "--quick".into()));
+        args.extend(self.quick.then(|| "--quick".into()));
         let (files, seed, memory) = (self.files(), self.seed, self.memory);
-        told.extend([format!("--size={files}"), format!("--seed={seed}"), format!("--memory={memory}")]);
-        Some(told)
+        args.extend([format!("--size={files}"), format!("--seed={seed}"), format!("--memory={memory}")]);
+        Some(args)
     }
 
     /// A folder that is removed when it is dropped.
     pub fn scratch(&self) -> std::io::Result<tempfile::TempDir> {
-        match &self.dir {
-            Some(dir) => tempfile::tempdir_in(dir),
-            None => tempfile::tempdir(),
-        }
+        let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        tempfile::Builder::new().prefix("rowdrive-loadtest-").tempdir_in(dir)
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
+use crate::comparison;
 use crate::comparison::loops::slow;
-use crate::comparison::{self, compare};
 use crate::data::Tree;
 use crate::limits::{self, Found};
 use crate::machine;
@@ -31,23 +31,21 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Errors if there is no place for the stores or the report, or a program is missing, before anything is measured.
-    pub fn new(options: &'a Options, stop: Stop) -> Result<Self> {
-        let chosen = options.layouts.is_empty() || options.measures_layouts();
-        ensure!(chosen, "--layouts chooses among layouts, and this measures none: leave it out");
-        let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
+    /// Errors if there is no room for the stores or the report, or a program is missing, before anything is measured.
+    pub fn new(options: &'a Options, scratch: tempfile::TempDir, stop: Stop) -> Result<Self> {
         room(scratch.path(), options)?;
-        if let Some(told) = options.limits() {
-            limits::check(scratch.path(), &told)?;
+        if let Some(args) = options.limits() {
+            limits::check(scratch.path(), &args)?;
         }
-        report::prepare(&options.out)?;
+        let last = report::prepare(&options.out)?;
+        let layouts = options.comparison(scratch.path());
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
             started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
             seed: options.seed,
             files: options.files().into(),
-            clients: options.clients as usize,
-            rounds: options.measures_layouts().then(|| options.rounds()),
+            clients: layouts.as_ref().map(|of| of.clients),
+            rounds: layouts.as_ref().map(|of| of.rounds),
             quick: options.quick,
             machine: machine::describe(scratch.path()),
             versions: [("rowdrive", env!("CARGO_PKG_VERSION")), ("sqlite", rusqlite::version())]
@@ -55,6 +53,11 @@ impl<'a> Run<'a> {
                 .into(),
             ..Meta::default()
         };
+        ensure!(
+            last.is_none_or(|last| !has_more(&last, options, &meta)),
+            "{} has a whole report of more than this run measures: name another folder with --out, or remove that one",
+            options.out.display()
+        );
         Ok(Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
     }
 
@@ -71,13 +74,13 @@ impl<'a> Run<'a> {
     }
 
     async fn parts(&mut self) -> Result<()> {
-        if self.options.measures_layouts() {
+        if let Some(layouts) = self.options.comparison(self.scratch.path()) {
             let title = bar("making the tree")?;
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));
             title.finish_and_clear();
-            self.report.meta.directories = tree.dirs.len() as u64;
+            self.report.meta.directories = Some(tree.dirs.len() as u64);
             self.regions().await?;
-            self.layouts(tree).await?;
+            self.layouts(&layouts, tree).await?;
         }
         self.limits().await
     }
@@ -92,19 +95,18 @@ impl<'a> Run<'a> {
         self.write()
     }
 
-    async fn layouts(&mut self, tree: Arc<Tree>) -> Result<()> {
-        let options = self.options.comparison(self.scratch.path());
-        self.report.meta.settings = settings(&options);
+    async fn layouts(&mut self, options: &comparison::Options, tree: Arc<Tree>) -> Result<()> {
+        self.report.meta.settings = settings(options);
         let (out, start) = (self.options.out.clone(), self.start);
         let mut keep = move |report: &mut Report| write(report, start, &out);
-        compare(&options, tree, &self.stop, &mut self.report, &mut keep).await
+        comparison::run(options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
     async fn limits(&mut self) -> Result<()> {
         self.stop.go_on()?;
-        let Some(told) = self.options.limits() else { return Ok(()) };
+        let Some(args) = self.options.limits() else { return Ok(()) };
         let (scratch, stop) = (self.scratch.path().to_owned(), self.stop.clone());
-        limits::run(&scratch, &told, &stop, |found| {
+        limits::run(&scratch, &args, &stop, |found| {
             match found {
                 Found::Http(run) => self.report.http.push(run),
                 Found::Limit(limit) => self.report.limits.push(limit),
@@ -124,14 +126,24 @@ fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
     report::write(report, out)
 }
 
+/// Whether a report is whole, and of more than this run will measure.
+fn has_more(last: &Report, options: &Options, meta: &Meta) -> bool {
+    let kinds = options.comparison(Path::new("")).into_iter().flat_map(|of| of.kinds);
+    let layouts: Vec<_> = kinds.map(|kind| kind.name()).collect();
+    let is_larger = last.meta.files > meta.files || last.meta.rounds > meta.rounds || meta.quick && !last.meta.quick;
+    let has_layouts = last.layouts.keys().any(|name| !layouts.contains(name));
+    let has_limits = !last.limits.is_empty() && options.limits().is_none();
+    last.meta.complete && (is_larger || has_layouts || has_limits)
+}
+
 /// An error if the disk has no room for all layouts and their copies, or the memory none for what they keep in it, as far
 /// as can be foreseen.
 fn room(folder: &Path, options: &Options) -> Result<()> {
     const BYTES_A_FILE: u64 = 500;
     /// Twice 4 KiB, as a file and in the drive, with what the file systems and the store add.
     const BYTES_WITH_CONTENT: u64 = 12_000;
-    let (files, layouts) = (u64::from(options.files()), options.measures_layouts().then(|| options.layouts().len()));
-    let layouts = layouts.unwrap_or(1) as u64;
+    let layouts = options.comparison(folder).map_or(1, |of| of.kinds.len() as u64);
+    let files = u64::from(options.files());
     let cached = (files * BYTES_A_FILE * 2).min(options.memory as u64);
     let with_content = options.limits().map_or(0, |_| BYTES_WITH_CONTENT);
     let memory = Meminfo::current()?.mem_available.unwrap_or(u64::MAX);

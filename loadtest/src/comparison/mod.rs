@@ -53,13 +53,7 @@ type Keep = dyn FnMut(&mut Report) -> Result<()>;
 
 /// Measures all operations on this tree, and those that content makes a difference to on small trees with content. `keep`
 /// gets the report whenever it has grown.
-pub async fn compare(
-    options: &Options,
-    tree: Arc<Tree>,
-    stop: &Stop,
-    report: &mut Report,
-    keep: &mut Keep,
-) -> Result<()> {
+pub async fn run(options: &Options, tree: Arc<Tree>, stop: &Stop, report: &mut Report, keep: &mut Keep) -> Result<()> {
     for (suffix, length) in [("", 0)].iter().chain(options.content) {
         let mut part =
             Part { options, stop, tree: tree.clone(), content: data::content(*length), operations: &ALL, suffix };

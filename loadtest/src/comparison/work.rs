@@ -59,13 +59,9 @@ impl Store for CountingStore {
         Box::pin(self.store.page(query).inspect_ok(|page| self.count(1, page.cells.iter())))
     }
 
-    fn get_many<'a>(
-        &'a self,
-        table: &'static str,
-        queries: &'a [(RowKey, RowQuery)],
-    ) -> BoxFuture<'a, Answer<Vec<Row>>> {
+    fn get_many<'a>(&'a self, table: &'static str, asked: &'a [(RowKey, RowQuery)]) -> BoxFuture<'a, Answer<Vec<Row>>> {
         let counted = |rows: &Vec<Row>| rows.iter().for_each(|row| self.count_row(row));
-        Box::pin(self.store.get_many(table, queries).inspect_ok(counted))
+        Box::pin(self.store.get_many(table, asked).inspect_ok(counted))
     }
 
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Answer<Vec<(RowKey, Row)>>> {

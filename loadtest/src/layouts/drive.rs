@@ -17,9 +17,8 @@ use rowdrive::schema::dir;
 use rowdrive::schema::{DrivePath, Name, Timestamp};
 use rowdrive::table::Tables;
 
+use super::rows::LIST;
 use super::{Child, Layout, List, NewFile, Node, Period, Verdict};
-
-const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
 
 pub struct DriveLayout(Drive);
 

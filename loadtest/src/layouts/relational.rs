@@ -79,16 +79,13 @@ impl Relational {
     }
 
     /// In one transaction.
-    async fn write<T: Send + 'static>(
-        &self,
-        change: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+    async fn write<T: Send + 'static>(&self, run: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
         let writer = self.writer.clone();
         let write = move || {
             let mut connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
             // A deferred one fails if a reader holds the write lock for a moment, as SQLite's readers may.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let done = change(&transaction)?;
+            let done = run(&transaction)?;
             transaction.commit()?;
             Ok(done)
         };
@@ -288,11 +285,8 @@ impl Layout for Relational {
     async fn load(&self, files: &[NewFile], _at_a_time: usize) -> Result<u64> {
         let files = files.to_vec();
         self.write(move |connection| {
-            let mut stored = 0;
-            for file in &files {
-                stored += u64::from(put(connection, file, true)? == Verdict::Done);
-            }
-            Ok(stored)
+            let add = |sum, file: &NewFile| Ok(sum + u64::from(put(connection, file, true)? == Verdict::Done));
+            files.iter().try_fold(0, add)
         })
         .await
     }

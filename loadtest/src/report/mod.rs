@@ -46,28 +46,27 @@ fn files(report: &Report) -> anyhow::Result<Vec<(String, Option<Vec<u8>>)>> {
     Ok(files)
 }
 
-/// Makes the folder of a report if it is missing. Fails if it cannot be written, or if it has a file which a report
-/// would replace or remove, and no report of this program.
-pub fn prepare(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)
-        .and_then(|()| tempfile::tempfile_in(dir))
+/// The report that a folder has, if it can be read. Fails if the folder cannot be made or written, or if it has a file
+/// which a report would replace or remove, and no report of this program.
+pub fn prepare(dir: &Path) -> anyhow::Result<Option<Report>> {
+    let above = dir.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(above)
         .with_context(|| format!("cannot write a report into {}: name another folder with --out", dir.display()))?;
     let json = std::fs::read(dir.join("report.json")).unwrap_or_default();
     let json: Value = serde_json::from_slice(&json).unwrap_or_default();
     if ["meta", "regions", "hot_spots"].iter().all(|member| json.get(member).is_some()) {
-        return Ok(());
+        return Ok(serde_json::from_value(json).ok());
     }
     let mut files = files(&Report::default())?.into_iter().map(|(name, _)| dir.join(name));
     if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {
         anyhow::bail!("{} is there, and this program did not write it: name another folder with --out", file.display());
     }
-    Ok(())
+    Ok(None)
 }
 
-/// Writes all files of a report into a folder that is prepared. Each is written under another name and then renamed, so
-/// that a reader finds the old one or the new one, whole. Those that only an earlier run has are removed.
-///
-/// Fails if the folder cannot be written; what was replaced until then stays.
+/// Writes all files of a report into a folder that is prepared, which is made if it is missing. Each is written under
+/// another name and then renamed, so that a reader finds the old one or the new one, whole. Those that only an earlier
+/// run has are removed. Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
     for (name, content) in files(report)? {
         let file = dir.join(&name);
@@ -82,6 +81,7 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
 }
 
 fn replace(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
     // Less what the user's mask takes away: temporary files are private otherwise.
     let mode = Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().prefix(name).permissions(mode).tempfile_in(dir)?;

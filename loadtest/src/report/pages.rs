@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::model::{Limit, Measured, Report};
+use super::model::{Limit, Measured, Meta, Report};
 use super::order::{self, LAYOUTS, OPERATIONS, figures, layouts, words};
 use super::table::{Table, ends, figure};
 use super::{hot_spots, ratios};
@@ -36,7 +36,7 @@ pub fn all(report: &Report) -> [Page; 2] {
     let why = format!("{why}. What comes after that was not measured, or in fewer rounds.");
     [("report", "Row keys compared"), ("limits", "Limits of the server")].map(|(name, title)| {
         let tables: Vec<Table> = all.iter().filter(|table| table.pages.contains(name)).cloned().collect();
-        let is_measured = tables.iter().any(|table| table.pages == name && table.is_shown());
+        let is_measured = tables.iter().any(|table| table.section != "The run" && table.is_shown());
         let partial = (!report.meta.complete).then(|| why.clone());
         Page { name, title, partial, is_measured, tables }
     })
@@ -55,6 +55,9 @@ pub fn tables(report: &Report) -> Vec<Table> {
     });
     let met = report.limits.iter().filter(|limit| limit.get("met") == Some(&Value::Bool(true))).count();
     let met = format!("{met} of {} goals are met.", report.limits.len());
+    let run = |meta: &Meta| members(&serde_json::to_value(meta).unwrap_or_default(), "");
+    let (settings, versions) = (BTreeMap::new(), BTreeMap::new());
+    let server = Meta { directories: None, clients: None, rounds: None, settings, versions, ..report.meta.clone() };
     let [answers, ratios, to_reference, factors] = ratios::all(report);
     let [deciding, regions, hot_spots] = hot_spots::all(report);
     vec![
@@ -74,7 +77,8 @@ pub fn tables(report: &Report) -> Vec<Table> {
         Table { note: met, ..Table::new("met", []) },
         Table::new("goals", report.limits.iter().map(goal)),
         Table::new("mixes", report.http.iter().map(|run| json!([run]))),
-        Table::new("run", members(&serde_json::to_value(&report.meta).unwrap_or_default(), "")),
+        Table::new("run", run(&report.meta)),
+        Table::new("server-run", run(&server)),
     ]
 }
 
@@ -115,6 +119,7 @@ fn goal(limit: &Limit) -> Value {
 /// All members of an object, with those of its own objects.
 fn members(object: &Value, of: &str) -> Vec<Value> {
     let row = |(name, value): (&String, &Value)| match value {
+        Value::Null => Vec::new(),
         Value::Object(_) => members(value, &format!("{name}: ")),
         Value::Array(list) => list.iter().map(|value| json!([{"name": name, "value": value}])).collect(),
         value => vec![json!([{"name": format!("{of}{}", name.replace('_', " ")), "value": value}])],

@@ -125,7 +125,7 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
         let cells = found.iter().map(|(name, ratio)| ratio.cell(name, clients, rounds));
         Some(std::iter::once(first).chain(cells).collect())
     };
-    let clients = BTreeSet::from([1, report.meta.clients]);
+    let clients = BTreeSet::from([1, report.meta.clients.unwrap_or(1)]);
     clients.into_iter().rev().filter_map(row).collect()
 }
 

@@ -18,7 +18,9 @@ fn the_json_keeps_its_shape_and_files_without_a_part_are_removed() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("to/be/made");
     let names = |report: &Report| {
+        let is_made = dir.exists();
         prepare(&dir).unwrap();
+        assert_eq!(dir.exists(), is_made);
         write(report, &dir).unwrap();
         let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         files.collect::<BTreeSet<_>>()
@@ -33,6 +35,7 @@ fn the_json_keeps_its_shape_and_files_without_a_part_are_removed() {
     assert_eq!(written, expected);
     assert_eq!(std::fs::metadata(dir.join("report.html")).unwrap().permissions().mode() & 0o600, 0o600);
     assert!(read("report.html").contains("href=\"limits.html\""));
+    assert!(["layout", "directories"].iter().all(|other| !read("limits.md").contains(other)));
     let limits = Report { limits: sample().limits, ..Report::default() };
     assert_eq!(names(&limits), set("limits.csv limits.html limits.md report.json"));
     assert!(!read("limits.html").contains("report.html"));

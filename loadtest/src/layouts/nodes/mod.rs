@@ -110,11 +110,7 @@ impl Nodes {
     }
 
     /// The files of a period in and below directories of these ids and paths, a range for each of them.
-    async fn period_of_ranges(
-        &self,
-        mut directories: Vec<(Bytes, String)>,
-        period: &Period,
-    ) -> Result<Vec<(i64, String)>> {
+    async fn period_below(&self, mut directories: Vec<(Bytes, String)>, period: &Period) -> Result<Vec<(i64, String)>> {
         let mut files = Vec::new();
         while let Some((id, path)) = directories.pop() {
             let each = |key: &RowKey, row: &Row| {
@@ -279,11 +275,11 @@ impl Layout for Nodes {
         let range = match &self.key {
             Key::FullPath(Some(indexes)) => return indexes.period(period).await,
             Key::DirId(directories) => {
-                return self.period_of_ranges(directories.subtree(under).await?, period).await;
+                return self.period_below(directories.subtree(under).await?, period).await;
             }
             Key::Tree if !under.is_empty() => {
                 let directory = self.directory(under).await?.map(|id| (id, under.clone()));
-                return self.period_of_ranges(Vec::from_iter(directory), period).await;
+                return self.period_below(Vec::from_iter(directory), period).await;
             }
             Key::FullPath(None) => RowRange::prefix(format!("{under}/").as_bytes()),
             Key::RowId | Key::Name | Key::Tree => RowRange::all(),
