@@ -43,7 +43,7 @@ pub struct FamilySpec {
     /// How its SST files are compressed.
     #[serde(default)]
     pub compression: Compression,
-    /// Whether point reads of absent cells are common enough to pay for a bloom filter.
+    /// Whether point reads of absent cells are common enough to pay for a bloom filter. Large cells always have one.
     #[serde(default)]
     pub bloom: bool,
     /// The typical size of its cells: it decides the size of write buffers and blocks.

@@ -233,9 +233,12 @@ impl Tuning {
         options.set_compaction_pri(CompactionPri::MinOverlappingRatio);
         options.set_num_levels(7);
         options.set_level_compaction_dynamic_level_bytes(true);
-        options.set_level_zero_file_num_compaction_trigger(4);
-        options.set_level_zero_slowdown_writes_trigger(20);
-        options.set_level_zero_stop_writes_trigger(36);
+        let level_0 = Self::level_0_files(spec);
+        options.set_level_zero_file_num_compaction_trigger(level_0);
+        options.set_level_zero_slowdown_writes_trigger(level_0 + 16);
+        options.set_level_zero_stop_writes_trigger(level_0 + 32);
+        // Nearly all content that is asked for is there: its last level needs no filters.
+        options.set_optimize_filters_for_hits(spec.cells == CellSize::Large);
         options.set_max_bytes_for_level_base(self.sizes.level);
         options.set_max_bytes_for_level_multiplier(10.0);
         options.set_target_file_size_base(self.sizes.table);
@@ -277,6 +280,16 @@ impl Tuning {
         }
     }
 
+    /// Files of level 0 at which they are merged into the next level. Each merge reads and writes a part of that level as
+    /// well: for content, which is written once, that is most of what a write costs. More than eight full write buffers
+    /// are as large as that level, and RocksDB merges them anyway.
+    fn level_0_files(spec: &FamilySpec) -> i32 {
+        match spec.cells {
+            CellSize::Small => 4,
+            CellSize::Large => 8,
+        }
+    }
+
     fn large_buffer(&self) -> usize {
         self.fixed.unwrap_or((self.buffered / 4).min(self.largest))
     }
@@ -303,7 +316,7 @@ impl Tuning {
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-        if spec.bloom {
+        if spec.bloom || spec.cells == CellSize::Large {
             blocks.set_bloom_filter(10.0, false);
             blocks.set_whole_key_filtering(true);
             blocks.set_optimize_filters_for_memory(true);
