@@ -257,7 +257,8 @@ impl Drive {
     }
 
     /// Stores a file under this path, a new one or a new version. The body is polled only if the file would be stored
-    /// as things are then. Dropping the future before the body has ended stores nothing.
+    /// as things are then. Dropping the future before the body has ended stores nothing; later, the rest runs in a task.
+    /// Poll it until it ends, or drop it: in between it may have locks that others wait for.
     ///
     /// The new version is durable when this returns. On [`DriveError::Unknown`] it may be stored or not.
     pub async fn put<E>(

@@ -8,7 +8,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::timeout;
 
 use super::{Committer, Decision, Ids};
@@ -57,15 +58,26 @@ pub struct ReceivedUpload {
 impl ReceivedUpload {
     /// Stores it under its path. The new version is durable when this returns.
     pub async fn store(self) -> Result<Written> {
+        let committer = self.committer.clone();
+        committer.gate.run_to_end(self.change().await?).await
+    }
+
+    /// As [`store`](Self::store), for a caller that polls it until it ends or drops it ([`Gate::run_here`]).
+    async fn store_here(self) -> Result<Written> {
+        let committer = self.committer.clone();
+        committer.gate.run_here(self.change().await?).await
+    }
+
+    async fn change(self) -> Result<impl FnOnce(Caller) -> BoxFuture<'static, Result<Written>>> {
         let staged = self.upload.finish().await?;
         if self.digests.iter().any(|digest| *digest != staged.digest) {
             return Err(DriveError::DigestMismatch(staged.digest));
         }
-        store(&self.committer, &self.path, staged, self.new, self.rules, self.found).await
+        Ok(creation(&self.committer, &self.path, staged, self.new, self.rules, self.found))
     }
 }
 
-/// See [`Drive::put`](crate::drive::Drive::put).
+/// See [`Drive::put`](crate::drive::Drive::put). The caller polls it until it ends, or drops it.
 pub async fn put<E>(
     committer: &Arc<Committer>,
     path: &DrivePath,
@@ -76,7 +88,7 @@ pub async fn put<E>(
     // which makes the client send the body.
     let found = check_early(committer, path, &PutRules::of(&options)).await?;
     let received = take_in(committer, path, options, body).await?;
-    Ok(ReceivedUpload { found: Some(found), ..received }.store().await?)
+    Ok(ReceivedUpload { found: Some(found), ..received }.store_here().await?)
 }
 
 /// See [`Drive::receive`](crate::drive::Drive::receive).
@@ -164,9 +176,20 @@ pub async fn store(
     rules: PutRules,
     found: Option<NameLookup>,
 ) -> Result<Written> {
+    committer.gate.run_to_end(creation(committer, path, staged, new, rules, found)).await
+}
+
+/// The change that [`store`] runs.
+fn creation(
+    committer: &Arc<Committer>,
+    path: &DrivePath,
+    staged: StagedContent,
+    new: NewVersion,
+    rules: PutRules,
+    found: Option<NameLookup>,
+) -> impl FnOnce(Caller) -> BoxFuture<'static, Result<Written>> + use<> {
     let (this, path) = (committer.clone(), path.clone());
-    let create = |caller| async move { create_file(&this, &path, staged, &new, (&rules, found), &caller).await };
-    committer.gate.run_to_end(create).await
+    |caller| async move { create_file(&this, &path, staged, &new, (&rules, found), &caller).await }.boxed()
 }
 
 async fn create_file(

@@ -1,41 +1,30 @@
-//! The commit thread: the only thread that writes, which makes checks and changes of a plan atomic, and batches syncs
-//! (group commit).
+//! Writes plans, one group at a time, which makes checks and changes of a plan atomic, and batches syncs (group commit).
 //!
-//! It takes the first queued plan and all others that are queued, and writes them with one sync. It needs no timer:
-//! while one group is synced, the next one queues up.
+//! The commit thread takes the first queued plan and all others that are queued, and writes them with one sync. It needs
+//! no timer: while one group is synced, the next one queues up.
+//!
+//! A plan that comes alone is written by its caller: with the commit thread, two threads would have to wake up, which takes
+//! as long as half a sync on a fast disk. The lock of [`GroupWriter`] lets one of them write at a time.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{block_in_place, yield_now};
 
-use super::commit_stats::{CommitCounters, GroupStats};
-use super::db::{Db, RowFamily, WriteError};
-use super::group::{Group, PlanVerdict};
+use super::commit_stats::CommitCounters;
+use super::db::Db;
+use super::group_writer::{CommitRequest, GroupWriter};
+use crate::table::StoreError;
 use crate::table::store::Result;
-use crate::table::{Outcome, Plan, Refusal, StoreError};
 
 /// Length of the queue, in plans.
 const QUEUE: usize = 1_024;
 /// How long a caller waits while the queue is full.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A group is complete at this many plans, or bytes of them.
-const GROUP_PLANS: usize = 1_024;
-const GROUP_BYTES: usize = 4 << 20;
-
-pub(super) struct CommitRequest {
-    pub plan: Plan,
-    /// Whether its checks may skip any number of tombstones.
-    pub any_tombstones: bool,
-    pub answer: oneshot::Sender<CommitReply>,
-}
-
-pub(super) enum CommitReply {
-    Done(Result<Outcome>),
-    /// Compact this family and send the plan again.
-    Compact(Plan, RowFamily),
-}
 
 enum QueueMessage {
     Plan(CommitRequest),
@@ -47,7 +36,19 @@ enum QueueMessage {
 /// ends.
 pub(super) struct CommitQueue {
     queue: mpsc::Sender<QueueMessage>,
+    writer: Arc<Mutex<GroupWriter>>,
     counters: Arc<CommitCounters>,
+    /// Callers that have a plan, and no answer to it yet.
+    callers: AtomicUsize,
+}
+
+/// A caller that waits for its answer, until this is dropped.
+pub(super) struct WaitingCaller<'a>(&'a AtomicUsize);
+
+impl Drop for WaitingCaller<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl CommitQueue {
@@ -55,22 +56,32 @@ impl CommitQueue {
     pub fn start(db: Arc<Db>, skip: u64) -> Result<Self> {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let counters = Arc::<CommitCounters>::default();
-        let worker =
-            CommitThread { db, skip, queue: waiting, next_group: None, stopping: None, counters: counters.clone() };
+        let writer = GroupWriter { db, skip, counters: counters.clone() };
+        let writer = Arc::new(Mutex::new(writer));
+        let worker = CommitThread { writer: writer.clone(), queue: waiting, next_group: None, stopping: None };
         let started = Builder::new().name("commit".into()).spawn(move || {
             raise_priority();
             worker.run();
         });
         started.map_err(|e| StoreError::Failed(format!("no thread for commits: {e}")))?;
-        Ok(Self { queue, counters })
+        Ok(Self { queue, writer, counters, callers: AtomicUsize::new(0) })
     }
 
     pub fn counters(&self) -> &Arc<CommitCounters> {
         &self.counters
     }
 
-    /// Errors: `Busy` if the queue stayed full until the timeout, `Failed` if the thread has ended.
+    /// Call it before [`send`](Self::send), and keep the result until the plan is answered.
+    pub fn caller(&self) -> WaitingCaller<'_> {
+        self.callers.fetch_add(1, Ordering::Relaxed);
+        WaitingCaller(&self.callers)
+    }
+
+    /// Writes the plan, or queues it. Errors: `Busy` if the queue stayed full until the timeout, `Failed` if the thread
+    /// has ended.
     pub async fn send(&self, request: CommitRequest) -> Result<()> {
+        let request = if self.may_write_here().await { self.write_here(request) } else { Some(request) };
+        let Some(request) = request else { return Ok(()) };
         let ended = || StoreError::Failed("the store was closed".into());
         let message = match self.queue.try_send(QueueMessage::Plan(request)) {
             Ok(()) => return Ok(()),
@@ -80,6 +91,35 @@ impl CommitQueue {
         self.queue.send_timeout(message, QUEUE_TIMEOUT).await.map_err(|e| match e {
             mpsc::error::SendTimeoutError::Timeout(_) => StoreError::Busy,
             mpsc::error::SendTimeoutError::Closed(_) => ended(),
+        })
+    }
+
+    /// Whether nobody else has a plan that could share the sync, or that would have to wait for it.
+    async fn may_write_here(&self) -> bool {
+        // Elsewhere nobody could run the other tasks of this thread meanwhile.
+        let may_block = Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
+        let is_alone = || self.callers.load(Ordering::Relaxed) <= 1;
+        if !may_block || !is_alone() {
+            return false;
+        }
+        // Other plans of this task, as of a `join!`, come now.
+        yield_now().await;
+        is_alone()
+    }
+
+    /// Writes the plan on this thread; returns it if another thread writes, or once the queue is closed.
+    fn write_here(&self, request: CommitRequest) -> Option<CommitRequest> {
+        // IMPORTANT: lock inside. If no thread can be had that runs the other tasks, `block_in_place` panics: nobody may
+        // have the lock then.
+        block_in_place(|| {
+            let Ok(mut writer) = self.writer.try_lock() else { return Some(request) };
+            // IMPORTANT: with the lock. The commit thread closes the queue, and then waits for the lock before it ends.
+            if self.queue.is_closed() {
+                return Some(request);
+            }
+            let written = writer.write(request, || None);
+            drop(writer);
+            written.answer()
         })
     }
 
@@ -101,26 +141,34 @@ fn raise_priority() {
     let _allowed = rustix::process::setpriority_process(None, -10);
 }
 
+/// The lock of the writer. After a panic in a write the store accepts no more writes.
+fn lock(writer: &Mutex<GroupWriter>) -> MutexGuard<'_, GroupWriter> {
+    writer.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
+        let writer = poisoned.into_inner();
+        writer.db.stop_writes("a write panicked");
+        writer
+    })
+}
+
 struct CommitThread {
-    db: Arc<Db>,
-    skip: u64,
+    writer: Arc<Mutex<GroupWriter>>,
     queue: mpsc::Receiver<QueueMessage>,
     /// The first plan of the next group.
     next_group: Option<CommitRequest>,
     stopping: Option<oneshot::Sender<()>>,
-    counters: Arc<CommitCounters>,
 }
 
 impl CommitThread {
     fn run(mut self) {
         while let Some(first) = self.first() {
-            let start = Instant::now();
-            let (mut group, mut tally) = (GroupReplies::default(), GroupStats::default());
-            let written = self.gather(first, &mut group, &mut tally);
-            // Count before the answers, so that the counters include a plan once its caller has the answer.
-            self.counters.add(&tally, start.elapsed());
-            group.send(written);
+            let writer = self.writer.clone();
+            let mut writer = lock(&writer);
+            let written = writer.write(first, || self.next_queued());
+            drop(writer);
+            self.next_group = written.answer();
         }
+        // The queue is closed: who has the lock now is the last one to write without it.
+        drop(lock(&self.writer));
         if let Some(stopping) = self.stopping {
             let _waiting = stopping.send(());
         }
@@ -154,101 +202,35 @@ impl CommitThread {
         self.queue.close();
         self.stopping = Some(done);
     }
-
-    /// Fills a group and writes it.
-    fn gather(
-        &mut self,
-        first: CommitRequest,
-        answers: &mut GroupReplies,
-        tally: &mut GroupStats,
-    ) -> std::result::Result<(), WriteError> {
-        let db = self.db.clone();
-        let mut group = Group::new(&db, self.skip);
-        // One look at the folder for the group: it stops the writes if the folder was moved.
-        let _writable = db.writable();
-        let mut next = Some(first);
-        while let Some(request) = next {
-            let (changes, bytes) = (request.plan.changes(), request.plan.bytes());
-            let verdict = match db.check_stopped() {
-                Ok(()) => group.add(&request.plan, request.any_tombstones),
-                Err(stopped) => PlanVerdict::Failed(stopped),
-            };
-            match &verdict {
-                PlanVerdict::Refused(refusal) => self.counters.refused(refusal),
-                PlanVerdict::Compact(_) => self.counters.sent_back(),
-                _ => {}
-            }
-            if !answers.note(request, verdict, &mut self.next_group) {
-                break;
-            }
-            tally.add(changes, bytes);
-            next = if tally.plans < GROUP_PLANS && tally.bytes < GROUP_BYTES { self.next_queued() } else { None };
-        }
-        if group.is_empty() {
-            return Ok(());
-        }
-        let start = Instant::now();
-        let written = group.write();
-        tally.synced = Some(start.elapsed());
-        written
-    }
-}
-
-/// The callers to answer once the group is written.
-#[derive(Default)]
-struct GroupReplies {
-    accepted: Vec<CommitRequest>,
-    refused: Vec<(CommitRequest, Refusal)>,
-}
-
-impl GroupReplies {
-    /// Returns false if the plan must wait for the next group.
-    fn note(&mut self, request: CommitRequest, verdict: PlanVerdict, next_group: &mut Option<CommitRequest>) -> bool {
-        match verdict {
-            PlanVerdict::Accepted => self.accepted.push(request),
-            PlanVerdict::Refused(refusal) => self.refused.push((request, refusal)),
-            PlanVerdict::AfterThisGroup => {
-                *next_group = Some(request);
-                return false;
-            }
-            PlanVerdict::Compact(place) => answer(request.answer, CommitReply::Compact(request.plan, place)),
-            PlanVerdict::Failed(error) => answer(request.answer, CommitReply::Done(Err(error))),
-        }
-        true
-    }
-
-    /// IMPORTANT: call it after the write, for refused plans too: another plan of this group may be the reason for the
-    /// refusal.
-    fn send(self, written: std::result::Result<(), WriteError>) {
-        for request in self.accepted {
-            let outcome = match &written {
-                Ok(()) => Ok(Outcome::Committed),
-                Err(WriteError { cause, full }) => Err(StoreError::Unknown { cause: cause.clone(), full: *full }),
-            };
-            answer(request.answer, CommitReply::Done(outcome));
-        }
-        for (request, refusal) in self.refused {
-            let outcome = match &written {
-                Ok(()) => Ok(Outcome::Refused(refusal)),
-                // Nothing of the plan was written. But the plan that is the reason for its refusal may not be
-                // committed.
-                Err(WriteError { cause, full: true }) => Err(StoreError::Full(cause.clone())),
-                Err(WriteError { cause, full: false }) => Err(StoreError::Failed(cause.clone())),
-            };
-            answer(request.answer, CommitReply::Done(outcome));
-        }
-    }
-}
-
-fn answer(to: oneshot::Sender<CommitReply>, answer: CommitReply) {
-    // A cancelled caller needs no answer.
-    let _gone = to.send(answer);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
-    use crate::table::{Check, Column};
+    use crate::engines::rocks::Rocks;
+    use crate::engines::rocks::group_writer::CommitReply;
+    use crate::engines::rocks::tests::open;
+    use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan};
+
+    /// A queue that no thread reads.
+    fn without_thread(rocks: &Rocks, queue: mpsc::Sender<QueueMessage>) -> CommitQueue {
+        let (writer, callers) = (rocks.committer.writer.clone(), AtomicUsize::new(0));
+        CommitQueue { queue, writer, counters: Arc::default(), callers }
+    }
+
+    /// A plan that gives a row a cell if it has none.
+    fn claim(row: &'static str) -> (CommitRequest, oneshot::Receiver<CommitReply>) {
+        let (mut request, answered) = request();
+        let (checks, changes) = (vec![Check::Absent(Column::new("a", "q"))], vec![Change::put("a", "q", "v")]);
+        request.plan.guarded = vec![ConditionalRow { table: "t", row: row.into(), checks, changes }];
+        (request, answered)
+    }
+
+    async fn is_there(rocks: &Rocks, row: &str) -> bool {
+        crate::engines::rocks::tests::count(rocks, row, "a").await == 1
+    }
 
     fn request() -> (CommitRequest, oneshot::Receiver<CommitReply>) {
         let (answer, answered) = oneshot::channel();
@@ -256,33 +238,11 @@ mod tests {
         (request, answered)
     }
 
-    /// The answers to an accepted and to a refused plan of one group.
-    fn outcomes(written: std::result::Result<(), WriteError>) -> [Result<Outcome>; 2] {
-        let ((accepted, one), (refused, other)) = (request(), request());
-        let check = Check::Absent(Column::new("a", "q"));
-        let refusal = Refusal { table: "t", row: "row".into(), check, current: None, prepared: false };
-        let (mut answers, mut next_group) = (GroupReplies::default(), None);
-        assert!(answers.note(accepted, PlanVerdict::Accepted, &mut next_group));
-        assert!(answers.note(refused, PlanVerdict::Refused(refusal), &mut next_group));
-        answers.send(written);
-        [one, other].map(|mut answered| match answered.try_recv().unwrap() {
-            CommitReply::Done(outcome) => outcome,
-            CommitReply::Compact(..) => panic!("nothing to compact"),
-        })
-    }
-
-    #[test]
-    fn after_a_failed_write_accepted_plans_are_unknown_and_refused_plans_unwritten() {
-        let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full }));
-        assert!(matches!(outcomes(Ok(())), [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]));
-        assert!(matches!(failed(false), [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]));
-        assert!(matches!(failed(true), [Err(StoreError::Unknown { full: true, .. }), Err(StoreError::Full(_))]));
-    }
-
     #[tokio::test]
     async fn a_full_queue_is_busy_after_a_timeout() {
         let (queue, mut waiting) = mpsc::channel(1);
-        let committer = CommitQueue { queue, counters: Arc::default() };
+        let dir = tempfile::tempdir().unwrap();
+        let committer = without_thread(&open(dir.path()).await, queue);
         committer.send(request().0).await.unwrap();
         let start = Instant::now();
         assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));
@@ -291,5 +251,113 @@ mod tests {
             waiting.recv().await.unwrap();
         });
         sent.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_plan_alone_is_written_by_its_caller() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let committer = without_thread(&rocks, queue);
+        for (n, committed) in [true, false].into_iter().enumerate() {
+            let (request, mut answered) = claim("one");
+            committer.send(request).await.unwrap();
+            match answered.try_recv().unwrap() {
+                CommitReply::Done(Ok(outcome)) => assert_eq!(outcome == Outcome::Committed, committed, "{n}"),
+                _ => panic!("neither committed nor refused"),
+            }
+        }
+        assert!(is_there(&rocks, "one").await);
+        assert_eq!(waiting.len(), 0);
+    }
+
+    /// A thread that has the lock of the writer, until the sender is dropped.
+    fn busy_writer(rocks: &Rocks) -> std::sync::mpsc::Sender<()> {
+        let (writer, (go, gone)) = (rocks.committer.writer.clone(), std::sync::mpsc::channel());
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _writing = writer.lock();
+            locked.send(()).unwrap();
+            gone.recv()
+        });
+        is_locked.recv().unwrap();
+        go
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_plan_is_queued_while_others_have_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let (queue, mut waiting) = mpsc::channel(QUEUE);
+        let committer = without_thread(&rocks, queue);
+        let mut is_queued = async |row| {
+            let (request, mut answered) = claim(row);
+            let _caller = committer.caller();
+            committer.send(request).await.unwrap();
+            let in_queue = waiting.try_recv().is_ok();
+            assert_eq!(answered.try_recv().is_err(), in_queue);
+            in_queue
+        };
+        assert!(!is_queued("alone").await);
+        let other = committer.caller();
+        assert!(is_queued("with another").await);
+        drop(other);
+        let writes = busy_writer(&rocks);
+        assert!(is_queued("while another thread writes").await);
+        drop(writes);
+        drop(rocks.committer.writer.lock().unwrap());
+        assert!(!is_queued("alone again").await);
+        for (row, expected) in [("alone", true), ("with another", false), ("alone again", true)] {
+            assert_eq!(is_there(&rocks, row).await, expected, "{row}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn plans_of_one_task_share_a_sync() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let plans = ["1", "2", "3", "4", "5", "6", "7", "8"].map(|row| rocks.commit(claim(row).0.plan));
+        assert!(futures_util::future::join_all(plans).await.iter().all(|done| matches!(done, Ok(Outcome::Committed))));
+        assert!(rocks.commit_stats().most_plans_of_group > 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn nothing_is_written_once_the_queue_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        // A caller that writes now ends before the queue is closed for good.
+        let writes = busy_writer(&rocks);
+        let mut stop = std::pin::pin!(rocks.committer.stop());
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut stop).await.is_err());
+        drop(writes);
+        stop.await;
+        let (request, _answered) = claim("one");
+        assert!(matches!(rocks.committer.send(request).await, Err(StoreError::Failed(_))));
+        assert!(!is_there(&rocks, "one").await);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn where_no_caller_may_write_the_store_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        // Here `block_in_place` panics.
+        let local = tokio::task::LocalSet::new();
+        let here = std::panic::AssertUnwindSafe(local.run_until(rocks.commit(claim("one").0.plan)));
+        let _panic = futures_util::FutureExt::catch_unwind(here).await;
+        assert_eq!(rocks.commit(claim("two").0.plan).await.unwrap(), Outcome::Committed);
+    }
+
+    #[tokio::test]
+    async fn after_a_panic_in_a_write_there_are_no_more_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let writer = rocks.committer.writer.clone();
+        let panicked = std::thread::spawn(move || {
+            let _writing = writer.lock();
+            panic!("on purpose")
+        });
+        assert!(panicked.join().is_err());
+        assert!(matches!(rocks.commit(claim("one").0.plan).await, Err(StoreError::Stopped(_))));
+        assert!(matches!(rocks.writable(), Err(StoreError::Stopped(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of the commit thread: sums and maxima for callers in the process, histograms for `/metrics`.
+//! Counters of the commits: sums and maxima for callers in the process, histograms for `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::table::{Check, Refusal};
 
-/// What the commit thread has done since the store was opened. Sums and maxima never decrease.
+/// What was committed since the store was opened. Sums and maxima never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitStats {
     /// Groups of plans that were evaluated one after the other and then written together.
@@ -24,7 +24,7 @@ pub struct CommitStats {
     pub changes: u64,
     /// Bytes of keys, qualifiers and values in them, checks included.
     pub bytes: u64,
-    /// The time that groups occupied the thread, each from its first plan to its answers.
+    /// The time that groups took, each from its first plan to its answers.
     pub busy: Duration,
     /// The longest time of one group. A plan that has just missed a group waits that long.
     pub longest_group: Duration,
@@ -73,7 +73,7 @@ struct SumAndMax {
     most: AtomicU64,
 }
 
-// No lock: a reader must never block the commit thread. Only that thread adds, so no update is lost; a reader may see
+// No lock: a reader must never block the writer of a group. One writes at a time, so no update is lost; a reader may see
 // one number a group ahead of another.
 impl SumAndMax {
     fn add(&self, number: u64) {
@@ -147,7 +147,7 @@ impl CommitCounters {
         let seconds = self.seconds_of_sync.clone();
         registry.register_with_unit("commit_sync", "Time to write and sync the log", Unit::Seconds, seconds);
         let seconds = self.seconds_of_group.clone();
-        registry.register_with_unit("commit_hold", "Time a group held the commit thread", Unit::Seconds, seconds);
+        registry.register_with_unit("commit_hold", "Time to check, write and sync a group", Unit::Seconds, seconds);
         registry.register("commit_refused", "Plans refused, by the check that failed", self.refused.clone());
         registry.register("commit_sent_back", "Plans sent back for a compaction", self.sent_back.clone());
     }

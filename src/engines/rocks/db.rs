@@ -238,8 +238,8 @@ impl Db {
         self.check_stopped()
     }
 
-    /// As [`writable`](Self::writable), without a look at the folder, which takes a call of the system. The commit thread
-    /// looks before each write.
+    /// As [`writable`](Self::writable), without a look at the folder, which takes a call of the system. The writer of
+    /// a group looks before each write.
     pub fn check_stopped(&self) -> Result<()> {
         match self.stopped.get() {
             _ if self.read_only => Err(StoreError::ReadOnly),

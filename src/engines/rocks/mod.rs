@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! reads:  read, scan -> snapshot -> db      inline if memory holds the data, else on the blocking pool
-//! writes: commit (one thread) -> group -> db
+//! writes: commit (one at a time) -> group_writer -> group -> db
 //! ```
 //!
 //! Words: the *WAL* is RocksDB's write-ahead log, the *info log* its file `LOG`; a *table* is one of the store
@@ -18,10 +18,10 @@
 //! - The open database: [`raw`]: types of the `rocksdb` crate; [`db`]; [`error_text`]: what its messages mean;
 //!   [`read_tier`], [`snapshot`]: from where and of which instant a read is; [`keys`]: the bytes of a key
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`sst_reader`], [`scrub`]: SST files read whole
-//! - Writes: [`commit`], [`group`], [`overlay`]: plans are validated one by one and written in groups
+//! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
-//! - [`commit_stats`], [`metrics`]: counters of the commit thread, and metrics of the engine
+//! - [`commit_stats`], [`metrics`]: counters of the commits, and metrics of the engine
 
 mod blocking_pool;
 mod checkpoint;
@@ -38,6 +38,7 @@ mod files;
 mod flush;
 mod folder_lock;
 mod group;
+mod group_writer;
 mod keys;
 mod log_format;
 mod metrics;
@@ -66,13 +67,14 @@ use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
 use self::blocking_pool::BlockingPool;
-use self::commit::{CommitQueue, CommitReply, CommitRequest};
+use self::commit::CommitQueue;
 pub use self::commit_stats::CommitStats;
 use self::compaction_space::CompactionSpace;
 use self::db::{CloseWaiter, Db, RowFamily};
 use self::disk_space::DiskSpace;
 use self::flush::FlushState;
 pub use self::folder_lock::FolderLock;
+use self::group_writer::{CommitReply, CommitRequest};
 use self::metrics::{ReadCounters, StoreCollector};
 use self::options::Tuning;
 use self::raw::{ReadError, ReadResult};
@@ -83,9 +85,9 @@ use crate::table::{
     Check, Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec,
 };
 
-/// Tombstones that a check may skip on the commit thread: about a millisecond.
+/// Tombstones that a check of a group may skip: about a millisecond.
 const MAX_TOMBSTONES: u64 = 10_000;
-/// Compactions for one plan, until the commit thread skips any number of tombstones for it.
+/// Compactions for one plan, until its checks may skip any number of tombstones.
 const MAX_COMPACTIONS: usize = 3;
 /// Rows of a `get_many` that one thread of the pool reads.
 const ROWS_PER_THREAD: usize = 16;
@@ -135,7 +137,7 @@ impl Rocks {
         self.committer.stop().await;
     }
 
-    /// What the commit thread has done since the store was opened.
+    /// What was committed since the store was opened.
     pub fn commit_stats(&self) -> CommitStats {
         self.committer.counters().read()
     }
@@ -260,6 +262,7 @@ impl Rocks {
         self.precheck_empty(&plan).await?;
         in_flight.is_written();
         let mut compacted = 0;
+        let _caller = self.committer.caller();
         loop {
             let (answer, answered) = oneshot::channel();
             let any_tombstones = compacted == MAX_COMPACTIONS;

@@ -37,6 +37,8 @@ use final_response::FinalResponses;
 
 /// How long requests in flight may take after a shutdown has begun.
 const SHUTDOWN: Duration = Duration::from_secs(30);
+/// How long connections may take to end after they were aborted.
+const ABORT: Duration = Duration::from_secs(1);
 /// Sockets that may wait at a time for their clients to read a final response. They do not count towards
 /// [`Limits::connections`](crate::http::Limits). Beyond this number the socket is closed right after the response.
 const FINAL_RESPONSES: usize = 32;
@@ -84,7 +86,9 @@ where
         }
         () = at_once => tracing::warn!("a second signal to stop: requests in flight are cut"),
     }
-    connections.shutdown().await;
+    // A connection whose thread is in the middle of a write ends with that write. The close of the drive waits for it too,
+    // and knows how long.
+    let _ended = tokio::time::timeout(ABORT, connections.shutdown()).await;
     Ok(())
 }
 

@@ -171,14 +171,14 @@ async fn a_second_signal_ends_requests_in_flight_at_once() {
     assert_eq!(get(&server, "/v1/fs/half").await, None);
 }
 
-/// From now on every sync of a running process takes five seconds.
+/// From now on every sync of a running process takes so many seconds.
 struct SlowDisk(Child);
 
 impl SlowDisk {
-    async fn below(server: &Server) -> Self {
-        let inject = "inject=fdatasync:delay_enter=5000000";
+    async fn below(server: &Server, seconds: u32) -> Self {
+        let inject = format!("inject=fdatasync:delay_enter={seconds}000000");
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject, "-p"]);
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", &inject, "-p"]);
         let child = strace.arg(server.id().to_string()).stderr(Stdio::null()).spawn().unwrap();
         let traced = |pid| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         while traced(server.id()).contains("TracerPid:\t0\n") {
@@ -202,7 +202,7 @@ async fn end_amid_clean_up(signals: usize) {
     tree::many(&from, 2_500);
     let server = Server::start_on(&data, &[]);
     import(&server.address, &from, "/many").is_done();
-    let slow = SlowDisk::below(&server).await;
+    let slow = SlowDisk::below(&server, 5).await;
     let deleted = Client::new().delete(server.url("/v1/fs/many/?recursive=true")).send().await.unwrap();
     assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
     let address = server.address.clone();
@@ -214,6 +214,29 @@ async fn end_amid_clean_up(signals: usize) {
     assert_eq!(tokio::time::timeout(PATIENCE / 2, ended).await.expect("it ends").unwrap(), Some(0));
     drop(slow);
     check_after_clean_up(&data).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_a_write_that_hangs() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let server = Server::start_on(&data, &[]);
+    let slow = SlowDisk::below(&server, 600).await;
+    let put = tokio::spawn(Client::new().put(server.url("/v1/fs/hung")).body("hung").send());
+    // Long enough for it to be in the sync; nothing here fails if it is not.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let address = server.address.clone();
+    for _ in 0..2 {
+        terminate(server.id());
+        refuses(&address).await;
+    }
+    let ended = tokio::task::spawn_blocking(move || server.wait());
+    assert_eq!(tokio::time::timeout(PATIENCE / 2, ended).await.expect("it ends").unwrap(), Some(0));
+    drop(slow);
+    assert!(put.await.unwrap().is_err(), "it was never durable");
+    let server = Server::start_on(&data, &[]);
+    let stored = get(&server, "/v1/fs/hung").await;
+    assert!(stored.is_none_or(|content| content == b"hung"));
 }
 
 /// Asserts that the next start completes the clean-up.

@@ -1,4 +1,4 @@
-//! The counters of the commit thread.
+//! The counters of the commits.
 
 use std::time::Duration;
 

@@ -1,0 +1,189 @@
+//! Evaluates and writes groups of plans, and answers their callers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::commit_stats::{CommitCounters, GroupStats};
+use super::db::{Db, RowFamily, WriteError};
+use super::group::{Group, PlanVerdict};
+use crate::table::store::Result;
+use crate::table::{Outcome, Plan, Refusal, StoreError};
+
+/// A group is complete at this many plans, or bytes of them.
+const GROUP_PLANS: usize = 1_024;
+const GROUP_BYTES: usize = 4 << 20;
+
+pub(super) struct CommitRequest {
+    pub plan: Plan,
+    /// Whether its checks may skip any number of tombstones.
+    pub any_tombstones: bool,
+    pub answer: oneshot::Sender<CommitReply>,
+}
+
+pub(super) enum CommitReply {
+    Done(Result<Outcome>),
+    /// Compact this family and send the plan again.
+    Compact(Plan, RowFamily),
+}
+
+/// Writes groups. Who has its lock writes.
+pub(super) struct GroupWriter {
+    pub db: Arc<Db>,
+    /// Tombstones that a check may skip.
+    pub skip: u64,
+    pub counters: Arc<CommitCounters>,
+}
+
+impl GroupWriter {
+    /// Fills a group, with `first` and the plans of `next`, and writes it.
+    pub fn write(&mut self, first: CommitRequest, next: impl FnMut() -> Option<CommitRequest>) -> WrittenGroup {
+        let start = Instant::now();
+        let mut group = WrittenGroup { replies: GroupReplies::default(), written: Ok(()), next_group: None };
+        let mut stats = GroupStats::default();
+        group.written = self.gather(first, next, &mut group, &mut stats);
+        // Count before the answers, so that the counters include a plan once its caller has the answer.
+        self.counters.add(&stats, start.elapsed());
+        group
+    }
+
+    fn gather(
+        &self,
+        first: CommitRequest,
+        mut next_queued: impl FnMut() -> Option<CommitRequest>,
+        answers: &mut WrittenGroup,
+        stats: &mut GroupStats,
+    ) -> std::result::Result<(), WriteError> {
+        let mut group = Group::new(&self.db, self.skip);
+        // One look at the folder for the group: it stops the writes if the folder was moved.
+        let _writable = self.db.writable();
+        let mut next = Some(first);
+        while let Some(request) = next {
+            let (changes, bytes) = (request.plan.changes(), request.plan.bytes());
+            let verdict = match self.db.check_stopped() {
+                Ok(()) => group.add(&request.plan, request.any_tombstones),
+                Err(stopped) => PlanVerdict::Failed(stopped),
+            };
+            match &verdict {
+                PlanVerdict::Refused(refusal) => self.counters.refused(refusal),
+                PlanVerdict::Compact(_) => self.counters.sent_back(),
+                _ => {}
+            }
+            if !answers.replies.note(request, verdict, &mut answers.next_group) {
+                break;
+            }
+            stats.add(changes, bytes);
+            next = if stats.plans < GROUP_PLANS && stats.bytes < GROUP_BYTES { next_queued() } else { None };
+        }
+        if group.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let written = group.write();
+        stats.synced = Some(start.elapsed());
+        written
+    }
+}
+
+/// A group after the write, whose callers wait for their answers.
+pub(super) struct WrittenGroup {
+    replies: GroupReplies,
+    written: std::result::Result<(), WriteError>,
+    /// A plan that must be in another group.
+    next_group: Option<CommitRequest>,
+}
+
+impl WrittenGroup {
+    /// Answers the callers; returns the first plan of the next group, if there is one.
+    pub fn answer(self) -> Option<CommitRequest> {
+        self.replies.send(self.written);
+        self.next_group
+    }
+}
+
+/// The callers to answer once the group is written.
+#[derive(Default)]
+struct GroupReplies {
+    accepted: Vec<CommitRequest>,
+    refused: Vec<(CommitRequest, Refusal)>,
+}
+
+impl GroupReplies {
+    /// Returns false if the plan must wait for the next group.
+    fn note(&mut self, request: CommitRequest, verdict: PlanVerdict, next_group: &mut Option<CommitRequest>) -> bool {
+        match verdict {
+            PlanVerdict::Accepted => self.accepted.push(request),
+            PlanVerdict::Refused(refusal) => self.refused.push((request, refusal)),
+            PlanVerdict::AfterThisGroup => {
+                *next_group = Some(request);
+                return false;
+            }
+            PlanVerdict::Compact(place) => answer(request.answer, CommitReply::Compact(request.plan, place)),
+            PlanVerdict::Failed(error) => answer(request.answer, CommitReply::Done(Err(error))),
+        }
+        true
+    }
+
+    /// IMPORTANT: call it after the write, for refused plans too: another plan of this group may be the reason for the
+    /// refusal.
+    fn send(self, written: std::result::Result<(), WriteError>) {
+        for request in self.accepted {
+            let outcome = match &written {
+                Ok(()) => Ok(Outcome::Committed),
+                Err(WriteError { cause, full }) => Err(StoreError::Unknown { cause: cause.clone(), full: *full }),
+            };
+            answer(request.answer, CommitReply::Done(outcome));
+        }
+        for (request, refusal) in self.refused {
+            let outcome = match &written {
+                Ok(()) => Ok(Outcome::Refused(refusal)),
+                // Nothing of the plan was written. But the plan that is the reason for its refusal may not be
+                // committed.
+                Err(WriteError { cause, full: true }) => Err(StoreError::Full(cause.clone())),
+                Err(WriteError { cause, full: false }) => Err(StoreError::Failed(cause.clone())),
+            };
+            answer(request.answer, CommitReply::Done(outcome));
+        }
+    }
+}
+
+fn answer(to: oneshot::Sender<CommitReply>, answer: CommitReply) {
+    // A cancelled caller needs no answer.
+    let _gone = to.send(answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Check, Column};
+
+    fn request() -> (CommitRequest, oneshot::Receiver<CommitReply>) {
+        let (answer, answered) = oneshot::channel();
+        let request = CommitRequest { plan: Plan::default(), any_tombstones: false, answer };
+        (request, answered)
+    }
+
+    /// The answers to an accepted and to a refused plan of one group.
+    fn outcomes(written: std::result::Result<(), WriteError>) -> [Result<Outcome>; 2] {
+        let ((accepted, one), (refused, other)) = (request(), request());
+        let check = Check::Absent(Column::new("a", "q"));
+        let refusal = Refusal { table: "t", row: "row".into(), check, current: None, prepared: false };
+        let (mut answers, mut next_group) = (GroupReplies::default(), None);
+        assert!(answers.note(accepted, PlanVerdict::Accepted, &mut next_group));
+        assert!(answers.note(refused, PlanVerdict::Refused(refusal), &mut next_group));
+        answers.send(written);
+        [one, other].map(|mut answered| match answered.try_recv().unwrap() {
+            CommitReply::Done(outcome) => outcome,
+            CommitReply::Compact(..) => panic!("nothing to compact"),
+        })
+    }
+
+    #[test]
+    fn after_a_failed_write_accepted_plans_are_unknown_and_refused_plans_unwritten() {
+        let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full }));
+        assert!(matches!(outcomes(Ok(())), [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]));
+        assert!(matches!(failed(false), [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]));
+        assert!(matches!(failed(true), [Err(StoreError::Unknown { full: true, .. }), Err(StoreError::Full(_))]));
+    }
+}
