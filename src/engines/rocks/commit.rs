@@ -212,7 +212,7 @@ mod tests {
     use crate::engines::rocks::Rocks;
     use crate::engines::rocks::group_writer::CommitReply;
     use crate::engines::rocks::tests::open;
-    use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan};
+    use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, Store};
 
     /// A queue that no thread reads.
     fn without_thread(rocks: &Rocks, queue: mpsc::Sender<QueueMessage>) -> CommitQueue {

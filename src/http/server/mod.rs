@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 pub(super) use connection::{AmbiguousFraming, App};
 
@@ -39,6 +40,9 @@ use final_response::FinalResponses;
 const SHUTDOWN: Duration = Duration::from_secs(30);
 /// How long connections may take to end after they were aborted.
 const ABORT: Duration = Duration::from_secs(1);
+/// How often the loop wakes up while there are connections. Whoever sets a timer that ends before all others wakes the
+/// thread that waits for events, which takes longer than a small read. With this timer, time-outs of requests end later.
+const TICK: Duration = Duration::from_millis(250);
 /// Sockets that may wait at a time for their clients to read a final response. They do not count towards
 /// [`Limits::connections`](crate::http::Limits). Beyond this number the socket is closed right after the response.
 const FINAL_RESPONSES: usize = 32;
@@ -66,6 +70,8 @@ where
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut backoff = AcceptBackoff::default();
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(shutdown);
     let at_once = loop {
         tokio::select! {
@@ -74,6 +80,7 @@ where
                 connections.spawn(server.clone().run(stream, from.ip(), app.clone(), ended.clone()));
             }
             Some(_) = connections.join_next() => {}
+            _ = tick.tick(), if !connections.is_empty() => {}
         }
     };
     drop(listener);
