@@ -5,8 +5,8 @@
     docs/load-test-tables.py --sizes target/small target/million      # the rates of one run beside those of a larger one
 
 A ratio of several runs is the median of their medians. It is one number if it lies between the slowest and the fastest
-round of each run, and otherwise the lowest and the highest median. It is ≈ if one of the runs does not show a difference
-of a tenth, or if they disagree. What one operation does, and what a layout costs, are tables of report.md.
+round of each run, and otherwise the lowest and the highest median. It is ≈ if it differs from 1 by less than a tenth, or
+if the runs disagree which layout is faster. What one operation does, and what a layout costs, are tables of report.md.
 """
 
 import argparse
@@ -66,9 +66,9 @@ def ratio(runs, operation, layout, reference):
         return "-" if "unsupported" in runs[0].report["layouts"].get(layout, {}).get(operation, {}) else ""
     star = "*" if one else ""
     medians = [float(row["median"]) for row in rows]
-    if any(abs(median - 1) < 0.1 or (median < 1) != (medians[0] < 1) for median in medians):
-        return f"≈{star}"
     middle = statistics.median(medians)
+    if abs(middle - 1) < 0.1 or min(medians) < 1 < max(medians):
+        return f"≈{star}"
     if all(float(row["lowest"]) <= middle <= float(row["highest"]) for row in rows):
         return factor(middle) + star
     low, high = factor(min(medians)), factor(max(medians))

@@ -242,7 +242,8 @@ mod tests {
     async fn a_full_queue_is_busy_after_a_timeout() {
         let (queue, mut waiting) = mpsc::channel(1);
         let dir = tempfile::tempdir().unwrap();
-        let committer = without_thread(&open(dir.path()).await, queue);
+        let rocks = open(dir.path()).await;
+        let committer = without_thread(&rocks, queue);
         committer.send(request().0).await.unwrap();
         let start = Instant::now();
         assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));

@@ -113,6 +113,8 @@ impl Fixture {
         let drive = Drive::open_with(through, &data.path().join("content"), settings).await.unwrap();
         let watcher = drive.with_tables(tables.clone());
         let fixture = Self { store, drive, watcher, tables, data };
+        // The tasks of a start make store calls too, and would make them between those of the operations.
+        fixture.idle().await;
         for op in set_up {
             fixture.run(*op).await.unwrap();
         }

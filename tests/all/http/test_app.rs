@@ -116,6 +116,8 @@ impl TestApp {
         migrate::up(&tables).await.unwrap();
         let content = tempfile::tempdir().unwrap();
         let drive = Drive::open(tables, content.path()).await.unwrap();
+        // The tasks of a start make store calls too.
+        drive.idle().await;
         Self { router: router(drive.clone(), options, Registry::default()), drive, store, content }
     }
 
