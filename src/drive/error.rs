@@ -110,7 +110,7 @@ impl From<StoreError> for DriveError {
             StoreError::Unknown { cause, full } => Self::Unknown { cause, full },
             StoreError::ReadOnly => Self::ReadOnly,
             StoreError::Stopped(cause) => Self::Stopped(cause),
-            StoreError::Damaged(what) => Self::Damaged(what),
+            StoreError::Damaged(what) | StoreError::BadCounter(what) => Self::Damaged(what),
             StoreError::Failed(cause) => Self::Failed(cause),
             StoreError::RuleViolation(_) | StoreError::OtherSpec(..) | StoreError::TooWide { .. } => {
                 Self::Failed(error.to_string())

@@ -328,7 +328,7 @@ impl FileChange {
     fn of(plan: &Plan) -> Option<Self> {
         let puts_file = |change: &Change| match change {
             Change::Put { family, qualifier, .. } => *family == dir::SUB && qualifier.starts_with(dir::FILE),
-            Change::Delete { .. } | Change::DeleteFamily { .. } => false,
+            Change::Delete { .. } | Change::DeleteFamily { .. } | Change::Add { .. } => false,
         };
         let rows = plan.guarded.iter().filter(|row| row.table == dir::TABLE && row.changes.iter().any(puts_file));
         let directories = rows.map(|row| row.row.clone()).collect();

@@ -46,7 +46,7 @@ impl IndexChange {
             Change::Put { qualifier, value, .. } => {
                 Some((&row.row, Cell { qualifier: qualifier.clone(), value: value.clone() }))
             }
-            Change::Delete { .. } | Change::DeleteFamily { .. } => None,
+            Change::Delete { .. } | Change::DeleteFamily { .. } | Change::Add { .. } => None,
         })
     }
 

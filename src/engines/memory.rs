@@ -50,10 +50,10 @@ impl MemoryState {
         self.rows.get(table)?.get(row)
     }
 
-    fn holds(&self, table: &str, row: &[u8], check: &Check) -> std::result::Result<(), Option<Bytes>> {
+    fn holds(&self, table: &str, row: &[u8], check: &Check) -> Result<std::result::Result<(), Option<Bytes>>> {
         let cells = self.cells(table, row);
         let value = |family: &str, qualifier: &Bytes| cells?.get(&(family.to_owned(), qualifier.clone())).cloned();
-        match check {
+        Ok(match check {
             Check::Absent(column) => match value(column.family, &column.qualifier) {
                 None => Ok(()),
                 current => Err(current),
@@ -66,10 +66,15 @@ impl MemoryState {
                 let empty = cells.is_none_or(|cells| !cells.keys().any(|(f, _)| f == family));
                 if empty { Ok(()) } else { Err(None) }
             }
-        }
+            Check::AtMost(column, limit) => {
+                let current = value(column.family, &column.qualifier);
+                let fits = i128::from(number(current.as_deref())?) <= i128::from(*limit);
+                if fits { Ok(()) } else { Err(current) }
+            }
+        })
     }
 
-    fn change(&mut self, table: &str, row: &RowKey, changes: &[Change]) {
+    fn change(&mut self, table: &str, row: &RowKey, changes: &[Change]) -> Result<()> {
         let rows = self.rows.entry(table.to_owned()).or_default();
         let cells = rows.entry(row.clone()).or_default();
         for change in changes {
@@ -81,38 +86,67 @@ impl MemoryState {
                     cells.remove(&((*family).to_owned(), qualifier.clone()));
                 }
                 Change::DeleteFamily { family } => cells.retain(|(f, _), _| f != family),
+                Change::Add { family, qualifier, amount } => {
+                    let sum = sum(Some(&*cells), family, qualifier, *amount)?;
+                    cells.insert(((*family).to_owned(), qualifier.clone()), sum);
+                }
             }
         }
         if cells.is_empty() {
             rows.remove(row);
         }
+        Ok(())
     }
 
-    fn commit(&mut self, plan: &Plan) -> Outcome {
+    fn commit(&mut self, plan: &Plan) -> Result<Outcome> {
         for guarded in &plan.guarded {
             for check in &guarded.checks {
-                if let Err(current) = self.holds(guarded.table, &guarded.row, check) {
-                    return Outcome::Refused(Refusal {
+                if let Err(current) = self.holds(guarded.table, &guarded.row, check)? {
+                    return Ok(Outcome::Refused(Refusal {
                         table: guarded.table,
                         row: guarded.row.clone(),
                         check: check.clone(),
                         current,
                         prepared: false,
-                    });
+                    }));
+                }
+            }
+        }
+        // Before the first change: a counter that cannot be added to must not leave half of the plan.
+        for guarded in &plan.guarded {
+            for change in &guarded.changes {
+                if let Change::Add { family, qualifier, amount } = change {
+                    sum(self.cells(guarded.table, &guarded.row), family, qualifier, *amount)?;
                 }
             }
         }
         for row in &plan.prepare {
-            self.change(row.table, &row.row, &row.changes);
+            self.change(row.table, &row.row, &row.changes)?;
         }
         for row in &plan.guarded {
-            self.change(row.table, &row.row, &row.changes);
+            self.change(row.table, &row.row, &row.changes)?;
         }
         for row in &plan.finish {
-            self.change(row.table, &row.row, &row.changes);
+            self.change(row.table, &row.row, &row.changes)?;
         }
-        Outcome::Committed
+        Ok(Outcome::Committed)
     }
+}
+
+/// The number in a counter.
+fn number(value: Option<&[u8]>) -> Result<u64> {
+    let Some(value) = value else { return Ok(0) };
+    let number = value.try_into().map(u64::from_be_bytes).ok().filter(|number| i64::try_from(*number).is_ok());
+    number.ok_or_else(|| StoreError::BadCounter(format!("{value:?} is no counter")))
+}
+
+/// The value of a counter after an addition.
+fn sum(cells: Option<&Cells>, family: &str, qualifier: &Bytes, amount: i64) -> Result<Bytes> {
+    let current = cells.and_then(|cells| cells.get(&(family.to_owned(), qualifier.clone())));
+    let current = number(current.map(AsRef::as_ref))?;
+    let sum = i64::try_from(i128::from(current) + i128::from(amount)).ok().filter(|sum| *sum >= 0);
+    let sum = sum.ok_or_else(|| StoreError::BadCounter(format!("{current} and {amount} are out of range")))?;
+    Ok(Bytes::copy_from_slice(&sum.to_be_bytes()))
 }
 
 fn pick(table: &str, row: &[u8], cells: Option<&Cells>, query: &RowQuery) -> Result<Row> {
@@ -204,6 +238,6 @@ impl Store for Memory {
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {
-        Box::pin(ready(Ok(self.lock().commit(&plan))))
+        Box::pin(ready(self.lock().commit(&plan)))
     }
 }

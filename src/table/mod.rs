@@ -6,10 +6,12 @@
 //! - [`row`]: reads: rows, cells, pages, and the queries for them
 //! - [`cursor`]: results larger than one page, read page by page
 //! - [`plan`]: writes: rows to prepare, conditional rows, rows to finish
+//! - [`counter`]: cells with a number that plans add to
 //! - [`limits`], [`validate`]: which queries and plans are allowed, by size and by the key lifecycle of the table
 //! - [`spec`]: the properties of a table, as `migrations/` declares them
 //! - [`store`]: the trait that engines implement, and the handle that callers use
 
+pub mod counter;
 pub mod cursor;
 pub mod limits;
 pub mod plan;

@@ -28,6 +28,16 @@ pub enum Change {
         /// The column family.
         family: &'static str,
     },
+    /// Adds to a [counter](super::counter), and creates it if it is missing. Only in `guarded`, and no other change of
+    /// the row names this cell.
+    Add {
+        /// The column family.
+        family: &'static str,
+        /// The name of the cell within the family.
+        qualifier: Bytes,
+        /// May be negative.
+        amount: i64,
+    },
 }
 
 impl Change {
@@ -41,22 +51,33 @@ impl Change {
         Self::Delete { family, qualifier: qualifier.into() }
     }
 
+    /// A [`Change::Add`].
+    pub fn add(family: &'static str, qualifier: impl Into<Bytes>, amount: i64) -> Self {
+        Self::Add { family, qualifier: qualifier.into(), amount }
+    }
+
     /// The family it changes.
     pub fn family(&self) -> &'static str {
         match self {
-            Self::Put { family, .. } | Self::Delete { family, .. } | Self::DeleteFamily { family } => family,
+            Self::Put { family, .. }
+            | Self::Delete { family, .. }
+            | Self::DeleteFamily { family }
+            | Self::Add { family, .. } => family,
         }
     }
 
     /// The cell it changes; none if that is the whole family.
     pub fn qualifier(&self) -> Option<&Bytes> {
         match self {
-            Self::Put { qualifier, .. } | Self::Delete { qualifier, .. } => Some(qualifier),
+            Self::Put { qualifier, .. } | Self::Delete { qualifier, .. } | Self::Add { qualifier, .. } => {
+                Some(qualifier)
+            }
             Self::DeleteFamily { .. } => None,
         }
     }
 
-    /// Whether it stores something.
+    /// Whether it stores something. An addition does not count: a counter keeps its size, and a plan that frees space
+    /// has to change counters on a full disk.
     pub fn is_put(&self) -> bool {
         matches!(self, Self::Put { .. })
     }
@@ -71,6 +92,20 @@ pub enum Check {
     Equals(Column, Bytes),
     /// The family has no cells.
     FamilyEmpty(&'static str),
+    /// The [counter](super::counter) in the cell is at most this. A missing cell counts as 0. Like every check, it sees
+    /// no change of its own plan: see [`Check::fits`].
+    AtMost(Column, i64),
+}
+
+impl Check {
+    /// The [`Check::AtMost`] of a plan that adds `amount` to a counter. It holds if the sum after the addition is at
+    /// most `limit`. The checks and additions of a plan are of one instant, so concurrent plans do not exceed the limit
+    /// together.
+    ///
+    /// A plan that takes away needs no check. So it is committed even if the counter is above a limit that was lowered.
+    pub fn fits(counter: Column, amount: i64, limit: i64) -> Self {
+        Self::AtMost(counter, limit.saturating_sub(amount))
+    }
 }
 
 /// Changes of one row without checks, in `prepare` or `finish`.
@@ -124,12 +159,18 @@ impl Plan {
     /// Bytes of keys, qualifiers and values, checks included.
     pub fn bytes(&self) -> usize {
         let change = |c: &Change| {
-            c.qualifier().map_or(0, Bytes::len) + if let Change::Put { value, .. } = c { value.len() } else { 0 }
+            let value = match c {
+                Change::Put { value, .. } => value.len(),
+                Change::Add { amount, .. } => size_of_val(amount),
+                Change::Delete { .. } | Change::DeleteFamily { .. } => 0,
+            };
+            c.qualifier().map_or(0, Bytes::len) + value
         };
         let check = |c: &Check| match c {
             Check::Absent(column) => column.qualifier.len(),
             Check::Equals(column, value) => column.qualifier.len() + value.len(),
             Check::FamilyEmpty(_) => 0,
+            Check::AtMost(column, limit) => column.qualifier.len() + size_of_val(limit),
         };
         let rows = self.prepare.iter().chain(&self.finish);
         rows.map(|r| r.row.len() + r.changes.iter().map(change).sum::<usize>()).sum::<usize>()

@@ -51,6 +51,10 @@ pub enum StoreError {
     /// Nothing was written.
     #[error("a write failed earlier; restart: {0}")]
     Stopped(String),
+    /// The plan adds to a cell, or checks one, that is no [counter](super::counter); or a sum would be out of range.
+    /// Nothing was written: an engine that has written rows of `prepare` by then says [`Unknown`](Self::Unknown).
+    #[error("a counter is wrong, count anew and put the number: {0}")]
+    BadCounter(String),
     /// Stored data cannot be read back.
     #[error("stored data is damaged: {0}")]
     Damaged(String),

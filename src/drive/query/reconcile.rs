@@ -250,7 +250,7 @@ impl PartialPage<'_> {
         let row = rows.next()?;
         match row.changes.into_iter().next()? {
             Change::Put { qualifier, value, .. } => Some((row.row, Cell { qualifier, value })),
-            Change::Delete { .. } | Change::DeleteFamily { .. } => None,
+            Change::Delete { .. } | Change::DeleteFamily { .. } | Change::Add { .. } => None,
         }
     }
 }

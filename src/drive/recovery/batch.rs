@@ -63,5 +63,6 @@ fn size(change: &Change) -> usize {
         Change::Put { qualifier, value, .. } => qualifier.len() + value.len(),
         Change::Delete { qualifier, .. } => qualifier.len(),
         Change::DeleteFamily { .. } => 0,
+        Change::Add { qualifier, amount, .. } => qualifier.len() + size_of_val(amount),
     }
 }

@@ -157,6 +157,7 @@ impl CommitCounters {
             Check::Absent(_) => "absent",
             Check::Equals(..) => "equals",
             Check::FamilyEmpty(_) => "family-empty",
+            Check::AtMost(..) => "at-most",
         };
         self.refused.get_or_create(&RefusalLabels { table: refusal.table, check }).inc();
     }

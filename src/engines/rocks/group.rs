@@ -9,7 +9,7 @@ use super::overlay::{Overlay, OverlayCell};
 use super::raw::{ReadError, ReadResult};
 use super::read_tier::ReadTier;
 use crate::table::store::Result;
-use crate::table::{Change, Check, Column, ConditionalRow, Plan, Refusal, RowKey, StoreError};
+use crate::table::{Change, Check, Column, ConditionalRow, Plan, Refusal, RowKey, StoreError, counter};
 
 /// The most cells of a row's family that are deleted one by one; more are deleted as a range. A range tombstone costs
 /// every later read of its column family a little, a point tombstone only the reads that skip it.
@@ -32,7 +32,7 @@ pub(super) enum PlanVerdict {
     AfterThisGroup,
     /// It checks whether this family is empty, which has too many tombstones: compact it first.
     Compact(RowFamily),
-    /// The cell of a check could not be read; nothing of the plan is in the group.
+    /// A cell could not be read, or a counter is wrong; nothing of the plan is in the group.
     Failed(StoreError),
 }
 
@@ -41,6 +41,21 @@ enum CheckResult {
     Holds,
     Fails(Option<Bytes>),
     NotYet(PlanVerdict),
+}
+
+/// A change of a plan, and what it needs to know of the present cells.
+struct ReadyChange<'p> {
+    table: &'static str,
+    row: &'p RowKey,
+    family: &'static str,
+    effect: Effect<'p>,
+}
+
+enum Effect<'p> {
+    /// The value; for an addition the sum. So the WAL has sums, and a second replay adds nothing.
+    Put(&'p Bytes, Bytes),
+    Delete(&'p Bytes),
+    DeleteFamily(StoredCells),
 }
 
 /// The cells in the database of a row's family that a plan empties.
@@ -60,12 +75,12 @@ impl<'a> Group<'a> {
     pub fn add(&mut self, plan: &Plan, any_tombstones: bool) -> PlanVerdict {
         let evaluated = self.evaluate(plan, any_tombstones).and_then(|verdict| match verdict {
             // IMPORTANT: do all that may fail before the first change of the batch.
-            PlanVerdict::Accepted => Ok((verdict, self.stored(plan)?)),
+            PlanVerdict::Accepted => Ok((verdict, self.ready(plan)?)),
             other => Ok((other, Vec::new())),
         });
         match evaluated {
             Err(error) => PlanVerdict::Failed(error),
-            Ok((PlanVerdict::Accepted, stored)) => match self.apply(plan, stored) {
+            Ok((PlanVerdict::Accepted, changes)) => match self.apply(changes) {
                 Ok(()) => PlanVerdict::Accepted,
                 Err(error) => PlanVerdict::Failed(error),
             },
@@ -113,6 +128,12 @@ impl<'a> Group<'a> {
                 current => CheckResult::Fails(current),
             },
             Check::FamilyEmpty(family) => self.family_empty(guarded, family, any_tombstones)?,
+            Check::AtMost(column, limit) => {
+                let current = self.cell(guarded.table, &guarded.row, column)?;
+                let number = counter::decode(current.as_deref());
+                let number = number.map_err(|e| e.at(guarded.table, &guarded.row, column))?;
+                if number <= *limit { CheckResult::Holds } else { CheckResult::Fails(current) }
+            }
         };
         Ok(found)
     }
@@ -151,15 +172,25 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The cells in the database of each family that the plan empties, in the plan's order.
-    fn stored(&mut self, plan: &Plan) -> Result<Vec<StoredCells>> {
-        let mut stored = Vec::new();
+    /// The changes of a plan, in its order. A plan names a row once, and of that row a counter once, so that no change
+    /// alters what another one reads here.
+    fn ready<'p>(&mut self, plan: &'p Plan) -> Result<Vec<ReadyChange<'p>>> {
+        let mut ready = Vec::with_capacity(plan.changes());
         for (table, row, change) in changes(plan) {
-            if let Change::DeleteFamily { family } = change {
-                stored.push(self.stored_in(table, row, family)?);
-            }
+            let family = change.family();
+            let effect = match change {
+                Change::Put { qualifier, value, .. } => Effect::Put(qualifier, value.clone()),
+                Change::Add { qualifier, amount, .. } => {
+                    let column = Column { family, qualifier: qualifier.clone() };
+                    let sum = counter::add(self.cell(table, row, &column)?.as_deref(), *amount);
+                    Effect::Put(qualifier, sum.map_err(|e| e.at(table, row, &column))?)
+                }
+                Change::Delete { qualifier, .. } => Effect::Delete(qualifier),
+                Change::DeleteFamily { .. } => Effect::DeleteFamily(self.stored_in(table, row, family)?),
+            };
+            ready.push(ReadyChange { table, row, family, effect });
         }
-        Ok(stored)
+        Ok(ready)
     }
 
     fn stored_in(&mut self, table: &'static str, row: &[u8], family: &'static str) -> Result<StoredCells> {
@@ -186,29 +217,28 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn apply(&mut self, plan: &Plan, stored: Vec<StoredCells>) -> Result<()> {
+    fn apply(&mut self, changes: Vec<ReadyChange<'_>>) -> Result<()> {
         // Look up all families first: a missing one must not leave half of the plan in the batch.
-        for (table, _, change) in changes(plan) {
-            self.families.get(table, change.family())?;
+        for change in &changes {
+            self.families.get(change.table, change.family)?;
         }
-        let mut stored = stored.into_iter();
-        for (table, row, change) in changes(plan) {
-            let family = self.families.get(table, change.family())?;
-            match change {
-                Change::Put { family: name, qualifier, value } => {
+        for ReadyChange { table, row, family: name, effect } in changes {
+            let family = self.families.get(table, name)?;
+            match effect {
+                Effect::Put(qualifier, value) => {
                     let key = keys::key(row, qualifier);
-                    self.batch.put_cf(&family, &key, value);
-                    self.overlay.put(table, name, key, value.clone());
+                    self.batch.put_cf(&family, &key, &value);
+                    self.overlay.put(table, name, key, value);
                 }
-                Change::Delete { family: name, qualifier } => {
+                Effect::Delete(qualifier) => {
                     let key = keys::key(row, qualifier);
                     self.batch.delete_cf(&family, &key);
                     self.overlay.delete(table, name, key);
                 }
-                Change::DeleteFamily { family: name } => {
+                Effect::DeleteFamily(stored) => {
                     let put = self.overlay.empty(table, name, row);
-                    match stored.next() {
-                        Some(StoredCells::Keys(keys)) if keys.len() + put.len() <= SINGLE_DELETES => {
+                    match stored {
+                        StoredCells::Keys(keys) if keys.len() + put.len() <= SINGLE_DELETES => {
                             keys.iter().chain(&put).for_each(|key| self.batch.delete_cf(&family, key));
                         }
                         _ => self.batch.delete_range_cf(&family, keys::row_start(row), keys::row_end(row)),

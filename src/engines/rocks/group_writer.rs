@@ -9,7 +9,7 @@ use super::commit_stats::{CommitCounters, GroupStats};
 use super::db::{Db, RowFamily, WriteError};
 use super::group::{Group, PlanVerdict};
 use crate::table::store::Result;
-use crate::table::{Outcome, Plan, Refusal, StoreError};
+use crate::table::{Outcome, Plan, StoreError};
 
 /// A group is complete at this many plans, or bytes of them.
 const GROUP_PLANS: usize = 1_024;
@@ -106,7 +106,8 @@ impl WrittenGroup {
 #[derive(Default)]
 struct GroupReplies {
     accepted: Vec<CommitRequest>,
-    refused: Vec<(CommitRequest, Refusal)>,
+    /// Plans that change nothing because of the cells that they found.
+    declined: Vec<(CommitRequest, Result<Outcome>)>,
 }
 
 impl GroupReplies {
@@ -114,7 +115,8 @@ impl GroupReplies {
     fn note(&mut self, request: CommitRequest, verdict: PlanVerdict, next_group: &mut Option<CommitRequest>) -> bool {
         match verdict {
             PlanVerdict::Accepted => self.accepted.push(request),
-            PlanVerdict::Refused(refusal) => self.refused.push((request, refusal)),
+            PlanVerdict::Refused(refusal) => self.declined.push((request, Ok(Outcome::Refused(refusal)))),
+            PlanVerdict::Failed(error @ StoreError::BadCounter(_)) => self.declined.push((request, Err(error))),
             PlanVerdict::AfterThisGroup => {
                 *next_group = Some(request);
                 return false;
@@ -125,8 +127,8 @@ impl GroupReplies {
         true
     }
 
-    /// IMPORTANT: call it after the write, for refused plans too: another plan of this group may be the reason for the
-    /// refusal.
+    /// IMPORTANT: call it after the write, for declined plans too: another plan of this group may have made the cells
+    /// that are the reason.
     fn send(self, written: std::result::Result<(), WriteError>) {
         for request in self.accepted {
             let outcome = match &written {
@@ -135,11 +137,10 @@ impl GroupReplies {
             };
             answer(request.answer, CommitReply::Done(outcome));
         }
-        for (request, refusal) in self.refused {
+        for (request, declined) in self.declined {
             let outcome = match &written {
-                Ok(()) => Ok(Outcome::Refused(refusal)),
-                // Nothing of the plan was written. But the plan that is the reason for its refusal may not be
-                // committed.
+                Ok(()) => declined,
+                // Nothing of the plan was written. But the plan that is the reason for that may not be committed.
                 Err(WriteError { cause, full: true }) => Err(StoreError::Full(cause.clone())),
                 Err(WriteError { cause, full: false }) => Err(StoreError::Failed(cause.clone())),
             };
@@ -156,7 +157,7 @@ fn answer(to: oneshot::Sender<CommitReply>, answer: CommitReply) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Check, Column};
+    use crate::table::{Check, Column, Refusal};
 
     fn request() -> (CommitRequest, oneshot::Receiver<CommitReply>) {
         let (answer, answered) = oneshot::channel();
@@ -164,26 +165,29 @@ mod tests {
         (request, answered)
     }
 
-    /// The answers to an accepted and to a refused plan of one group.
-    fn outcomes(written: std::result::Result<(), WriteError>) -> [Result<Outcome>; 2] {
-        let ((accepted, one), (refused, other)) = (request(), request());
+    /// The answers to an accepted plan, a refused one, and one with a bad counter, all of one group.
+    fn outcomes(written: std::result::Result<(), WriteError>) -> [Result<Outcome>; 3] {
+        let ((accepted, one), (refused, other), (bad, third)) = (request(), request(), request());
         let check = Check::Absent(Column::new("a", "q"));
         let refusal = Refusal { table: "t", row: "row".into(), check, current: None, prepared: false };
         let (mut answers, mut next_group) = (GroupReplies::default(), None);
         assert!(answers.note(accepted, PlanVerdict::Accepted, &mut next_group));
         assert!(answers.note(refused, PlanVerdict::Refused(refusal), &mut next_group));
+        assert!(answers.note(bad, PlanVerdict::Failed(StoreError::BadCounter("why".into())), &mut next_group));
         answers.send(written);
-        [one, other].map(|mut answered| match answered.try_recv().unwrap() {
+        [one, other, third].map(|mut answered| match answered.try_recv().unwrap() {
             CommitReply::Done(outcome) => outcome,
             CommitReply::Compact(..) => panic!("nothing to compact"),
         })
     }
 
     #[test]
-    fn after_a_failed_write_accepted_plans_are_unknown_and_refused_plans_unwritten() {
+    fn after_a_failed_write_accepted_plans_are_unknown_and_declined_plans_unwritten() {
+        use StoreError::{BadCounter, Failed, Full, Unknown};
         let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full }));
-        assert!(matches!(outcomes(Ok(())), [Ok(Outcome::Committed), Ok(Outcome::Refused(_))]));
-        assert!(matches!(failed(false), [Err(StoreError::Unknown { full: false, .. }), Err(StoreError::Failed(_))]));
-        assert!(matches!(failed(true), [Err(StoreError::Unknown { full: true, .. }), Err(StoreError::Full(_))]));
+        let written = outcomes(Ok(()));
+        assert!(matches!(written, [Ok(Outcome::Committed), Ok(Outcome::Refused(_)), Err(BadCounter(_))]));
+        assert!(matches!(failed(false), [Err(Unknown { full: false, .. }), Err(Failed(_)), Err(Failed(_))]));
+        assert!(matches!(failed(true), [Err(Unknown { full: true, .. }), Err(Full(_)), Err(Full(_))]));
     }
 }

@@ -51,6 +51,9 @@ pub enum RuleViolation {
     /// A plan names a cell of this immutable table twice.
     #[error("table {0}: a plan names a cell twice, by itself or with its family")]
     CellTwice(String),
+    /// A plan adds to a cell of this table outside `guarded`, or another change of the row names the cell.
+    #[error("table {0}: only a guarded row adds to a counter, and none of its other changes names the cell")]
+    Counter(String),
     /// The spec of a table (first) is not valid (second).
     #[error("table {0}: {1}")]
     Spec(String, &'static str),
@@ -144,6 +147,9 @@ impl Catalog {
         }
         named.add(&spec, row.table, &row.row, &row.changes)?;
         row.changes.iter().try_for_each(|c| validate_change(&spec, c))?;
+        if row.changes.iter().any(|change| matches!(change, Change::Add { .. })) {
+            return Err(RuleViolation::Counter(row.table.to_owned()));
+        }
         let puts = row.changes.iter().all(Change::is_put);
         let deletes = !row.changes.iter().any(Change::is_put);
         let rule = match (spec.lifecycle, part) {
@@ -171,16 +177,10 @@ impl Catalog {
         }
         named.add(&spec, row.table, &row.row, &row.changes)?;
         row.changes.iter().try_for_each(|c| validate_change(&spec, c))?;
-        for check in &row.checks {
-            match check {
-                Check::Absent(column) => validate_column(&spec, column.family, &column.qualifier)?,
-                Check::Equals(column, value) => {
-                    validate_column(&spec, column.family, &column.qualifier)?;
-                    validate_value(value)?;
-                }
-                Check::FamilyEmpty(name) => family(&spec, name)?,
-            }
+        if !additions_are_alone(&row.changes) {
+            return Err(RuleViolation::Counter(row.table.to_owned()));
         }
+        row.checks.iter().try_for_each(|c| validate_check(&spec, c))?;
         let finds = row.checks.iter().any(|c| matches!(c, Check::Equals(..)));
         let absent = row.checks.iter().any(|c| matches!(c, Check::Absent(_)));
         let puts = row.changes.iter().all(Change::is_put);
@@ -271,13 +271,47 @@ fn validate_cells(spec: &TableSpec, query: &RowQuery) -> Validity {
     query.cells.iter().try_for_each(|c| validate_column(spec, c.family, &c.qualifier))
 }
 
+fn validate_check(spec: &TableSpec, check: &Check) -> Validity {
+    match check {
+        Check::Absent(column) | Check::AtMost(column, _) => validate_column(spec, column.family, &column.qualifier),
+        Check::Equals(column, value) => {
+            validate_column(spec, column.family, &column.qualifier)?;
+            validate_value(value)
+        }
+        Check::FamilyEmpty(name) => family(spec, name),
+    }
+}
+
+/// Whether each cell that is added to is named by one change only, itself or with its family. So an engine may compute
+/// all sums of a plan before its first change.
+fn additions_are_alone(changes: &[Change]) -> bool {
+    let (mut counters, mut families) = (HashSet::new(), HashSet::new());
+    for change in changes {
+        if let Change::Add { family, qualifier, .. } = change {
+            families.insert(*family);
+            if !counters.insert((*family, qualifier)) {
+                return false;
+            }
+        }
+    }
+    changes.iter().all(|change| match change {
+        Change::Add { .. } => true,
+        Change::Put { family, qualifier, .. } | Change::Delete { family, qualifier } => {
+            !counters.contains(&(*family, qualifier))
+        }
+        Change::DeleteFamily { family } => !families.contains(family),
+    })
+}
+
 fn validate_change(spec: &TableSpec, change: &Change) -> Validity {
     match change {
         Change::Put { family, qualifier, value } => {
             validate_column(spec, family, qualifier)?;
             validate_value(value)
         }
-        Change::Delete { family, qualifier } => validate_column(spec, family, qualifier),
+        Change::Delete { family, qualifier } | Change::Add { family, qualifier, .. } => {
+            validate_column(spec, family, qualifier)
+        }
         Change::DeleteFamily { family: name } => family(spec, name),
     }
 }

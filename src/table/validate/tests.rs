@@ -56,6 +56,10 @@ fn put() -> Change {
     Change::put("cf", "q", "v")
 }
 
+fn put_sub() -> Change {
+    Change::put("sub", "q", "v")
+}
+
 fn delete() -> Change {
     Change::delete("cf", "q")
 }
@@ -355,6 +359,45 @@ fn every_lifecycle_allows_its_own_changes_in_every_part() {
             };
             assert_eq!(found, expected, "{table} {part} {kind}");
         }
+    }
+}
+
+#[test]
+fn a_counter_is_named_by_one_change_of_its_row() {
+    let add = || Change::add("cf", "q", 1);
+    let no = || Err(RuleViolation::Counter("return".to_owned()));
+    let adds = |changes| guards(vec![guarded("return", absent(), changes)]);
+    for other in [add(), put(), delete(), delete_family("cf")] {
+        assert_eq!(adds(vec![other.clone(), add()]), no(), "{other:?}");
+        assert_eq!(adds(vec![add(), put_sub(), other.clone()]), no(), "{other:?}");
+    }
+    let beside = [Change::put("cf", "r", "v"), Change::delete("cf", "s"), Change::add("cf", "t", -1), put_sub(), add()];
+    assert_eq!(adds(beside.to_vec()), Ok(()));
+    assert_eq!(adds(vec![delete_family("sub"), add()]), Ok(()));
+    // The same cell of another row is another counter.
+    let other = ConditionalRow { row: "s".into(), ..guarded("return", absent(), vec![put(), delete()]) };
+    assert_eq!(guards(vec![guarded("return", absent(), vec![add()]), other]), Ok(()));
+}
+
+#[test]
+fn only_guarded_rows_add_to_counters() {
+    let add = |family| Change::add(family, "q", 1);
+    let at_most = |family| Check::AtMost(Column::new(family, "q"), 5);
+    for table in ["return", "made", "once", "late"] {
+        let no = || Err(RuleViolation::Counter(table.to_owned()));
+        assert_eq!(prepares(vec![row(table, vec![Change::put("cf", "r", "v"), add("cf")])]), no());
+        assert_eq!(finishes(vec![row(table, vec![Change::delete("cf", "r"), add("cf")])]), no());
+    }
+    assert_eq!(guards(vec![guarded("return", at_most("cf"), vec![add("cf")])]), Ok(()));
+    assert_eq!(guards(vec![guarded("return", at_most("nope"), vec![])]), no_family("return"));
+    assert_eq!(guards(vec![guarded("return", at_most("cf"), vec![add("nope")])]), no_family("return"));
+    assert_eq!(guards(vec![guarded("return", absent(), vec![Change::add("cf", "", 1)])]), empty("a qualifier"));
+    // A missing counter is at most 5 too, so the check finds no row.
+    let found = Check::Equals(Column::new("cf", "r"), "v".into());
+    assert_eq!(guards(vec![guarded("made", found, vec![add("cf")])]), Ok(()));
+    for (table, check) in [("made", at_most("cf")), ("made", absent()), ("once", absent()), ("late", absent())] {
+        let answer = guards(vec![guarded(table, check, vec![add("cf")])]);
+        assert!(matches!(answer, Err(RuleViolation::Lifecycle { .. })), "{table}: {answer:?}");
     }
 }
 

@@ -88,6 +88,7 @@ async fn each_store_error_has_its_status() {
         (|| StoreError::Full("sdb1 at 0xdead".into()), 507, "disk-full"),
         (|| StoreError::Failed("sdb1 at 0xdead".into()), 500, "internal"),
         (|| StoreError::Damaged("sdb1 at 0xdead".into()), 500, "damaged"),
+        (|| StoreError::BadCounter("sdb1 at 0xdead".into()), 500, "damaged"),
         (|| StoreError::Stopped("sdb1 at 0xdead".into()), 503, "writes-stopped"),
         (|| StoreError::ReadOnly, 503, "read-only"),
     ] {

@@ -192,6 +192,8 @@ impl State {
                     !self.removed.contains(&name(family, None))
                         && !self.removed.contains(&name(family, Some(qualifier.clone())))
                 }
+                // Validation keeps additions out of these parts.
+                Change::Add { .. } => true,
                 Change::Delete { .. } | Change::DeleteFamily { .. } => {
                     self.removed.insert(name(change.family(), change.qualifier().cloned()));
                     true

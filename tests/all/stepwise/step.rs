@@ -99,11 +99,13 @@ pub fn described(write: &Plan) -> (Vec<(&'static str, RowKey)>, String) {
         }
         Change::Delete { family, qualifier } => format!("delete {family}:{}", qualifier.escape_ascii()),
         Change::DeleteFamily { family } => format!("delete {family}"),
+        Change::Add { family, qualifier, amount } => format!("add {amount} to {family}:{}", qualifier.escape_ascii()),
     };
     let check = |check: &Check| match check {
         Check::Absent(c) => format!("if absent {}:{}", c.family, c.qualifier.escape_ascii()),
         Check::Equals(c, _) => format!("if equal {}:{}", c.family, c.qualifier.escape_ascii()),
         Check::FamilyEmpty(family) => format!("if empty {family}"),
+        Check::AtMost(c, limit) => format!("if {}:{} at most {limit}", c.family, c.qualifier.escape_ascii()),
     };
     let mut rows = Vec::new();
     let mut parts = Vec::new();

@@ -54,6 +54,7 @@ async fn the_space_for_a_compaction_is_left_besides_the_reserve() {
     set(&free, RESERVE + kept - (2 << 20)).await;
     assert!(!is_accepted(&rocks).await);
     commit(&rocks, changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])])).await;
+    commit(&rocks, checked("row", vec![], vec![Change::add("b", "n", 1)])).await;
     set(&free, RESERVE + kept + (2 << 20)).await;
     assert!(is_accepted(&rocks).await);
 }

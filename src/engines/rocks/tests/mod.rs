@@ -3,6 +3,7 @@
 mod checkpoints;
 mod clean_shutdown;
 mod commit_stats;
+mod counters;
 mod damaged_files;
 mod disk_space;
 mod folder;

@@ -9,7 +9,7 @@ use crate::engines::rocks::clean_shutdown::MarkerOnDrop;
 use crate::engines::rocks::wal_check::{WalTail, examine};
 
 /// Removes the marker, as if the last process had not closed the store.
-fn crash(dir: &Path) {
+pub(super) fn crash(dir: &Path) {
     let _ = fs::remove_file(dir.join("closed"));
 }
 
