@@ -1,6 +1,6 @@
 //! The promises of an engine that says that it is atomic.
 
-use rowdrive::table::{Outcome, Plan, RowQuery, RowRange, ScanQuery};
+use rowdrive::table::{Change, Outcome, Plan, RowQuery, RowRange, ScanQuery, StoreError, Tables};
 
 use super::engines::EngineUnderTest;
 use super::plans::{always, delete, done, equals, guard, open, prepare, put, row, while_writing};
@@ -52,8 +52,27 @@ pub async fn a_refused_plan_changes_nothing(engine: &dyn EngineUnderTest) {
         ..Plan::default()
     };
     assert!(matches!(tables.commit(plan).await.unwrap(), Outcome::Refused(_)));
+    assert_eq!(index_rows(&tables).await, ["j"]);
+}
+
+/// As a refused plan.
+pub async fn a_plan_with_a_bad_counter_changes_nothing(engine: &dyn EngineUnderTest) {
+    let tables = open(engine).await;
+    done(&tables, prepare(vec![row("index", "j", vec![put("cf", "q", "v")])])).await;
+    let plan = Plan {
+        prepare: vec![row("index", "i", vec![put("cf", "q", "v")])],
+        guarded: vec![guard("dir", "r", vec![always()], vec![Change::add("cf", "n", -1)])],
+        finish: vec![row("index", "j", vec![delete("cf", "q")])],
+        ..Plan::default()
+    };
+    let failed = tables.commit(plan).await;
+    assert!(matches!(failed, Err(StoreError::BadCounter(_))), "{failed:?}");
+    assert_eq!(index_rows(&tables).await, ["j"]);
+}
+
+async fn index_rows(tables: &Tables) -> Vec<String> {
     let (range, row_query) = (RowRange::all(), RowQuery::families(&["cf"]));
     let scan = ScanQuery { table: "index", range, row_query, limit: 10, reverse: false };
     let found = tables.scan(&scan).await.unwrap();
-    assert_eq!(found.iter().map(|(key, _)| key.as_ref()).collect::<Vec<_>>(), [b"j"]);
+    found.iter().map(|(key, _)| key.escape_ascii().to_string()).collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rowdrive::table::limits::PAGE_CELLS;
-use rowdrive::table::{KeyLifecycle, Plan, RowQuery, StoreError, Tables};
+use rowdrive::table::{Change, KeyLifecycle, Plan, RowQuery, StoreError, Tables, counter};
 
 use super::engines::EngineUnderTest;
 use super::plans::{
@@ -109,4 +109,47 @@ pub async fn plans_are_whole_after_a_kill(engine: &dyn EngineUnderTest) {
         assert!(tables.cell("index", name.as_bytes(), "cf", b"1").await.unwrap().is_some());
         done(&tables, guarded(["a", "b"].map(|key| dir(key, vec![delete_family("sub")])).to_vec())).await;
     }
+}
+
+/// Each plan adds to two rows. After a kill both have the same sum: of all acknowledged additions, and of none that was
+/// not sent. The sum is the same after another kill.
+pub async fn each_addition_counts_once_after_kills(engine: &dyn EngineUnderTest) {
+    const WRITERS: usize = 8;
+    let mut tables = open(engine).await;
+    let mut before = 0;
+    for round in 0..4 {
+        let (sent, acknowledged) = (Arc::new(AtomicUsize::new(before)), Arc::new(AtomicUsize::new(before)));
+        let writers = [(); WRITERS].map(|()| {
+            let (tables, sent, acknowledged) = (tables.clone(), sent.clone(), acknowledged.clone());
+            tokio::spawn(async move {
+                for _ in 1_usize.. {
+                    sent.fetch_add(1, Ordering::SeqCst);
+                    let rows = ["a", "b"].map(|key| dir(key, vec![Change::add("cf", "n", 1)]));
+                    done(&tables, guarded(rows.to_vec())).await;
+                    acknowledged.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        });
+        while acknowledged.load(Ordering::SeqCst) < before + 50 {
+            tokio::task::yield_now().await;
+        }
+        let at_least = acknowledged.load(Ordering::SeqCst);
+        let left = tables_of(engine.kill()).await;
+        let at_most = sent.load(Ordering::SeqCst);
+        for writer in writers {
+            writer.abort();
+            assert!(writer.await.is_err_and(|e| e.is_cancelled()), "a writer failed");
+        }
+        before = sum(&left, "a").await;
+        assert!((at_least..=at_most).contains(&before), "round {round}: {at_least} <= {before} <= {at_most}");
+        tables = tables_of(engine.kill()).await;
+        for key in ["a", "b"] {
+            assert_eq!((sum(&left, key).await, sum(&tables, key).await), (before, before), "round {round}, {key}");
+        }
+    }
+}
+
+async fn sum(tables: &Tables, key: &str) -> usize {
+    let value = tables.cell("dir", key.as_bytes(), "cf", b"n").await.unwrap();
+    counter::decode(value.as_deref()).unwrap().try_into().unwrap()
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`engines`]: the engines under test
 //! - [`plans`]: the tables of the suite, and short constructors for plans and reads
-//! - `create`, `get`, `page`, `get_many`, `scan`, `commit`, `families`, `races`: the promises of each call
+//! - `create`, `get`, `page`, `get_many`, `scan`, `commit`, `counters`, `families`, `races`: the promises of each call
 //! - `atomic`: the promises of an engine that is atomic
 //! - `durable`: the promises of an engine that outlives its process
 //! - `random`: random plans and reads, with the same answers as the reference engine (the oracle)
@@ -14,6 +14,7 @@ mod plans;
 
 mod atomic;
 mod commit;
+mod counters;
 mod create;
 mod durable;
 mod families;
@@ -100,6 +101,17 @@ macro_rules! keeps_the_contract {
                 commit_accepts_130_guarded_rows
                 commit_carries_unique_id_rows_through_their_life_cycle
                 commit_carries_immutable_cells_through_their_life_cycle;
+            counters:
+                an_addition_counts_from_the_value_or_from_zero
+                an_addition_fits_up_to_the_limit
+                a_number_is_checked_without_an_addition
+                a_refused_plan_adds_nothing
+                a_bad_counter_fails_its_plan_and_changes_nothing
+                a_counter_is_deleted_at_zero_and_begins_again
+                additions_of_many_threads_end_exactly_at_the_limit
+                additions_that_are_taken_back_never_pass_the_limit_together
+                additions_to_several_rows_are_of_one_instant
+                all_additions_at_once_count;
             families:
                 changes_happen_in_their_order
                 changes_of_missing_cells_are_no_error
@@ -125,7 +137,8 @@ macro_rules! is_atomic {
         keeps! { $engine,
             atomic:
                 a_plan_is_seen_whole_by_any_scan
-                a_refused_plan_changes_nothing;
+                a_refused_plan_changes_nothing
+                a_plan_with_a_bad_counter_changes_nothing;
         }
     };
 }
@@ -154,6 +167,7 @@ mod rocks {
             committed_survives_a_restart
             removed_stays_removed_after_a_restart
             committed_survives_a_kill
-            plans_are_whole_after_a_kill;
+            plans_are_whole_after_a_kill
+            each_addition_counts_once_after_kills;
     }
 }

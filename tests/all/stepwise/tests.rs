@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rowdrive::engines::memory::Memory;
 use rowdrive::table::spec::FamilySpec;
-use rowdrive::table::{Change, Check, Column, KeyLifecycle, RowChange, RowRange, Tables};
+use rowdrive::table::{Change, Check, Column, KeyLifecycle, RowChange, RowRange, Tables, counter};
 
 use super::*;
 
@@ -266,6 +266,69 @@ async fn guarded_steps_and_rows_with_unique_ids_never_arrive_twice() {
     let prepare = vec![change("file", "f", vec![put("q")]), change("index", "h", vec![put("q"), put("r")])];
     tables.commit(Plan { prepare, guarded: vec![absent("a", vec![put("q")])], ..Plan::default() }).await.unwrap();
     assert_eq!(stepwise.delayed().iter().map(|step| step.number).collect::<Vec<_>>(), [2, 3]);
+}
+
+/// Adds 5 to a counter, if the sum is then at most 9.
+fn five() -> Plan {
+    let checks = vec![Check::fits(Column::new("cf", "n"), 5, 9)];
+    let changes = vec![Change::add("cf", "n", 5)];
+    let guarded = vec![ConditionalRow { table: "dir", row: "a".into(), checks, changes }];
+    Plan { prepare: vec![change("file", "f", vec![put("q")])], guarded, ..Plan::default() }
+}
+
+async fn sum(stepwise: &Stepwise) -> i64 {
+    let query = RowQuery::cells(vec![Column::new("cf", "n")]);
+    let row = stepwise.inner().get("dir", b"a", &query).await.unwrap();
+    counter::decode(row.get("cf", b"n").map(AsRef::as_ref)).unwrap()
+}
+
+#[tokio::test]
+async fn an_addition_of_unknown_outcome_counts_once_or_never() {
+    let faults = [
+        (Fault::Stop, 0, 0),
+        (Fault::StopAfter, 5, 5),
+        (Fault::Lose, 0, 0),
+        (Fault::LoseAnswer, 5, 5),
+        (Fault::Delay, 0, 5),
+        (Fault::DelayAndStop, 0, 5),
+    ];
+    for (fault, now, later) in faults {
+        let (stepwise, tables) = store().await;
+        stepwise.at(2, fault);
+        assert!(is_unknown(tables.commit(five()).await), "{fault:?}");
+        assert_eq!(sum(&stepwise).await, now, "{fault:?}");
+        assert!(stepwise.log()[1].contains("dir a: if cf:n at most 4, add 5 to cf:n"), "{:?}", stepwise.log());
+        stepwise.deliver().await;
+        assert_eq!(sum(&stepwise).await, later, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_addition_that_is_late_does_not_follow_another_one() {
+    let (stepwise, tables) = store().await;
+    stepwise.at(2, Fault::Delay);
+    assert!(is_unknown(tables.commit(five()).await));
+    assert_eq!(tables.commit(five()).await.unwrap(), Outcome::Committed);
+    stepwise.deliver().await;
+    assert_eq!(sum(&stepwise).await, 5, "the late one would pass the limit");
+    assert!(matches!(tables.commit(five()).await.unwrap(), Outcome::Refused(_)));
+}
+
+#[tokio::test]
+async fn a_bad_counter_is_an_unknown_outcome_once_rows_are_prepared() {
+    for (prepare, unknown) in [(vec![change("file", "f", vec![put("q")])], true), (vec![], false)] {
+        let (stepwise, tables) = store().await;
+        let row = absent("a", vec![Change::add("cf", "n", -1)]);
+        let failed = tables.commit(Plan { prepare, guarded: vec![row], ..Plan::default() }).await;
+        match failed {
+            Err(StoreError::Unknown { cause, full: false }) if unknown => {
+                assert!(cause.contains("a counter is wrong"), "{cause}");
+            }
+            Err(StoreError::BadCounter(_)) if !unknown => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(cells(&stepwise.inner()).await, if unknown { vec!["file f:q"] } else { vec![] });
+    }
 }
 
 #[tokio::test]

@@ -5,10 +5,11 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use rowdrive::table::{
-    Change, Check, Column, ConditionalRow, PageQuery, Plan, RowChange, RowKey, RowQuery, RowRange, ScanQuery,
+    Change, Check, Column, ConditionalRow, PageQuery, Plan, RowChange, RowKey, RowQuery, RowRange, ScanQuery, counter,
 };
 
 const KEYS: [&[u8]; 5] = [b"a", b"a\0", b"a\0\x01", b"a\x01", b"\xff"];
@@ -110,13 +111,36 @@ fn check(table: &str) -> impl Strategy<Value = Check> + use<> {
     prop_oneof![2 => equals(table), 2 => absent(table), 2 => family_empty, 5 => always]
 }
 
+/// The qualifier of a counter: no other change of these strategies names it.
+const COUNTER: &str = "n";
+
+/// A change of a counter. Some put a value that is none, or a number close to the end of its range.
+fn counter_change() -> impl Strategy<Value = Change> {
+    let value = prop_oneof![
+        4 => (0..3_i64).prop_map(counter::encode),
+        1 => Just(counter::encode(i64::MAX - 1)),
+        1 => Just(Bytes::from_static(b"text")),
+    ];
+    prop_oneof![
+        12 => (-2..4_i64).prop_map(|amount| Change::add("cf", COUNTER, amount)),
+        2 => value.prop_map(|value| Change::put("cf", COUNTER, value)),
+        1 => Just(Change::delete("cf", COUNTER)),
+    ]
+}
+
 fn dir_row() -> impl Strategy<Value = ConditionalRow> {
-    (key(), vec(check("dir"), 1..3), vec(change("dir"), 0..5)).prop_map(|(row, checks, changes)| ConditionalRow {
-        table: "dir",
-        row,
-        checks,
-        changes,
-    })
+    let counted = (option::of(counter_change()), option::of(-2..4_i64));
+    (key(), vec(check("dir"), 1..3), vec(change("dir"), 0..5), counted).prop_map(
+        |(row, mut checks, mut changes, (counted, limit))| {
+            checks.extend(limit.map(|limit| Check::AtMost(Column::new("cf", COUNTER), limit)));
+            // A plan does not add to a counter and empty its family.
+            if matches!(counted, Some(Change::Add { .. })) {
+                changes.retain(|change| *change != Change::DeleteFamily { family: "cf" });
+            }
+            changes.extend(counted);
+            ConditionalRow { table: "dir", row, checks, changes }
+        },
+    )
 }
 
 fn file_row() -> impl Strategy<Value = ConditionalRow> {
