@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -157,7 +157,9 @@ impl http_body::Body for CountedBody {
         self.body.is_end_stream()
     }
 
+    /// None for a 304: its `Content-Length` would be that of the file (RFC 9110, section 8.6), and not 0.
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let is_length_of_another = self.line.status == Some(StatusCode::NOT_MODIFIED.as_u16());
+        if is_length_of_another { SizeHint::default() } else { self.body.size_hint() }
     }
 }

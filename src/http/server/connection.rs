@@ -139,7 +139,8 @@ async fn handle(
     }
     let is_old = request.version() < Version::HTTP_11;
     let mut response = app.call(request).await?;
-    if is_old && response.body().size_hint().exact().is_none() {
+    let is_close_delimited = !response.body().is_end_stream() && response.body().size_hint().exact().is_none();
+    if is_old && is_close_delimited {
         guard.0.set_close_delimited();
     }
     guard.0.handler_done();

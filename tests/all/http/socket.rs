@@ -267,6 +267,19 @@ async fn an_upload_over_http_1_0_without_a_length_is_refused_and_replaces_nothin
     assert_eq!(live.app.names("/v1/fs/").await, ["d/", "f", "g"]);
 }
 
+/// Without a length: that of the file would be another one.
+#[tokio::test]
+async fn an_answer_without_content_over_http_1_0_arrives_whole() {
+    let live = live().await;
+    live.app.put("/v1/fs/f", "hello").await.is(201);
+    for method in ["GET", "HEAD"] {
+        let request = format!("{method} /v1/fs/f HTTP/1.0\r\nHost: localhost\r\nIf-None-Match: *\r\n\r\n");
+        let answer = live.raw(request.as_bytes()).await;
+        assert!(answer.split(' ').nth(1) == Some("304") && answer.ends_with("\r\n\r\n"), "{answer}");
+        assert!(!answer.to_lowercase().contains("content-length"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn request_targets_may_be_long_and_not_utf8() {
     let live = live().await;
