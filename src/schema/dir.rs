@@ -133,12 +133,9 @@ pub struct FileEntryRef<'a> {
 }
 
 impl<'a> FileEntryRef<'a> {
-    /// Decodes a stored value of any known version.
+    /// Decodes a stored value; there is one version so far.
     pub fn decode(value: &'a [u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = ValueReader::new(FileEntry::NAME, FileEntry::VERSION, value)?;
-        let entry = Self::read(&mut r)?;
-        r.end()?;
-        Ok(entry)
+        value::decode_newest::<FileEntry, _>(value, Self::read)
     }
 
     fn read(r: &mut ValueReader<'a>) -> Result<Self, ValueError> {
@@ -201,12 +198,9 @@ pub struct DirEntryRef<'a> {
 }
 
 impl<'a> DirEntryRef<'a> {
-    /// Decodes a stored value of any known version.
+    /// Decodes a stored value; there is one version so far.
     pub fn decode(value: &'a [u8]) -> Result<Self, ValueError> {
-        let (_, mut r) = ValueReader::new(DirEntry::NAME, DirEntry::VERSION, value)?;
-        let entry = Self::read(&mut r)?;
-        r.end()?;
-        Ok(entry)
+        value::decode_newest::<DirEntry, _>(value, Self::read)
     }
 
     fn read(r: &mut ValueReader<'a>) -> Result<Self, ValueError> {

@@ -52,6 +52,21 @@ pub fn decode<T: StoredValue>(value: &[u8]) -> Result<T, ValueError> {
     Ok(decoded)
 }
 
+/// Decodes a stored value of type `Of` by `read`, whose result may borrow texts from the value. An older version, whose
+/// fields differ, is an error.
+pub fn decode_newest<'a, Of: StoredValue, T>(
+    value: &'a [u8],
+    read: impl FnOnce(&mut ValueReader<'a>) -> Result<T, ValueError>,
+) -> Result<T, ValueError> {
+    let (version, mut r) = ValueReader::new(Of::NAME, Of::VERSION, value)?;
+    if version < Of::VERSION {
+        return Err(r.damaged());
+    }
+    let decoded = read(&mut r)?;
+    r.end()?;
+    Ok(decoded)
+}
+
 /// Writes a value field by field.
 pub struct ValueWriter(Vec<u8>);
 
@@ -262,12 +277,20 @@ mod tests {
                 Second::read_version(version, r).map(|old| Self(2 * old.0, old.1))
             }
         }
+        fn newest(value: &[u8]) -> Result<(u64, &str), ValueError> {
+            decode_newest::<Third, _>(value, |r| Ok((r.number()?, r.text()?)))
+        }
         assert_eq!(decode::<Third>(&[1, 5]), Ok(Third(10, "none".into())));
         assert_eq!(decode::<Third>(&[2, 5, 1, b'a']), Ok(Third(10, "a".into())));
         assert_eq!(decode::<Third>(&[3, 5, 1, b'a']), Ok(Third(5, "a".into())));
         assert!(matches!(decode::<Third>(&[4, 5]), Err(ValueError::Newer { found: 4, known: 3, .. })));
         for damaged in [&[][..], &[0, 5], &[1], &[1, 5, 0], &[2, 5], &[3, 5]] {
             assert!(matches!(decode::<Third>(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
+        }
+        assert_eq!(newest(&[3, 5, 1, b'a']), Ok((5, "a")));
+        assert!(matches!(newest(&[4, 5, 1, b'a']), Err(ValueError::Newer { found: 4, known: 3, .. })));
+        for damaged in [&[][..], &[0, 5], &[1, 5], &[2, 5, 1, b'a'], &[3, 5], &[3, 5, 1, b'a', 0]] {
+            assert!(matches!(newest(damaged), Err(ValueError::Damaged { .. })), "{damaged:?}");
         }
     }
 }

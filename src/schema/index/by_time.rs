@@ -177,15 +177,11 @@ impl<'a> TimeIndexEntryRef<'a> {
 
     /// Decodes a stored value that [has all attributes](Self::is_stored_in).
     pub fn decode(value: &'a [u8]) -> Result<Self, ValueError> {
-        let (version, mut r) = ValueReader::new(TimeIndexEntry::NAME, TimeIndexEntry::VERSION, value)?;
-        let (dir, name) = (DirId(r.uuid()?), r.text()?);
-        let name = Name::check(name).map_err(|_| r.damaged())?;
-        let attributes = AttributesRef::read(&mut r)?;
-        if version < TimeIndexEntry::VERSION {
-            return Err(r.damaged());
-        }
-        r.end()?;
-        Ok(Self { dir, name, attributes })
+        value::decode_newest::<TimeIndexEntry, _>(value, |r| {
+            let (dir, name) = (DirId(r.uuid()?), r.text()?);
+            let name = Name::check(name).map_err(|_| r.damaged())?;
+            Ok(Self { dir, name, attributes: AttributesRef::read(r)? })
+        })
     }
 }
 
