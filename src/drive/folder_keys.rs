@@ -21,13 +21,14 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::namespace::dir_paths::MoveEpoch;
 use super::namespace::subtree_files::SubtreeFiles;
 use crate::schema::dir;
 use crate::schema::index::by_time::{self, Clock, KEY_BYTES};
 use crate::table::store::Result as StoreResult;
-use crate::table::{Change, Outcome, Plan, RowRange, StoreError};
+use crate::table::{Change, Outcome, Plan, RowChange, RowRange, StoreError};
 
 /// A row key of the time index.
 pub type Key = [u8; KEY_BYTES];
@@ -72,7 +73,7 @@ pub struct FolderKeys {
 struct Kept {
     /// The number of the next set or change.
     next: u64,
-    under_way: BTreeMap<u64, Arc<FileChange>>,
+    under_way: BTreeMap<u64, FileChange>,
     /// The one that was used last is the last one.
     sets: Vec<KeySet>,
     is_off: bool,
@@ -91,24 +92,20 @@ struct KeySet {
     misses: usize,
 }
 
-/// What a plan changes of sets.
+/// What a plan changes of sets. Every commit notes it, also without any set, since one may be made meanwhile. So the usual
+/// plans, of one file that may replace another one, take no allocation.
 pub struct FileChange {
     /// The row keys of the directories into which the plan puts a file.
-    directories: Vec<Bytes>,
-    put: Vec<Key>,
+    directories: SmallVec<[Bytes; 1]>,
+    put: SmallVec<[Key; 2]>,
     /// Keys of versions that the plan drops.
-    dropped: Vec<Key>,
+    dropped: SmallVec<[Key; 2]>,
 }
 
 impl FolderKeys {
     /// Sets that take so many bytes in all.
     pub fn new(moves: Arc<MoveEpoch>, bytes: usize) -> Self {
         Self { moves, most_keys: bytes / BYTES_OF_A_KEY, kept: Mutex::default() }
-    }
-
-    /// What a plan changes of sets; none if that is nothing.
-    pub fn noted(&self, plan: &Plan) -> Option<FileChange> {
-        FileChange::of(plan)
     }
 
     /// Commits the plan of a change, and applies it to the sets.
@@ -132,7 +129,7 @@ impl FolderKeys {
         if kept.is_off {
             return None;
         }
-        let (number, change) = (kept.take_number(), Arc::new(change));
+        let number = kept.take_number();
         let mut is_larger = false;
         for set in kept.sets.iter_mut().filter(|set| change.is_below(&set.folder)) {
             set.keys.extend(change.put_keys(set.clock));
@@ -325,19 +322,18 @@ impl KeySet {
 
 impl FileChange {
     /// None if the plan puts and drops no file.
-    fn of(plan: &Plan) -> Option<Self> {
+    pub fn of(plan: &Plan) -> Option<Self> {
         let puts_file = |change: &Change| match change {
             Change::Put { family, qualifier, .. } => *family == dir::SUB && qualifier.starts_with(dir::FILE),
             Change::Delete { .. } | Change::DeleteFamily { .. } | Change::Add { .. } => false,
         };
         let rows = plan.guarded.iter().filter(|row| row.table == dir::TABLE && row.changes.iter().any(puts_file));
         let directories = rows.map(|row| row.row.clone()).collect();
-        let key = |row: &Bytes| Key::try_from(row.as_ref()).ok();
-        let put: Vec<Key> =
-            plan.prepare.iter().filter(|row| row.table == by_time::TABLE).filter_map(|row| key(&row.row)).collect();
-        let deleted = plan.finish.iter().filter(|row| row.table == by_time::TABLE).filter_map(|row| key(&row.row));
+        let key = |row: &RowChange| (row.table == by_time::TABLE).then(|| Key::try_from(row.row.as_ref()).ok())?;
+        let put: SmallVec<[Key; 2]> = plan.prepare.iter().filter_map(key).collect();
+        let deleted = plan.finish.iter().filter_map(key);
         // The move of a file deletes a cell of a row, and puts another one into it.
-        let dropped: Vec<Key> = deleted.filter(|key| !put.contains(key)).collect();
+        let dropped: SmallVec<[Key; 2]> = deleted.filter(|key| !put.contains(key)).collect();
         (!put.is_empty() || !dropped.is_empty()).then_some(Self { directories, put, dropped })
     }
 
@@ -356,6 +352,41 @@ impl FileChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::dir::FileEntry;
+    use crate::schema::file::{Attributes, ContentLocation, Digest, FilePosition};
+    use crate::schema::index::IndexRows;
+    use crate::schema::{DirId, FileId, Name, StayId, Timestamp};
+    use crate::table::ConditionalRow;
+
+    /// An upload in place of another file: the plan with the most keys.
+    #[test]
+    fn an_upload_takes_no_allocation_for_its_keys() {
+        let attributes = Attributes {
+            size: 1,
+            mime: "image/jpeg".to_owned(),
+            creator: "eva".to_owned(),
+            modified: Timestamp::from_ms(1),
+            added: Timestamp::from_ms(2),
+            digest: Digest([7; 32]),
+            location: ContentLocation::Inline,
+        };
+        let position = FilePosition { dir: DirId::ROOT, name: Name::parse("f").unwrap(), stay: StayId::CREATED };
+        let rows = |id| IndexRows { id, attributes: &attributes, position: &position };
+        let [old, new] = [(); 2].map(|()| FileId::random());
+        let entry = FileEntry { id: new, stay: position.stay, attributes: attributes.clone() };
+        let changes = vec![Change::put(dir::SUB, dir::file_qualifier(&position.name), entry.encode())];
+        let row = Bytes::from_static(b"/");
+        let guarded = vec![ConditionalRow { table: dir::TABLE, row: row.clone(), checks: Vec::new(), changes }];
+        let plan = Plan { prepare: rows(new).put(), guarded, finish: rows(old).delete(), ..Plan::default() };
+        let FileChange { directories, put, dropped } = FileChange::of(&plan).unwrap();
+        assert!(directories.as_slice() == [row] && !directories.spilled());
+        let times = [(Clock::Modified, attributes.modified), (Clock::Added, attributes.added)];
+        for (found, id) in [(put, new), (dropped, old)] {
+            let keys = times.map(|(clock, time)| by_time::key_bytes(clock, time, id));
+            assert!(found.len() == 2 && keys.iter().all(|key| found.contains(key)), "{found:?}");
+            assert!(!found.spilled());
+        }
+    }
 
     #[test]
     fn a_range_the_wrong_way_round_has_no_keys() {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::attempts::{Attempts, Caller};
 use super::error::{DriveError, Result};
-use super::folder_keys::FolderKeys;
+use super::folder_keys::{FileChange, FolderKeys};
 use super::gate::Gate;
 use super::gc::ContentGc;
 use super::index_changes::{IndexChange, IndexChanges};
@@ -121,7 +121,7 @@ impl Committer {
         if let Some(content) = content {
             content.keep();
         }
-        let change_of_keys = self.folder_keys.noted(&plan);
+        let change_of_keys = FileChange::of(&plan);
         let commit = self.folder_keys.counted(change_of_keys, self.namespace.tables.commit(plan));
         let outcome = match change {
             Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
