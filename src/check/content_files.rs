@@ -1,8 +1,7 @@
 //! Checks every content file: that a file has it.
 
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result};
-use crate::schema::file::{self, ContentLocation};
-use crate::schema::{FileId, file_row};
+use crate::schema::{FileId, file, file_row};
 use crate::table::RowQuery;
 
 impl Checker<'_> {
@@ -30,7 +29,7 @@ impl Checker<'_> {
         let rows = self.read_rows(file::TABLE, &queries, &|_| None).await?;
         for (id, row) in ids.iter().zip(rows) {
             let Some(row) = row else { continue };
-            if file_row::location(&row) == Ok(Some(ContentLocation::Large)) {
+            if file_row::may_name_content(&row) {
                 continue;
             }
             let repaired = self.may_remove();

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use rowdrive::schema::ValueError;
 use rowdrive::table::StoreError;
 
 use super::part::DrivePart;
@@ -55,8 +54,6 @@ pub enum DataFolderError {
     Io(PathBuf, io::Error),
     #[error("the tables cannot be read: {0}")]
     Store(#[from] StoreError),
-    #[error("the tables cannot be read: {0}")]
-    Value(#[from] ValueError),
 }
 
 pub type Result<T> = std::result::Result<T, DataFolderError>;

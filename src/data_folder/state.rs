@@ -4,8 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use rowdrive::schema::file::{self, ContentLocation};
-use rowdrive::schema::{FileId, file_row};
+use rowdrive::schema::{FileId, file, file_row};
 use rowdrive::table::{RowKey, RowQuery, RowRange, ScanQuery, Tables};
 use uuid::Uuid;
 
@@ -124,17 +123,12 @@ pub async fn check_content(data: &Path, tables: &Tables) -> Result<()> {
     if known || (!has_id && !names_large_file(tables).await?) { Ok(()) } else { Err(mismatch()) }
 }
 
-/// Whether one of the first rows names a content file.
+/// Whether one of the first rows names a content file, or may name one.
 async fn names_large_file(tables: &Tables) -> Result<bool> {
     let row_query = RowQuery::cells(file_row::location_columns());
     let query =
         ScanQuery { table: file::TABLE, range: RowRange::all(), row_query, limit: SAMPLED_ROWS, reverse: false };
-    for (_, row) in tables.scan(&query).await? {
-        if file_row::location(&row)? == Some(ContentLocation::Large) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(tables.scan(&query).await?.iter().any(|(_, row)| file_row::may_name_content(row)))
 }
 
 /// Ids of some content files.

@@ -18,8 +18,7 @@ use super::error::Result;
 use super::metrics::DriveMetrics;
 use super::settings::Settings;
 use crate::content::Content;
-use crate::schema::file::{self, ContentLocation};
-use crate::schema::{CF, FileId, file_row, pending_unlink};
+use crate::schema::{CF, FileId, file, file_row, pending_unlink};
 use crate::table::{Plan, RowCursor, RowQuery, RowRange, Tables};
 
 /// Removes content files in the background.
@@ -319,17 +318,15 @@ impl GcWorker {
     }
 }
 
-/// Promotes staged content that a file row links, and removes it otherwise. No upload owns this content any more, so
-/// no later plan can link it.
+/// Promotes staged content that a file row links, or may link, and removes it otherwise. No upload owns this content any
+/// more, so no later plan can link it.
 async fn promote_or_remove(tables: &Tables, content: &Content, id: FileId) -> Result<()> {
     let query = RowQuery::cells(file_row::location_columns());
-    match file_row::location(&tables.get(file::TABLE, id.0.as_bytes(), &query).await?)? {
-        Some(ContentLocation::Large) => Ok(content.promote(id).await?),
-        Some(ContentLocation::Inline) | None => {
-            tables.writable()?;
-            Ok(content.remove(&[id]).await?)
-        }
+    if file_row::may_name_content(&tables.get(file::TABLE, id.0.as_bytes(), &query).await?) {
+        return Ok(content.promote(id).await?);
     }
+    tables.writable()?;
+    Ok(content.remove(&[id]).await?)
 }
 
 /// Removes content files, then their `unlink` rows.

@@ -24,9 +24,9 @@ pub fn position_columns() -> Vec<Column> {
     columns(file::POSITION, &OLD_POSITION)
 }
 
-/// The columns from which [`location`] reads.
+/// The columns from which [`location`] reads. Those of the position only show that there is a row.
 pub fn location_columns() -> Vec<Column> {
-    columns(file::ATTRIBUTES, &[OLD_CONTENT])
+    [columns(file::ATTRIBUTES, &[OLD_CONTENT]), columns(file::POSITION, &[OLD_STAY])].concat()
 }
 
 fn columns(qualifier: &'static [u8], old: &[&'static [u8]]) -> Vec<Column> {
@@ -46,8 +46,17 @@ pub fn location(row: &Row) -> Result<Option<ContentLocation>, ValueError> {
     if let Some(value) = row.get(CF, file::ATTRIBUTES) {
         return Ok(Some(Attributes::decode(value)?.location));
     }
-    let Some([mut content]) = cells(row, [OLD_CONTENT])? else { return Ok(None) };
-    Ok(Some(ContentLocation::read(&mut content)?))
+    match cells(row, [OLD_CONTENT])? {
+        Some([mut content]) => ContentLocation::read(&mut content).map(Some),
+        None if row.is_empty() => Ok(None),
+        None => Err(ValueError::Damaged { what: "file row" }),
+    }
+}
+
+/// Whether a row may name a content file: also a row whose [`location`] cannot be read. Otherwise the content of a damaged
+/// row would be removed, and nobody could ever save it.
+pub fn may_name_content(row: &Row) -> bool {
+    !matches!(location(row), Ok(None | Some(ContentLocation::Inline)))
 }
 
 /// The position of a row; `None` if the row has none of its cells.
@@ -234,7 +243,9 @@ mod tests {
                 "{at}"
             );
             assert!(pack(&Bytes::from_static(b"k"), &row).is_err(), "{at}");
+            assert!(may_name_content(&row), "{at}");
         }
+        assert!(!may_name_content(&Row::default()));
         assert_eq!(pack(&Bytes::from_static(b"k"), &Row::default()), Ok(None));
     }
 }

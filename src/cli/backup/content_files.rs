@@ -5,9 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rowdrive::schema::file::{self, ContentLocation};
-use rowdrive::schema::{FileId, file_row};
-use rowdrive::table::{Row, RowQuery, StoreError, Tables};
+use rowdrive::schema::{FileId, file, file_row};
+use rowdrive::table::{RowQuery, StoreError, Tables};
 use uuid::Uuid;
 
 use super::content_path::{CONTENT, folder_of, id_in_name, path_of};
@@ -136,8 +135,7 @@ async fn large_files(tables: &Tables, ids: &[FileId]) -> Result<Vec<FileId>> {
         Err(StoreError::Damaged(_)) => return Ok(ids.to_vec()),
         rows => rows.map_err(BackupFailed::Copy)?,
     };
-    let is_large = |row: &Row| !matches!(file_row::location(row), Ok(None | Some(ContentLocation::Inline)));
-    let named = ids.iter().zip(rows).filter(|(_, row)| is_large(row));
+    let named = ids.iter().zip(rows).filter(|(_, row)| file_row::may_name_content(row));
     Ok(named.map(|(id, _)| *id).collect())
 }
 

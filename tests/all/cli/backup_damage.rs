@@ -6,10 +6,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use reqwest::{Client, StatusCode};
+use rowdrive::migrate;
+use rowdrive::schema::{CF, file};
+use rowdrive::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, RowQuery, RowRange, ScanQuery, Tables};
 use tempfile::TempDir;
 
 use super::backup_folder::{backups, run};
 use super::tree;
+use crate::migrate::rocks;
 use crate::server::Server;
 
 /// A running drive, and a folder for its backups on another file system, so that the two share no files.
@@ -283,6 +287,49 @@ async fn content_missing_from_the_drive_is_taken_from_an_earlier_backup() {
     assert!(backup.code == Some(1) && backup.out.contains("/photo"), "{backup:?}");
     assert!(!backup.out.contains("which was used"), "{backup:?}");
     assert_eq!(server.terminate(), Some(0));
+}
+
+/// Of the stopped drive: gives the only file row another value of its attributes, or none.
+async fn damage_file_row(data: &Path, value: Option<&'static [u8]>) {
+    let rocks = rocks(&data.join("db"));
+    let tables = Tables::new(rocks.clone());
+    migrate::open(&tables).await.unwrap();
+    let (table, row_query) = (file::TABLE, RowQuery::families(&[CF]));
+    let all = ScanQuery { table, range: RowRange::all(), row_query, limit: 2, reverse: false };
+    let [(row, found)] = tables.scan(&all).await.unwrap().try_into().unwrap();
+    let checks = vec![Check::Equals(Column::new(CF, file::POSITION), found.get(CF, file::POSITION).unwrap().clone())];
+    let changes = vec![match value {
+        Some(value) => Change::put(CF, file::ATTRIBUTES, value),
+        None => Change::delete(CF, file::ATTRIBUTES),
+    }];
+    let guarded = vec![ConditionalRow { table, row, checks, changes }];
+    assert_eq!(tables.commit(Plan { guarded, ..Plan::default() }).await.unwrap(), Outcome::Committed);
+    rocks.close().await;
+}
+
+/// The entry of the file still leads to the content.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_content_of_a_damaged_file_row_is_in_the_backup() {
+    for value in [Some(b"\x01".as_slice()), None] {
+        let Setup { scratch, elsewhere: _elsewhere, data, to, server } = Setup::new();
+        put(&server, "photo", tree::bytes(600_000, 1)).await;
+        assert_eq!(server.terminate(), Some(0));
+        damage_file_row(&data, value).await;
+        // It waits until no other process has the lock, as a child of another test may for a moment.
+        let server = Server::start_on(&data, &["--memory", "32MiB"]);
+        let backup = run("backup", &to, &data, &[]);
+        assert_eq!((backup.code, backups(&to).len()), (Some(1), 1), "{backup:?}");
+        assert!(backup.out.contains("/photo"), "{backup:?}");
+        assert_eq!(large(&backups(&to)[0], 600_000).len(), 1, "{value:?}: {backup:?}");
+        assert_eq!(server.terminate(), Some(0));
+        let again = scratch.path().join("again");
+        let restored = run("restore", &to, &again, &[]);
+        assert_eq!(restored.code, Some(1), "{restored:?}");
+        let server = Server::start_on(&again, &["--memory", "32MiB"]);
+        let got = Client::new().get(server.url("/v1/fs/photo")).send().await.unwrap();
+        assert!(got.bytes().await.unwrap() == tree::bytes(600_000, 1), "{value:?}");
+        assert_eq!(server.terminate(), Some(0));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

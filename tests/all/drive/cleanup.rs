@@ -13,7 +13,8 @@ use rowdrive::schema::{CF, FileId, file, pending_unlink, subtree_op};
 use rowdrive::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowQuery, RowRange, ScanQuery};
 use tokio::sync::Notify;
 
-use super::fixture::{Fixture, SETTINGS, path, run};
+use super::damage::change;
+use super::fixture::{Fixture, SETTINGS, bytes, content, path, run};
 use super::model::Op;
 use crate::stepwise::Fault;
 
@@ -137,6 +138,27 @@ async fn staged_content_of_unknown_outcome_is_retried_with_back_off_and_blocks_n
     fixture.idle().await;
     assert!(final_path.exists() && !staged.exists());
     fixture.nothing_left_over().await;
+}
+
+/// A process has stopped between the commit and the end of its upload, and the file row is damaged since: its entry still
+/// leads to the content.
+#[tokio::test]
+async fn staged_content_of_a_damaged_file_row_is_kept() {
+    for damaged in [Some(b"\x01".as_slice()), None] {
+        let mut fixture = Fixture::new(&[Op::Put("/a/f", LARGE)]).await;
+        fixture.idle().await;
+        let place = content_file(&fixture, "/a/f").await;
+        let Node::File { entry, .. } = fixture.drive.stat(&path("/a/f")).await.unwrap() else { panic!("no file") };
+        fixture.drive.close().await;
+        let staged = fixture.data.path().join("content/new").join(place.file_name().unwrap());
+        std::fs::rename(&place, &staged).unwrap();
+        change(&fixture, (file::TABLE, CF, file::ATTRIBUTES), entry.id.key(), damaged).await;
+        fixture.restart().await;
+        fixture.idle().await;
+        assert!(place.exists() && !staged.exists(), "{damaged:?}");
+        let opened = fixture.drive.open_file(&path("/a/f")).await.unwrap();
+        assert!(content(opened).await == bytes(LARGE), "{damaged:?}");
+    }
 }
 
 /// Content staged for a plan that failed on a full disk is removed by the same process, once the store works again.

@@ -41,7 +41,7 @@ fn copied(from: &Path) -> tempfile::TempDir {
     copy
 }
 
-fn rocks(dir: &Path) -> Arc<Rocks> {
+pub fn rocks(dir: &Path) -> Arc<Rocks> {
     Arc::new(Rocks::open(dir, RocksOptions { memory: 32 << 20 }).unwrap())
 }
 
