@@ -37,6 +37,17 @@ pub enum MigrateError {
     Declaration { name: &'static str, cause: String },
     #[error("the store was migrated by another process at the same time: start again")]
     Raced,
+    #[error(
+        "the disk is full: {cause}. To pack the rows of {rows} files, {mebibytes} MiB must be free besides. No row was packed, \
+         and the older program still opens the store: free disk space, then start again"
+    )]
+    NoSpace { rows: u64, mebibytes: u64, cause: String },
+    #[error(
+        "the disk is full: {cause}. The rows of {rows} files are not packed yet: {mebibytes} MiB must be free for that. Nothing \
+         is lost: free disk space, then start again, and the rest is packed. Until then `rowdrive serve --degraded` serves \
+         the files for reading"
+    )]
+    Full { rows: u64, mebibytes: u64, cause: String },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]

@@ -5,27 +5,23 @@ use futures_util::future::try_join_all;
 use super::{MigrateError, Result};
 use crate::schema::{CF, ValueError, file, file_row};
 use crate::table::limits::GUARDED_ROWS;
-use crate::table::{ConditionalRow, Outcome, Plan, Row, RowCursor, RowKey, RowQuery, RowRange, Tables};
+use crate::table::{ConditionalRow, Outcome, Plan, RowCursor, RowQuery, RowRange, StoreError, Tables};
 
 /// Plans under way at a time: they share a sync.
 const PLANS: usize = 8;
 /// Rows between two lines of the log.
 const ROWS_A_LINE: usize = 100_000;
+/// Disk space that packing takes for a row, at most: until a compaction, the old cells and their deletes are there too.
+const BYTES_A_ROW: u64 = 1 << 10;
 
-/// Asks for disk space and reads all file rows, and changes nothing. A row that [`pack`] could not read is an error here
-/// too.
+/// Reads all file rows, asks for disk space to pack them, and changes nothing. A row that [`pack`] could not read is an
+/// error here too.
 pub async fn check(tables: &Tables) -> Result<()> {
-    tables.has_space().await?;
-    let mut all = rows();
-    while let Some(rows) = all.next(tables).await? {
-        for (key, row) in &rows {
-            match file_row::pack(key, row) {
-                Err(error @ ValueError::Newer { .. }) => return Err(error.into()),
-                Err(ValueError::Damaged { .. }) | Ok(_) => {}
-            }
-        }
+    let rows = unpacked(tables).await?;
+    match tables.has_space_for(rows * BYTES_A_ROW).await {
+        Err(StoreError::Full(cause)) => Err(MigrateError::NoSpace { rows, mebibytes: mebibytes(rows), cause }),
+        has_space => Ok(has_space?),
     }
-    Ok(())
 }
 
 /// Packs all file rows. Safe to repeat: each row changes at one instant, and a packed row is passed.
@@ -38,10 +34,22 @@ pub async fn pack(tables: &Tables) -> Result<()> {
     while let Some(rows) = all.next(tables).await? {
         let mut packed = Vec::with_capacity(rows.len());
         for (key, row) in &rows {
-            packed.extend(packed_row(key, row)?);
+            packed.extend(match file_row::pack(key, row) {
+                Err(ValueError::Damaged { what }) => {
+                    tracing::warn!(row = ?key, what, "a damaged row: what is left of its attributes stays as it is");
+                    file_row::pack_position(key, row).ok().flatten()
+                }
+                packed => packed?,
+            });
         }
         let plans = packed.chunks(GUARDED_ROWS).map(|rows| commit(tables, rows.to_vec()));
-        try_join_all(plans).await?;
+        match try_join_all(plans).await {
+            Err(MigrateError::Store(StoreError::Full(cause) | StoreError::Unknown { full: true, cause })) => {
+                let rows = unpacked(tables).await?;
+                return Err(MigrateError::Full { rows, mebibytes: mebibytes(rows), cause });
+            }
+            committed => drop(committed?),
+        }
         done += rows.len();
         if done - logged >= ROWS_A_LINE {
             logged = done;
@@ -55,14 +63,23 @@ fn rows() -> RowCursor {
     RowCursor::new(file::TABLE, RowRange::all(), RowQuery::families(&[CF]), PLANS * GUARDED_ROWS)
 }
 
-fn packed_row(key: &RowKey, row: &Row) -> Result<Option<ConditionalRow>> {
-    match file_row::pack(key, row) {
-        Err(ValueError::Damaged { what }) => {
-            tracing::warn!(row = ?key, what, "a damaged row: what is left of its attributes stays as it is");
-            Ok(file_row::pack_position(key, row).ok().flatten())
+/// The number of rows that are not packed, without those that are damaged.
+async fn unpacked(tables: &Tables) -> Result<u64> {
+    let (mut all, mut found) = (rows(), 0);
+    while let Some(rows) = all.next(tables).await? {
+        for (key, row) in &rows {
+            match file_row::pack(key, row) {
+                Ok(Some(_)) => found += 1,
+                Ok(None) | Err(ValueError::Damaged { .. }) => {}
+                Err(newer @ ValueError::Newer { .. }) => return Err(newer.into()),
+            }
         }
-        packed => Ok(packed?),
     }
+    Ok(found)
+}
+
+fn mebibytes(rows: u64) -> u64 {
+    (rows * BYTES_A_ROW).div_ceil(1 << 20)
 }
 
 async fn commit(tables: &Tables, guarded: Vec<ConditionalRow>) -> Result<()> {

@@ -142,27 +142,29 @@ pub fn pack(row_key: &RowKey, row: &Row) -> Result<Option<ConditionalRow>, Value
         return if row.cells().iter().any(is_old) { Err(ValueError::Damaged { what: "file row" }) } else { Ok(None) };
     };
     let old = OLD_ATTRIBUTES.into_iter().chain(OLD_POSITION);
-    Ok(Some(packed(row_key, &position, file::put_cells(&attributes, &position), old)))
+    Ok(packed(row_key, row, file::put_cells(&attributes, &position), old))
 }
 
 /// Packs the position alone: for a row whose attributes are damaged, since a move of the file needs its position. None if
 /// it is packed already.
 pub fn pack_position(row_key: &RowKey, row: &Row) -> Result<Option<ConditionalRow>, ValueError> {
     let Some(position) = old_position(row)? else { return Ok(None) };
-    Ok(Some(packed(row_key, &position, vec![position.put_cell()], OLD_POSITION.into_iter())))
+    Ok(packed(row_key, row, vec![position.put_cell()], OLD_POSITION.into_iter()))
 }
 
 /// Puts cells in the place of old ones.
+///
+/// IMPORTANT: it checks the stay id as it is stored. Other bytes may decode to the same id, and the check would refuse them
+/// at each start.
 fn packed(
     row_key: &RowKey,
-    position: &FilePosition,
+    row: &Row,
     mut changes: Vec<Change>,
     old: impl Iterator<Item = &'static [u8]>,
-) -> ConditionalRow {
+) -> Option<ConditionalRow> {
     changes.extend(old.map(|q| Change::delete(CF, q)));
-    let stay = ValueWriter::new(1).stay_id(&position.stay).done();
-    let checks = vec![Check::Equals(Column::new(CF, OLD_STAY), stay)];
-    ConditionalRow { table: file::TABLE, row: row_key.clone(), checks, changes }
+    let checks = vec![Check::Equals(Column::new(CF, OLD_STAY), row.get(CF, OLD_STAY)?.clone())];
+    Some(ConditionalRow { table: file::TABLE, row: row_key.clone(), checks, changes })
 }
 
 #[cfg(test)]

@@ -118,11 +118,11 @@ pub trait Store: Send + Sync + 'static {
         self.writable()
     }
 
-    /// Whether there is disk space for a plan that [needs it](Plan::needs_space); frees space as
-    /// [`commit`](Self::commit) does.
+    /// Whether there is disk space for a plan that [needs it](Plan::needs_space), and for this many bytes besides; frees
+    /// space as [`commit`](Self::commit) does.
     ///
-    /// Errors: [`StoreError::Full`] if such a plan would be refused now, and those of [`writable`](Self::writable).
-    fn has_space(&self) -> BoxFuture<'_, Result<()>> {
+    /// Errors: [`StoreError::Full`] if there is not, and those of [`writable`](Self::writable).
+    fn has_space_for(&self, _bytes: u64) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 
@@ -209,9 +209,14 @@ impl Tables {
         self.store.ready()
     }
 
-    /// See [`Store::has_space`].
+    /// Whether there is disk space for a plan that needs it.
     pub async fn has_space(&self) -> Result<()> {
-        self.store.has_space().await
+        self.has_space_for(0).await
+    }
+
+    /// See [`Store::has_space_for`].
+    pub async fn has_space_for(&self, bytes: u64) -> Result<()> {
+        self.store.has_space_for(bytes).await
     }
 
     /// See [`Store::background_space`].

@@ -78,8 +78,8 @@ impl Store for CountingStore {
         self.store.writable()
     }
 
-    fn has_space(&self) -> BoxFuture<'_, Answer<()>> {
-        self.store.has_space()
+    fn has_space_for(&self, bytes: u64) -> BoxFuture<'_, Answer<()>> {
+        self.store.has_space_for(bytes)
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Answer<Outcome>> {

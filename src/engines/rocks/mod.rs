@@ -375,10 +375,11 @@ impl Store for Rocks {
         self.db.ready()
     }
 
-    fn has_space(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async {
+    fn has_space_for(&self, bytes: u64) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
             self.db.check_stopped()?;
-            self.ensure_space(true).await
+            self.ensure_space(true).await?;
+            if bytes == 0 { Ok(()) } else { self.space.check(self.kept_now().saturating_add(bytes)) }
         })
     }
 

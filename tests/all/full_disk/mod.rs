@@ -2,6 +2,7 @@
 //! continue, and freed disk space is used again.
 
 mod compactions;
+mod migration;
 mod small_disk;
 
 use std::path::Path;

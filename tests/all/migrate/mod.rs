@@ -2,7 +2,8 @@
 //! step.
 
 mod command;
-mod schema_1;
+mod packing;
+pub mod schema_1;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,7 +47,7 @@ pub fn rocks(dir: &Path) -> Arc<Rocks> {
 }
 
 /// Number of cells in the table.
-async fn cells(tables: &Tables, table: &'static str) -> usize {
+pub async fn cells(tables: &Tables, table: &'static str) -> usize {
     let query = RowQuery::families(&[CF]);
     let scan = ScanQuery { table, range: RowRange::all(), row_query: query, limit: 10_000, reverse: false };
     tables.scan(&scan).await.unwrap().iter().map(|(_, row)| row.len()).sum()

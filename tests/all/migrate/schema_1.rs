@@ -61,6 +61,11 @@ impl OldTree {
         Self { directories: vec!["/a".to_owned()], files: (0..9_000).map(|i| format!("/a/{i:05}{long}")).collect() }
     }
 
+    /// A folder with so many files.
+    pub fn many(files: usize) -> Self {
+        Self { directories: vec!["/a".to_owned()], files: (0..files).map(|i| format!("/a/{i:05}")).collect() }
+    }
+
     pub fn small() -> Self {
         let directories = ["/a", "/a/b", "/empty"].map(str::to_owned).to_vec();
         Self { directories, files: ["/f", "/a/f", "/a/b/g"].map(str::to_owned).to_vec() }

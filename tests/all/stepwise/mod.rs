@@ -107,6 +107,11 @@ impl Stepwise {
         self.lock().full_from = step;
     }
 
+    /// From now on this many bytes of disk space are free.
+    pub fn set_free(&self, bytes: u64) {
+        self.lock().free = Some(bytes);
+    }
+
     /// Frees disk space after [`Fault::Fill`].
     pub fn free_space(&self) {
         self.lock().waits_for_room = false;
@@ -430,6 +435,12 @@ impl Store for Stepwise {
     fn ready(&self) -> Result<()> {
         let waits = self.lock().waits_for_room;
         if waits { Err(StoreError::Full("as a test wants it".to_owned())) } else { Ok(()) }
+    }
+
+    fn has_space_for(&self, bytes: u64) -> BoxFuture<'_, Result<()>> {
+        let is_full = self.lock().free.is_some_and(|free| free < bytes);
+        let has_space = if is_full { Err(StoreError::Full("as a test wants it".to_owned())) } else { Ok(()) };
+        Box::pin(std::future::ready(has_space))
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

@@ -52,6 +52,8 @@ pub struct State {
     pub full_from: Option<usize>,
     /// See [`super::Stepwise::free_space`].
     pub waits_for_room: bool,
+    /// See [`super::Stepwise::set_free`].
+    pub free: Option<u64>,
     /// Set by [`Fault::EndWrites`].
     pub writes_ended: bool,
     pub removed: HashSet<RemovedForever>,

@@ -60,6 +60,15 @@ async fn the_space_for_a_compaction_is_left_besides_the_reserve() {
 }
 
 #[tokio::test]
+async fn a_caller_may_ask_for_more_space_than_a_plan_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rocks, free) = with_free_space(dir.path(), 1 << 20).await;
+    set(&free, RESERVE + rocks.kept_now() + (4 << 20)).await;
+    assert!(rocks.has_space_for(0).await.is_ok() && rocks.has_space_for(2 << 20).await.is_ok());
+    assert!(matches!(rocks.has_space_for(8 << 20).await, Err(StoreError::Full(_))));
+}
+
+#[tokio::test]
 async fn deletes_below_half_of_the_reserve_flush_their_log() {
     let dir = tempfile::tempdir().unwrap();
     let (rocks, free) = with_free_space(dir.path(), 10 << 20).await;
