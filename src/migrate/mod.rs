@@ -54,6 +54,18 @@ pub enum MigrateError {
     Value(#[from] ValueError),
 }
 
+impl MigrateError {
+    /// Whether a stored row is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Damaged(_)) | Self::Value(ValueError::Damaged { .. }))
+    }
+
+    /// Whether the store accepts no more writes until it is opened again.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Stopped(_) | StoreError::Unknown { full: false, .. }))
+    }
+}
+
 type Result<T> = std::result::Result<T, MigrateError>;
 
 #[derive(Deserialize)]

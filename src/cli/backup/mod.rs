@@ -142,6 +142,17 @@ pub enum BackupFailed {
     System(#[from] io::Error),
 }
 
+impl BackupFailed {
+    /// Whether the tables are damaged.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Copy(StoreError::Damaged(_)) => true,
+            Self::Schema(error) => error.is_damage(),
+            _ => false,
+        }
+    }
+}
+
 pub type Result<T> = std::result::Result<T, BackupFailed>;
 
 /// Errors: the path is inside a part of a drive, or inside a backup. What is created there would be lost with it.

@@ -75,7 +75,8 @@ impl Restore {
 
         let Copying { wrong, mut progress, .. } = copied;
         let summary = match check_restored(&data, memory, &mut progress).await {
-            Err(error) if self.damaged => {
+            // A damaged drive of an older program cannot be brought up to date: it is restored as it was.
+            Err(error) if self.damaged || (manifest.damaged && error.is_damage()) => {
                 progress.print(&format!("{error}"));
                 progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
                 complete(folder)?;
@@ -120,7 +121,11 @@ async fn check_restored(data: &Path, memory: usize, progress: &mut Progress) -> 
     let copy = match OpenCopy::open(data, memory).await {
         Err(BackupFailed::Schema(MigrateError::Older { .. })) => {
             progress.stage("the tables of an older program");
-            migrate(data, memory).await?;
+            match migrate(data, memory).await {
+                // A compaction that finds damage stops all writes, until the store is opened again.
+                Err(BackupFailed::Schema(error)) if error.is_stopped() => migrate(data, memory).await?,
+                migrated => migrated?,
+            }
             OpenCopy::open(data, memory).await?
         }
         copy => copy?,

@@ -117,7 +117,7 @@ pub enum ServeError {
     NoStore(PathBuf),
     #[error("the data folder {0} cannot be opened: {1}")]
     DataFolder(PathBuf, DataFolderError),
-    #[error("the data folder {0} cannot be brought up to date: {1}")]
+    #[error("the data folder {0} cannot be brought up to date: {1}{hint}", hint = migration_hint(.1))]
     Migrate(PathBuf, MigrateError),
     #[error("the data folder {0} cannot be opened: {1}")]
     Drive(PathBuf, DriveError),
@@ -133,6 +133,14 @@ pub enum ServeError {
 }
 
 type Result<T, E = ServeError> = std::result::Result<T, E>;
+
+/// What the user can do about a store that cannot be migrated.
+fn migration_hint(error: &MigrateError) -> &'static str {
+    if !error.is_damage() {
+        return "";
+    }
+    ". `rowdrive serve --degraded` serves what is left for reading, to be exported; or restore a backup"
+}
 
 impl Serve {
     pub fn run(self, settings: &ServeSettings) -> Result<CommandOutcome> {

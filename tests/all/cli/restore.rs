@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::backup_folder::{backups, run};
 use super::{Run, tree};
-use crate::faults::client::program;
+use crate::faults::client::{program, serve_command};
 use crate::server::Server;
 
 const NOTE: &str = "rowdrive restore, format 1\n/a/backup\n";
@@ -127,30 +127,39 @@ fn a_manifest_with_paths_outside_the_folder_is_refused_before_any_write() {
     }
 }
 
-/// The last backup before an update of the program must not need the older program.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_an_older_program_is_restored_and_brought_up_to_date() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (data, to, new) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("new"));
+/// The files of a store that a program with schema 1 has written.
+fn old_store() -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1")).unwrap();
+    let file = |path: PathBuf| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap());
+    files.map(|entry| file(entry.unwrap().path())).collect()
+}
+
+/// A folder with a backup of this store. Its content has invented digests, so the drive counts as damaged.
+fn backup_of(scratch: &Path, store: &BTreeMap<String, Vec<u8>>) -> PathBuf {
+    let (data, to) = (scratch.join("data"), scratch.join("backups"));
     assert_eq!(Server::start_on(&data, &["--memory", "32MiB"]).terminate(), Some(0));
     run_backup(&data, &to);
-    // As a program with schema 1 has written it. Its content has invented digests, so the drive counts as damaged.
     let backup = backups(&to).remove(0);
     fs::remove_dir_all(backup.join("db")).unwrap();
     fs::create_dir(backup.join("db")).unwrap();
     let mut db = serde_json::Map::new();
-    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1")).unwrap() {
-        let (path, name) = (file.as_ref().unwrap().path(), file.unwrap().file_name().into_string().unwrap());
-        let bytes = fs::read(&path).unwrap();
-        let sha256: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        fs::write(backup.join("db").join(&name), &bytes).unwrap();
-        db.insert(name, serde_json::json!({ "size": bytes.len(), "sha256": sha256 }));
+    for (name, bytes) in store {
+        let sha256: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(backup.join("db").join(name), bytes).unwrap();
+        db.insert(name.clone(), serde_json::json!({ "size": bytes.len(), "sha256": sha256 }));
     }
     let path = backup.join("backup.json");
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     (manifest["schema"], manifest["damaged"], manifest["db"]) = (1.into(), true.into(), db.into());
     fs::write(&path, serde_json::to_vec(&manifest).unwrap()).unwrap();
+    to
+}
 
+/// The last backup before an update of the program must not need the older program.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_an_older_program_is_restored_and_brought_up_to_date() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (to, new) = (backup_of(scratch.path(), &old_store()), scratch.path().join("new"));
     let restored = run("restore", &to, &new, &[]);
     assert_eq!(restored.code, Some(1), "{restored:?}");
     assert!(restored.out.contains("1105 files"), "{restored:?}");
@@ -158,6 +167,31 @@ async fn a_backup_of_an_older_program_is_restored_and_brought_up_to_date() {
     let stat = Client::new().get(server.url("/v1/stat/many/IMG_0007.JPG")).send().await.unwrap();
     assert_eq!(stat.status(), StatusCode::OK);
     assert_eq!(server.terminate(), Some(0));
+}
+
+/// Rows that cannot be read cannot be brought up to date.
+#[test]
+fn a_damaged_drive_of_an_older_program_is_restored_as_it_was() {
+    let mut left_old = 0;
+    for (name, _) in old_store().into_iter().filter(|(_, bytes)| bytes.len() > 10_000) {
+        let mut store = old_store();
+        let bytes = store.get_mut(&name).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        let scratch = tempfile::tempdir().unwrap();
+        let (to, new) = (backup_of(scratch.path(), &store), scratch.path().join("new"));
+        let restored = run("restore", &to, &new, &[]);
+        assert_eq!(restored.code, Some(1), "{name}: {restored:?}");
+        assert!(restored.out.contains(&name), "{restored:?}");
+        // A migration reads no content.
+        if restored.out.contains("`rowdrive serve --degraded` serves what is left") {
+            left_old += 1;
+            let refused = Server::try_wait_for(serve_command(program(), &new), &new).err().unwrap();
+            assert!(refused.code == Some(3) && refused.said.contains("serve --degraded"), "{refused:?}");
+        }
+        assert_eq!(Server::start_on(&new, &["--degraded"]).terminate(), Some(0), "{name}");
+    }
+    assert_eq!(left_old, 2);
 }
 
 /// A check changes no backup, which would damage it, and no leftovers of a crash.
