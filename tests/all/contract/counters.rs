@@ -246,8 +246,8 @@ pub async fn additions_that_are_taken_back_never_pass_the_limit_together(engine:
         async move {
             for _ in 0..4 {
                 while let Outcome::Refused(refusal) = tables.commit(guarded(vec![take("r", 1, LIMIT)])).await.unwrap() {
-                    assert_eq!(refusal.current, Some(counter::encode(LIMIT)));
                     refusals.fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(refusal.current, Some(counter::encode(LIMIT)));
                     tokio::task::yield_now().await;
                 }
                 let now = under_way.fetch_add(1, Ordering::SeqCst) + 1;

@@ -131,7 +131,10 @@ impl Fixture {
     }
 
     pub async fn run(&self, op: Op) -> Result<(), OpError> {
-        run(&self.drive, op).await
+        let done = run(&self.drive, op).await;
+        // The clean-up that it has asked for begins.
+        tokio::task::yield_now().await;
+        done
     }
 
     pub async fn view(&self) -> View {
