@@ -62,7 +62,8 @@ impl ReceivedUpload {
         committer.gate.run_to_end(self.change().await?).await
     }
 
-    /// As [`store`](Self::store), for a caller that polls it until it ends or drops it ([`Gate::run_here`]).
+    /// As [`store`](Self::store), for a caller that polls it until it ends or drops it:
+    /// [`run_here`](crate::drive::gate::Gate::run_here).
     async fn store_here(self) -> Result<Written> {
         let committer = self.committer.clone();
         committer.gate.run_here(self.change().await?).await

@@ -3,8 +3,8 @@
 //! The commit thread takes the first queued plan and all others that are queued, and writes them with one sync. It needs
 //! no timer: while one group is synced, the next one queues up.
 //!
-//! A plan that comes alone is written by its caller: with the commit thread, two threads would have to wake up, which takes
-//! as long as half a sync on a fast disk. The lock of [`GroupWriter`] lets one of them write at a time.
+//! A plan that comes alone is written by its caller: with the commit thread, two threads would have to wake up. The lock
+//! of [`GroupWriter`] lets one of them write at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
