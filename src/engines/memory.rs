@@ -133,7 +133,8 @@ impl MemoryState {
     }
 }
 
-/// The number in a counter.
+/// The number in a counter. Not by the functions of [`counter`](crate::table::counter): other engines, which use them, are
+/// compared with this one.
 fn number(value: Option<&[u8]>) -> Result<u64> {
     let Some(value) = value else { return Ok(0) };
     let number = value.try_into().map(u64::from_be_bytes).ok().filter(|number| i64::try_from(*number).is_ok());

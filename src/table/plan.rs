@@ -76,6 +76,16 @@ impl Change {
         }
     }
 
+    /// Bytes of its qualifier and of what it stores.
+    pub fn bytes(&self) -> usize {
+        let stored = match self {
+            Self::Put { value, .. } => value.len(),
+            Self::Add { amount, .. } => size_of_val(amount),
+            Self::Delete { .. } | Self::DeleteFamily { .. } => 0,
+        };
+        self.qualifier().map_or(0, Bytes::len) + stored
+    }
+
     /// Whether it stores something. An addition does not count: a counter keeps its size, and a plan that frees space
     /// has to change counters on a full disk.
     pub fn is_put(&self) -> bool {
@@ -158,14 +168,6 @@ pub struct Plan {
 impl Plan {
     /// Bytes of keys, qualifiers and values, checks included.
     pub fn bytes(&self) -> usize {
-        let change = |c: &Change| {
-            let value = match c {
-                Change::Put { value, .. } => value.len(),
-                Change::Add { amount, .. } => size_of_val(amount),
-                Change::Delete { .. } | Change::DeleteFamily { .. } => 0,
-            };
-            c.qualifier().map_or(0, Bytes::len) + value
-        };
         let check = |c: &Check| match c {
             Check::Absent(column) => column.qualifier.len(),
             Check::Equals(column, value) => column.qualifier.len() + value.len(),
@@ -173,13 +175,13 @@ impl Plan {
             Check::AtMost(column, limit) => column.qualifier.len() + size_of_val(limit),
         };
         let rows = self.prepare.iter().chain(&self.finish);
-        rows.map(|r| r.row.len() + r.changes.iter().map(change).sum::<usize>()).sum::<usize>()
+        rows.map(|r| r.row.len() + r.changes.iter().map(Change::bytes).sum::<usize>()).sum::<usize>()
             + self
                 .guarded
                 .iter()
                 .map(|g| {
                     g.row.len()
-                        + g.changes.iter().map(change).sum::<usize>()
+                        + g.changes.iter().map(Change::bytes).sum::<usize>()
                         + g.checks.iter().map(check).sum::<usize>()
                 })
                 .sum::<usize>()

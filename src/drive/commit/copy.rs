@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::Committer;
 use super::mkdir::mkdir;
-use super::put::{NewVersion, PutRules, stage, store};
+use super::put::{NewVersion, PutRules, StagedVersion, stage};
 use super::target::{check_target, split_target};
 use crate::budget::{Budget, WAIT};
 use crate::content::{ContentError, StagedContent};
@@ -264,7 +264,8 @@ impl Copier {
         let new =
             NewVersion { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
         let rules = PutRules { condition: Condition::default(), parents: false, replace: overwrite };
-        match store(&self.committer, to, staged, new, rules, Some(target)).await {
+        let version = StagedVersion { path: to.clone(), staged, new, rules, found: Some(target) };
+        match version.store(&self.committer).await {
             Err(DriveError::IsDirectory) => Err(DriveError::Exists),
             other => other,
         }

@@ -1,15 +1,14 @@
 //! Creating a file, or replacing it by a new version.
 //!
-//! To read it: [`put`] checks, reads the body, and stores it ([`ReceivedUpload::store`]): it stages the content, and calls
-//! [`store`], which copies use too. `store` runs the retry loop with [`decide`]: read the name, check the rules, make the
-//! plan. [`receive`] reads a body alone, for callers that store several at a time.
+//! To read it: [`put`] checks, reads the body, stages the content, and stores it ([`StagedVersion`]), as copies do too. That
+//! runs the retry loop with [`decide`]: read the name, check the rules, make the plan. [`receive`] reads a body alone, for
+//! callers that store several at a time.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, Stream, StreamExt};
+use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
 use super::{Committer, Decision, Ids};
@@ -59,22 +58,38 @@ impl ReceivedUpload {
     /// Stores it under its path. The new version is durable when this returns.
     pub async fn store(self) -> Result<Written> {
         let committer = self.committer.clone();
-        committer.gate.run_to_end(self.change().await?).await
+        self.stage().await?.store(&committer).await
     }
 
-    /// As [`store`](Self::store), for a caller that polls it until it ends or drops it:
-    /// [`run_here`](crate::drive::gate::Gate::run_here).
-    async fn store_here(self) -> Result<Written> {
-        let committer = self.committer.clone();
-        committer.gate.run_here(self.change().await?).await
-    }
-
-    async fn change(self) -> Result<impl FnOnce(Caller) -> BoxFuture<'static, Result<Written>>> {
+    async fn stage(self) -> Result<StagedVersion> {
         let staged = self.upload.finish().await?;
         if self.digests.iter().any(|digest| *digest != staged.digest) {
             return Err(DriveError::DigestMismatch(staged.digest));
         }
-        Ok(creation(&self.committer, &self.path, staged, self.new, self.rules, self.found))
+        Ok(StagedVersion { path: self.path, staged, new: self.new, rules: self.rules, found: self.found })
+    }
+}
+
+/// A version whose content is staged, to be stored under a path.
+pub struct StagedVersion {
+    pub path: DrivePath,
+    pub staged: StagedContent,
+    pub new: NewVersion,
+    pub rules: PutRules,
+    /// An earlier lookup of the name, of any age, for the first attempt.
+    pub found: Option<NameLookup>,
+}
+
+impl StagedVersion {
+    /// Stores it, even if the caller leaves or stops to poll.
+    pub async fn store(self, committer: &Arc<Committer>) -> Result<Written> {
+        committer.gate.run_to_end(|caller| create_file(committer.clone(), self, caller)).await
+    }
+
+    /// As [`store`](Self::store), for a caller that polls it until it ends or drops it:
+    /// [`run_here`](crate::drive::gate::Gate::run_here).
+    async fn store_here(self, committer: &Arc<Committer>) -> Result<Written> {
+        committer.gate.run_here(|caller| create_file(committer.clone(), self, caller)).await
     }
 }
 
@@ -89,7 +104,8 @@ pub async fn put<E>(
     // which makes the client send the body.
     let found = check_early(committer, path, &PutRules::of(&options)).await?;
     let received = take_in(committer, path, options, body).await?;
-    Ok(ReceivedUpload { found: Some(found), ..received }.store_here().await?)
+    let version = ReceivedUpload { found: Some(found), ..received }.stage().await?;
+    Ok(version.store_here(committer).await?)
 }
 
 /// See [`Drive::receive`](crate::drive::Drive::receive).
@@ -168,49 +184,18 @@ async fn read_body<E>(
     Ok(upload)
 }
 
-/// Stores staged content under this path. `found`: an earlier lookup of the name, of any age, for the first attempt.
-pub async fn store(
-    committer: &Arc<Committer>,
-    path: &DrivePath,
-    staged: StagedContent,
-    new: NewVersion,
-    rules: PutRules,
-    found: Option<NameLookup>,
-) -> Result<Written> {
-    committer.gate.run_to_end(creation(committer, path, staged, new, rules, found)).await
-}
-
-/// The change that [`store`] runs.
-fn creation(
-    committer: &Arc<Committer>,
-    path: &DrivePath,
-    staged: StagedContent,
-    new: NewVersion,
-    rules: PutRules,
-    found: Option<NameLookup>,
-) -> impl FnOnce(Caller) -> BoxFuture<'static, Result<Written>> + use<> {
-    let (this, path) = (committer.clone(), path.clone());
-    |caller| async move { create_file(&this, &path, staged, &new, (&rules, found), &caller).await }.boxed()
-}
-
-async fn create_file(
-    committer: &Committer,
-    path: &DrivePath,
-    staged: StagedContent,
-    new: &NewVersion,
-    (rules, found): (&PutRules, Option<NameLookup>),
-    caller: &Caller,
-) -> Result<Written> {
+async fn create_file(committer: Arc<Committer>, version: StagedVersion, caller: Caller) -> Result<Written> {
+    let StagedVersion { path, staged, new, rules, found } = version;
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     let found = Mutex::new(found.filter(|found| found.parent.is_some()));
-    let stored = committer.until_committed(caller, |ids| {
+    let stored = committer.until_committed(&caller, |ids| {
         // The checks of the plan are of what was read, whenever that was: if it is no longer so, the plan is refused, and
         // the next attempt reads again.
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
-        decide(committer, (&parent, &name), (ids, found), &staged, new, rules)
+        decide(&committer, (&parent, &name), (ids, found), &staged, &new, &rules)
     });
     match stored.await {
-        Ok((entry, found)) => Ok(committed(committer, path, entry, found).await),
+        Ok((entry, found)) => Ok(committed(&committer, path, entry, found).await),
         Err(error) => {
             // The plan may be committed. Garbage collection reads whether a row names the content, as soon as the store
             // answers again. After a failed sync the store does not answer again, and the next start reads it.
@@ -223,7 +208,7 @@ async fn create_file(
 }
 
 /// After the commit: no failure here changes the answer.
-async fn committed(committer: &Committer, path: &DrivePath, entry: FileEntry, found: NameLookup) -> Written {
+async fn committed(committer: &Committer, path: DrivePath, entry: FileEntry, found: NameLookup) -> Written {
     let id = entry.id;
     committer.metrics.stored(&entry.attributes);
     if entry.attributes.location == ContentLocation::Large
@@ -233,7 +218,7 @@ async fn committed(committer: &Committer, path: &DrivePath, entry: FileEntry, fo
     }
     let new = found.file.is_none();
     committer.unlink_dropped(found.file.as_ref());
-    Written { node: Node::File { path: path.clone(), entry }, new }
+    Written { node: Node::File { path, entry }, new }
 }
 
 /// The plan, the entry that it puts, and what the name was before. Reads the name, unless it was `found` before.

@@ -27,7 +27,7 @@ impl<'a> RowBatch<'a> {
 
     pub fn add(&mut self, row: ConditionalRow) {
         self.changes += row.changes.len();
-        self.bytes += row.row.len() + row.changes.iter().map(size).sum::<usize>();
+        self.bytes += row.row.len() + row.changes.iter().map(Change::bytes).sum::<usize>();
         self.rows.push(row);
     }
 
@@ -55,14 +55,5 @@ impl<'a> RowBatch<'a> {
             }
         }
         Ok(refused)
-    }
-}
-
-fn size(change: &Change) -> usize {
-    match change {
-        Change::Put { qualifier, value, .. } => qualifier.len() + value.len(),
-        Change::Delete { qualifier, .. } => qualifier.len(),
-        Change::DeleteFamily { .. } => 0,
-        Change::Add { qualifier, amount, .. } => qualifier.len() + size_of_val(amount),
     }
 }

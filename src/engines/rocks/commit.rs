@@ -211,8 +211,8 @@ mod tests {
     use super::*;
     use crate::engines::rocks::Rocks;
     use crate::engines::rocks::group_writer::CommitReply;
-    use crate::engines::rocks::tests::open;
-    use crate::table::{Change, Check, Column, ConditionalRow, Outcome, Plan, Store};
+    use crate::engines::rocks::tests::{checked, column, count, open, put, request};
+    use crate::table::{Check, Outcome, Plan, Store};
 
     /// A queue that no thread reads.
     fn without_thread(rocks: &Rocks, queue: mpsc::Sender<QueueMessage>) -> CommitQueue {
@@ -221,21 +221,12 @@ mod tests {
     }
 
     /// A plan that gives a row a cell if it has none.
-    fn claim(row: &'static str) -> (CommitRequest, oneshot::Receiver<CommitReply>) {
-        let (mut request, answered) = request();
-        let (checks, changes) = (vec![Check::Absent(Column::new("a", "q"))], vec![Change::put("a", "q", "v")]);
-        request.plan.guarded = vec![ConditionalRow { table: "t", row: row.into(), checks, changes }];
-        (request, answered)
+    fn claim(row: &str) -> Plan {
+        checked(row, vec![Check::Absent(column("a", "q"))], vec![put("a", "q", "v")])
     }
 
     async fn is_there(rocks: &Rocks, row: &str) -> bool {
-        crate::engines::rocks::tests::count(rocks, row, "a").await == 1
-    }
-
-    fn request() -> (CommitRequest, oneshot::Receiver<CommitReply>) {
-        let (answer, answered) = oneshot::channel();
-        let request = CommitRequest { plan: Plan::default(), any_tombstones: false, answer };
-        (request, answered)
+        count(rocks, row, "a").await == 1
     }
 
     #[tokio::test]
@@ -244,11 +235,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
         let committer = without_thread(&rocks, queue);
-        committer.send(request().0).await.unwrap();
+        committer.send(request(Plan::default()).0).await.unwrap();
         let start = Instant::now();
-        assert!(matches!(committer.send(request().0).await, Err(StoreError::Busy)));
+        assert!(matches!(committer.send(request(Plan::default()).0).await, Err(StoreError::Busy)));
         assert!(start.elapsed() >= QUEUE_TIMEOUT);
-        let (sent, ()) = tokio::join!(committer.send(request().0), async {
+        let (sent, ()) = tokio::join!(committer.send(request(Plan::default()).0), async {
             waiting.recv().await.unwrap();
         });
         sent.unwrap();
@@ -261,7 +252,7 @@ mod tests {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let committer = without_thread(&rocks, queue);
         for (n, committed) in [true, false].into_iter().enumerate() {
-            let (request, mut answered) = claim("one");
+            let (request, mut answered) = request(claim("one"));
             committer.send(request).await.unwrap();
             match answered.try_recv().unwrap() {
                 CommitReply::Done(Ok(outcome)) => assert_eq!(outcome == Outcome::Committed, committed, "{n}"),
@@ -292,7 +283,7 @@ mod tests {
         let (queue, mut waiting) = mpsc::channel(QUEUE);
         let committer = without_thread(&rocks, queue);
         let mut is_queued = async |row| {
-            let (request, mut answered) = claim(row);
+            let (request, mut answered) = request(claim(row));
             let _caller = committer.caller();
             committer.send(request).await.unwrap();
             let in_queue = waiting.try_recv().is_ok();
@@ -317,7 +308,7 @@ mod tests {
     async fn plans_of_one_task_share_a_sync() {
         let dir = tempfile::tempdir().unwrap();
         let rocks = open(dir.path()).await;
-        let plans = ["1", "2", "3", "4", "5", "6", "7", "8"].map(|row| rocks.commit(claim(row).0.plan));
+        let plans = ["1", "2", "3", "4", "5", "6", "7", "8"].map(|row| rocks.commit(claim(row)));
         assert!(futures_util::future::join_all(plans).await.iter().all(|done| matches!(done, Ok(Outcome::Committed))));
         assert!(rocks.commit_stats().most_plans_of_group > 1);
     }
@@ -332,7 +323,7 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut stop).await.is_err());
         drop(writes);
         stop.await;
-        let (request, _answered) = claim("one");
+        let (request, _answered) = request(claim("one"));
         assert!(matches!(rocks.committer.send(request).await, Err(StoreError::Failed(_))));
         assert!(!is_there(&rocks, "one").await);
     }
@@ -343,9 +334,9 @@ mod tests {
         let rocks = open(dir.path()).await;
         // Here `block_in_place` panics.
         let local = tokio::task::LocalSet::new();
-        let here = std::panic::AssertUnwindSafe(local.run_until(rocks.commit(claim("one").0.plan)));
+        let here = std::panic::AssertUnwindSafe(local.run_until(rocks.commit(claim("one"))));
         let _panic = futures_util::FutureExt::catch_unwind(here).await;
-        assert_eq!(rocks.commit(claim("two").0.plan).await.unwrap(), Outcome::Committed);
+        assert_eq!(rocks.commit(claim("two")).await.unwrap(), Outcome::Committed);
     }
 
     #[tokio::test]
@@ -358,7 +349,7 @@ mod tests {
             panic!("on purpose")
         });
         assert!(panicked.join().is_err());
-        assert!(matches!(rocks.commit(claim("one").0.plan).await, Err(StoreError::Stopped(_))));
+        assert!(matches!(rocks.commit(claim("one")).await, Err(StoreError::Stopped(_))));
         assert!(matches!(rocks.writable(), Err(StoreError::Stopped(_))));
     }
 }

@@ -40,19 +40,18 @@ impl GroupWriter {
     /// Fills a group, with `first` and the plans of `next`, and writes it.
     pub fn write(&mut self, first: CommitRequest, next: impl FnMut() -> Option<CommitRequest>) -> WrittenGroup {
         let start = Instant::now();
-        let mut group = WrittenGroup { replies: GroupReplies::default(), written: Ok(()), next_group: None };
-        let mut stats = GroupStats::default();
-        group.written = self.gather(first, next, &mut group, &mut stats);
+        let (mut replies, mut stats) = (GroupReplies::default(), GroupStats::default());
+        let written = self.gather(first, next, &mut replies, &mut stats);
         // Count before the answers, so that the counters include a plan once its caller has the answer.
         self.counters.add(&stats, start.elapsed());
-        group
+        WrittenGroup { replies, written }
     }
 
     fn gather(
         &self,
         first: CommitRequest,
         mut next_queued: impl FnMut() -> Option<CommitRequest>,
-        answers: &mut WrittenGroup,
+        replies: &mut GroupReplies,
         stats: &mut GroupStats,
     ) -> std::result::Result<(), WriteError> {
         let mut group = Group::new(&self.db, self.skip);
@@ -70,7 +69,7 @@ impl GroupWriter {
                 PlanVerdict::Compact(_) => self.counters.sent_back(),
                 _ => {}
             }
-            if !answers.replies.note(request, verdict, &mut answers.next_group) {
+            if !replies.note(request, verdict) {
                 break;
             }
             stats.add(changes, bytes);
@@ -90,15 +89,12 @@ impl GroupWriter {
 pub(super) struct WrittenGroup {
     replies: GroupReplies,
     written: std::result::Result<(), WriteError>,
-    /// A plan that must be in another group.
-    next_group: Option<CommitRequest>,
 }
 
 impl WrittenGroup {
     /// Answers the callers; returns the first plan of the next group, if there is one.
     pub fn answer(self) -> Option<CommitRequest> {
-        self.replies.send(self.written);
-        self.next_group
+        self.replies.send(self.written)
     }
 }
 
@@ -108,17 +104,19 @@ struct GroupReplies {
     accepted: Vec<CommitRequest>,
     /// Plans that change nothing because of the cells that they found.
     declined: Vec<(CommitRequest, Result<Outcome>)>,
+    /// A plan that must be in another group.
+    next_group: Option<CommitRequest>,
 }
 
 impl GroupReplies {
     /// Returns false if the plan must wait for the next group.
-    fn note(&mut self, request: CommitRequest, verdict: PlanVerdict, next_group: &mut Option<CommitRequest>) -> bool {
+    fn note(&mut self, request: CommitRequest, verdict: PlanVerdict) -> bool {
         match verdict {
             PlanVerdict::Accepted => self.accepted.push(request),
             PlanVerdict::Refused(refusal) => self.declined.push((request, Ok(Outcome::Refused(refusal)))),
             PlanVerdict::Failed(error @ StoreError::BadCounter(_)) => self.declined.push((request, Err(error))),
             PlanVerdict::AfterThisGroup => {
-                *next_group = Some(request);
+                self.next_group = Some(request);
                 return false;
             }
             PlanVerdict::Compact(place) => answer(request.answer, CommitReply::Compact(request.plan, place)),
@@ -127,9 +125,11 @@ impl GroupReplies {
         true
     }
 
+    /// Answers the callers; returns the plan that must be in another group.
+    ///
     /// IMPORTANT: call it after the write, for declined plans too: another plan of this group may have made the cells
     /// that are the reason.
-    fn send(self, written: std::result::Result<(), WriteError>) {
+    fn send(self, written: std::result::Result<(), WriteError>) -> Option<CommitRequest> {
         for request in self.accepted {
             let outcome = match &written {
                 Ok(()) => Ok(Outcome::Committed),
@@ -146,6 +146,7 @@ impl GroupReplies {
             };
             answer(request.answer, CommitReply::Done(outcome));
         }
+        self.next_group
     }
 }
 
@@ -157,24 +158,19 @@ fn answer(to: oneshot::Sender<CommitReply>, answer: CommitReply) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::rocks::tests::request;
     use crate::table::{Check, Column, Refusal};
-
-    fn request() -> (CommitRequest, oneshot::Receiver<CommitReply>) {
-        let (answer, answered) = oneshot::channel();
-        let request = CommitRequest { plan: Plan::default(), any_tombstones: false, answer };
-        (request, answered)
-    }
 
     /// The answers to an accepted plan, a refused one, and one with a bad counter, all of one group.
     fn outcomes(written: std::result::Result<(), WriteError>) -> [Result<Outcome>; 3] {
-        let ((accepted, one), (refused, other), (bad, third)) = (request(), request(), request());
+        let [(accepted, one), (refused, other), (bad, third)] = [(); 3].map(|()| request(Plan::default()));
         let check = Check::Absent(Column::new("a", "q"));
         let refusal = Refusal { table: "t", row: "row".into(), check, current: None, prepared: false };
-        let (mut answers, mut next_group) = (GroupReplies::default(), None);
-        assert!(answers.note(accepted, PlanVerdict::Accepted, &mut next_group));
-        assert!(answers.note(refused, PlanVerdict::Refused(refusal), &mut next_group));
-        assert!(answers.note(bad, PlanVerdict::Failed(StoreError::BadCounter("why".into())), &mut next_group));
-        answers.send(written);
+        let mut replies = GroupReplies::default();
+        assert!(replies.note(accepted, PlanVerdict::Accepted));
+        assert!(replies.note(refused, PlanVerdict::Refused(refusal)));
+        assert!(replies.note(bad, PlanVerdict::Failed(StoreError::BadCounter("why".into()))));
+        replies.send(written);
         [one, other, third].map(|mut answered| match answered.try_recv().unwrap() {
             CommitReply::Done(outcome) => outcome,
             CommitReply::Compact(..) => panic!("nothing to compact"),

@@ -19,8 +19,10 @@ use std::path::Path;
 
 use bytes::Bytes;
 use rocksdb::{FlushOptions, WaitForCompactOptions};
+use tokio::sync::oneshot;
 
 use super::disk_space::{DiskSpace, FileSystemStats};
+use super::group_writer::{CommitReply, CommitRequest};
 use super::{FolderLock, MAX_TOMBSTONES, Rocks, RocksOptions, folder_lock};
 use crate::table::spec::{CellSize, Compression};
 use crate::table::{
@@ -101,6 +103,12 @@ pub(super) fn changes(rows: Vec<RowChange>) -> Plan {
 
 pub(super) fn checked(row: &str, checks: Vec<Check>, changes: Vec<Change>) -> Plan {
     Plan { guarded: vec![guarded(row, checks, changes)], ..Plan::default() }
+}
+
+/// A plan as the queue has it, and where its answer comes.
+pub(super) fn request(plan: Plan) -> (CommitRequest, oneshot::Receiver<CommitReply>) {
+    let (answer, answered) = oneshot::channel();
+    (CommitRequest { plan, any_tombstones: false, answer }, answered)
 }
 
 pub(super) async fn commit(rocks: &Rocks, plan: Plan) {
