@@ -1,7 +1,7 @@
 //! The server under load, and beside what its machine can do. A Python script measures both: this runs it, and takes each
 //! result as soon as it is known.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::progress::{Stop, bar};
+use crate::progress::{Stop, bar, say};
 use crate::report::model::{HttpRun, Limit};
 
 /// A result, as the script prints it.
@@ -77,11 +77,11 @@ pub async fn run(folder: &Path, args: &[String], stop: &Stop, mut keep: impl FnM
             line = lines.recv() => match line {
                 Some(Ok(found)) if found.starts_with('{') => keep(serde_json::from_str(&found).context(found)?)?,
                 // A table of other programs.
-                Some(Ok(table)) => bar.suspend(|| println!("{table}")),
+                Some(Ok(table)) => bar.suspend(|| drop(writeln!(std::io::stdout(), "{table}"))),
                 Some(Err(progress)) if progress.starts_with("limits: ") && !bar.is_hidden() => bar.set_message(progress),
                 Some(Err(said)) => {
-                    bar.suspend(|| eprintln!("{said}"));
-                    why = said;
+                    bar.suspend(|| say(&said));
+                    why = if said.starts_with("limits: ") { why } else { said };
                 }
                 None => break,
             },

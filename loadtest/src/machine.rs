@@ -22,7 +22,7 @@ pub fn describe(folder: &Path) -> Value {
 }
 
 /// The kind of the file system that holds a folder: that of the longest mount point above it.
-fn file_system(folder: &Path) -> Option<String> {
+pub fn file_system(folder: &Path) -> Option<String> {
     let folder = folder.canonicalize().ok()?;
     let mounts = Process::myself().ok()?.mountinfo().ok()?;
     let above = mounts.into_iter().filter(|mount| folder.starts_with(&mount.mount_point));

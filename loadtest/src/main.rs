@@ -22,6 +22,7 @@ mod report;
 mod run;
 mod stats;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -66,15 +67,16 @@ async fn run_command(options: Options) -> Result<()> {
         }
         // First of all: without a terminal, nothing can be printed.
         stop.send_replace(true);
-        eprintln!("ending: Ctrl-C to end at once");
+        progress::say("ending: Ctrl-C to end at once");
         if interrupt.recv().await.is_some() {
-            eprintln!("remove what is left: {}", left.display());
+            progress::say(format_args!("remove what is left: {}", left.display()));
             std::process::exit(130);
         }
     });
     let (report, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
-    if let Some(report) = report {
-        println!("{}\nThe report, with plots, is in {}", report::text::render(&report), options.out.display());
+    if let Some((report, folder)) = report {
+        let text = report::text::render(&report);
+        let _ = writeln!(std::io::stdout(), "{text}\nThe report, with plots, is in {}", folder.display());
     }
     ended
 }

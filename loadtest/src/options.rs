@@ -24,7 +24,8 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
     pub seed: u64,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
-    /// server), and tables as CSV. It replaces an earlier report, unless that one is whole and has more.
+    /// server), and tables as CSV. A whole report is replaced by a whole one that has no less; until then the new one is
+    /// in `unfinished` below it.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
     /// A run of less than a minute: fewer files, shorter measurements.
@@ -56,8 +57,8 @@ struct LayoutOptions {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
-    /// that reads a whole table takes longer.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    /// that reads a whole table takes longer. From 10 to 1,000.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=1_000))]
     ms: Option<u64>,
 }
 
@@ -86,8 +87,9 @@ impl Options {
             Some(Command::Limits { .. }) => return None,
         };
         let ms = of.ms.unwrap_or(if self.quick { 10 } else { 30 });
+        let all = Kind::value_variants().iter().copied();
         Some(comparison::Options {
-            kinds: if of.layouts.is_empty() { Kind::value_variants().to_vec() } else { of.layouts.clone() },
+            kinds: all.filter(|kind| of.layouts.is_empty() || of.layouts.contains(kind)).collect(),
             seed: self.seed,
             rounds: of.rounds.unwrap_or(if self.quick { 2 } else { 5 }) as usize,
             clients: of.clients as usize,

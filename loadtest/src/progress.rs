@@ -1,5 +1,6 @@
 //! What a user sees of a run, and how it ends early.
 
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -33,7 +34,12 @@ pub fn bar(title: &str) -> Result<ProgressBar> {
     let bar = ProgressBar::new_spinner().with_style(style).with_message(title.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
     if bar.is_hidden() {
-        eprintln!("{title}");
+        say(title);
     }
     Ok(bar)
+}
+
+/// Prints a line for the user, who may have closed the terminal or the pipe: a run goes on without.
+pub fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

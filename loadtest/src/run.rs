@@ -1,7 +1,7 @@
 //! A whole run: every part after the other, the report written anew after each.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,14 +15,19 @@ use crate::data::Tree;
 use crate::limits::{self, Found};
 use crate::machine;
 use crate::options::Options;
-use crate::progress::{Stop, bar};
+use crate::progress::{Stop, bar, say};
 use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
 
+/// Below the folder of a whole report: the report of a later run, until that is whole too.
+const UNFINISHED: &str = "unfinished";
+
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
     options: &'a Options,
+    /// The folder of the report until it is whole.
+    out: PathBuf,
     /// Holds the stores; removed when it is dropped.
     scratch: tempfile::TempDir,
     start: Instant,
@@ -54,23 +59,34 @@ impl<'a> Run<'a> {
             ..Meta::default()
         };
         ensure!(
-            last.is_none_or(|last| !has_more(&last, options, &meta)),
+            last.as_ref().is_none_or(|last| !has_more(last, options, &meta)),
             "{} has a whole report of more than this run measures: name another folder with --out, or remove that one",
             options.out.display()
         );
-        Ok(Self { options, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
+        let is_kept = last.is_some_and(|last| last.meta.complete);
+        let out = if is_kept { options.out.join(UNFINISHED) } else { options.out.clone() };
+        report::prepare(&out)?;
+        if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
+            say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
+        }
+        Ok(Self { options, out, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
     }
 
-    /// The report, and why it is not whole. If nothing was measured, there is none, and what was written before stays.
-    pub async fn all(mut self) -> (Option<Report>, Result<()>) {
+    /// The report and its folder, and why it is not whole. If nothing was measured, there is none, and what was written
+    /// before stays.
+    pub async fn all(mut self) -> (Option<(Report, PathBuf)>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
+        if ended.is_ok() && self.out != self.options.out {
+            let _unfinished = std::fs::remove_dir_all(&self.out);
+            self.out.clone_from(&self.options.out);
+        }
         if let Err(error) = &ended {
             self.report.meta.notes.push(format!("{error:#}"));
         }
         let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
         let written = if is_begun { self.write() } else { Ok(()) };
-        (is_begun.then_some(self.report), ended.and(written))
+        (is_begun.then_some((self.report, self.out)), ended.and(written))
     }
 
     async fn parts(&mut self) -> Result<()> {
@@ -97,7 +113,7 @@ impl<'a> Run<'a> {
 
     async fn layouts(&mut self, options: &comparison::Options, tree: Arc<Tree>) -> Result<()> {
         self.report.meta.settings = settings(options);
-        let (out, start) = (self.options.out.clone(), self.start);
+        let (out, start) = (self.out.clone(), self.start);
         let mut keep = move |report: &mut Report| write(report, start, &out);
         comparison::run(options, tree, &self.stop, &mut self.report, &mut keep).await
     }
@@ -117,7 +133,7 @@ impl<'a> Run<'a> {
     }
 
     fn write(&mut self) -> Result<()> {
-        write(&mut self.report, self.start, &self.options.out)
+        write(&mut self.report, self.start, &self.out)
     }
 }
 

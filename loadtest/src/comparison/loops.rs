@@ -73,6 +73,8 @@ impl Loop {
 pub struct Found {
     /// Whether a request reads much of a table. The first round decides it, so that all rounds are alike.
     pub is_slow: Option<bool>,
+    /// Whether the requests of a round ended before its loops did: then nothing is known.
+    pub ran_out: bool,
     rounds: usize,
     /// In the order of the rounds. One client alone sends slow requests; at a set rate a layout that is too slow for it has
     /// no loop.
@@ -81,8 +83,8 @@ pub struct Found {
 
 impl Found {
     /// The figures of the loops of so many clients, with those of one client beside them; of one client alone, if a round
-    /// has no loop of many.
-    pub fn figures(&self, clients: usize) -> Figures {
+    /// has no loop of many; none if nothing was measured.
+    pub fn figures(&self, clients: usize) -> Option<Figures> {
         let at_rate = self.loops.keys().find_map(|pacing| {
             let Pacing::Rate(rate) = pacing else { return None };
             let Figures { count, p50_us, p99_us, curve, .. } = self.of(pacing)?;
@@ -90,8 +92,10 @@ impl Found {
             Some(AtRate { per_second: f64::from(*rate), count, p50_us, p99_us, max_us })
         });
         match (self.of(&Pacing::One), self.of(&Pacing::Many)) {
-            (one, Some(many)) => Figures { clients: Some(clients), one_client: one.map(Box::new), at_rate, ..many },
-            (one, None) => one.unwrap_or_default(),
+            (one, Some(many)) => {
+                Some(Figures { clients: Some(clients), one_client: one.map(Box::new), at_rate, ..many })
+            }
+            (one, None) => one,
         }
     }
 
@@ -131,17 +135,14 @@ impl Clients<'_> {
     /// requests.
     pub async fn measure(&self, pacings: &[Pacing], found: &mut Found) -> Result<()> {
         let length = self.options.loop_length;
-        let mut least = u64::MAX;
-        if found.is_slow.is_none() {
-            // Only the last probe counts: the first ones are cold.
-            let probes = self.run(Pacing::One, Duration::ZERO, PROBES - 1).await?;
-            least = if probes.latencies.is_empty() { least } else { probes.latencies.min() };
-        }
+        // Only the last probe counts: the first ones are cold.
+        let cold = self.run(Pacing::One, Duration::ZERO, PROBES - 1).await?;
         let mut probe = self.run(Pacing::One, Duration::ZERO, 1).await?;
         if probe.latencies.is_empty() {
+            found.ran_out = true;
             return Ok(());
         }
-        let least = Duration::from_micros(least.min(probe.latencies.min()));
+        let least = Duration::from_micros(cold.latencies.min().min(probe.latencies.min()));
         let is_slow = *found.is_slow.get_or_insert(least > slow(length));
         let mut loops = BTreeMap::new();
         if is_slow || *pacings == [Pacing::One] {
@@ -168,6 +169,9 @@ impl Clients<'_> {
                     loops.insert(*pacing, probe.clone());
                 }
             }
+        }
+        if lock(&self.requests).next().is_none() {
+            found.ran_out = true;
         }
         found.rounds += 1;
         loops.into_iter().for_each(|(pacing, done)| found.loops.entry(pacing).or_default().push(done));
@@ -234,13 +238,13 @@ impl Clients<'_> {
     /// Begins requests at a set rate. A latency begins at the set time, so that a stall counts for all requests that it
     /// delays.
     async fn by_clock(&self, rate: u32, length: Duration, all: &Latencies) -> Result<JoinSet<Result<()>>> {
-        let (requests, all, runtime) = (self.requests.clone(), all.clone(), Handle::current());
+        let (requests, all, runtime, stop) = (self.requests.clone(), all.clone(), Handle::current(), self.stop.clone());
         // A thread of its own sleeps more exactly than the timer of the clients does.
         let clock = tokio::task::spawn_blocking(move || {
             let (start, mut running) = (Instant::now(), JoinSet::new());
             // All that are due in a millisecond begin at its end.
             let due = (0..).map(|n| Duration::from_millis(n * 1_000 / u64::from(rate) + 1));
-            for due in due.take_while(|due| *due <= length) {
+            for due in due.take_while(|due| *due <= length && stop.go_on().is_ok()) {
                 std::thread::sleep(due.saturating_sub(start.elapsed()));
                 let Some(request) = lock(&requests).next() else { break };
                 let (all, wanted) = (all.clone(), start + due);
@@ -310,10 +314,13 @@ mod tests {
     #[tokio::test]
     async fn every_request_is_sent_once_and_failures_are_returned() {
         let never = watch::channel(false).1;
-        // Three are sent by probes, of which the last one counts, and the others while it warms up.
+        // Three are sent by probes, of which the last one counts, and the others while it warms up: too few are there.
         let found = asked((3, 60_000), (5, || at_work(0)), never.clone(), round).await.unwrap();
-        assert!(found.loops.keys().eq([&Pacing::One]) && found.loops[&Pacing::One][0].latencies.len() == 1);
-        assert_eq!(asked((1, 1), (0, asleep), never.clone(), round).await.unwrap().rounds, 0);
+        assert!(found.ran_out && found.loops.keys().eq([&Pacing::One]));
+        assert_eq!(found.loops[&Pacing::One][0].latencies.len(), 1);
+        let none = asked((1, 1), (0, asleep), never.clone(), round).await.unwrap();
+        assert!(none.ran_out && none.figures(1).is_none());
+        assert!(!asked((1, 1), (usize::MAX, || at_work(0)), never.clone(), round).await.unwrap().ran_out);
         assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, round).await.is_err());
     }
 
@@ -368,7 +375,7 @@ mod tests {
                 all.loops.entry(pacing).or_default().push(one);
             }
         }
-        let found = all.figures(64);
+        let found = all.figures(64).unwrap();
         assert_eq!((found.clients, found.count, &found.rounds[..]), (Some(64), 100, &[30.0, 10.0, 100.0][..]));
         assert_eq!((found.per_second, found.p50_us, found.p99_us), (30.0, 50, 99));
         assert_eq!(found.curve, [(0.0, 1), (50.0, 50), (75.0, 75), (90.0, 90), (100.0, 100)]);
@@ -379,8 +386,9 @@ mod tests {
         assert_eq!((at_rate.per_second, at_rate.count, at_rate.p99_us, at_rate.max_us), (5.0, 3, 40, 40));
         // A round without many clients leaves one client, and none at the rate leaves that out.
         all.loops.get_mut(&Pacing::Rate(5)).unwrap().pop();
-        assert_eq!(all.figures(64).at_rate, None);
+        assert_eq!(all.figures(64).unwrap().at_rate, None);
         all.loops.get_mut(&Pacing::Many).unwrap().pop();
-        assert_eq!((all.figures(64).count, all.figures(64).one_client), (3, None));
+        let one = all.figures(64).unwrap();
+        assert_eq!((one.count, one.one_client), (3, None));
     }
 }

@@ -21,7 +21,7 @@ use rand::seq::SliceRandom;
 
 use crate::data::{self, Tree};
 use crate::layouts::kinds::Kind;
-use crate::progress::Stop;
+use crate::progress::{Stop, say};
 use crate::report::model::Report;
 use operations::{ALL, Inputs, Operation, WITH_CONTENT};
 use store::Store;
@@ -111,14 +111,14 @@ impl Part<'_> {
         let seed = options.seed ^ (number as u64) << 32;
         let inputs = Arc::new(Inputs::new(self.tree.clone(), seed, self.content.clone(), options.clients)?);
         // Or the first operations would measure how quickly each store fills its cache.
-        eprintln!("warming up");
+        say("warming up");
         for store in stores.iter_mut() {
             store.open(self, copies, &inputs).await?;
             idle().await?;
         }
         let mut random = StdRng::seed_from_u64(seed);
         for operation in self.operations {
-            eprintln!("round {} of {}: {}{}", number + 1, options.rounds, operation.name, self.suffix);
+            say(format_args!("round {} of {}: {}{}", number + 1, options.rounds, operation.name, self.suffix));
             room(&options.folder)?;
             stores.shuffle(&mut random);
             for store in stores.iter_mut() {

@@ -27,6 +27,8 @@ use crate::layouts::{LOAD, Layout, Verdict};
 use crate::progress::{Stop, bar};
 use crate::report::model::{Costs, Measured, Report};
 
+const RAN_OUT: &str = "not measured: the files ran out; give a larger --size or a shorter --ms";
+
 /// A layout whose files are stored, with what its rounds have found until now.
 pub struct Store {
     kind: Kind,
@@ -128,8 +130,10 @@ impl Store {
         let Part { options, suffix, .. } = part;
         let (name, mut costs) = (self.kind.name(), self.costs.clone());
         for (operation, found) in &self.found {
-            let measured = match found {
-                Ok(found) => Measured::Figures(Box::new(found.figures(options.clients))),
+            let measured = match found.as_ref().map(|found| (found.ran_out, found.figures(options.clients))) {
+                Ok((false, Some(figures))) => Measured::Figures(Box::new(figures)),
+                Ok((false, None)) => continue,
+                Ok((true, _)) => Measured::Unsupported { unsupported: RAN_OUT.to_owned() },
                 Err(why) => Measured::Unsupported { unsupported: (*why).to_owned() },
             };
             if let (Measured::Figures(figures), "rename_folder") = (&measured, *operation) {

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::requests::{Access, Load, Table, hash};
-use super::splits::{EVEN, GROWING, HEXADECIMAL, QUANTILES, Splitting};
+use super::splits::{EVEN, GROWING, QUANTILES, Splitting};
 use crate::report::model::ALL_TABLES;
 
 /// A change of all row keys of a table.
@@ -21,9 +21,7 @@ pub struct Remedy(
 
 pub const NONE: Remedy = Remedy("none", [1; 3], |key, _| key.to_vec());
 // A prefix is one of 4 or 16 at the same distance: even splits lie between them.
-pub const SALT_4: Remedy = Remedy("salt 4", [4; 3], |key, salt| prefixed(salt << 6, key));
 pub const SALT_16: Remedy = Remedy("salt 16", [16; 3], |key, salt| prefixed(salt << 4, key));
-pub const HASH_4: Remedy = Remedy("hash 4", [1, 4, 4], |key, _| prefixed(hash(key)[0] & 0xc0, key));
 pub const HASH_16: Remedy = Remedy("hash 16", [1, 16, 16], |key, _| prefixed(hash(key)[0] & 0xf0, key));
 /// The files of a folder stay together.
 pub const HASH_FOLDER: Remedy = Remedy("hash 16 of the folder", [1, 1, 16], |key, _| {
@@ -31,8 +29,6 @@ pub const HASH_FOLDER: Remedy = Remedy("hash 16 of the folder", [1, 1, 16], |key
     prefixed(hash(folder)[0] & 0xf0, key)
 });
 pub const HASH_KEY: Remedy = Remedy("hash", [1, 0, 0], |key, _| hash(key).into());
-pub const HASH_HEXADECIMAL: Remedy =
-    Remedy("hash in hexadecimal", [1, 0, 0], |key, _| format!("{:032x}", u128::from_be_bytes(hash(key))).into());
 // The bytes of the leading component backwards.
 pub const REVERSE_NUMBER: Remedy = Remedy("reverse", [1, 1, 0], |key, _| reversed(key, 0, 8));
 pub const REVERSE_TIME: Remedy = Remedy("reverse", [1, 1, 0], |key, _| reversed(key, 1, 9));
@@ -106,7 +102,7 @@ const WHOLE_REQUESTS: Tables =
 /// Loads, tables by layout and name, remedies, splits: each with each.
 type Question = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
 
-const QUESTIONS: [Question; 22] = [
+const QUESTIONS: [Question; 21] = [
     // Whole requests; a layout of one table has no others.
     (|load| matches!(load, Load::Import | Load::Users(_)), WHOLE_REQUESTS, &[NONE, HASH_16], &[QUANTILES]),
     (|load| load == Load::Reads(0.99), &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[NONE], &[QUANTILES]),
@@ -116,10 +112,9 @@ const QUESTIONS: [Question; 22] = [
     (IMPORT, &[("name", "rows"), ("uuid", "file"), ("tree", "rows")], &[NONE], &[EVEN, GROWING]),
     (IMPORT, &[("uuid-indexed", "time"), ("uuid-indexed", "name")], &[NONE], &[GROWING]),
     // Remedies for keys in order, and the splits that go with them.
-    (IMPORT, IN_ORDER, &[SALT_4, SALT_16, HASH_4, HASH_16, HASH_KEY], &[QUANTILES]),
+    (IMPORT, IN_ORDER, &[SALT_16, HASH_16, HASH_KEY], &[QUANTILES]),
     (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[SALT_16, HASH_16, HASH_KEY], &[EVEN, GROWING]),
     (IMPORT, &[("fullpath", "rows")], &[HASH_FOLDER], &[QUANTILES, EVEN]),
-    (IMPORT, &[("rowkey-id", "rows"), ("fullpath", "rows")], &[HASH_HEXADECIMAL], &[HEXADECIMAL, EVEN]),
     (IMPORT, &[("rowkey-id", "rows"), ("dirid-name", "file")], &[REVERSE_NUMBER], &[QUANTILES, EVEN]),
     (IMPORT, &[("rowkey-id", "rows")], &[REVERSE_DIGITS], &[QUANTILES, EVEN]),
     // How many folders a second goes over.
@@ -127,7 +122,7 @@ const QUESTIONS: [Question; 22] = [
     (RATES, &[("uuid", "dir")], &[HASH_KEY], &[QUANTILES]),
     // Names in order, and times in order.
     (CAMERA, &[("name", "rows"), ("uuid-indexed", "name")], &[NONE, HASH_16, REVERSE_NAME], &[QUANTILES]),
-    (NOW, TIME, &[NONE, ASCENDING, REVERSE_TIME, SALT_4, SALT_16, HASH_16, HASH_KEY], &[QUANTILES]),
+    (NOW, TIME, &[NONE, ASCENDING, REVERSE_TIME, SALT_16, HASH_16, HASH_KEY], &[QUANTILES]),
     (NOW, TIME, &[NONE, ASCENDING, HASH_16], &[EVEN, GROWING]),
     (NOW, &[("uuid-indexed", "owner")], &[NONE, ASCENDING, HASH_16], &[QUANTILES]),
     // Many users, and files that many read.

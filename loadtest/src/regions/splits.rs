@@ -11,8 +11,6 @@ pub struct Splitting(pub &'static str, fn(usize, &[Key]) -> Option<Key>);
 
 /// Before there is data, for binary keys: HBase's `UniformSplit`.
 pub const EVEN: Splitting = Splitting("even", |n, _| Some(vec![(n * 256 / REGIONS) as u8]));
-/// For keys that begin with hexadecimal digits: HBase's `HexStringSplit`.
-pub const HEXADECIMAL: Splitting = Splitting("hexadecimal", |n, _| Some(format!("{:08x}", n << 28).into_bytes()));
 /// At the quantiles of the table's own cells: the splits of a cluster that has the data already.
 pub const QUANTILES: Splitting = Splitting("at quantiles", |n, cells| cells.get(n * cells.len() / REGIONS).cloned());
 /// Not before there is data. A region with a sixteenth of the cells of the whole load is full and splits at its middle;

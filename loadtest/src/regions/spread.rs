@@ -26,9 +26,11 @@ pub fn spread(windows: &[Window], seconds: f64) -> anyhow::Result<Spread> {
     let busy: Vec<&Window> = windows.iter().filter(|window| requests(window) > 0.0).collect();
     let each = |figure: fn(&Window) -> f64| busy.iter().map(|window| figure(window)).collect::<Vec<f64>>();
     let hottest = each(over_mean);
+    let of_hottest = each(|window| f64::from(window.iter().max().copied().unwrap_or_default()));
     let stride = windows.len().div_ceil(HEAT).next_power_of_two();
     Ok(Spread {
         hottest_over_mean: median(&hottest),
+        hottest_per_second: median(&of_hottest),
         floor: floor(median(&each(requests)) as u32)?,
         worst: hottest.into_iter().fold(0.0, f64::max),
         gini: mean(&each(|window| gini(window))),

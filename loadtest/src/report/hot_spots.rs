@@ -35,7 +35,7 @@ pub fn all(report: &Report) -> [Table; 3] {
     };
     let row = |spot: &HotSpot| json!([spot, spot.spread, heat(&spot.spread)]);
     [
-        Table::new("deciding", deciding(&report.hot_spots).into_iter().map(row)),
+        Table::new("deciding", deciding(report).into_iter().map(row)),
         Table { drawn, ..Table::new("regions", regions) },
         Table::new("hot_spots", report.hot_spots.iter().map(row)),
     ]
@@ -47,19 +47,21 @@ fn heat(of: &Spread) -> Value {
     json!({"hottest_over_mean_bar": (0.0, hottest, "less", [floor, worst])})
 }
 
-/// Of whole requests, where they were counted; the hottest and the most even have their keys as they are, in regions of
-/// as many rows each.
-fn deciding(all: &[HotSpot]) -> Vec<&HotSpot> {
-    let by_heat =
-        |one: &&HotSpot, other: &&HotSpot| one.spread.hottest_over_mean.total_cmp(&other.spread.hottest_over_mean);
+/// Of whole requests, where they were counted; the hottest and the coolest have their keys as they are, in regions of as
+/// many cells each.
+fn deciding(report: &Report) -> Vec<&HotSpot> {
+    let heat = |spot: &HotSpot| spot.spread.hottest_per_second;
+    let by_heat = |one: &&HotSpot, other: &&HotSpot| heat(one).total_cmp(&heat(other));
+    let is_alone = |spot: &HotSpot| report.regions.get(&spot.layout).is_some_and(|tables| tables.len() == 1);
     let mut found: Vec<&HotSpot> = Vec::new();
-    for load in all.chunk_by(|one, next| one.load == next.load) {
+    for load in report.hot_spots.chunk_by(|one, next| one.load == next.load) {
         let whole = load.iter().any(|spot| spot.table == ALL_TABLES);
-        let spots = || load.iter().filter(|spot| !whole || spot.table == ALL_TABLES);
+        let spots = || load.iter().filter(|spot| !whole || spot.table == ALL_TABLES || is_alone(spot));
         let plain = || spots().filter(|spot| spot.remedy == "none" && spot.splits == "at quantiles");
         let Some(hottest) = plain().max_by(by_heat) else { continue };
         let same = |spot: &&HotSpot| (&spot.layout, &spot.table) == (&hottest.layout, &hottest.table);
-        let mended = spots().filter(same).filter(|spot| spot.remedy != "none").min_by(by_heat);
+        let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && heat(spot) < heat(hottest));
+        let mended = mended.min_by(by_heat);
         let even = plain().min_by(by_heat).filter(|even| *even != hottest);
         found.extend([Some(hottest), mended, even].into_iter().flatten());
     }

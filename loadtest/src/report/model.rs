@@ -127,6 +127,9 @@ impl Work {
 pub struct Spread {
     /// Median over windows of a second: requests of the hottest region through the mean of all.
     pub hottest_over_mean: f64,
+    /// Median over windows of a second: requests of the hottest region. Unlike a ratio, it compares layouts and remedies,
+    /// which make different numbers of requests of the same load.
+    pub hottest_per_second: f64,
     /// What that is by chance alone, when each request falls on any region: no layout does better.
     pub floor: f64,
     /// The same in the worst window.
@@ -135,7 +138,7 @@ pub struct Spread {
     pub gini: f64,
     pub hottest_share: f64,
     pub idle_regions: usize,
-    /// Achieved through offered load, when each region has a token bucket of twice its fair share.
+    /// Achieved through offered load, when each region has a token bucket of twice its fair share of this very load.
     pub achieved: f64,
     /// Requests by window, then by region.
     pub heat: Vec<Vec<u32>>,
