@@ -4,8 +4,8 @@
     docs/load-test-tables.py target/run1 target/run2 target/run3      # of one size: ratios over all runs, the rest of the first
     docs/load-test-tables.py --sizes target/small target/million      # the rates of one run beside those of a larger one
 
-A ratio of several runs is the median of their medians. It is one number if it lies between the slowest and the fastest
-round of each run, and otherwise the lowest and the highest median. It is ≈ if it differs from 1 by less than a tenth, or
+A ratio of several runs is the median of their medians. It is one number if the medians of all runs lie within 15 % of it,
+and otherwise the lowest and the highest median. It is ≈ if it differs from 1 by less than a tenth, or
 if the runs disagree which layout is faster. What one operation does, and what a layout costs, are tables of report.md.
 """
 
@@ -27,6 +27,10 @@ STEPS = [("uuid-cells", "uuid"), ("uuid-copied", "uuid"), ("uuid-indexed", "uuid
 STEP_OPERATIONS = """stat list_attributes find_name time_period time_period_scattered create overwrite move_file
     rename_folder""".split()
 CONTENT = [f"{what}_{size}" for what in ["create", "read", "overwrite", "move_file", "rename_folder"] for size in ["4k", "64k"]]
+
+
+class Unlike(Exception):
+    """Runs that cannot be compared, and what to do."""
 
 
 class Run:
@@ -69,7 +73,7 @@ def ratio(runs, operation, layout, reference):
     middle = statistics.median(medians)
     if abs(middle - 1) < 0.1 or min(medians) < 1 < max(medians):
         return f"≈{star}"
-    if all(float(row["lowest"]) <= middle <= float(row["highest"]) for row in rows):
+    if all(abs(median / middle - 1) <= 0.15 for median in medians):
         return factor(middle) + star
     low, high = factor(min(medians)), factor(max(medians))
     return (low if low == high else f"{low} to {high}") + star
@@ -93,7 +97,7 @@ def ratios(runs):
         return number(found["per_second"]) if found else ""
 
     for layouts in [EXAMPLE, ADDED]:
-        columns = ["operation", "`fullpath`/s, 64 clients", "`fullpath`/s, 1 client", *(f"`{layout}`" for layout in layouts)]
+        columns = ["operation", f"`fullpath`/s, {runs[0].report['meta']['clients']} clients", "`fullpath`/s, 1 client", *(f"`{layout}`" for layout in layouts)]
         table(columns, ([shown(operation), plain(operation, False), plain(operation, True)]
                         + [ratio(runs, operation, layout, "fullpath") for layout in layouts] for operation in OPERATIONS))
     table(["layout / layout", *map(shown, STEP_OPERATIONS)],
@@ -142,6 +146,18 @@ def sizes(small, large):
           ([shown(operation), *(cell(layout, operation) for layout in layouts)] for operation in OPERATIONS))
 
 
+def check(runs, folders, sizes):
+    """Only whole runs with the same rounds and clients can be compared."""
+    for run, folder in zip(runs, folders):
+        if run.report["meta"].get("complete") is not True:
+            raise Unlike(f"{folder} has no whole run: run `loadtest` again")
+    for what in ["rounds", "clients"] if sizes else ["files", "rounds", "clients"]:
+        if len({json.dumps(run.report["meta"][what]) for run in runs}) > 1:
+            raise Unlike(f"the runs differ in {what}: name runs with the same options")
+    if sizes and runs[0].report["meta"]["files"] >= runs[1].report["meta"]["files"]:
+        raise Unlike("--sizes takes the smaller run first, then the larger one")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="two runs of different sizes: a smaller and a larger one")
@@ -150,6 +166,7 @@ def main():
     if args.sizes and len(args.folder) != 2:
         parser.error("--sizes takes two folders")
     runs = [Run(folder) for folder in args.folder]
+    check(runs, args.folder, args.sizes)
     if args.sizes:
         return sizes(*runs)
     keys(runs)
@@ -164,6 +181,8 @@ if __name__ == "__main__":
         # Python flushes again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit("load-test-tables.py: the output was closed before all tables were printed")
+    except Unlike as error:
+        sys.exit(f"load-test-tables.py: {error}")
     except (OSError, ValueError) as error:
         sys.exit(f"load-test-tables.py: {error}: name folders in which `loadtest` has written a whole report")
     except LookupError as error:
