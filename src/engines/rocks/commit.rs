@@ -17,7 +17,7 @@ use tokio::task::{block_in_place, yield_now};
 
 use super::commit_stats::CommitCounters;
 use super::db::Db;
-use super::group_writer::{CommitRequest, GroupWriter};
+use super::group_writer::{CommitRequest, GroupWriter, PANICKED};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
@@ -145,7 +145,7 @@ fn raise_priority() {
 fn lock(writer: &Mutex<GroupWriter>) -> MutexGuard<'_, GroupWriter> {
     writer.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
         let writer = poisoned.into_inner();
-        writer.db.stop_writes("a write panicked");
+        writer.db.stop_writes(PANICKED);
         writer
     })
 }
@@ -337,6 +337,21 @@ mod tests {
         let here = std::panic::AssertUnwindSafe(local.run_until(rocks.commit(claim("one"))));
         let _panic = futures_util::FutureExt::catch_unwind(here).await;
         assert_eq!(rocks.commit(claim("two")).await.unwrap(), Outcome::Committed);
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_write_stops_the_writes_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        let (request, mut answered) = request(claim("one"));
+        let written = rocks.committer.writer.lock().unwrap().write(request, || panic!("on purpose"));
+        assert!(matches!(rocks.writable(), Err(StoreError::Stopped(_))));
+        assert!(matches!(rocks.ready(), Err(StoreError::Stopped(_))));
+        assert!(written.answer().is_none());
+        let answer = answered.try_recv().unwrap();
+        assert!(matches!(answer, CommitReply::Done(Err(StoreError::Unknown { full: false, .. }))));
+        assert!(matches!(rocks.commit(claim("two")).await, Err(StoreError::Stopped(_))));
+        assert!(!is_there(&rocks, "one").await);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Evaluates and writes groups of plans, and answers their callers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,6 +15,8 @@ use crate::table::{Outcome, Plan, StoreError};
 /// A group is complete at this many plans, or bytes of them.
 const GROUP_PLANS: usize = 1_024;
 const GROUP_BYTES: usize = 4 << 20;
+/// Why the writes are stopped after a panic.
+pub(super) const PANICKED: &str = "a write panicked";
 
 pub(super) struct CommitRequest {
     pub plan: Plan,
@@ -38,10 +41,16 @@ pub(super) struct GroupWriter {
 
 impl GroupWriter {
     /// Fills a group, with `first` and the plans of `next`, and writes it.
+    ///
+    /// A panic stops the writes at once, on any thread: the WAL may hold the group, so its outcome is unknown.
     pub fn write(&mut self, first: CommitRequest, next: impl FnMut() -> Option<CommitRequest>) -> WrittenGroup {
         let start = Instant::now();
         let (mut replies, mut stats) = (GroupReplies::default(), GroupStats::default());
-        let written = self.gather(first, next, &mut replies, &mut stats);
+        let gather = AssertUnwindSafe(|| self.gather(first, next, &mut replies, &mut stats));
+        let written = catch_unwind(gather).unwrap_or_else(|_panic| {
+            self.db.stop_writes(PANICKED);
+            Err(WriteError { cause: PANICKED.to_owned(), full: false })
+        });
         // Count before the answers, so that the counters include a plan once its caller has the answer.
         self.counters.add(&stats, start.elapsed());
         WrittenGroup { replies, written }

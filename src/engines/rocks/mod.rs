@@ -280,7 +280,7 @@ impl Rocks {
                     self.pool.run(move |db| db.compact(&place)).await?;
                 }
                 Err(_) => {
-                    return Err(StoreError::Unknown { cause: "the commit thread ended".into(), full: false });
+                    return Err(StoreError::Unknown { cause: "the write ended without an answer".into(), full: false });
                 }
             }
         }
