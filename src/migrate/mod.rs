@@ -38,10 +38,11 @@ pub enum MigrateError {
     #[error("the store was migrated by another process at the same time: start again")]
     Raced,
     #[error(
-        "the disk is full: {cause}. To pack the rows of {rows} files, {mebibytes} MiB must be free besides. No row was packed, \
-         and the older program still opens the store: free disk space, then start again"
+        "the disk is full: {cause}. To pack the rows of {rows} files, {mebibytes} MiB must be free besides. No row was packed. \
+         {}. Free disk space, then start again",
+        opens(*.found, *.version)
     )]
-    NoSpace { rows: u64, mebibytes: u64, cause: String },
+    NoSpace { rows: u64, mebibytes: u64, cause: String, found: u32, version: u32 },
     #[error(
         "the disk is full: {cause}. The rows of {rows} files are not packed yet: {mebibytes} MiB must be free for that. Nothing \
          is lost: free disk space, then start again, and the rest is packed. Until then `rowdrive serve --degraded` serves \
@@ -63,6 +64,18 @@ impl MigrateError {
     /// Whether the store accepts no more writes until it is opened again.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Store(StoreError::Stopped(_) | StoreError::Unknown { full: false, .. }))
+    }
+}
+
+/// Which older programs open a store of schema `version`. `found`: its schema version before this start.
+fn opens(found: u32, version: u32) -> String {
+    if found == version {
+        format!("The store still has schema version {version}, and an older program that knows it opens the store")
+    } else {
+        format!(
+            "This start has brought the store from schema version {found} to {version}: an older program opens it \
+             only if it knows version {version}"
+        )
     }
 }
 
@@ -113,10 +126,11 @@ impl Step {
     }
 
     /// Reads what the step will read, as far as it is known. An error is one that the step would end with.
-    async fn check(self, tables: &Tables) -> Result<()> {
+    /// `found`: the schema version before this start; `version`: the present one.
+    async fn check(self, tables: &Tables, found: u32, version: u32) -> Result<()> {
         match self {
             Self::Root | Self::IndexFiles => Ok(()),
-            Self::PackFiles => pack_files::check(tables).await,
+            Self::PackFiles => pack_files::check(tables, found, version).await,
         }
     }
 }
@@ -241,7 +255,7 @@ pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
             // IMPORTANT: before the first row changes, and after all that can be known to fail: from here on no older program
             // opens the store, even if this one cannot go on.
             if data.step.is_fenced() && !is_marked {
-                data.step.check(tables).await?;
+                data.step.check(tables, applied, number - 1).await?;
                 begin(tables, number).await?;
                 is_marked = true;
             }

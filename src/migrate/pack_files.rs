@@ -16,10 +16,14 @@ const BYTES_A_ROW: u64 = 1 << 10;
 
 /// Reads all file rows, asks for disk space to pack them, and changes nothing. A row that [`pack`] could not read is an
 /// error here too.
-pub async fn check(tables: &Tables) -> Result<()> {
+///
+/// `found`: the schema version before this start; `version`: the present one.
+pub async fn check(tables: &Tables, found: u32, version: u32) -> Result<()> {
     let rows = unpacked(tables).await?;
     match tables.has_space_for(rows * BYTES_A_ROW).await {
-        Err(StoreError::Full(cause)) => Err(MigrateError::NoSpace { rows, mebibytes: mebibytes(rows), cause }),
+        Err(StoreError::Full(cause)) => {
+            Err(MigrateError::NoSpace { rows, mebibytes: mebibytes(rows), cause, found, version })
+        }
         has_space => Ok(has_space?),
     }
 }

@@ -52,7 +52,7 @@ async fn are_there(server: &Server, old: &OldTree) {
 async fn packing_waits_for_disk_space_and_loses_nothing() {
     // Their rows do not fit in what a start on a full disk frees for itself.
     let old = OldTree::many(9_000);
-    for (is_begun, said) in [(false, "the older program still opens the store"), (true, "Nothing is lost")] {
+    for (is_begun, said) in [(false, "The store still has schema version 4"), (true, "Nothing is lost")] {
         let scratch = tempfile::tempdir().unwrap();
         let disk = SmallDisk::mounted(&scratch.path().join("data"), "96m");
         make_store(&disk.inside().join("db"), &old, is_begun).await;

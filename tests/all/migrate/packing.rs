@@ -46,6 +46,22 @@ async fn packing_does_not_begin_without_the_disk_space_that_it_may_take() {
     is_packed(&tables, &old).await;
 }
 
+/// The first start applies the migrations before it, the second one finds them applied.
+#[tokio::test]
+async fn a_start_without_space_to_pack_says_which_programs_open_the_store() {
+    let old = OldTree::small();
+    let store = Stepwise::new(Arc::new(Memory::default()));
+    let tables = Tables::new(store.clone());
+    migrate::up_to(&tables, 1).await.unwrap();
+    old.store(&tables).await;
+    store.set_free(0);
+    for said in ["from schema version 1 to 4", "still has schema version 4"] {
+        let refused = migrate::up(&tables).await.unwrap_err();
+        assert!(matches!(refused, MigrateError::NoSpace { .. }) && refused.to_string().contains(said), "{refused}");
+        assert_eq!(version(&tables).await, meta::encode_version(4));
+    }
+}
+
 /// Another program fills the disk meanwhile.
 #[tokio::test]
 async fn packing_that_ends_on_a_full_disk_says_what_is_left_and_is_continued() {
