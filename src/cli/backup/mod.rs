@@ -143,6 +143,11 @@ pub enum BackupFailed {
 }
 
 impl BackupFailed {
+    /// Whether the store has stopped its writes, until it is opened again.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, Self::Schema(error) if error.is_stopped())
+    }
+
     /// Whether the tables are damaged.
     pub fn is_damage(&self) -> bool {
         match self {

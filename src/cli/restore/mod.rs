@@ -5,6 +5,7 @@
 
 mod target;
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,8 +77,9 @@ impl Restore {
         let Copying { wrong, mut progress, .. } = copied;
         let summary = match check_restored(&data, memory, &mut progress).await {
             // A damaged drive of an older program cannot be brought up to date: it is restored as it was.
-            Err(error) if self.damaged || (manifest.damaged && error.is_damage()) => {
+            Err(error) if self.damaged || (manifest.damaged && (error.is_damage() || error.is_stopped())) => {
                 progress.print(&format!("{error}"));
+                progress.print("the content files were not compared with the rows of their files");
                 progress.print("`rowdrive serve --degraded` serves what is left of it, for reading");
                 complete(folder)?;
                 progress.finish()?;
@@ -109,11 +111,22 @@ fn complete(folder: RestoreTarget) -> Result<()> {
 }
 
 /// Brings the restored store up to date, as its first start would: only then can it be checked.
+///
+/// A compaction that finds a damaged table stops all writes until the store is opened again. From then on the table is
+/// known and not compacted. So this opens the store anew as long as it finds further ones.
 async fn migrate(data: &Path, memory: usize) -> Result<()> {
-    let rocks = Arc::new(Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(BackupFailed::Copy)?);
-    migrate::up(&Tables::new(rocks.clone())).await?;
-    rocks.close().await;
-    Ok(())
+    let mut known = HashSet::new();
+    loop {
+        let before = known.len();
+        let rocks = Arc::new(Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(BackupFailed::Copy)?);
+        let migrated = migrate::up(&Tables::new(rocks.clone())).await;
+        rocks.close().await;
+        known.extend(rocks.damaged_tables());
+        match migrated {
+            Err(error) if error.is_stopped() && known.len() > before => {}
+            migrated => return Ok(migrated?),
+        }
+    }
 }
 
 /// Checks the restored folder and prints what is wrong.
@@ -121,11 +134,7 @@ async fn check_restored(data: &Path, memory: usize, progress: &mut Progress) -> 
     let copy = match OpenCopy::open(data, memory).await {
         Err(BackupFailed::Schema(MigrateError::Older { .. })) => {
             progress.stage("the tables of an older program");
-            match migrate(data, memory).await {
-                // A compaction that finds damage stops all writes, until the store is opened again.
-                Err(BackupFailed::Schema(error)) if error.is_stopped() => migrate(data, memory).await?,
-                migrated => migrated?,
-            }
+            migrate(data, memory).await?;
             OpenCopy::open(data, memory).await?
         }
         copy => copy?,

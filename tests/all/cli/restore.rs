@@ -186,12 +186,30 @@ fn a_damaged_drive_of_an_older_program_is_restored_as_it_was() {
         // A migration reads no content.
         if restored.out.contains("`rowdrive serve --degraded` serves what is left") {
             left_old += 1;
+            assert!(restored.out.contains("content files were not compared"), "{restored:?}");
             let refused = Server::try_wait_for(serve_command(program(), &new), &new).err().unwrap();
             assert!(refused.code == Some(3) && refused.said.contains("serve --degraded"), "{refused:?}");
         }
         assert_eq!(Server::start_on(&new, &["--degraded"]).terminate(), Some(0), "{name}");
     }
     assert_eq!(left_old, 2);
+}
+
+/// Each start of the migration may find one more damaged table.
+#[test]
+fn a_drive_of_an_older_program_with_several_damaged_tables_is_restored() {
+    let mut store = old_store();
+    let large = store.values_mut().filter(|bytes| bytes.len() > 10_000);
+    let damaged = large.map(|bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    });
+    assert!(damaged.count() > 2);
+    let scratch = tempfile::tempdir().unwrap();
+    let (to, new) = (backup_of(scratch.path(), &store), scratch.path().join("new"));
+    let restored = run("restore", &to, &new, &[]);
+    assert_eq!(restored.code, Some(1), "{restored:?}");
+    assert_eq!(Server::start_on(&new, &["--degraded"]).terminate(), Some(0));
 }
 
 /// A check changes no backup, which would damage it, and no leftovers of a crash.
