@@ -135,6 +135,28 @@ bugs! {
     /// The directory that a file leaves may be locked.
     MoveFileNotLive,
 
+    // Rights and accounts.
+    /// A change is not guarded by the stamp of its user.
+    UserStampUnchecked,
+    /// A change is not guarded by the stamp of the user who has given the right.
+    GiverStampUnchecked,
+    /// A change is not guarded by the directory that its right is bound to.
+    RightDirUnchecked,
+    /// Any directory at the same path counts as the one that the right is bound to.
+    RightByPath,
+    /// The right to a move or delete is decided before the rows are locked, and does not guard the commit.
+    RightBeforeLocksOnly,
+    /// A change of an account leaves the stamp.
+    StampNotRaised,
+    /// An anonymous change is not guarded by the absence of users.
+    AnonymousUnguarded,
+    /// The first user is made without a check that there is none.
+    FirstUserUnguarded,
+    /// A change of an account is not guarded by the stamp of the admin who asks.
+    AskerStampUnchecked,
+    /// The number of admins is changed without a check.
+    AdminsUnchecked,
+
     // Verification of an index entry.
     /// A file is skipped after the first lookup in vain.
     FindLooksUpOnce,

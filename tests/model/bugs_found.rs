@@ -14,7 +14,12 @@ use crate::scenarios::{
     move_into_deleted, move_into_moved, move_into_rmdir, move_large_and_writers, move_of_child_out,
     moves_to_and_fro_and_find, replaced_and_create, rmdir_and_create_in_it,
 };
-use crate::state_space::{ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, RESOLVES, TREE};
+use crate::scenarios_of_rights::{
+    admin_demoted_and_revoke, admins_demote_themselves, anonymous_upload_and_first_user, giver_loses_right_and_create,
+    grant_ends_and_create, grant_ends_and_delete, granted_replaced_and_create, moved_out_of_granted_and_back,
+    two_first_users,
+};
+use crate::state_space::{ADMIN, ANSWER, CLEAN, COMMIT, END, LEFT, PLACES, READ, RESOLVES, RIGHT, TREE};
 
 /// The scenario that finds a bug, and the property that the bug breaks there. `None`: nothing finds it, since other
 /// guards imply this one (not all of these at once: the check of the entry and the check of the removed directory
@@ -82,6 +87,16 @@ fn finds(bug: Bug) -> Option<(Scenario, &'static str)> {
         // both rows are locked.
         Bug::RmdirChildNotLive | Bug::RmdirParentNotLive => return None,
         Bug::MoveFileNotLive => (move_and_file_moved_out(), TREE),
+
+        Bug::UserStampUnchecked | Bug::StampNotRaised => (grant_ends_and_create(), RIGHT),
+        Bug::GiverStampUnchecked => (giver_loses_right_and_create(), RIGHT),
+        Bug::RightDirUnchecked => (granted_replaced_and_create(), RIGHT),
+        Bug::RightByPath => (moved_out_of_granted_and_back(), RIGHT),
+        Bug::RightBeforeLocksOnly => (grant_ends_and_delete(), RIGHT),
+        Bug::AnonymousUnguarded => (anonymous_upload_and_first_user(), RIGHT),
+        Bug::FirstUserUnguarded => (two_first_users(), RIGHT),
+        Bug::AskerStampUnchecked => (admin_demoted_and_revoke(), RIGHT),
+        Bug::AdminsUnchecked => (admins_demote_themselves(), ADMIN),
 
         Bug::FindLooksUpOnce => (moves_to_and_fro_and_find(), READ),
         Bug::FindIgnoresOperations => (moves_to_and_fro_and_find(), READ),

@@ -7,9 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::accounts;
 use crate::bugs::Bug;
+use crate::rights;
 use crate::scenario::{Form, Scenario};
-use crate::store::{OpId, Placement, Plan, Record, Refusal, Row, RowLock, Store};
+use crate::store::{
+    Account, Effect, Meaning, OpId, Placement, Plan, Record, Refusal, Row, RowLock, Store, User, number_of_admins,
+};
 use crate::tree::{Children, Id, Path, Request, Tree};
 
 /// The store, the tree that it must represent, and the plans in flight.
@@ -26,18 +30,41 @@ pub struct System {
     /// The actors whose requests have taken effect.
     pub happened: BTreeSet<usize>,
     pub wrong_commit: bool,
+    /// A request has taken effect for a user who had no right to it at that instant.
+    pub without_right: bool,
 }
 
 impl System {
     pub fn commit(&mut self, plan: &Plan) -> Outcome {
+        let has_right = plan.effect.is_none_or(|effect| self.has_right(effect));
         if let Err(refusal) = self.store.commit(plan) {
             return Outcome::Refused(refusal);
         }
-        if let Some((actor, request, found)) = plan.means {
-            self.wrong_commit |= !self.tree.apply(request, found);
+        if let Some(Effect { actor, meaning, .. }) = plan.effect {
+            if let Meaning::Tree(request, found) = meaning {
+                self.wrong_commit |= !self.tree.apply(request, found);
+            }
+            self.without_right |= !has_right;
             self.happened.insert(actor);
         }
         Outcome::Done
+    }
+
+    /// Whether the user has the right to what the plan is about to do.
+    fn has_right(&self, Effect { asker, meaning, .. }: Effect) -> bool {
+        let accounts = &self.store.accounts;
+        match meaning {
+            Meaning::Tree(_, found) => {
+                [found.parent, found.target].iter().all(|dir| rights::may_write(accounts, &self.tree, asker, *dir))
+            }
+            Meaning::Account(request) => accounts::may_ask(accounts, asker, request),
+        }
+    }
+
+    /// Whether there is an admin once there was a user, and the number of admins is right.
+    pub fn has_admin(&self) -> bool {
+        let admins = number_of_admins(&self.store.accounts);
+        self.store.admins == admins && (admins > 0 || self.store.accounts.is_empty())
     }
 }
 
@@ -101,6 +128,8 @@ pub enum CallResult {
     Records(BTreeMap<OpId, Record>),
     Placed(Option<Placement>),
     Paths(Vec<Path>),
+    Account(Option<Account>),
+    Admins(u8),
     Outcome(Outcome),
     Part(StepsOutcome),
 }
@@ -162,6 +191,16 @@ impl<'a> Io<'a> {
         self.scene.request(op)
     }
 
+    /// The user whose request the actor makes; none: anonymous.
+    pub fn asker(&self) -> Option<User> {
+        self.scene.actors[self.actor].user
+    }
+
+    /// The request of this actor takes effect.
+    pub fn effect(&self, meaning: Meaning) -> Effect {
+        Effect { actor: self.actor, asker: self.asker(), meaning }
+    }
+
     fn call(
         &mut self,
         due: NextCall,
@@ -208,6 +247,20 @@ impl<'a> Io<'a> {
     pub fn file(&mut self, id: Id) -> ActorResult<Option<Placement>> {
         match self.read(|store| CallResult::Placed(store.file.get(&id).copied()))? {
             CallResult::Placed(placement) => Ok(placement),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn account(&mut self, user: User) -> ActorResult<Option<Account>> {
+        match self.read(|store| CallResult::Account(store.accounts.get(&user).cloned()))? {
+            CallResult::Account(account) => Ok(account),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn admins(&mut self) -> ActorResult<u8> {
+        match self.read(|store| CallResult::Admins(store.admins))? {
+            CallResult::Admins(number) => Ok(number),
             other => panic!("{other:?}"),
         }
     }

@@ -1,5 +1,5 @@
 //! A model of the protocol of subtree operations: directory moves and recursive deletes among all other operations,
-//! checked in all states of small scenarios. It shares no code with the program: read it to learn the protocol, and
+//! and the rights of users, checked in all states of small scenarios. It shares no code with the program: read it to learn the protocol, and
 //! change it first to change the protocol. `make test` runs its short form in half a minute (`cargo test --test
 //! model`); `-- --ignored` adds larger trees.
 //!
@@ -8,11 +8,13 @@
 //! - [`io`]: how an actor's code runs one store call at a time, and which faults a call may have
 //! - [`locks`]: locked rows: how they are read, how writers clear them, step 5 and the rollback
 //! - [`subtree`]: steps 1 to 4; [`writers`]: operations of one plan; [`readers`]: a listing, a query
-//! - [`scenario`]: the actors, their requests, and the possible faults; [`scenarios`]: all scenarios
+//! - [`rights`]: who may do what, and what a decision guards; [`accounts`]: changes of users and their grants
+//! - [`scenario`]: the actors, their requests, and the possible faults; [`scenarios`], [`scenarios_of_rights`]: all
+//!   scenarios
 //! - [`state_space`]: the states of a scenario, and the properties
 //! - [`outcomes`]: the answers of two users in small scenarios, and the resulting tree; the program must match
 //! - [`outcomes_reached`]: the model reaches these outcomes and no others
-//! - [`correct_protocol`]: the properties hold; [`bugs`], [`bugs_found`]: without a guard they do not
+//! - [`correct_protocol`], [`correct_rights`]: the properties hold; [`bugs`], [`bugs_found`]: without a guard they do not
 //!
 //! Every transition is one store call. An actor that pauses, perhaps for ever, takes no transition: so every state is
 //! checked for whether all operations can be resolved from it. There are two forms. **Embedded**: one process, and
@@ -28,16 +30,20 @@
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod accounts;
 mod bugs;
 mod bugs_found;
 mod correct_protocol;
+mod correct_rights;
 mod io;
 mod locks;
 mod outcomes;
 mod outcomes_reached;
 mod readers;
+mod rights;
 mod scenario;
 mod scenarios;
+mod scenarios_of_rights;
 mod state_space;
 mod store;
 mod subtree;

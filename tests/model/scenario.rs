@@ -1,10 +1,13 @@
 //! A scenario: a small tree, the actors and their requests, and the possible faults.
 
+use std::collections::BTreeMap;
+
+use crate::accounts::{AccountRequest, change_account};
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Reply};
 use crate::locks::start_up;
 use crate::readers::{find, list};
-use crate::store::OpId;
+use crate::store::{Account, OpId, User};
 use crate::subtree::run_operation;
 use crate::tree::{Id, Path, ROOT, Request, Tree};
 use crate::writers::write;
@@ -22,6 +25,7 @@ pub enum Role {
     Ask(Request),
     List(Path),
     Find(Id),
+    Account(AccountRequest),
     StartUp,
 }
 
@@ -30,6 +34,8 @@ pub struct Actor {
     pub role: Role,
     /// The id of its subtree operation, if it has one.
     pub op: Option<OpId>,
+    /// The user who asks; none: anonymous.
+    pub user: Option<User>,
     /// Its process: the first one, or the one after the crash.
     pub life: u8,
     /// It starts after the previous actor has ended.
@@ -52,6 +58,8 @@ pub struct Scenario {
     /// No actor gives up waiting.
     pub patient: bool,
     pub crash: bool,
+    /// None: a model without users, where nobody asks for rights.
+    pub accounts: Option<BTreeMap<User, Account>>,
     pub bug: Option<Bug>,
 }
 
@@ -68,13 +76,14 @@ impl Scenario {
             halves: false,
             patient: false,
             crash: false,
+            accounts: None,
             bug: None,
         }
     }
 
     fn with(mut self, role: Role, op: Option<OpId>) -> Self {
         let life = if self.crash { 2 } else { 1 };
-        self.actors.push(Actor { role, op, life, after: false });
+        self.actors.push(Actor { role, op, user: None, life, after: false });
         self
     }
 
@@ -85,6 +94,21 @@ impl Scenario {
 
     pub fn ask(self, request: Request) -> Self {
         self.with(Role::Ask(request), None)
+    }
+
+    pub fn account(self, request: AccountRequest) -> Self {
+        self.with(Role::Account(request), None)
+    }
+
+    /// The last actor asks as this user.
+    pub fn by(mut self, user: User) -> Self {
+        self.actors.iter_mut().last().expect("an actor").user = Some(user);
+        self
+    }
+
+    /// The users that there are at first.
+    pub fn users(self, users: &[(User, Account)]) -> Self {
+        Self { accounts: Some(users.iter().cloned().collect()), ..self }
     }
 
     pub fn list(self, at: Path) -> Self {
@@ -171,6 +195,7 @@ impl Scenario {
             (Role::Ask(request), None) => write(io, request, 100 + u8::try_from(io.actor).expect("few actors")),
             (Role::List(at), _) => list(io, at),
             (Role::Find(file), _) => find(io, file),
+            (Role::Account(request), _) => change_account(io, request),
             (Role::StartUp, _) => start_up(io),
         }
     }

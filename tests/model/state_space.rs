@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
+use crate::accounts;
 use crate::bugs::Bug;
 use crate::io::{CallFault, CallResult, Io, NextCall, Reply, Stop, System, Turn};
 use crate::locks::resolve;
+use crate::rights;
 use crate::scenario::{Form, Role, Scenario};
 use crate::store::{Record, RowLock, Store};
 use crate::tree::Tree;
@@ -52,14 +54,19 @@ impl State {
     }
 
     fn observe(&mut self, scene: &Scenario, actor: usize) {
-        let tree = &self.system.tree;
-        let progress = &mut self.actors[actor];
+        let (tree, known) = (&self.system.tree, &self.system.store.accounts);
+        let (progress, asker) = (&mut self.actors[actor], scene.actors[actor].user);
         if !progress.begun || progress.reply.is_some() {
             return;
         }
         let truth = match scene.actors[actor].role {
             Role::Ask(request) => {
-                progress.refusable |= !tree.allows(request);
+                progress.refusable |= !tree.allows(request) || !rights::may_ask(known, tree, asker, request);
+                return;
+            }
+            Role::Account(request) => {
+                progress.refusable |=
+                    !accounts::may_ask(known, asker, request) || accounts::removes_last_admin(known, request);
                 return;
             }
             Role::StartUp => return,
@@ -101,7 +108,7 @@ impl State {
     fn end(&mut self, scene: &Scenario, actor: usize, reply: Reply) {
         let progress = std::mem::take(&mut self.actors[actor]);
         let happened = self.system.happened.contains(&actor);
-        let is_request = matches!(scene.actors[actor].role, Role::Ask(_));
+        let is_request = matches!(scene.actors[actor].role, Role::Ask(_) | Role::Account(_));
         match &reply {
             Reply::Read(_) | Reply::Found(_) => self.wrong_read |= !progress.truths.contains(&reply),
             Reply::Done => self.wrong_answer |= is_request && !happened,
@@ -197,9 +204,17 @@ impl Model for Scenario {
 
     fn init_states(&self) -> Vec<State> {
         let tree = self.tree();
-        let store = Store::from_tree(&tree);
-        let happened = BTreeSet::new();
-        let system = System { store, tree, flight: vec![], life: 1, stopped: false, happened, wrong_commit: false };
+        let store = Store::new(&tree, &self.accounts.clone().unwrap_or_default());
+        let system = System {
+            store,
+            tree,
+            flight: vec![],
+            life: 1,
+            stopped: false,
+            happened: BTreeSet::new(),
+            wrong_commit: false,
+            without_right: false,
+        };
         let actors = vec![Progress::default(); self.actors.len()];
         vec![State { system, actors, unknown: 0, full: 0, wrong_read: false, wrong_answer: false }]
     }
@@ -238,6 +253,8 @@ impl Model for Scenario {
         let mut all = vec![
             Property::always(TREE, |_, s: &State| s.system.store.seen() == s.system.tree.rows()),
             Property::always(COMMIT, |_, s: &State| !s.system.wrong_commit),
+            Property::always(RIGHT, |_, s: &State| !s.system.without_right),
+            Property::always(ADMIN, |_, s: &State| s.system.has_admin()),
             Property::always(PLACES, |_, s: &State| places_are_right(&s.system.store, &s.system.tree)),
             Property::always(READ, |_, s: &State| !s.wrong_read),
             Property::always(ANSWER, |_, s: &State| !s.wrong_answer),
@@ -264,6 +281,8 @@ impl Model for Scenario {
 
 pub const TREE: &str = "at every instant the tree reads as the specification says";
 pub const COMMIT: &str = "nothing is committed where it means nothing";
+pub const RIGHT: &str = "nothing is committed for a user who has no right to it any more";
+pub const ADMIN: &str = "once there was a user, there is an admin, and the number of admins is right";
 pub const PLACES: &str = "directory ids and file rows say where things are";
 pub const READ: &str = "a reader returns what was true while it read";
 pub const ANSWER: &str = "a reply of done or refused is true";

@@ -1,7 +1,8 @@
 //! The store: `get` of one row and `commit` of guarded rows are atomic, and nothing else is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::accounts::AccountRequest;
 use crate::tree::{Children, Id, Kind, Name, Path, Request, Resolved, Tree};
 
 /// The id of a subtree operation: the smaller of two is older.
@@ -49,12 +50,44 @@ pub enum Record {
     Aborted,
 }
 
+pub type User = u8;
+
+/// The right to write in a directory and below it.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grant {
+    pub dir: Id,
+    /// The user who has given it; none if it was an admin.
+    pub by: Option<User>,
+    /// Whether its holder may give the right to others.
+    pub share: bool,
+}
+
+/// A row of `account`.
+#[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
+pub struct Account {
+    /// Each change of the row raises it.
+    pub stamp: u8,
+    pub admin: bool,
+    /// The row of a removed user stays, so that the name is not given again.
+    pub removed: bool,
+    pub grants: BTreeSet<Grant>,
+}
+
+impl Account {
+    pub fn is_admin(&self) -> bool {
+        self.admin && !self.removed
+    }
+}
+
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Key {
     Dir(Path),
     DirId(Id),
     File(Id),
     Op(OpId),
+    Account(User),
+    /// The row with the number of admins.
+    Admins,
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -67,6 +100,10 @@ pub enum Check {
     Empty,
     Placed(Placement),
     Record(Record),
+    NoAccount,
+    Stamp(u8),
+    /// The number of admins; 0 while there was never a user.
+    Admins(u8),
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -78,6 +115,8 @@ pub enum Change {
     Unlink(Kind, Name),
     Place(Placement),
     Record(Record),
+    Account(Account),
+    Admins(u8),
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -91,16 +130,33 @@ pub fn guarded(key: Key, checks: &[Check], changes: &[Change]) -> Guarded {
     Guarded { key, checks: checks.to_vec(), changes: changes.to_vec() }
 }
 
+/// What a plan means once it is committed.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Meaning {
+    /// A request, and the ids that the plan assumes.
+    Tree(Request, Resolved),
+    Account(AccountRequest),
+}
+
+/// An actor's request takes effect.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub struct Effect {
+    pub actor: usize,
+    /// The user whose request it is; none: anonymous.
+    pub asker: Option<User>,
+    pub meaning: Meaning,
+}
+
 /// Guarded rows: all checks hold and all changes happen at one instant, or none do.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Plan {
     pub rows: Vec<Guarded>,
-    /// Set in the plan that makes an operation take effect: the actor, the request, and the ids that the plan assumes.
-    pub means: Option<(usize, Request, Resolved)>,
+    /// Set in the plan that makes a request take effect.
+    pub effect: Option<Effect>,
 }
 
 pub fn plan(rows: Vec<Guarded>) -> Plan {
-    Plan { rows, means: None }
+    Plan { rows, effect: None }
 }
 
 /// A failed check, and the lock of its row at that time.
@@ -117,11 +173,13 @@ pub struct Store {
     pub dirid: BTreeMap<Id, Placement>,
     pub file: BTreeMap<Id, Placement>,
     pub op: BTreeMap<OpId, Record>,
+    pub accounts: BTreeMap<User, Account>,
+    pub admins: u8,
 }
 
 impl Store {
     /// The tables of this tree, without locks.
-    pub fn from_tree(tree: &Tree) -> Self {
+    pub fn new(tree: &Tree, accounts: &BTreeMap<User, Account>) -> Self {
         let row = |(path, (id, sub))| (path, Row { id, lock: RowLock::Unlocked, sub });
         let placement = |(id, (dir, name)): (&Id, &(Id, Name))| (*id, Placement { dir: *dir, name: *name, by: 0 });
         Self {
@@ -129,6 +187,8 @@ impl Store {
             dirid: tree.dirs.iter().map(placement).collect(),
             file: tree.files.iter().map(placement).collect(),
             op: BTreeMap::new(),
+            accounts: accounts.clone(),
+            admins: number_of_admins(accounts),
         }
     }
 
@@ -168,6 +228,9 @@ impl Store {
             (Key::Op(op), Check::Record(record)) => self.record(op) == record,
             (Key::DirId(id), Check::Placed(placement)) => self.dirid.get(&id) == Some(&placement),
             (Key::File(id), Check::Placed(placement)) => self.file.get(&id) == Some(&placement),
+            (Key::Account(user), Check::NoAccount) => !self.accounts.contains_key(&user),
+            (Key::Account(user), Check::Stamp(stamp)) => self.accounts.get(&user).is_some_and(|a| a.stamp == stamp),
+            (Key::Admins, Check::Admins(number)) => self.admins == number,
             (_, Check::Id(id)) => row(&|row| row.id == id),
             (_, Check::Lock(lock)) => row(&|row| row.lock == lock),
             (_, Check::Free(kind, name)) => row(&|row| !row.sub.contains_key(&(kind, name))),
@@ -197,6 +260,8 @@ impl Store {
             (Key::File(id), Change::Remove) => _ = self.file.remove(&id),
             (Key::Op(op), Change::Record(record)) => _ = self.op.insert(op, record),
             (Key::Op(op), Change::Remove) => _ = self.op.remove(&op),
+            (Key::Account(user), Change::Account(account)) => _ = self.accounts.insert(user, account),
+            (Key::Admins, Change::Admins(number)) => self.admins = number,
             (key, change) => panic!("{change:?} of {key:?}"),
         }
     }
@@ -214,4 +279,8 @@ impl Store {
         }
         Ok(())
     }
+}
+
+pub fn number_of_admins(accounts: &BTreeMap<User, Account>) -> u8 {
+    u8::try_from(accounts.values().filter(|account| account.is_admin()).count()).expect("few admins")
 }

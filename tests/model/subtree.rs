@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Outcome, Reply, StepsOutcome, Stop};
 use crate::locks::{LockOutcome, clear_lock, finish, finish_rows, read_unlocked, resolve};
-use crate::store::{Change, Check, Key, OpId, Placement, Plan, Record, Refusal, Row, RowLock, guarded, plan};
+use crate::rights;
+use crate::store::{
+    Change, Check, Guarded, Key, Meaning, OpId, Placement, Plan, Record, Refusal, Row, RowLock, guarded, plan,
+};
 use crate::tree::{Children, Id, Kind, Path, ROOT, Request, Resolved};
 
 /// An operation in progress.
@@ -15,6 +18,8 @@ struct Attempt {
     found: Resolved,
     /// The row of the moved directory in `dirid`, as it was read.
     placed: Placement,
+    /// What the right to the request was decided on.
+    right: Vec<Guarded>,
 }
 
 /// A move or a delete, from its request to its answer.
@@ -48,6 +53,7 @@ pub fn run_operation(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult
 /// Reads the directories of the request. There is no record yet, so this waits like any writer.
 fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> {
     let refused = || Stop::End(Reply::Refused);
+    let right = rights::decide(io, request)?.ok_or_else(refused)?;
     let at = request.at();
     let parent = read_unlocked(io, at.parent())?.ok_or_else(refused)?;
     let id = *parent.sub.get(&(Kind::Dir, at.name())).ok_or_else(refused)?;
@@ -67,7 +73,7 @@ fn prepare(io: &mut Io<'_>, op: OpId, request: Request) -> ActorResult<Attempt> 
         Some(_) => io.dirid(id)?.ok_or(Stop::End(Reply::Busy))?,
         None => Placement { dir: ROOT, name: 0, by: 0 },
     };
-    Ok(Attempt { op, request, found: Resolved { parent: parent.id, target: target.id, id }, placed })
+    Ok(Attempt { op, request, found: Resolved { parent: parent.id, target: target.id, id }, placed, right })
 }
 
 /// Live(D): the directory with this id, not locked.
@@ -183,7 +189,7 @@ impl Attempt {
     }
 
     fn commit(&self, io: &Io<'_>) -> Plan {
-        let Self { op, request, found, placed } = self;
+        let Self { op, request, found, placed, right } = self;
         let at = request.at();
         let mut rows = Vec::new();
         let prepared: &[Check] =
@@ -208,6 +214,9 @@ impl Attempt {
                 rows.push(guarded(Key::DirId(found.id), &[Check::Placed(*placed)], &[Change::Place(placement)]));
             }
         }
-        Plan { rows, means: Some((io.actor, *request, *found)) }
+        if !io.bug(Bug::RightBeforeLocksOnly) {
+            rows.extend(right.iter().cloned());
+        }
+        Plan { rows, effect: Some(io.effect(Meaning::Tree(*request, *found))) }
     }
 }

@@ -3,16 +3,19 @@
 use crate::bugs::Bug;
 use crate::io::{ActorResult, Io, Outcome, Reply};
 use crate::locks::{LockOutcome, clear_lock, finish_rows, read_unlocked};
-use crate::store::{Change, Check, Guarded, Key, Placement, Plan, Refusal, Row, RowLock, guarded};
+use crate::rights;
+use crate::store::{Change, Check, Guarded, Key, Meaning, Placement, Plan, Refusal, Row, RowLock, guarded};
 use crate::subtree::live;
 use crate::tree::{Children, Id, Kind, Path, Request, Resolved, file_in};
 
 /// One request, from its first read to its answer.
 pub fn write(io: &mut Io<'_>, request: Request, new: Id) -> ActorResult<Reply> {
     io.until(|io| {
+        let Some(right) = rights::decide(io, request)? else { return Ok(Some(Reply::Refused)) };
         let Some(found) = find(io, request, new)? else { return Ok(Some(Reply::Refused)) };
-        let rows = Rows { io, found, by: new }.for_request(request);
-        let write = Plan { rows, means: Some((io.actor, request, found)) };
+        let mut rows = Rows { io, found, by: new }.for_request(request);
+        rows.extend(right);
+        let write = Plan { rows, effect: Some(io.effect(Meaning::Tree(request, found))) };
         match io.commit(write)? {
             Outcome::Done => Ok(Some(Reply::Done)),
             Outcome::Unknown | Outcome::Full | Outcome::Failed => Ok(Some(Reply::Busy)),
