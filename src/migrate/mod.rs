@@ -14,12 +14,13 @@ use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, index, meta};
 use crate::table::{Change, Check, ConditionalRow, Outcome, Plan, RowQuery, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     ("0001_tree", include_str!("../../migrations/0001_tree.toml")),
     ("0002_indexes", include_str!("../../migrations/0002_indexes.toml")),
     ("0003_owner", include_str!("../../migrations/0003_owner.toml")),
     ("0004_time_attributes", include_str!("../../migrations/0004_time_attributes.toml")),
     ("0005_packed_files", include_str!("../../migrations/0005_packed_files.toml")),
+    ("0006_users", include_str!("../../migrations/0006_users.toml")),
 ];
 
 /// The number of the newest migration of this program.

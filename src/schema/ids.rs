@@ -59,6 +59,35 @@ impl OpId {
     }
 }
 
+/// The id of a session or a token: a random UUID, never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretId(pub Uuid);
+
+impl SecretId {
+    /// Generates a new id.
+    pub fn random() -> Self {
+        Self(random())
+    }
+}
+
+/// The id of a grant: 8 random bytes, new when the grant is given anew. It is the qualifier of its index entries, so
+/// that each of them is put once and deleted once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GrantId(pub [u8; 8]);
+
+impl GrantId {
+    /// Generates a new id.
+    pub fn random() -> Self {
+        Self(eight_random_bytes())
+    }
+}
+
+/// Bytes 0 to 5 and 10 to 15 of a version 4 UUID are all random.
+fn eight_random_bytes() -> [u8; 8] {
+    let [a, b, c, d, e, f, .., g, h] = *random().as_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
 /// A UUID version 4.
 fn random() -> Uuid {
     seeded::bytes().map_or_else(Uuid::new_v4, |bytes| Builder::from_random_bytes(bytes).into_uuid())
@@ -99,9 +128,7 @@ impl StayId {
 
     /// Generates a new id.
     pub fn random() -> Self {
-        // Bytes 0 to 5 and 10 to 15 of a version 4 UUID are all random.
-        let [a, b, c, d, e, f, .., g, h] = *random().as_bytes();
-        Self { bytes: [a, b, c, d, e, f, g, h], len: 8 }
+        Self { bytes: eight_random_bytes(), len: 8 }
     }
 
     /// `None` unless it is 1 or 8 bytes long.

@@ -10,6 +10,10 @@ use crate::table::Column;
 pub const TABLE: &str = "meta";
 /// The row that says which migrations have been applied.
 pub const SCHEMA: &[u8] = b"schema";
+/// The row that exists once there was a user.
+pub const USERS: &[u8] = b"users";
+/// The qualifier of the number of admins who can log in.
+pub const ADMINS: &[u8] = b"admins";
 /// The qualifier of the value.
 pub const VALUE: &[u8] = b"v";
 
@@ -44,12 +48,33 @@ pub fn decode_version(value: &[u8]) -> Result<u32, ValueError> {
     Ok(version)
 }
 
+/// The cell of the number of admins.
+pub fn admins_column() -> Column {
+    Column::new(CF, ADMINS)
+}
+
+/// The value of `cf:admins`. It is no counter: a plan that changes it checks the number that was read.
+pub fn encode_admins(admins: u64) -> Bytes {
+    ValueWriter::new(1).number(admins).done()
+}
+
+/// Decodes that number.
+pub fn decode_admins(value: &[u8]) -> Result<u64, ValueError> {
+    let mut r = ValueReader::version_1("number of admins", value)?;
+    let admins = r.number()?;
+    r.end()?;
+    Ok(admins)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn golden_bytes() {
+        assert_eq!(encode_admins(2).as_ref(), [1, 2]);
+        assert_eq!(decode_admins(&[1, 2]), Ok(2));
+        assert!(decode_admins(&[1]).is_err());
         assert_eq!(encode_version(2).as_ref(), [1, 2]);
         assert_eq!(decode_version(&[1, 2]), Ok(2));
         assert_eq!(encode_unfinished().as_ref(), [1]);

@@ -1,7 +1,7 @@
 //! A model of the protocol of subtree operations: directory moves and recursive deletes among all other operations,
-//! and the rights of users, checked in all states of small scenarios. It shares no code with the program: read it to learn the protocol, and
-//! change it first to change the protocol. `make test` runs its short form in half a minute (`cargo test --test
-//! model`); `-- --ignored` adds larger trees.
+//! and of the rights of users, checked in all states of small scenarios. It shares no code with the program: read it to
+//! learn the protocol, and change it first to change the protocol. `make test` runs its short form in half a minute
+//! (`cargo test --test model`); `-- --ignored` adds larger trees.
 //!
 //! - [`tree`]: the requests of users, and the specification: a plain tree
 //! - [`store`]: rows, records and locks; a `get` of one row and the `commit` of a plan are atomic, nothing else is
