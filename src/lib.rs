@@ -6,6 +6,7 @@
 //! - [`http`]: the drive over HTTP/1.1; [`api`]: the types of requests and answers, for servers and clients
 //! - [`check`], [`migrate`]: compare and upgrade the tables of a data folder
 //! - [`drive`]: operations on files and folders; the only place that knows the order of changes over several rows
+//! - [`auth`]: users and their rights: the one place that decides who may do what
 //! - [`content`]: the bytes of larger files; [`engines`]: the stores, RocksDB and memory
 //! - [`schema`]: the keyspace as pure functions; [`table`]: the contract of every store
 //! - [`budget`]: one bound for the memory of requests
@@ -15,6 +16,7 @@
 #![deny(missing_docs)]
 
 pub mod api;
+pub mod auth;
 pub mod budget;
 pub mod check;
 pub mod content;

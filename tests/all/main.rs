@@ -2,6 +2,7 @@
 //!
 //! - [`check`]: damage that is injected, found and repaired
 //! - [`cli`]: the subcommands, and the configuration of the server
+//! - [`auth`]: users and their rights
 //! - [`contract`]: what every store promises, on every engine
 //! - [`stepwise`]: a store that runs a plan step by step, and fails where a test says so
 //! - [`drive`]: the drive on such a store, compared with a model
@@ -22,6 +23,7 @@
 // Functions that tests share fail loudly, as `clippy.toml` allows it in the test functions themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod auth;
 mod big_trees;
 mod check;
 mod cli;

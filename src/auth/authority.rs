@@ -1,0 +1,193 @@
+//! Who asks, by what he has proved, with all that his account says at one instant.
+
+use crate::schema::CF;
+use crate::schema::account::{self, Account, Grantee, PasswordHash, Quota, Stamp, Usage};
+use crate::schema::grant::Grant;
+use crate::schema::meta;
+use crate::schema::secret::{Scope, Secret, SecretDigest, SecretKind, SecretOwner};
+use crate::schema::timestamp::Timestamp;
+use crate::schema::user_name::UserName;
+use crate::schema::{secret, value};
+use crate::table::{Check, ConditionalRow, Row};
+
+use super::Auth;
+use super::error::{AuthError, Result};
+
+const HOUR_MS: i64 = 60 * 60 * 1_000;
+/// A session ends so long after its last use.
+pub(super) const SESSION_UNUSED_MS: i64 = 14 * 24 * HOUR_MS;
+/// A session ends so long after its login.
+pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
+
+/// What a request has proved. Only [`Auth`] makes it; [`Auth::authority`] tells whether it still holds.
+#[derive(Clone, Debug)]
+pub struct Credential(pub(super) Proof);
+
+#[derive(Clone, Debug)]
+pub(super) enum Proof {
+    /// Nothing, on a drive without users.
+    Nobody,
+    Password {
+        user: UserName,
+        /// The hash that was verified. Another one means another password.
+        hash: PasswordHash,
+    },
+    Secret {
+        owner: SecretOwner,
+        digest: SecretDigest,
+    },
+}
+
+impl Credential {
+    /// The user; none on a drive without users.
+    pub fn user(&self) -> Option<&UserName> {
+        match &self.0 {
+            Proof::Nobody => None,
+            Proof::Password { user, .. } => Some(user),
+            Proof::Secret { owner, .. } => Some(&owner.user),
+        }
+    }
+
+    /// The session or token; none if the password was sent.
+    pub fn secret(&self) -> Option<&SecretOwner> {
+        match &self.0 {
+            Proof::Secret { owner, .. } => Some(owner),
+            Proof::Nobody | Proof::Password { .. } => None,
+        }
+    }
+}
+
+/// Who asks, and what his account said at one instant. What is decided on it is guarded by its checks. Only [`Auth`]
+/// makes it.
+#[derive(Clone, Debug)]
+pub struct Authority {
+    pub(super) asker: Option<Asker>,
+}
+
+/// A user who asks.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    pub name: UserName,
+    pub stamp: Stamp,
+    pub admin: bool,
+    pub scope: Option<Scope>,
+    pub grants: Vec<Grant>,
+    pub everyone: Option<(Stamp, Vec<Grant>)>,
+    usage: Usage,
+    quota: Quota,
+    /// That the password or the secret is still valid.
+    proof: Check,
+}
+
+impl Authority {
+    /// The user; none on a drive without users.
+    pub fn user(&self) -> Option<&UserName> {
+        self.asker.as_ref().map(|asker| &asker.name)
+    }
+
+    /// Whether he may do everything that an admin may: not with a token for one directory.
+    pub fn is_admin(&self) -> bool {
+        self.asker.as_ref().is_none_or(|asker| asker.admin && asker.scope.is_none())
+    }
+
+    /// Whether he may change his own account: not with a token for one directory.
+    pub fn is_for_account(&self) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.scope.is_none())
+    }
+
+    /// What he has created, and its limits; none on a drive without users.
+    pub fn usage(&self) -> Option<(Usage, Quota)> {
+        self.asker.as_ref().map(|asker| (asker.usage, asker.quota))
+    }
+
+    /// The row that guards what is decided on this.
+    pub(super) fn guard(&self) -> ConditionalRow {
+        match &self.asker {
+            None => no_users(),
+            Some(asker) => ConditionalRow {
+                table: account::TABLE,
+                row: Grantee::User(asker.name.clone()).key(),
+                checks: vec![asker.stamp.check(), asker.proof.clone()],
+                changes: Vec::new(),
+            },
+        }
+    }
+}
+
+/// There was never a user.
+pub(super) fn no_users() -> ConditionalRow {
+    let checks = vec![Check::Absent(meta::admins_column())];
+    ConditionalRow { table: meta::TABLE, row: meta::USERS.into(), checks, changes: Vec::new() }
+}
+
+impl Auth {
+    /// What a request may do that sends no credential: everything on a drive without users.
+    ///
+    /// Errors: [`AuthError::Unauthorized`] if there are users.
+    pub async fn anonymous(&self) -> Result<Credential> {
+        match self.admins().await? {
+            None => Ok(Credential(Proof::Nobody)),
+            Some(_) => Err(AuthError::Unauthorized),
+        }
+    }
+
+    /// Reads the account behind a credential as it is now.
+    ///
+    /// Errors: [`AuthError::Unauthorized`] if the credential is not valid any more.
+    pub async fn authority(&self, credential: &Credential) -> Result<Authority> {
+        let Some(user) = credential.user() else {
+            self.anonymous().await?;
+            return Ok(Authority { asker: None });
+        };
+        let cells = match &credential.0 {
+            Proof::Secret { owner, .. } => vec![owner.column(), owner.used_column()],
+            Proof::Nobody | Proof::Password { .. } => vec![account::password_column()],
+        };
+        let key = Grantee::User(user.clone()).key();
+        let row = self.tables.get(account::TABLE, &key, &Account::query(cells)).await?;
+        let Some(account) = Account::from_row(&row)? else { return Err(AuthError::Unauthorized) };
+        let Some(profile) = account.profile.filter(account::Profile::is_enabled) else {
+            return Err(AuthError::Unauthorized);
+        };
+        let (proof, scope) = self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
+        let asker = Asker {
+            name: user.clone(),
+            stamp: account.stamp,
+            admin: profile.admin,
+            scope,
+            grants: account.grants,
+            everyone: self.account(&Grantee::Everyone).await?.map(|everyone| (everyone.stamp, everyone.grants)),
+            usage: account.usage,
+            quota: profile.quota,
+            proof,
+        };
+        Ok(Authority { asker: Some(asker) })
+    }
+
+    /// Whether an account row still has what the credential has proved: the check of it, and its scope.
+    fn prove(&self, proof: &Proof, row: &Row) -> Result<Option<(Check, Option<Scope>)>> {
+        match proof {
+            Proof::Nobody => Ok(None),
+            Proof::Password { hash, .. } => {
+                let Some(stored) = row.get(CF, account::PASSWORD) else { return Ok(None) };
+                let is_same = value::decode::<PasswordHash>(stored)? == *hash;
+                Ok(is_same.then(|| (Check::Equals(account::password_column(), stored.clone()), None)))
+            }
+            Proof::Secret { owner, digest } => {
+                let (stored, used) = (owner.column(), owner.used_column());
+                let Some(value) = row.get(stored.family, &stored.qualifier) else { return Ok(None) };
+                let secret = Secret::decode(value)?;
+                let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
+                let is_valid = secret.digest == *digest && is_in_time(owner.kind, &secret, used, (self.clock)());
+                Ok(is_valid.then(|| (Check::Equals(stored, value.clone()), secret.scope)))
+            }
+        }
+    }
+}
+
+/// Whether a secret has not ended by itself.
+fn is_in_time(kind: SecretKind, secret: &Secret, used: Option<Timestamp>, now: Timestamp) -> bool {
+    let since = |time: Timestamp| now.ms().saturating_sub(time.ms());
+    let is_used = kind == SecretKind::Token || since(used.unwrap_or(secret.created)) < SESSION_UNUSED_MS;
+    is_used && secret.expires.is_none_or(|expires| now < expires)
+}

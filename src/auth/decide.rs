@@ -1,0 +1,218 @@
+//! Decides whether a user has a right on a directory.
+//!
+//! Rights add up from the root down, so a grant on any directory of the path counts. A grant that a user has given counts
+//! as long as its giver has the right to share and the same right there; his right may come from another giver. So the
+//! search goes from the user to givers, until a grant of an admin ends it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::Auth;
+use super::authority::{Asker, Authority};
+use super::error::{AuthError, Result};
+use super::guards;
+use crate::schema::account::{self, Account, Grantee, Stamp};
+use crate::schema::dir;
+use crate::schema::grant::{Giver, Grant};
+use crate::schema::ids::DirId;
+use crate::schema::path::DrivePath;
+use crate::schema::rights::Right;
+use crate::schema::user_name::UserName;
+use crate::table::{Check, ConditionalRow, Plan};
+
+/// Accounts that one decision may read. A right that needs a longer chain of givers does not count.
+const ACCOUNTS: usize = 64;
+
+/// The directories of a path as they were read: each with its id, from the root down.
+#[derive(Clone, Debug)]
+pub struct DirChain {
+    dirs: Vec<(DrivePath, DirId)>,
+    levels: HashMap<DirId, usize>,
+}
+
+impl DirChain {
+    /// The root alone.
+    pub fn root() -> Self {
+        Self { dirs: vec![(DrivePath::root(), DirId::ROOT)], levels: HashMap::from([(DirId::ROOT, 0)]) }
+    }
+
+    /// Adds a directory that is in the last one.
+    pub fn push(&mut self, path: DrivePath, id: DirId) {
+        self.levels.insert(id, self.dirs.len());
+        self.dirs.push((path, id));
+    }
+
+    /// The last directory.
+    pub fn last(&self) -> Option<&(DrivePath, DirId)> {
+        self.dirs.last()
+    }
+
+    fn depth(&self) -> usize {
+        self.dirs.len().saturating_sub(1)
+    }
+
+    /// The position of a directory, if it is one of the path down to `depth`.
+    fn level(&self, dir: DirId, depth: usize) -> Option<usize> {
+        self.levels.get(&dir).copied().filter(|level| *level <= depth)
+    }
+
+    /// The check that the last directory is still at its path.
+    pub(super) fn bound_last(&self) -> Option<ConditionalRow> {
+        self.bound(self.depth())
+    }
+
+    /// The check that a directory is still at its path. The root always is.
+    fn bound(&self, level: usize) -> Option<ConditionalRow> {
+        let (path, id) = self.dirs.get(level).filter(|(_, id)| *id != DirId::ROOT)?;
+        let checks = vec![Check::Equals(dir::id_column(), dir::encode_id(*id)), Check::Absent(dir::lock_column())];
+        Some(ConditionalRow { table: dir::TABLE, row: path.key(), checks, changes: Vec::new() })
+    }
+}
+
+/// That a user may do something, with the checks of what this was decided on. Only a decision makes it.
+#[derive(Clone, Debug)]
+#[must_use = "the plan of the change has to contain its checks"]
+pub struct Permission {
+    user: Option<UserName>,
+    rows: Vec<ConditionalRow>,
+}
+
+impl Permission {
+    /// The user; none on a drive without users.
+    pub fn user(&self) -> Option<&UserName> {
+        self.user.as_ref()
+    }
+
+    /// Adds its checks to the plan of the change. The plan is refused if the right has ended.
+    ///
+    /// IMPORTANT: the plan also has to check that the directory which it changes is live at its path. Only both together
+    /// prove that this directory still lies below the one that the right is bound to.
+    pub fn guard(&self, plan: &mut Plan) {
+        guards::add_all(plan, self.rows.iter().cloned());
+    }
+}
+
+/// A user whose right is to be found, and what was found on the way to him.
+struct Step {
+    name: UserName,
+    /// His grants on this directory of the path and above it count.
+    depth: usize,
+    rows: Vec<ConditionalRow>,
+    is_giver: bool,
+}
+
+/// What a search needs of an account.
+struct Holder {
+    stamp: Stamp,
+    admin: bool,
+    grants: Vec<Grant>,
+}
+
+impl Auth {
+    /// Decides whether a user has a right on the last directory of a path.
+    ///
+    /// Errors: [`AuthError::Forbidden`] if he has not.
+    pub async fn decide(&self, authority: &Authority, chain: &DirChain, right: Right) -> Result<Permission> {
+        let mut rows = vec![authority.guard()];
+        let user = authority.user().cloned();
+        let Some(asker) = &authority.asker else { return Ok(Permission { user, rows }) };
+        if let Some(scope) = asker.scope {
+            let level = chain.level(scope.dir, chain.depth()).filter(|_| scope.rights.contains(right));
+            rows.extend(chain.bound(level.ok_or(AuthError::Forbidden)?));
+        }
+        for row in self.search(asker, chain, right).await?.ok_or(AuthError::Forbidden)? {
+            guards::add(&mut rows, row);
+        }
+        Ok(Permission { user, rows })
+    }
+
+    /// The shortest chain of givers from the user to an admin; none if there is no such chain.
+    async fn search(&self, asker: &Asker, chain: &DirChain, right: Right) -> Result<Option<Vec<ConditionalRow>>> {
+        let first = Step { name: asker.name.clone(), depth: chain.depth(), rows: Vec::new(), is_giver: false };
+        let mut open = VecDeque::from([first]);
+        let mut seen = HashSet::new();
+        while let Some(mut step) = open.pop_front() {
+            if !seen.insert((step.name.clone(), step.depth)) {
+                continue;
+            }
+            if seen.len() > ACCOUNTS {
+                break;
+            }
+            let Some(holder) = self.holder(asker, &step).await? else { continue };
+            guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), holder.stamp));
+            if holder.admin {
+                return Ok(Some(step.rows));
+            }
+            if step.is_giver {
+                // Only admins give the right to share.
+                let Some(rows) = given_by_admins(asker, &holder, chain, step.depth, Right::Share) else { continue };
+                rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
+            }
+            if let Some(rows) = given_by_admins(asker, &holder, chain, step.depth, right) {
+                rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
+                return Ok(Some(step.rows));
+            }
+            if right != Right::Share {
+                open.extend(givers(&step, &holder, chain, right));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The account of a step. That of the user who asks is known: the same instant as all else of him.
+    async fn holder(&self, asker: &Asker, step: &Step) -> Result<Option<Holder>> {
+        if !step.is_giver {
+            let Asker { stamp, admin, grants, .. } = asker;
+            return Ok(Some(Holder { stamp: *stamp, admin: *admin, grants: grants.clone() }));
+        }
+        let account = self.account(&Grantee::User(step.name.clone())).await?;
+        // A giver who is disabled keeps his rights: he only cannot log in.
+        let held = |Account { stamp, profile, grants, .. }| {
+            let profile = profile.filter(|profile| !profile.removed)?;
+            Some(Holder { stamp, admin: profile.admin, grants })
+        };
+        Ok(account.and_then(held))
+    }
+}
+
+/// A grant of an admin to this user, or to everyone, that has the right: what guards it. The deepest one is taken.
+fn given_by_admins(
+    asker: &Asker,
+    holder: &Holder,
+    chain: &DirChain,
+    depth: usize,
+    right: Right,
+) -> Option<Vec<ConditionalRow>> {
+    let levels = |grants: &[Grant]| {
+        let given = grants.iter().filter(|grant| grant.giver == Giver::Admins && grant.rights.contains(right));
+        given.filter_map(|grant| chain.level(grant.dir, depth)).max()
+    };
+    let own = levels(&holder.grants);
+    if let Some(level) = own {
+        return Some(chain.bound(level).into_iter().collect());
+    }
+    let (stamp, grants) = asker.everyone.as_ref()?;
+    let level = levels(grants)?;
+    Some([stamp_of(Grantee::Everyone, *stamp)].into_iter().chain(chain.bound(level)).collect())
+}
+
+/// The users who have given this right to the holder.
+fn givers<'a>(
+    step: &'a Step,
+    holder: &'a Holder,
+    chain: &'a DirChain,
+    right: Right,
+) -> impl Iterator<Item = Step> + 'a {
+    holder.grants.iter().filter(move |grant| grant.rights.contains(right)).filter_map(move |grant| {
+        let Giver::User(name) = &grant.giver else { return None };
+        let depth = chain.level(grant.dir, step.depth)?;
+        let mut rows = step.rows.clone();
+        if let Some(row) = chain.bound(depth) {
+            guards::add(&mut rows, row);
+        }
+        Some(Step { name: name.clone(), depth, rows, is_giver: true })
+    })
+}
+
+fn stamp_of(account: Grantee, stamp: Stamp) -> ConditionalRow {
+    ConditionalRow { table: account::TABLE, row: account.key(), checks: vec![stamp.check()], changes: Vec::new() }
+}

@@ -1,0 +1,236 @@
+//! Grants: given, taken back, listed.
+
+use std::collections::HashSet;
+
+use super::Auth;
+use super::authority::{Authority, Credential};
+use super::decide::DirChain;
+use super::error::{AuthError, Result};
+use super::guards;
+use crate::schema::CF;
+use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, SESSION, Stamp, TOKEN};
+use crate::schema::grant::{self, Giver, Grant, GrantIndexKey};
+use crate::schema::ids::{DirId, GrantId};
+use crate::schema::rights::{Right, Rights};
+use crate::schema::secret;
+use crate::schema::user_name::UserName;
+use crate::table::{Check, ConditionalRow, PageQuery, Plan, RowChange, RowCursor, RowQuery, RowRange};
+
+/// Index entries that are read at a time.
+const PAGE: usize = 100;
+/// Secrets of a removed user whose index entries go with him. More of them stay as stale entries.
+const SECRETS: usize = 1_000;
+
+/// Rights that a user has been given on a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantOnDir {
+    /// The directory.
+    pub dir: DirId,
+    /// Who has them.
+    pub holder: Grantee,
+    /// Who has given them.
+    pub giver: Giver,
+    /// The rights.
+    pub rights: Rights,
+}
+
+impl Auth {
+    /// The user of this name, or everyone for `*`.
+    pub async fn grantee(&self, text: &str) -> Result<Grantee> {
+        match text {
+            "*" => Ok(Grantee::Everyone),
+            _ => self.known_name(text).await?.map(Grantee::User).ok_or(AuthError::NotFound),
+        }
+    }
+
+    /// Gives rights on the last directory of a path, in place of those that the same giver gave before. Returns whether
+    /// there were none before. All admins are one giver.
+    ///
+    /// Errors: [`AuthError::Forbidden`] to a user without the right to share there, or without what he gives. Only admins
+    /// give the right to share, or give to everyone.
+    pub async fn put_grant(&self, by: &Credential, chain: &DirChain, to: &Grantee, rights: Rights) -> Result<bool> {
+        let this = self;
+        self.until_committed(|| async move {
+            let authority = this.authority(by).await?;
+            let giver = giver(&authority)?;
+            let mut plan = this.may_give(&authority, chain, to, rights, &giver).await?;
+            let (_, dir) = chain.last().ok_or(AuthError::Forbidden)?;
+            let account = this.holder_of(to).await?;
+            let (grants, stamp) = account.map_or((Vec::new(), None), |found| (found.grants, Some(found.stamp)));
+            let old = grants.iter().find(|grant| grant.dir == *dir && grant.giver == giver);
+            if old.is_none() && grants.len() >= GRANTS {
+                return Err(AuthError::TooManyGrants(GRANTS));
+            }
+            let id = old.map_or_else(GrantId::random, |old| old.id);
+            let grant = Grant { dir: *dir, giver, rights, id };
+            if old.is_none() {
+                plan.prepare = grant.put_index(to);
+            }
+            let check = stamp.map_or_else(|| Check::Absent(account::stamp_column()), Stamp::check);
+            let changes = vec![stamp.map_or(Stamp::FIRST, Stamp::next).put(), grant.put()];
+            let row = ConditionalRow { table: account::TABLE, row: to.key(), checks: vec![check], changes };
+            guards::add_all(&mut plan, [row]);
+            Ok((plan, old.is_none()))
+        })
+        .await
+    }
+
+    /// A plan with what guards that these rights may be given.
+    async fn may_give(
+        &self,
+        authority: &Authority,
+        chain: &DirChain,
+        to: &Grantee,
+        rights: Rights,
+        giver: &Giver,
+    ) -> Result<Plan> {
+        let mut plan = Plan { guarded: vec![authority.guard()], ..Plan::default() };
+        if let Giver::User(_) = giver {
+            if rights.contains(Right::Share) || *to == Grantee::Everyone {
+                return Err(AuthError::Forbidden);
+            }
+            for right in rights.iter().chain([Right::Share]) {
+                self.decide(authority, chain, right).await?.guard(&mut plan);
+            }
+        }
+        guards::add_all(&mut plan, chain.bound_last());
+        Ok(plan)
+    }
+
+    /// Takes back what was given on the last directory of a path: a user what he has given himself, an admin all.
+    ///
+    /// Errors: [`AuthError::NotFound`] if there is none.
+    pub async fn delete_grant(&self, by: &Credential, chain: &DirChain, from: &Grantee) -> Result<()> {
+        let this = self;
+        self.until_committed(|| async move {
+            let authority = this.authority(by).await?;
+            let giver = giver(&authority)?;
+            let mut plan = Plan { guarded: vec![authority.guard()], ..Plan::default() };
+            if let Giver::User(_) = giver {
+                this.decide(&authority, chain, Right::Share).await?.guard(&mut plan);
+            }
+            let (_, dir) = chain.last().ok_or(AuthError::Forbidden)?;
+            let account = this.holder_of(from).await?.ok_or(AuthError::NotFound)?;
+            let is_his = |grant: &&Grant| grant.dir == *dir && (giver == Giver::Admins || grant.giver == giver);
+            let ended: Vec<Grant> = account.grants.iter().filter(is_his).cloned().collect();
+            add_deletion(&mut plan, from, account.stamp, &ended)?;
+            Ok((plan, ()))
+        })
+        .await
+    }
+
+    /// The grants on the last directory of a path, not those above it.
+    ///
+    /// Errors: [`AuthError::Forbidden`] to a user without the right to share there.
+    pub async fn grants_on(&self, by: &Credential, chain: &DirChain) -> Result<Vec<GrantOnDir>> {
+        let authority = self.authority(by).await?;
+        if let Giver::User(_) = giver(&authority)? {
+            // Nothing is written, so nothing is guarded.
+            let _may_read = self.decide(&authority, chain, Right::Share).await?;
+        }
+        let (_, dir) = chain.last().ok_or(AuthError::Forbidden)?;
+        self.grants_in(grant::on_dir(*dir)).await
+    }
+
+    /// The grants that a user has given; those of all admins, for an admin.
+    pub async fn grants_given(&self, by: &Credential) -> Result<Vec<GrantOnDir>> {
+        let authority = self.authority(by).await?;
+        self.grants_in(grant::given_by(&giver(&authority)?)).await
+    }
+
+    /// The grants that index entries lead to. An entry may be early or stale: the account row decides.
+    async fn grants_in(&self, range: RowRange) -> Result<Vec<GrantOnDir>> {
+        let mut cursor = RowCursor::new(grant::TABLE, range, RowQuery::families(&[CF]), PAGE);
+        let mut found = Vec::new();
+        while let Some(rows) = cursor.next(&self.tables).await? {
+            let keys =
+                rows.iter().map(|(key, _)| GrantIndexKey::decode(key)).collect::<std::result::Result<Vec<_>, _>>()?;
+            let query =
+                |key: &GrantIndexKey| (key.holder.key(), RowQuery::cells(vec![grant::column(key.dir, &key.giver)]));
+            let queries: Vec<_> = keys.iter().map(query).collect();
+            let accounts = self.tables.get_many(account::TABLE, &queries).await?;
+            for (key, row) in keys.into_iter().zip(accounts) {
+                for cell in row.family(GRANT) {
+                    let Grant { dir, giver, rights, .. } = Grant::from_cell(cell)?;
+                    found.push(GrantOnDir { dir, holder: key.holder.clone(), giver, rights });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The account of someone who can have grants; none if nothing was ever given to everyone.
+    async fn holder_of(&self, holder: &Grantee) -> Result<Option<Account>> {
+        let account = self.account(holder).await?;
+        match holder {
+            Grantee::Everyone => Ok(account),
+            Grantee::User(_) => {
+                let is_user = |account: &Account| account.profile.as_ref().is_some_and(|profile| !profile.removed);
+                account.filter(is_user).map(Some).ok_or(AuthError::NotFound)
+            }
+        }
+    }
+
+    /// Deletes the grants that a removed user has given. They do not count any more, so a failure is only logged.
+    pub(super) async fn delete_given_by(&self, removed: &UserName) {
+        if let Err(error) = self.try_delete_given_by(removed).await {
+            tracing::warn!(user = removed.as_str(), %error, "grants of a removed user are left; they have no effect");
+        }
+    }
+
+    async fn try_delete_given_by(&self, removed: &UserName) -> Result<()> {
+        let giver = Giver::User(removed.clone());
+        let given = self.grants_in(grant::given_by(&giver)).await?;
+        let holders: HashSet<Grantee> = given.into_iter().map(|grant| grant.holder).collect();
+        let (this, giver) = (self, &giver);
+        for holder in &holders {
+            let deleted = self.until_committed(|| async move {
+                let account = this.holder_of(holder).await?.ok_or(AuthError::NotFound)?;
+                let ended: Vec<Grant> = account.grants.into_iter().filter(|grant| grant.giver == *giver).collect();
+                let mut plan = Plan::default();
+                add_deletion(&mut plan, holder, account.stamp, &ended)?;
+                Ok((plan, ()))
+            });
+            match deleted.await {
+                Ok(()) | Err(AuthError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the index entries of a user's grants and secrets.
+    pub(super) async fn index_entries_of(&self, name: &UserName) -> Result<Vec<RowChange>> {
+        let holder = Grantee::User(name.clone());
+        let account = self.account(&holder).await?;
+        let grants = account.map_or_else(Vec::new, |account| account.grants);
+        let mut entries: Vec<RowChange> = grants.iter().flat_map(|grant| grant.delete_index(&holder)).collect();
+        for family in [SESSION, TOKEN] {
+            let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+            let (row, unchanged) = (holder.key(), Vec::new());
+            let query = PageQuery { table: account::TABLE, row, family, from, to, limit: SECRETS, unchanged };
+            for cell in self.tables.page(&query).await?.cells {
+                entries.extend(secret::from_cell(&cell)?.map(|(_, found)| secret::delete_index(found.digest)));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+/// As who a user gives: an admin as one of all admins.
+fn giver(authority: &Authority) -> Result<Giver> {
+    let user = authority.user().ok_or(AuthError::Forbidden)?;
+    Ok(if authority.is_admin() { Giver::Admins } else { Giver::User(user.clone()) })
+}
+
+/// Deletes these grants of an account.
+fn add_deletion(plan: &mut Plan, holder: &Grantee, stamp: Stamp, ended: &[Grant]) -> Result<()> {
+    if ended.is_empty() {
+        return Err(AuthError::NotFound);
+    }
+    let changes = [stamp.next().put()].into_iter().chain(ended.iter().map(Grant::delete)).collect();
+    let row = ConditionalRow { table: account::TABLE, row: holder.key(), checks: vec![stamp.check()], changes };
+    guards::add_all(plan, [row]);
+    plan.finish.extend(ended.iter().flat_map(|grant| grant.delete_index(holder)));
+    Ok(())
+}

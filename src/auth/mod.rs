@@ -1,0 +1,75 @@
+//! Users and rights: the one place that decides who may do what.
+//!
+//! - [`authority`]: who asks, by what was proved: a password, a session, a token, or nothing on a drive without users
+//! - [`decide`]: whether he has a right on a directory, and what guards that decision
+//! - `users`, `grants`, `secrets`: changes of accounts
+//! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
+//! - [`password`], [`random`]: passwords and their hashes; random bytes
+//! - [`error`]: why something is not allowed
+//!
+//! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was decided:
+//! the stamps of the accounts, and the directories that the rights are bound to. `tests/model/rights.rs` is the model.
+//!
+//! The drive and the HTTP server do not use it yet.
+
+pub mod authority;
+mod commit;
+pub mod decide;
+pub mod error;
+mod grants;
+mod guards;
+pub mod password;
+pub mod random;
+mod secrets;
+mod users;
+
+pub use authority::{Authority, Credential};
+pub use decide::{DirChain, Permission};
+pub use error::{AuthError, Result};
+pub use grants::GrantOnDir;
+pub use secrets::{ListedSecret, NewSecret, NewToken};
+pub use users::{NewUser, User, UserChange};
+
+use crate::schema::CF;
+use crate::schema::account::{self, Account, Grantee};
+use crate::schema::meta;
+use crate::schema::timestamp::Timestamp;
+use crate::schema::user_name::{self, UserName};
+use crate::table::{RowQuery, Tables};
+use password::Passwords;
+
+/// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone.
+#[derive(Clone)]
+pub struct Auth {
+    tables: Tables,
+    passwords: Passwords,
+    clock: fn() -> Timestamp,
+}
+
+impl Auth {
+    /// `clock`: the time now.
+    pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
+        Self { tables, passwords: Passwords::default(), clock }
+    }
+
+    /// The number of admins who can log in; none if there was never a user.
+    async fn admins(&self) -> Result<Option<u64>> {
+        let stored = self.tables.cell(meta::TABLE, meta::USERS, CF, meta::ADMINS).await?;
+        Ok(stored.map(|value| meta::decode_admins(&value)).transpose()?)
+    }
+
+    /// An account, with usage and grants.
+    async fn account(&self, of: &Grantee) -> Result<Option<Account>> {
+        let row = self.tables.get(account::TABLE, &of.key(), &Account::query([])).await?;
+        Ok(Account::from_row(&row)?)
+    }
+
+    /// The name of a user as it was given, from any spelling that looks the same.
+    async fn known_name(&self, text: &str) -> Result<Option<UserName>> {
+        // A text that is no name has no user.
+        let Ok(name) = UserName::parse(text) else { return Ok(None) };
+        let query = RowQuery::cells(vec![user_name::column()]);
+        let row = self.tables.get(user_name::TABLE, &name.folded_key(), &query).await?;
+        Ok(row.get(CF, user_name::NAME).map(|value| user_name::decode(value)).transpose()?)
+    }
+}

@@ -1,0 +1,229 @@
+//! Logins, sessions and tokens: made, found, ended.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::Auth;
+use super::authority::{Authority, Credential, Proof, SESSION_MS};
+use super::error::{AuthError, Result};
+use super::guards;
+use super::password::TOKEN_PREFIX;
+use super::random::random;
+use crate::schema::CF;
+use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile};
+use crate::schema::ids::SecretId;
+use crate::schema::secret::{self, Scope, Secret, SecretDigest, SecretKind, SecretOwner};
+use crate::schema::timestamp::Timestamp;
+use crate::schema::user_name::UserName;
+use crate::schema::value;
+use crate::table::{CellCursor, Check, Column, ConditionalRow, PageQuery, Plan, RowQuery};
+
+/// Secrets that are listed at a time.
+const PAGE: usize = 100;
+/// The time of the last use is written when it is so much later than the stored one.
+const USE_MS: i64 = 60 * 60 * 1_000;
+
+/// A session or a token that was just made.
+pub struct NewSecret {
+    /// What its user sends. It is told once: only its SHA-256 is stored.
+    pub text: String,
+    /// Its id.
+    pub id: SecretId,
+    /// What its user has proved with it.
+    pub credential: Credential,
+}
+
+/// No secret appears in a log.
+impl fmt::Debug for NewSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewSecret").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A token to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewToken {
+    /// What its user calls it.
+    pub name: String,
+    /// From when on it is not valid.
+    pub expires: Option<Timestamp>,
+    /// None: it may do all that its user may.
+    pub scope: Option<Scope>,
+}
+
+/// A session or a token in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSecret {
+    /// Its id.
+    pub id: SecretId,
+    /// What its user calls it; empty for a session.
+    pub name: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// From when on it is not valid.
+    pub expires: Option<Timestamp>,
+    /// None: it may do all that its user may.
+    pub scope: Option<Scope>,
+}
+
+impl Auth {
+    /// Verifies a password. An unknown name, a wrong password and a disabled user are the same error, as late.
+    pub async fn log_in(&self, name: &str, password: &str) -> Result<Credential> {
+        let user = self.known_name(name).await?;
+        let stored = match &user {
+            Some(user) => self.password_of(user).await?,
+            None => None,
+        };
+        let is_right = self.passwords.verify(password, stored.clone()).await?;
+        match (user, stored) {
+            (Some(user), Some(hash)) if is_right => Ok(Credential(Proof::Password { user, hash })),
+            _ => Err(AuthError::Unauthorized),
+        }
+    }
+
+    /// The hash of a user who may log in.
+    async fn password_of(&self, user: &UserName) -> Result<Option<PasswordHash>> {
+        let query = Account::query([account::password_column()]);
+        let row = self.tables.get(account::TABLE, &Grantee::User(user.clone()).key(), &query).await?;
+        let profile = Account::from_row(&row)?.and_then(|account| account.profile);
+        let hash = row.get(CF, account::PASSWORD).map(|value| value::decode(value)).transpose()?;
+        Ok(hash.filter(|_| profile.as_ref().is_some_and(Profile::is_enabled)))
+    }
+
+    /// Makes a session after a login. The password that was verified must still be the user's at the commit.
+    pub async fn make_session(&self, login: &Credential) -> Result<NewSecret> {
+        let text = URL_SAFE_NO_PAD.encode(random::<32>()?);
+        let created = (self.clock)();
+        let expires = Some(Timestamp::from_ms(created.ms().saturating_add(SESSION_MS)));
+        self.make_secret(login, SecretKind::Session, text, NewToken { expires, ..NewToken::default() }).await
+    }
+
+    /// Makes a token.
+    ///
+    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory.
+    pub async fn make_token(&self, by: &Credential, new: NewToken) -> Result<NewSecret> {
+        let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::<20>()?));
+        self.make_secret(by, SecretKind::Token, text, new).await
+    }
+
+    async fn make_secret(&self, by: &Credential, kind: SecretKind, text: String, new: NewToken) -> Result<NewSecret> {
+        let user = by.user().ok_or(AuthError::Forbidden)?.clone();
+        let owner = SecretOwner { user, kind, id: SecretId::random() };
+        let NewToken { name, expires, scope } = new;
+        let (digest, created) = (digest_of(&text), (self.clock)());
+        let secret = Secret { digest, name, created, expires, scope };
+        let (this, owner, secret) = (self, &owner, &secret);
+        self.until_committed(|| async move {
+            let authority = this.authority(by).await?;
+            if !authority.is_for_account() {
+                return Err(AuthError::Forbidden);
+            }
+            // The stamp stays: nothing that was decided before depends on a new secret.
+            let ConditionalRow { table, row, checks, .. } = authority.guard();
+            let guarded = vec![ConditionalRow { table, row, checks, changes: vec![owner.put(secret)] }];
+            let prepare = vec![owner.put_index(secret.digest)];
+            Ok((Plan { prepare, guarded, ..Plan::default() }, ()))
+        })
+        .await?;
+        Ok(NewSecret { text, id: owner.id, credential: Credential(Proof::Secret { owner: owner.clone(), digest }) })
+    }
+
+    /// Finds the session or token that a client has sent. [`Auth::authority`] tells whether it is still valid.
+    pub async fn find_secret(&self, text: &str) -> Result<Credential> {
+        let digest = digest_of(text);
+        let query = RowQuery::cells(vec![Column::new(CF, secret::OWNER)]);
+        let row = self.tables.get(secret::TABLE, &digest.0, &query).await?;
+        let owner = row.get(CF, secret::OWNER).ok_or(AuthError::Unauthorized)?;
+        Ok(Credential(Proof::Secret { owner: SecretOwner::decode(owner)?, digest }))
+    }
+
+    /// Notes that a session or token was used, at most once an hour.
+    pub async fn note_use(&self, credential: &Credential) -> Result<()> {
+        let Some(owner) = credential.secret() else { return Ok(()) };
+        let (this, now, key) = (self, (self.clock)(), Grantee::User(owner.user.clone()).key());
+        let query = RowQuery::cells(vec![owner.column(), owner.used_column()]);
+        let row = this.tables.get(account::TABLE, &key, &query).await?;
+        let (stored, used) = (owner.column(), owner.used_column());
+        let Some(secret) = row.get(stored.family, &stored.qualifier) else { return Ok(()) };
+        let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
+        if used.is_some_and(|used| now.ms().saturating_sub(used.ms()) < USE_MS) {
+            return Ok(());
+        }
+        let (checks, changes) = (vec![Check::Equals(stored, secret.clone())], vec![owner.put_used(now)]);
+        let guarded = vec![ConditionalRow { table: account::TABLE, row: key, checks, changes }];
+        // A refusal means that the secret has ended meanwhile.
+        self.tables.commit(Plan { guarded, ..Plan::default() }).await?;
+        Ok(())
+    }
+
+    /// Ends a session or a token, of the user himself or, for an admin, of another one.
+    ///
+    /// Errors: [`AuthError::NotFound`] if there is none.
+    pub async fn end_secret(&self, by: &Credential, of: &UserName, kind: SecretKind, id: SecretId) -> Result<()> {
+        let owner = SecretOwner { user: of.clone(), kind, id };
+        let (this, owner) = (self, &owner);
+        self.until_committed(|| async move {
+            let authority = this.authority(by).await?;
+            may_see(&authority, of, by, owner)?;
+            let key = Grantee::User(of.clone()).key();
+            let cell = owner.column();
+            let row = this.tables.get(account::TABLE, &key, &RowQuery::cells(vec![cell.clone()])).await?;
+            let stored: Bytes = row.get(cell.family, &cell.qualifier).cloned().ok_or(AuthError::NotFound)?;
+            let finish = vec![secret::delete_index(Secret::decode(&stored)?.digest)];
+            let (checks, changes) = (vec![Check::Equals(cell, stored)], owner.delete());
+            let mut plan = Plan { finish, ..Plan::default() };
+            let row = ConditionalRow { table: account::TABLE, row: key, checks, changes };
+            guards::add_all(&mut plan, [row, authority.guard()]);
+            Ok((plan, ()))
+        })
+        .await
+    }
+
+    /// The sessions or tokens of the user himself or, for an admin, of another one.
+    pub async fn secrets(&self, by: &Credential, of: &UserName, kind: SecretKind) -> Result<Vec<ListedSecret>> {
+        let authority = self.authority(by).await?;
+        if !(is_own(&authority, of) || is_admin(&authority)) {
+            return Err(AuthError::Forbidden);
+        }
+        let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let (row, family) = (Grantee::User(of.clone()).key(), kind.family());
+        let first = PageQuery { table: account::TABLE, row, family, from, to, limit: PAGE, unchanged: Vec::new() };
+        let mut cursor = CellCursor::new(first);
+        let mut found = Vec::new();
+        while let Some(cells) = cursor.next(&self.tables).await? {
+            for cell in cells {
+                let listed = |(id, Secret { name, created, expires, scope, .. })| ListedSecret {
+                    id,
+                    name,
+                    created,
+                    expires,
+                    scope,
+                };
+                found.extend(secret::from_cell(&cell)?.map(listed));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A user ends his own secrets, with any credential the one that he has sent, and an admin those of all.
+fn may_see(authority: &Authority, of: &UserName, by: &Credential, owner: &SecretOwner) -> Result<()> {
+    let is_sent = by.secret() == Some(owner);
+    if is_own(authority, of) || is_admin(authority) || is_sent { Ok(()) } else { Err(AuthError::Forbidden) }
+}
+
+fn is_own(authority: &Authority, of: &UserName) -> bool {
+    authority.is_for_account() && authority.user() == Some(of)
+}
+
+fn is_admin(authority: &Authority) -> bool {
+    authority.is_admin() && authority.user().is_some()
+}
+
+fn digest_of(text: &str) -> SecretDigest {
+    SecretDigest(Sha256::digest(text).into())
+}

@@ -1,0 +1,321 @@
+//! Users: made, changed, removed, listed. At least one admin who can log in stays, once there was a user.
+
+use super::Auth;
+use super::authority::{Authority, Credential, Proof, no_users};
+use super::error::{AuthError, Result};
+use super::guards;
+use crate::schema::CF;
+use crate::schema::account::{
+    self, Account, GRANT, Grantee, PasswordHash, Profile, Quota, SESSION, SHARE, Stamp, TOKEN, Usage,
+};
+use crate::schema::meta;
+use crate::schema::user_name::UserName;
+use crate::schema::value;
+use crate::table::{Change, Check, ConditionalRow, Plan, RowCursor, RowQuery, RowRange};
+
+/// Accounts that are listed at a time.
+const PAGE: usize = 100;
+
+/// A user to be made.
+#[derive(Clone, Debug)]
+pub struct NewUser {
+    /// The name.
+    pub name: String,
+    /// The password.
+    pub password: String,
+    /// The name for people; may be empty.
+    pub display: String,
+    /// Whether he may do everything.
+    pub admin: bool,
+    /// The limits of his usage.
+    pub quota: Quota,
+}
+
+/// What changes of a user; none: it stays.
+#[derive(Clone, Debug, Default)]
+pub struct UserChange {
+    /// The name for people.
+    pub display: Option<String>,
+    /// A new password ends all sessions but that of the request.
+    pub password: Option<String>,
+    /// The present password. A user who is no admin proves it again when he changes his password.
+    pub old_password: Option<String>,
+    /// Whether he may do everything.
+    pub admin: Option<bool>,
+    /// Disabling ends all sessions.
+    pub disabled: Option<bool>,
+    /// The limits of his usage.
+    pub quota: Option<Quota>,
+}
+
+impl UserChange {
+    /// Whether only an admin may do it.
+    fn is_for_admins(&self) -> bool {
+        self.admin.is_some() || self.disabled.is_some() || self.quota.is_some()
+    }
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: UserName,
+    /// What is known of him.
+    pub profile: Profile,
+    /// What he has created.
+    pub usage: Usage,
+}
+
+impl Auth {
+    /// Makes the first user, an admin. From then on nobody does anything without a credential.
+    ///
+    /// Errors: [`AuthError::UsersExist`] if there was ever a user.
+    pub async fn make_first_user(&self, new: NewUser) -> Result<User> {
+        if self.admins().await?.is_some() {
+            return Err(AuthError::UsersExist);
+        }
+        let hash = self.passwords.hash(&new.password).await?;
+        let (name, profile) = self.new_profile(&NewUser { admin: true, ..new })?;
+        let (this, name, profile, hash) = (self, &name, &profile, &hash);
+        self.until_committed(|| async move {
+            if this.admins().await?.is_some() {
+                return Err(AuthError::UsersExist);
+            }
+            let first = ConditionalRow { changes: vec![put_admins(1)], ..no_users() };
+            let guarded = vec![first, name.make_row(), account_row(name, profile, hash)];
+            Ok((Plan { guarded, ..Plan::default() }, new_user(name, profile)))
+        })
+        .await
+    }
+
+    /// Makes a user.
+    ///
+    /// Errors: [`AuthError::NameTaken`] if the name was given before, even to a user who was removed.
+    pub async fn add_user(&self, by: &Credential, new: NewUser) -> Result<User> {
+        self.admin(by).await?;
+        let hash = self.passwords.hash(&new.password).await?;
+        let (name, profile) = self.new_profile(&new)?;
+        let (this, name, profile, hash) = (self, &name, &profile, &hash);
+        self.until_committed(|| async move {
+            let admin = this.admin(by).await?;
+            if this.known_name(name.as_str()).await?.is_some() {
+                return Err(AuthError::NameTaken);
+            }
+            let mut plan = Plan::default();
+            guards::add_all(&mut plan, [name.make_row(), account_row(name, profile, hash), admin.guard()]);
+            guards::add_all(&mut plan, this.count_admins(false, profile.is_enabled_admin()).await?);
+            Ok((plan, new_user(name, profile)))
+        })
+        .await
+    }
+
+    /// Changes a user. An admin changes everybody, a user his own display name and, with the old one, his password.
+    ///
+    /// Errors: [`AuthError::LastAdmin`] if no admin would be left who can log in.
+    pub async fn change_user(&self, by: &Credential, name: &str, change: UserChange) -> Result<User> {
+        let authority = self.authority(by).await?;
+        let name = self.known_name(name).await?.ok_or(AuthError::NotFound)?;
+        may_change(&authority, &name, &change)?;
+        let hash = match &change.password {
+            None => None,
+            Some(password) => Some(self.passwords.hash(password).await?),
+        };
+        let (this, name, change, hash) = (self, &name, &change, &hash);
+        self.until_committed(|| async move {
+            let authority = this.authority(by).await?;
+            may_change(&authority, name, change)?;
+            this.plan_change(by, &authority, name, change, hash.as_ref()).await
+        })
+        .await
+    }
+
+    async fn plan_change(
+        &self,
+        by: &Credential,
+        authority: &Authority,
+        name: &UserName,
+        change: &UserChange,
+        hash: Option<&PasswordHash>,
+    ) -> Result<(Plan, User)> {
+        let (user, stamp) = self.user_with_stamp(name).await?;
+        let is_self = authority.user() == Some(name);
+        let needs_old = hash.is_some() && (!authority.is_admin() || change.old_password.is_some());
+        let old = if needs_old { Some(self.verify_old(name, change).await?) } else { None };
+        let before = user.profile.is_enabled_admin();
+        let user = User { profile: changed(user.profile, change), ..user };
+        let mut changes = vec![stamp.next().put(), user.profile.put()];
+        changes.extend(hash.map(PasswordHash::put));
+        if hash.is_some() || change.disabled == Some(true) {
+            changes.push(Change::DeleteFamily { family: SESSION });
+        }
+        if hash.is_some() && is_self && change.disabled != Some(true) {
+            changes.extend(self.keep_session(by).await?);
+        }
+        let checks = [stamp.check()].into_iter().chain(old).collect();
+        let row = ConditionalRow { table: account::TABLE, row: key(name), checks, changes };
+        let mut plan = Plan::default();
+        guards::add_all(&mut plan, [row, authority.guard()]);
+        guards::add_all(&mut plan, self.count_admins(before, user.profile.is_enabled_admin()).await?);
+        Ok((plan, user))
+    }
+
+    /// Verifies the present password of a user: the check that it is still this one.
+    async fn verify_old(&self, name: &UserName, change: &UserChange) -> Result<Check> {
+        let stored = self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?;
+        let stored = stored.ok_or(AuthError::Forbidden)?;
+        let old = change.old_password.as_deref().ok_or(AuthError::Forbidden)?;
+        let hash = value::decode::<PasswordHash>(&stored)?;
+        if !self.passwords.verify(old, Some(hash)).await? {
+            return Err(AuthError::Forbidden);
+        }
+        Ok(Check::Equals(account::password_column(), stored))
+    }
+
+    /// Puts the session of the request again, after all sessions of its user have been deleted.
+    async fn keep_session(&self, by: &Credential) -> Result<Vec<Change>> {
+        let Proof::Secret { owner, .. } = &by.0 else { return Ok(Vec::new()) };
+        if owner.kind.family() != SESSION {
+            return Ok(Vec::new());
+        }
+        let columns = vec![owner.column(), owner.used_column()];
+        let row = self.tables.get(account::TABLE, &key(&owner.user), &RowQuery::cells(columns)).await?;
+        Ok(row.family(SESSION).map(|cell| Change::put(SESSION, cell.qualifier.clone(), cell.value.clone())).collect())
+    }
+
+    /// Removes a user, with his secrets and all grants that he has. His files stay, and so does his row, as the creator of
+    /// them. Grants that he has given do not count any more.
+    ///
+    /// Errors: [`AuthError::LastAdmin`] if no admin would be left who can log in.
+    pub async fn remove_user(&self, by: &Credential, name: &str) -> Result<()> {
+        let this = self;
+        let removed = self
+            .until_committed(|| async move {
+                let admin = this.admin(by).await?;
+                let name = this.known_name(name).await?.ok_or(AuthError::NotFound)?;
+                let (user, stamp) = this.user_with_stamp(&name).await?;
+                let before = user.profile.is_enabled_admin();
+                let quota = Quota::default();
+                let gone = Profile { removed: true, display: String::new(), quota, ..user.profile };
+                let mut changes = vec![stamp.next().put(), gone.put(), Change::delete(CF, account::PASSWORD)];
+                changes.extend([GRANT, SESSION, TOKEN, SHARE].map(|family| Change::DeleteFamily { family }));
+                let row =
+                    ConditionalRow { table: account::TABLE, row: key(&name), checks: vec![stamp.check()], changes };
+                let mut plan = Plan { finish: this.index_entries_of(&name).await?, ..Plan::default() };
+                guards::add_all(&mut plan, [row, admin.guard()]);
+                guards::add_all(&mut plan, this.count_admins(before, false).await?);
+                Ok((plan, name))
+            })
+            .await?;
+        self.delete_given_by(&removed).await;
+        Ok(())
+    }
+
+    /// One user.
+    pub async fn user(&self, by: &Credential, name: &str) -> Result<User> {
+        let authority = self.authority(by).await?;
+        let name = self.known_name(name).await?;
+        match name.filter(|name| authority.is_admin() || authority.user() == Some(name)) {
+            Some(name) => Ok(self.user_with_stamp(&name).await?.0),
+            None if authority.is_admin() => Err(AuthError::NotFound),
+            None => Err(AuthError::Forbidden),
+        }
+    }
+
+    /// All users, by name.
+    pub async fn users(&self, by: &Credential) -> Result<Vec<User>> {
+        self.admin(by).await?;
+        let cells = [account::STAMP, account::PROFILE, account::BYTES, account::FILES];
+        let query = RowQuery::cells(cells.map(|q| crate::table::Column::new(CF, q)).into());
+        let mut cursor = RowCursor::new(account::TABLE, RowRange::all(), query, PAGE);
+        let mut users = Vec::new();
+        while let Some(rows) = cursor.next(&self.tables).await? {
+            for (key, row) in rows {
+                let (Grantee::User(name), Some(account)) = (Grantee::decode(&key)?, Account::from_row(&row)?) else {
+                    continue;
+                };
+                users.extend(user_of(name, account).map(|(user, _)| user));
+            }
+        }
+        Ok(users)
+    }
+
+    /// Who asks, if he is an admin.
+    pub(super) async fn admin(&self, by: &Credential) -> Result<Authority> {
+        let authority = self.authority(by).await?;
+        // On a drive without users there is nobody to be an admin.
+        if authority.is_admin() && authority.user().is_some() { Ok(authority) } else { Err(AuthError::Forbidden) }
+    }
+
+    /// A user who was not removed.
+    async fn user_with_stamp(&self, name: &UserName) -> Result<(User, Stamp)> {
+        let account = self.account(&Grantee::User(name.clone())).await?;
+        account.and_then(|account| user_of(name.clone(), account)).ok_or(AuthError::NotFound)
+    }
+
+    /// The change of the number of admins who can log in, if one more or one less is.
+    async fn count_admins(&self, before: bool, after: bool) -> Result<Option<ConditionalRow>> {
+        if before == after {
+            return Ok(None);
+        }
+        let admins = self.admins().await?.ok_or(AuthError::Contended)?;
+        let counted = if after { admins.saturating_add(1) } else { admins.saturating_sub(1) };
+        if counted == 0 {
+            return Err(AuthError::LastAdmin);
+        }
+        // IMPORTANT: with the number that was read, so that of two admins who remove each other one stays.
+        let checks = vec![Check::Equals(meta::admins_column(), meta::encode_admins(admins))];
+        let changes = vec![put_admins(counted)];
+        Ok(Some(ConditionalRow { table: meta::TABLE, row: meta::USERS.into(), checks, changes }))
+    }
+
+    fn new_profile(&self, new: &NewUser) -> Result<(UserName, Profile)> {
+        let NewUser { display, admin, quota, .. } = new.clone();
+        let created = (self.clock)();
+        let profile = Profile { admin, disabled: false, removed: false, created, display, quota };
+        Ok((UserName::parse(&new.name)?, profile))
+    }
+}
+
+fn may_change(authority: &Authority, name: &UserName, change: &UserChange) -> Result<()> {
+    let is_self = authority.user() == Some(name);
+    let is_admin = authority.is_admin() && authority.user().is_some();
+    if is_admin || (is_self && authority.is_for_account() && !change.is_for_admins()) {
+        Ok(())
+    } else {
+        Err(AuthError::Forbidden)
+    }
+}
+
+fn changed(profile: Profile, change: &UserChange) -> Profile {
+    Profile {
+        display: change.display.clone().unwrap_or(profile.display),
+        admin: change.admin.unwrap_or(profile.admin),
+        disabled: change.disabled.unwrap_or(profile.disabled),
+        quota: change.quota.unwrap_or(profile.quota),
+        ..profile
+    }
+}
+
+/// Creates the row of an account. There may be a usage in it, of files that were stored before.
+fn account_row(name: &UserName, profile: &Profile, hash: &PasswordHash) -> ConditionalRow {
+    let checks = vec![Check::Absent(account::stamp_column())];
+    let changes = vec![Stamp::FIRST.put(), profile.put(), hash.put()];
+    ConditionalRow { table: account::TABLE, row: key(name), checks, changes }
+}
+
+fn new_user(name: &UserName, profile: &Profile) -> User {
+    User { name: name.clone(), profile: profile.clone(), usage: Usage::default() }
+}
+
+fn user_of(name: UserName, account: Account) -> Option<(User, Stamp)> {
+    let profile = account.profile.filter(|profile| !profile.removed)?;
+    Some((User { name, profile, usage: account.usage }, account.stamp))
+}
+
+fn put_admins(admins: u64) -> Change {
+    Change::put(CF, meta::ADMINS, meta::encode_admins(admins))
+}
+
+fn key(name: &UserName) -> bytes::Bytes {
+    Grantee::User(name.clone()).key()
+}

@@ -1,0 +1,78 @@
+//! Users and rights, on the memory engine, on RocksDB, and on a store that applies plans step by step.
+//!
+//! - `fixture`: a drive with users, and a clock that the test sets
+//! - `users`, `secrets`, `grants`: changes of accounts
+//! - `races`: two changes at once, in every order of their calls
+//! - `decide`: who has which right where, and that a commit is refused once the right has ended
+
+mod decide;
+mod fixture;
+mod grants;
+mod races;
+mod secrets;
+mod users;
+
+/// A test for each of these functions, on the store that `$store` makes.
+macro_rules! on {
+    ($store:expr, $($area:ident: $($test:ident)+;)+) => {
+        $($(
+            #[tokio::test]
+            async fn $test() {
+                super::$area::$test(super::fixture::World::new($store).await).await;
+            }
+        )+)+
+    };
+}
+
+macro_rules! on_every_store {
+    ($($tests:tt)+) => {
+        mod memory {
+            on! { super::fixture::memory(), $($tests)+ }
+        }
+        mod stepwise {
+            on! { super::fixture::stepwise(), $($tests)+ }
+        }
+        mod rocks {
+            on! { super::fixture::rocks(), $($tests)+ }
+        }
+    };
+}
+
+on_every_store! {
+    users:
+        of_two_first_users_one_is_made
+        a_drive_with_users_knows_no_anonymous_request
+        names_that_look_the_same_are_given_once
+        a_removed_user_has_nothing_and_his_name_is_never_given_again
+        an_account_begins_with_the_usage_of_files_that_are_there
+        the_last_admin_stays
+        two_admins_who_remove_each_other_leave_one
+        users_change_themselves_only_within_limits
+        a_token_for_a_directory_changes_no_account;
+    secrets:
+        a_login_needs_the_right_password_of_an_enabled_user
+        a_session_ends_when_it_is_not_used_and_after_ninety_days
+        a_new_password_ends_the_other_sessions
+        disabling_ends_sessions_and_stops_tokens
+        a_secret_that_was_ended_is_not_valid
+        secrets_are_those_of_their_user
+        no_session_is_made_for_an_old_password;
+    grants:
+        a_grant_is_one_for_each_directory_and_giver
+        an_index_entry_without_a_grant_shows_nothing
+        only_who_shares_gives_and_only_what_he_has
+        only_admins_give_to_everyone_or_the_right_to_share
+        a_user_has_at_most_a_thousand_grants
+        grants_of_a_removed_giver_are_deleted;
+    decide:
+        a_right_holds_on_its_directory_and_below
+        an_admin_may_do_all_and_a_drive_without_users_allows_all
+        a_right_moves_and_ends_with_its_directory
+        a_given_right_counts_while_its_giver_has_it
+        givers_in_a_circle_have_nothing
+        everyone_has_what_was_given_to_everyone
+        a_token_narrows
+        a_commit_is_refused_once_the_right_has_ended
+        a_commit_is_refused_once_the_directory_of_the_right_is_gone
+        an_anonymous_commit_is_refused_once_there_is_a_user;
+}

@@ -1,0 +1,190 @@
+//! Two changes of accounts: the second one runs whole, before any call of the store that the first one makes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewUser, UserChange};
+use rowdrive::engines::memory::Memory;
+use rowdrive::migrate;
+use rowdrive::schema::rights::Rights;
+use rowdrive::table::{Store, Tables};
+
+use super::fixture::{ADMIN, PASSWORD, grantee, new_user, now};
+use crate::stepwise::Stepwise;
+
+/// A store with two admins and a user.
+struct Base {
+    store: Memory,
+    admin: Credential,
+    eva: Credential,
+    login: Credential,
+}
+
+async fn auth(store: Arc<dyn Store>) -> Auth {
+    let tables = Tables::new(store);
+    migrate::open(&tables).await.unwrap();
+    Auth::new(tables, now)
+}
+
+async fn empty() -> Arc<Memory> {
+    let memory = Arc::new(Memory::default());
+    migrate::up(&Tables::new(memory.clone())).await.unwrap();
+    memory
+}
+
+impl Base {
+    async fn new() -> Self {
+        let memory = empty().await;
+        let auth = auth(memory.clone()).await;
+        auth.make_first_user(new_user(ADMIN)).await.unwrap();
+        let admin = auth.log_in(ADMIN, PASSWORD).await.unwrap();
+        auth.add_user(&admin, NewUser { admin: true, ..new_user("eva") }).await.unwrap();
+        auth.add_user(&admin, new_user("tom")).await.unwrap();
+        let eva = auth.log_in("eva", PASSWORD).await.unwrap();
+        let login = auth.log_in("tom", PASSWORD).await.unwrap();
+        Self { store: (*memory).clone(), admin, eva, login }
+    }
+}
+
+type Run<T> = Box<dyn Fn(Auth) -> BoxFuture<'static, T>>;
+type Rival = Arc<dyn Fn(Auth) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Runs `change` again and again on copies of a store, with `rival` before another call each time. `check` gets the
+/// result of the change, once both have ended.
+async fn at_every_call<T>(store: &Memory, change: Run<T>, rival: Rival, check: impl AsyncFn(Auth, T)) {
+    for call in 1.. {
+        let stepwise = Stepwise::new(Arc::new(store.clone()));
+        let (changing, other) = (auth(stepwise.clone()).await, auth(stepwise.inner()).await);
+        let (rival, has_run) = (rival.clone(), Arc::new(AtomicBool::new(false)));
+        let (ran, rivals) = (has_run.clone(), other.clone());
+        stepwise.once_before_call(stepwise.calls() + call, move || async move {
+            ran.store(true, Ordering::SeqCst);
+            rival(rivals).await;
+        });
+        let done = change(changing).await;
+        if !has_run.load(Ordering::SeqCst) {
+            assert!(call > 2, "{call} calls");
+            return;
+        }
+        check(other, done).await;
+    }
+}
+
+fn demote() -> UserChange {
+    UserChange { admin: Some(false), ..UserChange::default() }
+}
+
+async fn is_admin(auth: &Auth, credential: &Credential) -> bool {
+    auth.authority(credential).await.is_ok_and(|authority| authority.is_admin())
+}
+
+#[tokio::test]
+async fn of_two_admins_who_remove_each_other_one_stays() {
+    let Base { store, admin, eva, .. } = Base::new().await;
+    let (one, other) = (admin.clone(), eva.clone());
+    let change: Run<_> = Box::new(move |auth| {
+        let admin = one.clone();
+        Box::pin(async move { auth.remove_user(&admin, "eva").await })
+    });
+    let rival: Rival = Arc::new(move |auth| {
+        let eva = other.clone();
+        Box::pin(async move { drop(auth.remove_user(&eva, ADMIN).await) })
+    });
+    at_every_call(&store, change, rival, async |auth: Auth, done: Result<(), AuthError>| {
+        let (is_eva, is_admin) = (is_admin(&auth, &eva).await, is_admin(&auth, &admin).await);
+        assert!(is_eva != is_admin && done.is_ok() == is_admin, "{done:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_two_admins_who_demote_themselves_one_stays() {
+    let Base { store, admin, eva, .. } = Base::new().await;
+    let (one, other) = (admin.clone(), eva.clone());
+    let change: Run<_> = Box::new(move |auth| {
+        let admin = one.clone();
+        Box::pin(async move { auth.change_user(&admin, ADMIN, demote()).await })
+    });
+    let rival: Rival = Arc::new(move |auth| {
+        let eva = other.clone();
+        Box::pin(async move { drop(auth.change_user(&eva, "eva", demote()).await) })
+    });
+    at_every_call(&store, change, rival, async |auth: Auth, done: Result<_, AuthError>| {
+        let is_refused = matches!(done, Err(AuthError::LastAdmin));
+        assert!(done.is_ok() || is_refused, "{done:?}");
+        assert_eq!((is_admin(&auth, &admin).await, is_admin(&auth, &eva).await), (is_refused, !is_refused));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_admin_who_is_demoted_changes_nothing_more() {
+    let Base { store, admin, eva, .. } = Base::new().await;
+    let (one, other) = (admin.clone(), eva.clone());
+    let change: Run<_> = Box::new(move |auth| {
+        let eva = other.clone();
+        Box::pin(async move { auth.put_grant(&eva, &DirChain::root(), &grantee("tom"), Rights::ALL).await })
+    });
+    let rival: Rival = Arc::new(move |auth| {
+        let admin = one.clone();
+        Box::pin(async move { drop(auth.change_user(&admin, "eva", demote()).await.unwrap()) })
+    });
+    at_every_call(&store, change, rival, async |auth: Auth, done: Result<bool, AuthError>| {
+        assert!(matches!(done, Err(AuthError::Forbidden)), "{done:?}");
+        let given = auth.grants_on(&admin, &DirChain::root()).await.unwrap();
+        assert!(given.is_empty(), "{given:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_session_outlives_the_password_of_its_login() {
+    let Base { store, admin, login, .. } = Base::new().await;
+    let change: Run<_> = Box::new(move |auth| {
+        let login = login.clone();
+        Box::pin(async move { auth.make_session(&login).await })
+    });
+    let rival: Rival = Arc::new(move |auth| {
+        let admin = admin.clone();
+        let change = UserChange { password: Some("battery staple".into()), ..UserChange::default() };
+        Box::pin(async move { drop(auth.change_user(&admin, "tom", change).await.unwrap()) })
+    });
+    at_every_call(&store, change, rival, async |_: Auth, done: Result<_, AuthError>| {
+        assert!(matches!(done, Err(AuthError::Unauthorized)), "{done:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_two_first_users_one_is_made() {
+    let store = empty().await;
+    let change: Run<_> = Box::new(|auth| Box::pin(async move { auth.make_first_user(new_user("tom")).await }));
+    let rival: Rival = Arc::new(|auth| Box::pin(async move { drop(auth.make_first_user(new_user("eva")).await) }));
+    at_every_call(&store, change, rival, async |auth: Auth, done: Result<_, AuthError>| {
+        let logins = [auth.log_in("tom", PASSWORD).await.is_ok(), auth.log_in("eva", PASSWORD).await.is_ok()];
+        assert_eq!(logins, [done.is_ok(), done.is_err()], "{done:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_is_given_once() {
+    let Base { store, admin, eva, .. } = Base::new().await;
+    let one = admin.clone();
+    let change: Run<_> = Box::new(move |auth| {
+        let admin = one.clone();
+        Box::pin(async move { auth.add_user(&admin, new_user("Max")).await })
+    });
+    let rival: Rival = Arc::new(move |auth| {
+        let eva = eva.clone();
+        Box::pin(async move { drop(auth.add_user(&eva, new_user("max")).await) })
+    });
+    at_every_call(&store, change, rival, async |auth: Auth, done: Result<_, AuthError>| {
+        let users = auth.users(&admin).await.unwrap();
+        let named = users.iter().filter(|user| user.name.as_str().eq_ignore_ascii_case("max"));
+        let names: Vec<&str> = named.map(|user| user.name.as_str()).collect();
+        assert_eq!(names, [if done.is_ok() { "Max" } else { "max" }], "{done:?}");
+    })
+    .await;
+}

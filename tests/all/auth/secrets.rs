@@ -1,0 +1,136 @@
+//! Logins, sessions and tokens.
+
+use rowdrive::auth::{AuthError, NewToken, UserChange};
+use rowdrive::schema::Timestamp;
+use rowdrive::schema::secret::SecretKind;
+use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
+
+use super::fixture::{ADMIN, PASSWORD, World, now, pass_days, user};
+
+/// Index entries of secrets.
+async fn entries(tables: &Tables) -> usize {
+    let row_query = RowQuery::families(&["cf"]);
+    let scan = ScanQuery { table: "secret", range: RowRange::all(), row_query, limit: 100, reverse: false };
+    tables.scan(&scan).await.unwrap().len()
+}
+
+pub async fn a_login_needs_the_right_password_of_an_enabled_user(world: World) {
+    let admin = world.admin().await;
+    world.user(&admin, "tom").await;
+    assert_eq!(world.auth.log_in("TOM", PASSWORD).await.unwrap().user(), Some(&user("tom")));
+    for (name, password) in [("tom", "wrong password"), ("nobody", PASSWORD), ("*", PASSWORD), ("", ""), ("tom", "")] {
+        let refused = world.auth.log_in(name, password).await;
+        assert!(matches!(refused, Err(AuthError::Unauthorized)), "{name} {password}: {refused:?}");
+    }
+    let login = world.auth.log_in("tom", PASSWORD).await.unwrap();
+    assert!(world.is_valid(&login).await);
+    let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+    world.auth.change_user(&admin, "tom", disable).await.unwrap();
+    assert!(!world.is_valid(&login).await);
+    assert!(matches!(world.auth.log_in("tom", PASSWORD).await, Err(AuthError::Unauthorized)));
+}
+
+pub async fn a_session_ends_when_it_is_not_used_and_after_ninety_days(world: World) {
+    world.admin().await;
+    let session = world.session(ADMIN).await;
+    let found = world.auth.find_secret(&session.text).await.unwrap();
+    assert_eq!(found.secret().unwrap().id, session.id);
+    pass_days(13);
+    assert!(world.is_valid(&found).await);
+    let unused = world.session(ADMIN).await.credential;
+    for _ in 0..6 {
+        world.auth.note_use(&found).await.unwrap();
+        pass_days(12);
+        assert!(world.is_valid(&found).await);
+    }
+    assert!(!world.is_valid(&unused).await, "not used for 72 days");
+    world.auth.note_use(&found).await.unwrap();
+    pass_days(5);
+    assert!(!world.is_valid(&found).await, "90 days after the login");
+    let token = world.token(&world.session(ADMIN).await.credential, NewToken::default()).await;
+    pass_days(1_000);
+    assert!(world.is_valid(&token).await, "a token that does not expire");
+}
+
+pub async fn a_new_password_ends_the_other_sessions(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let other = world.session("tom").await.credential;
+    let login = world.auth.log_in("tom", PASSWORD).await.unwrap();
+    let token = world.token(&tom, NewToken::default()).await;
+    let password = Some("battery staple".to_owned());
+    let old_password = Some(PASSWORD.to_owned());
+    let change = UserChange { password, old_password, ..UserChange::default() };
+    world.auth.change_user(&tom, "tom", change).await.unwrap();
+    assert!(world.is_valid(&tom).await, "the session of the request");
+    assert!(!world.is_valid(&other).await && !world.is_valid(&login).await);
+    assert!(world.is_valid(&token).await);
+    assert!(world.auth.log_in("tom", PASSWORD).await.is_err());
+    world.auth.log_in("tom", "battery staple").await.unwrap();
+    // An admin needs no old password, and leaves no session.
+    let change = UserChange { password: Some(PASSWORD.to_owned()), ..UserChange::default() };
+    world.auth.change_user(&admin, "tom", change).await.unwrap();
+    assert!(!world.is_valid(&tom).await);
+    world.auth.log_in("tom", PASSWORD).await.unwrap();
+}
+
+pub async fn disabling_ends_sessions_and_stops_tokens(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let token = world.token(&tom, NewToken::default()).await;
+    for (disabled, is_token_valid) in [(true, false), (false, true)] {
+        let change = UserChange { disabled: Some(disabled), ..UserChange::default() };
+        world.auth.change_user(&admin, "tom", change).await.unwrap();
+        assert!(!world.is_valid(&tom).await);
+        assert_eq!(world.is_valid(&token).await, is_token_valid);
+    }
+}
+
+pub async fn a_secret_that_was_ended_is_not_valid(world: World) {
+    let admin = world.admin().await;
+    let expires = Some(Timestamp::from_ms(now().ms() + 1));
+    let short = world.auth.make_token(&admin, NewToken { expires, ..NewToken::default() }).await.unwrap();
+    let token = world.auth.make_token(&admin, NewToken { name: "phone".into(), ..NewToken::default() }).await.unwrap();
+    assert!(token.text.starts_with("rd_") && token.text.len() == 3 + 27, "160 bits");
+    assert!(!format!("{token:?}").contains(&token.text));
+    assert_eq!(entries(&world.tables).await, 3);
+    let me = user(ADMIN);
+    let names: Vec<_> = world.auth.secrets(&admin, &me, SecretKind::Token).await.unwrap();
+    assert_eq!(names.iter().filter(|listed| listed.name == "phone" && listed.id == token.id).count(), 1);
+    assert_eq!(names.len(), 2);
+    world.auth.end_secret(&admin, &me, SecretKind::Token, token.id).await.unwrap();
+    assert!(matches!(world.auth.find_secret(&token.text).await, Err(AuthError::Unauthorized)));
+    assert!(!world.is_valid(&token.credential).await);
+    let again = world.auth.end_secret(&admin, &me, SecretKind::Token, token.id).await;
+    assert!(matches!(again, Err(AuthError::NotFound)), "{again:?}");
+    assert!(world.is_valid(&short.credential).await);
+    pass_days(1);
+    assert!(!world.is_valid(&short.credential).await);
+    assert_eq!(entries(&world.tables).await, 2);
+}
+
+pub async fn secrets_are_those_of_their_user(world: World) {
+    let admin = world.admin().await;
+    let (tom, eva) = (world.user(&admin, "tom").await, world.user(&admin, "eva").await);
+    let token = world.auth.make_token(&tom, NewToken::default()).await.unwrap();
+    for kind in [SecretKind::Session, SecretKind::Token] {
+        assert!(matches!(world.auth.secrets(&eva, &user("tom"), kind).await, Err(AuthError::Forbidden)));
+        assert_eq!(world.auth.secrets(&admin, &user("tom"), kind).await.unwrap().len(), 1);
+    }
+    let refused = world.auth.end_secret(&eva, &user("tom"), SecretKind::Token, token.id).await;
+    assert!(matches!(refused, Err(AuthError::Forbidden)), "{refused:?}");
+    let foreign = world.auth.end_secret(&eva, &user("eva"), SecretKind::Token, token.id).await;
+    assert!(matches!(foreign, Err(AuthError::NotFound)), "{foreign:?}");
+    assert!(world.is_valid(&token.credential).await);
+    world.auth.end_secret(&admin, &user("tom"), SecretKind::Token, token.id).await.unwrap();
+    assert!(!world.is_valid(&token.credential).await && world.is_valid(&tom).await);
+}
+
+pub async fn no_session_is_made_for_an_old_password(world: World) {
+    let admin = world.admin().await;
+    world.user(&admin, "tom").await;
+    let login = world.auth.log_in("tom", PASSWORD).await.unwrap();
+    let change = UserChange { password: Some("battery staple".to_owned()), ..UserChange::default() };
+    world.auth.change_user(&admin, "tom", change).await.unwrap();
+    assert!(matches!(world.auth.make_session(&login).await, Err(AuthError::Unauthorized)));
+}
