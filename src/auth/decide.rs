@@ -46,6 +46,11 @@ impl DirChain {
         self.dirs.last()
     }
 
+    /// The ids, from the root down.
+    pub(super) fn ids(&self) -> impl Iterator<Item = DirId> + '_ {
+        self.dirs.iter().map(|(_, id)| *id)
+    }
+
     fn depth(&self) -> usize {
         self.dirs.len().saturating_sub(1)
     }
@@ -125,7 +130,8 @@ impl Auth {
         Ok(Permission { user, rows })
     }
 
-    /// The shortest chain of givers from the user to an admin; none if there is no such chain.
+    /// The shortest chain of givers from the user to an admin: what guards it, beside the user's own account. None if
+    /// there is no such chain.
     async fn search(&self, asker: &Asker, chain: &DirChain, right: Right) -> Result<Option<Vec<ConditionalRow>>> {
         let first = Step { name: asker.name.clone(), depth: chain.depth(), rows: Vec::new(), is_giver: false };
         let mut open = VecDeque::from([first]);
@@ -138,7 +144,9 @@ impl Auth {
                 break;
             }
             let Some(holder) = self.holder(asker, &step).await? else { continue };
-            guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), holder.stamp));
+            if step.is_giver {
+                guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), holder.stamp));
+            }
             if holder.admin {
                 return Ok(Some(step.rows));
             }

@@ -9,6 +9,7 @@ use super::error::{AuthError, Result};
 use super::guards;
 use crate::schema::CF;
 use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, SESSION, Stamp, TOKEN};
+use crate::schema::dir_parent;
 use crate::schema::grant::{self, Giver, Grant, GrantIndexKey};
 use crate::schema::ids::{DirId, GrantId};
 use crate::schema::rights::{Right, Rights};
@@ -46,8 +47,10 @@ impl Auth {
     /// Gives rights on the last directory of a path, in place of those that the same giver gave before. Returns whether
     /// there were none before. All admins are one giver.
     ///
-    /// Errors: [`AuthError::Forbidden`] to a user without the right to share there, or without what he gives. Only admins
-    /// give the right to share, or give to everyone.
+    /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
+    /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he gives. Only admins give the
+    /// right to share, or give to everyone. [`AuthError::TooManyGrants`] if the user has so many, without those on
+    /// directories that were deleted: these are removed first.
     pub async fn put_grant(&self, by: &Credential, chain: &DirChain, to: &Grantee, rights: Rights) -> Result<bool> {
         let this = self;
         self.until_committed(|| async move {
@@ -58,7 +61,9 @@ impl Auth {
             let account = this.holder_of(to).await?;
             let (grants, stamp) = account.map_or((Vec::new(), None), |found| (found.grants, Some(found.stamp)));
             let old = grants.iter().find(|grant| grant.dir == *dir && grant.giver == giver);
-            if old.is_none() && grants.len() >= GRANTS {
+            let ended =
+                if old.is_none() && grants.len() >= GRANTS { this.of_deleted_dirs(&grants).await? } else { Vec::new() };
+            if old.is_none() && grants.len() - ended.len() >= GRANTS {
                 return Err(AuthError::TooManyGrants(GRANTS));
             }
             let id = old.map_or_else(GrantId::random, |old| old.id);
@@ -67,7 +72,9 @@ impl Auth {
                 plan.prepare = grant.put_index(to);
             }
             let check = stamp.map_or_else(|| Check::Absent(account::stamp_column()), Stamp::check);
-            let changes = vec![stamp.map_or(Stamp::FIRST, Stamp::next).put(), grant.put()];
+            let mut changes = vec![stamp.map_or(Stamp::FIRST, Stamp::next).put(), grant.put()];
+            changes.extend(ended.iter().map(Grant::delete));
+            plan.finish = ended.iter().flat_map(|grant| grant.delete_index(to)).collect();
             let row = ConditionalRow { table: account::TABLE, row: to.key(), checks: vec![check], changes };
             guards::add_all(&mut plan, [row]);
             Ok((plan, old.is_none()))
@@ -95,6 +102,15 @@ impl Auth {
         }
         guards::add_all(&mut plan, chain.bound_last());
         Ok(plan)
+    }
+
+    /// The grants on directories that were deleted. A directory has a row in `dirid` as long as it exists; the root has none.
+    async fn of_deleted_dirs(&self, grants: &[Grant]) -> Result<Vec<Grant>> {
+        let query = |grant: &Grant| (grant.dir.key(), RowQuery::cells(vec![dir_parent::column()]));
+        let queries: Vec<_> = grants.iter().map(query).collect();
+        let rows = self.tables.get_many(dir_parent::TABLE, &queries).await?;
+        let deleted = grants.iter().zip(rows).filter(|(grant, row)| grant.dir != DirId::ROOT && row.is_empty());
+        Ok(deleted.map(|(grant, _)| grant.clone()).collect())
     }
 
     /// Takes back what was given on the last directory of a path: a user what he has given himself, an admin all.

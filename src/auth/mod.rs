@@ -2,6 +2,7 @@
 //!
 //! - [`authority`]: who asks, by what was proved: a password, a session, a token, or nothing on a drive without users
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
+//! - [`ways`]: what leads to the directories that he may read
 //! - `users`, `grants`, `secrets`: changes of accounts
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
@@ -22,6 +23,7 @@ pub mod password;
 pub mod random;
 mod secrets;
 mod users;
+pub mod ways;
 
 pub use authority::{Authority, Credential};
 pub use decide::{DirChain, Permission};
@@ -29,6 +31,7 @@ pub use error::{AuthError, Result};
 pub use grants::GrantOnDir;
 pub use secrets::{ListedSecret, NewSecret, NewToken};
 pub use users::{NewUser, User, UserChange};
+pub use ways::Ways;
 
 use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee};

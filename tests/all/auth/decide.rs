@@ -1,6 +1,7 @@
 //! Who has which right where, and what guards a decision.
 
 use rowdrive::auth::{AuthError, NewToken, UserChange};
+use rowdrive::schema::DirId;
 use rowdrive::schema::rights::Right::{self, Read, Share, Write};
 use rowdrive::schema::secret::Scope;
 
@@ -83,6 +84,20 @@ pub async fn a_given_right_counts_while_its_giver_has_it(world: World) {
     let promote = UserChange { admin: Some(true), ..UserChange::default() };
     world.auth.change_user(&admin, "eva", promote).await.unwrap();
     assert!(world.may(&tom, "/a/x", Write).await);
+}
+
+pub async fn a_giver_needs_the_right_where_he_has_given_it(world: World) {
+    let admin = world.admin().await;
+    let (tom, eva) = (world.user(&admin, "tom").await, world.user(&admin, "eva").await);
+    world.mkdir("/a/x").await;
+    world.give(&admin, "/a", "eva", &[Share]).await;
+    world.give(&eva, "/a", "tom", &[Read]).await;
+    assert!(world.may(&tom, "/a/x", Read).await);
+    world.give(&admin, "/a", "eva", &[Read]).await;
+    world.give(&admin, "/a/x", "eva", &[Share]).await;
+    assert!(!world.may(&tom, "/a/x", Read).await, "what the giver has further down does not count");
+    world.give(&eva, "/a/x", "tom", &[Read]).await;
+    assert!(world.may(&tom, "/a/x", Read).await && !world.may(&tom, "/a", Read).await);
 }
 
 pub async fn givers_in_a_circle_have_nothing(world: World) {
@@ -173,6 +188,18 @@ pub async fn a_commit_is_refused_once_the_right_has_ended(world: World) {
     }
 }
 
+pub async fn a_commit_of_an_admin_is_refused_once_he_is_none(world: World) {
+    let admin = world.admin().await;
+    let eva = world.user(&admin, "eva").await;
+    world.mkdir("/a").await;
+    let change = |admin| UserChange { admin: Some(admin), ..UserChange::default() };
+    world.auth.change_user(&admin, "eva", change(true)).await.unwrap();
+    let permission = world.decide(&eva, "/a", Write).await.unwrap();
+    assert!(world.commits(&permission).await);
+    world.auth.change_user(&admin, "eva", change(false)).await.unwrap();
+    assert!(!world.commits(&permission).await && !world.may(&eva, "/a", Read).await);
+}
+
 pub async fn a_commit_is_refused_once_the_directory_of_the_right_is_gone(world: World) {
     let admin = world.admin().await;
     let tom = world.user(&admin, "tom").await;
@@ -198,4 +225,40 @@ pub async fn an_anonymous_commit_is_refused_once_there_is_a_user(world: World) {
     world.auth.make_first_user(new_user("tom")).await.unwrap();
     assert!(!world.commits(&permission).await);
     assert!(matches!(world.auth.authority(&nobody).await, Err(AuthError::Unauthorized)));
+}
+
+pub async fn only_what_leads_to_a_right_is_seen(world: World) {
+    let admin = world.admin().await;
+    let (tom, eva) = (world.user(&admin, "tom").await, world.user(&admin, "eva").await);
+    let y = world.mkdir("/a/x/y").await;
+    let z = world.mkdir("/b/z").await;
+    let other = world.mkdir("/c/d").await;
+    let ids = async |text| world.chain(text).await.last().unwrap().1;
+    let (root, a, x, b, c) = (DirId::ROOT, ids("/a").await, ids("/a/x").await, ids("/b").await, ids("/c").await);
+    world.give(&admin, "/a/x/y", "tom", &[Read]).await;
+    world.give(&admin, "/b", "eva", &[Share]).await;
+    world.give(&eva, "/b/z", "tom", &[Read]).await;
+    world.give(&admin, "/c/d", "*", &[Read]).await;
+    let ways = async |by| {
+        let authority = world.auth.authority(by).await.unwrap();
+        let mut chains = Vec::new();
+        for (text, id) in [("/a/x", x), ("/a/x/y", y), ("/b/z", z), ("/c/d", other)] {
+            if authority.granted_dirs().contains(&id) {
+                chains.push(world.chain(text).await);
+            }
+        }
+        world.auth.ways(&authority, &chains).await.unwrap()
+    };
+    let seen = ways(&tom).await;
+    assert!([root, a, x, b, c].into_iter().all(|dir| seen.is_way(dir)));
+    assert!(![y, z, other].into_iter().any(|dir| seen.is_way(dir)), "they may be read");
+    assert!(seen.shows(root, a) && seen.shows(a, x) && seen.shows(x, y) && !seen.shows(a, y));
+    // The right of the giver has ended.
+    world.auth.delete_grant(&admin, &world.chain("/b").await, &grantee("eva")).await.unwrap();
+    let seen = ways(&tom).await;
+    assert!(!seen.is_way(b) && !seen.shows(root, b) && seen.shows(root, a));
+    // A token sees nothing above its directory.
+    let scope = Some(Scope { dir: x, rights: rights(&[Read]) });
+    let seen = ways(&world.token(&tom, NewToken { scope, ..NewToken::default() }).await).await;
+    assert!(seen.shows(x, y) && ![root, a, c].into_iter().any(|dir| seen.is_way(dir)));
 }

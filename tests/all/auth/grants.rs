@@ -1,14 +1,24 @@
 //! Grants: given, taken back, listed.
 
-use rowdrive::auth::{AuthError, GrantOnDir};
+use rowdrive::auth::{AuthError, DirChain, GrantOnDir, NewUser};
+use rowdrive::schema::account::Stamp;
 use rowdrive::schema::account::{self, GRANTS, Grantee};
-use rowdrive::schema::grant::{Giver, Grant};
+use rowdrive::schema::dir::NO_OPERATION;
+use rowdrive::schema::dir_parent::{self, DirParent};
+use rowdrive::schema::grant::{self, Giver, Grant};
 use rowdrive::schema::ids::GrantId;
 use rowdrive::schema::rights::{Right, Rights};
-use rowdrive::schema::{DirId, account::Stamp};
-use rowdrive::table::{ConditionalRow, Plan};
+use rowdrive::schema::{DirId, Name};
+use rowdrive::table::{Check, ConditionalRow, Plan, RowChange, RowQuery, RowRange, ScanQuery};
 
-use super::fixture::{World, grantee, rights, user};
+use super::fixture::{World, grantee, new_user, path, rights, user};
+
+/// Index entries of grants.
+async fn entries(world: &World) -> usize {
+    let row_query = RowQuery::families(&["cf"]);
+    let scan = ScanQuery { table: "grant", range: RowRange::all(), row_query, limit: 100, reverse: false };
+    world.tables.scan(&scan).await.unwrap().len()
+}
 
 pub async fn a_grant_is_one_for_each_directory_and_giver(world: World) {
     let admin = world.admin().await;
@@ -42,6 +52,7 @@ pub async fn a_grant_is_one_for_each_directory_and_giver(world: World) {
     world.give(&eva, "/a", "tom", &[Right::Write]).await;
     world.auth.delete_grant(&admin, &chain, &grantee("tom")).await.unwrap();
     assert_eq!(world.auth.grants_on(&admin, &chain).await.unwrap(), all[..1]);
+    assert_eq!(entries(&world).await, 2, "two for each grant");
     world.give(&admin, "/a", "tom", &[Right::Read]).await;
     assert_eq!(world.auth.grants_on(&admin, &chain).await.unwrap().len(), 2, "given anew");
 }
@@ -80,6 +91,19 @@ pub async fn only_who_shares_gives_and_only_what_he_has(world: World) {
     assert_eq!(world.auth.grantee("EVA").await.unwrap(), grantee("eva"));
 }
 
+/// The caller walks the path again: another directory may be there by now.
+pub async fn nothing_is_given_on_a_directory_that_has_moved(world: World) {
+    let admin = world.admin().await;
+    world.user(&admin, "tom").await;
+    world.mkdir("/a").await;
+    let before = world.chain("/a").await;
+    world.drive.move_node(&path("/a"), &path("/b"), false).await.unwrap();
+    let refused = world.auth.put_grant(&admin, &before, &grantee("tom"), Rights::ALL).await;
+    assert!(matches!(refused, Err(AuthError::Contended)), "{refused:?}");
+    assert_eq!(world.auth.grants_on(&admin, &world.chain("/b").await).await.unwrap(), []);
+    assert_eq!(entries(&world).await, 0, "no index entry is left");
+}
+
 pub async fn only_admins_give_to_everyone_or_the_right_to_share(world: World) {
     let admin = world.admin().await;
     let eva = world.user(&admin, "eva").await;
@@ -105,6 +129,10 @@ pub async fn a_user_has_at_most_a_thousand_grants(world: World) {
     world.mkdir("/a").await;
     let given = |_| Grant { dir: DirId::random(), giver: Giver::Admins, rights: Rights::ALL, id: GrantId::random() };
     let grants: Vec<Grant> = (1..GRANTS).map(given).collect();
+    // All their directories exist.
+    let link = DirParent { parent: DirId::ROOT, name: Name::parse("x").unwrap(), operation: NO_OPERATION };
+    let dir = |grant: &Grant| RowChange { table: "dirid", row: grant.dir.key(), changes: link.put_cells() };
+    world.tables.commit(Plan { prepare: grants.iter().map(dir).collect(), ..Plan::default() }).await.unwrap();
     let row = ConditionalRow {
         table: account::TABLE,
         row: grantee("tom").key(),
@@ -118,6 +146,12 @@ pub async fn a_user_has_at_most_a_thousand_grants(world: World) {
     let refused = world.auth.put_grant(&admin, &chain, &grantee("tom"), Rights::ALL).await;
     assert!(matches!(refused, Err(AuthError::TooManyGrants(1_000))), "{refused:?}");
     world.give(&admin, "/a", "tom", &[Right::Write]).await;
+    // A grant on a directory that was deleted makes room.
+    let gone = RowChange { table: "dirid", row: grants[7].dir.key(), changes: dir_parent::delete_cells() };
+    world.tables.commit(Plan { finish: vec![gone], ..Plan::default() }).await.unwrap();
+    world.give(&admin, "/b", "tom", &[Right::Read]).await;
+    let root = world.auth.put_grant(&admin, &DirChain::root(), &grantee("tom"), Rights::ALL).await;
+    assert!(matches!(root, Err(AuthError::TooManyGrants(_))), "{root:?}");
 }
 
 pub async fn grants_of_a_removed_giver_are_deleted(world: World) {
@@ -133,4 +167,14 @@ pub async fn grants_of_a_removed_giver_are_deleted(world: World) {
     assert_eq!(world.auth.grants_on(&admin, &world.chain("/a").await).await.unwrap(), []);
     let row = world.tables.get(account::TABLE, b"tom", &account::Account::query([])).await.unwrap();
     assert_eq!(account::Account::from_row(&row).unwrap().unwrap().grants, []);
+    // Until they are deleted they do not count, although the giver was an admin.
+    world.auth.add_user(&admin, NewUser { admin: true, ..new_user("max") }).await.unwrap();
+    world.auth.remove_user(&admin, "max").await.unwrap();
+    let (dir, giver) = (DirId::ROOT, Giver::User(user("max")));
+    let grant = Grant { dir, giver, rights: Rights::ALL, id: GrantId::random() };
+    let check = Check::Absent(grant::column(dir, &grant.giver));
+    let row =
+        ConditionalRow { table: account::TABLE, row: "tom".into(), checks: vec![check], changes: vec![grant.put()] };
+    world.tables.commit(Plan { guarded: vec![row], ..Plan::default() }).await.unwrap();
+    assert!(!world.may(&tom, "/a", Right::Read).await);
 }

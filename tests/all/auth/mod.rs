@@ -61,6 +61,7 @@ on_every_store! {
         a_grant_is_one_for_each_directory_and_giver
         an_index_entry_without_a_grant_shows_nothing
         only_who_shares_gives_and_only_what_he_has
+        nothing_is_given_on_a_directory_that_has_moved
         only_admins_give_to_everyone_or_the_right_to_share
         a_user_has_at_most_a_thousand_grants
         grants_of_a_removed_giver_are_deleted;
@@ -69,10 +70,13 @@ on_every_store! {
         an_admin_may_do_all_and_a_drive_without_users_allows_all
         a_right_moves_and_ends_with_its_directory
         a_given_right_counts_while_its_giver_has_it
+        a_giver_needs_the_right_where_he_has_given_it
         givers_in_a_circle_have_nothing
         everyone_has_what_was_given_to_everyone
         a_token_narrows
+        only_what_leads_to_a_right_is_seen
         a_commit_is_refused_once_the_right_has_ended
+        a_commit_of_an_admin_is_refused_once_he_is_none
         a_commit_is_refused_once_the_directory_of_the_right_is_gone
         an_anonymous_commit_is_refused_once_there_is_a_user;
 }

@@ -156,6 +156,26 @@ async fn no_session_outlives_the_password_of_its_login() {
     .await;
 }
 
+/// The index entry of the refused plan may be there: it is put again, and never deleted before.
+#[tokio::test]
+async fn a_secret_is_found_although_its_first_plan_was_refused() {
+    let Base { store, admin, login, .. } = Base::new().await;
+    let change: Run<_> = Box::new(move |auth| {
+        let login = login.clone();
+        Box::pin(async move { auth.make_session(&login).await })
+    });
+    let rival: Rival = Arc::new(move |auth| {
+        let admin = admin.clone();
+        let change = UserChange { display: Some("Tom".into()), ..UserChange::default() };
+        Box::pin(async move { drop(auth.change_user(&admin, "tom", change).await.unwrap()) })
+    });
+    at_every_call(&store, change, rival, async |auth: Auth, done: Result<_, AuthError>| {
+        let found = auth.find_secret(&done.unwrap().text).await.unwrap();
+        auth.authority(&found).await.unwrap();
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn of_two_first_users_one_is_made() {
     let store = empty().await;

@@ -1,0 +1,61 @@
+//! What a user sees of directories that he may not read: only what leads to those that he may.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Auth;
+use super::authority::Authority;
+use super::decide::DirChain;
+use super::error::{AuthError, Result};
+use crate::schema::ids::DirId;
+use crate::schema::rights::Right;
+
+/// The directories on the way to what a user may read, each with its children that lead there.
+#[derive(Clone, Debug, Default)]
+pub struct Ways(HashMap<DirId, HashSet<DirId>>);
+
+impl Ways {
+    /// Whether a directory leads to one that the user may read.
+    pub fn is_way(&self, dir: DirId) -> bool {
+        self.0.contains_key(&dir)
+    }
+
+    /// Whether a child of a directory is one that the user may read, or leads to one.
+    pub fn shows(&self, dir: DirId, child: DirId) -> bool {
+        self.0.get(&dir).is_some_and(|children| children.contains(&child))
+    }
+}
+
+impl Authority {
+    /// The directories of all grants that may count for the user.
+    pub fn granted_dirs(&self) -> HashSet<DirId> {
+        let Some(asker) = &self.asker else { return HashSet::new() };
+        let everyone = asker.everyone.iter().flat_map(|(_, grants)| grants);
+        // A token for a directory in a granted one may read that.
+        let scope = asker.scope.iter().map(|scope| scope.dir);
+        asker.grants.iter().chain(everyone).map(|grant| grant.dir).chain(scope).collect()
+    }
+}
+
+impl Auth {
+    /// The ways to all that a user may read. `chains`: those of the [granted](Authority::granted_dirs) directories that
+    /// exist. Who may read the root needs no ways.
+    ///
+    /// A token for a directory sees nothing above it.
+    pub async fn ways(&self, authority: &Authority, chains: &[DirChain]) -> Result<Ways> {
+        let mut ways = Ways::default();
+        let scope = authority.asker.as_ref().and_then(|asker| asker.scope);
+        for chain in chains {
+            match self.decide(authority, chain, Right::Read).await {
+                Ok(_read_only) => {}
+                Err(AuthError::Forbidden) => continue,
+                Err(error) => return Err(error),
+            }
+            let is_above = |id: &DirId| scope.is_some_and(|scope| *id != scope.dir);
+            let dirs: Vec<DirId> = chain.ids().skip_while(is_above).collect();
+            for (dir, child) in dirs.iter().zip(dirs.iter().skip(1)) {
+                ways.0.entry(*dir).or_default().insert(*child);
+            }
+        }
+        Ok(ways)
+    }
+}
