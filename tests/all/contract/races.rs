@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rowdrive::table::{Check, Outcome, Plan, StoreError, Tables};
+use tokio::sync::Barrier;
 
 use super::engines::EngineUnderTest;
 use super::plans::{absent, all, delete_family, dir, done, equals, guard, guarded, open, put, scan, while_writing};
@@ -22,12 +23,14 @@ fn compare_and_set(key: &str, from: i64, to: i64) -> rowdrive::table::Conditiona
 pub async fn increments_are_never_lost(engine: &dyn EngineUnderTest) {
     let tables = open(engine).await;
     done(&tables, guarded(vec![dir("r", vec![put("cf", "n", "0")])])).await;
-    let lost_races = Arc::new(AtomicUsize::new(0));
+    let (lost_races, all_have_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(8)));
     let tasks = (0..8).map(|_| {
-        let (tables, lost_races) = (tables.clone(), lost_races.clone());
+        let (tables, lost_races, all_have_read) = (tables.clone(), lost_races.clone(), all_have_read.clone());
         tokio::spawn(async move {
             let mut counted = 0;
             let mut seen = number(&tables, "r").await;
+            // Of the first updates, one wins.
+            all_have_read.wait().await;
             while counted < 40 {
                 // Yields, so that other callers run in between, however fast the engine is.
                 tokio::task::yield_now().await;
