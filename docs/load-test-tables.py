@@ -4,9 +4,10 @@
     docs/load-test-tables.py target/run1 target/run2 target/run3      # of one size: ratios over all runs, the rest of the first
     docs/load-test-tables.py --sizes target/small target/million      # the rates of one run beside those of a larger one
 
-A ratio of several runs is the median of their medians. It is one number if the medians of all runs lie within 15 % of it,
-and otherwise the lowest and the highest median. It is ≈ if it differs from 1 by less than a tenth, or
-if the runs disagree which layout is faster. What one operation does, and what a layout costs, are tables of report.md.
+A ratio of several runs is the median of their medians. It is one number if all medians lie within 15 % of it, and it lies
+within the rounds of each run; otherwise the lowest and the highest median. It is ≈ if it differs from 1 by less than a
+tenth, or if the runs disagree which layout is faster. What one operation does, and what a layout costs, are tables of
+report.md.
 """
 
 import argparse
@@ -73,7 +74,8 @@ def ratio(runs, operation, layout, reference):
     middle = statistics.median(medians)
     if abs(middle - 1) < 0.1 or min(medians) < 1 < max(medians):
         return f"≈{star}"
-    if all(abs(median / middle - 1) <= 0.15 for median in medians):
+    is_in_rounds = all(float(row["lowest"]) <= middle <= float(row["highest"]) for row in rows)
+    if is_in_rounds and all(abs(median / middle - 1) <= 0.15 for median in medians):
         return factor(middle) + star
     low, high = factor(min(medians)), factor(max(medians))
     return (low if low == high else f"{low} to {high}") + star
@@ -118,7 +120,7 @@ def keys(runs):
 
     def heat(load, layout):
         spread = spots.get((load, layout))
-        return f"{number(spread['hottest_over_mean'])} ({spread['achieved']:.0%})".replace("%", " %") if spread else ""
+        return number(spread["hottest_per_second"]) if spread else ""
 
     def milliseconds(layout, operation):
         found = runs[0].figures(layout, operation, True)
