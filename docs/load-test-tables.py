@@ -120,7 +120,8 @@ def keys(runs):
 
     def heat(load, layout):
         spread = spots.get((load, layout))
-        return number(spread["hottest_per_second"]) if spread else ""
+        # Reports of older programs lack it.
+        return number(spread["hottest_per_second"]) if "hottest_per_second" in (spread or {}) else ""
 
     def milliseconds(layout, operation):
         found = runs[0].figures(layout, operation, True)
@@ -149,11 +150,11 @@ def sizes(small, large):
 
 
 def check(runs, folders, sizes):
-    """Only whole runs with the same rounds and clients can be compared."""
+    """Only whole runs with the same clients can be compared, and of one size only those with the same rounds."""
     for run, folder in zip(runs, folders):
         if run.report["meta"].get("complete") is not True:
             raise Unlike(f"{folder} has no whole run: run `loadtest` again")
-    for what in ["rounds", "clients"] if sizes else ["files", "rounds", "clients"]:
+    for what in ["clients"] if sizes else ["files", "rounds", "clients"]:
         if len({json.dumps(run.report["meta"][what]) for run in runs}) > 1:
             raise Unlike(f"the runs differ in {what}: name runs with the same options")
     if sizes and runs[0].report["meta"]["files"] >= runs[1].report["meta"]["files"]:

@@ -615,7 +615,6 @@ def parse():
     args = parser.parse_args()
     if args.size < 1_000 or min(args.rounds, args.large) < 1 or args.seconds <= 0:
         parser.error("--size is 1000 or more, --rounds and --large are 1 or more, --seconds is more than 0")
-    # Or a folder of a hundred has fewer.
     args.size -= args.size % 1_000
     for program, package in (PROGRAMS | (PEERS if args.peers else {})).items():
         if not shutil.which(program):
@@ -635,13 +634,11 @@ if __name__ == "__main__":
         signal.signal(ending, lambda *_: fail("interrupted"))
     with tempfile.TemporaryDirectory(dir=args.dir) as name:
         folder = pathlib.Path(name)
-        # For PostgreSQL's user.
         folder.chmod(0o755)
         tree = folder / "files"
         try:
             main()
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
-            # Clients, then servers.
             for child in reversed(children):
                 end(child)

@@ -42,7 +42,6 @@ pub fn check(folder: &Path, args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The script while it runs.
 struct Running(Child);
 
 impl Running {

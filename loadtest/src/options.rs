@@ -57,8 +57,8 @@ struct LayoutOptions {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
-    /// that reads a whole table takes longer. From 10 to 1,000.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=1_000))]
+    /// that reads a whole table takes longer. From 10 to 200: files that are deleted must not run out.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=200))]
     ms: Option<u64>,
 }
 

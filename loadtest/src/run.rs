@@ -65,7 +65,12 @@ impl<'a> Run<'a> {
         );
         let is_kept = last.is_some_and(|last| last.meta.complete);
         let out = if is_kept { options.out.join(UNFINISHED) } else { options.out.clone() };
-        report::prepare(&out)?;
+        let before = report::prepare(&out)?;
+        ensure!(
+            !is_kept || before.is_none_or(|before| !before.meta.complete),
+            "{} has a whole report: move it, or name another folder with --out",
+            out.display()
+        );
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
         }
@@ -77,8 +82,8 @@ impl<'a> Run<'a> {
     pub async fn all(mut self) -> (Option<(Report, PathBuf)>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
-        if ended.is_ok() && self.out != self.options.out {
-            let _unfinished = std::fs::remove_dir_all(&self.out);
+        let unfinished = (ended.is_ok() && self.out != self.options.out).then(|| self.out.clone());
+        if unfinished.is_some() {
             self.out.clone_from(&self.options.out);
         }
         if let Err(error) = &ended {
@@ -86,6 +91,10 @@ impl<'a> Run<'a> {
         }
         let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
         let written = if is_begun { self.write() } else { Ok(()) };
+        // IMPORTANT: only now the whole report is there.
+        if let (Some(folder), Ok(())) = (unfinished, &written) {
+            let _removed = std::fs::remove_dir_all(folder);
+        }
         (is_begun.then_some((self.report, self.out)), ended.and(written))
     }
 
@@ -175,7 +184,6 @@ fn room(folder: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// How the layouts are measured, as a reader wants to know it.
 fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
     let (ms, clients, rounds) = (options.loop_length.as_millis(), options.clients, options.rounds);
     let (memory, slow, at_rate) = (options.memory >> 20, slow(options.loop_length), options.at_rate_length.as_millis());

@@ -2,7 +2,6 @@
 
 use hdrhistogram::Histogram;
 
-/// The percentiles of a curve.
 const PERCENTILES: [f64; 10] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0];
 
 /// The arithmetic mean; 0 of nothing.

@@ -15,7 +15,6 @@ pub const ALL_TABLES: &str = "all tables";
 #[serde(default)]
 pub struct Report {
     pub meta: Meta,
-    /// By layout, then by operation.
     pub layouts: BTreeMap<String, BTreeMap<String, Measured>>,
     /// By layout, then by table: where the writes of one import fall, in regions split at quantiles of their keys.
     pub regions: BTreeMap<String, BTreeMap<String, Spread>>,
