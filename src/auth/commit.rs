@@ -2,7 +2,7 @@
 
 use super::Auth;
 use super::error::{AuthError, Result};
-use crate::table::{Change, Outcome, Plan, RowChange};
+use crate::table::{Outcome, Plan, RowChange};
 
 /// Attempts of a change whose rows others change at the same time.
 const TRIES: usize = 8;
@@ -43,17 +43,9 @@ impl Auth {
         if prepared.is_empty() {
             return;
         }
-        let finish = prepared.into_iter().map(deletion).collect();
+        let finish = prepared.into_iter().map(RowChange::deletion).collect();
         if let Err(error) = self.tables.commit(Plan { finish, ..Plan::default() }).await {
             tracing::warn!(%error, "stale index entries of a refused change of users may be left over");
         }
     }
-}
-
-fn deletion(row: RowChange) -> RowChange {
-    let delete = |change| match change {
-        Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
-        other => other,
-    };
-    RowChange { changes: row.changes.into_iter().map(delete).collect(), ..row }
 }

@@ -129,6 +129,18 @@ pub struct RowChange {
     pub changes: Vec<Change>,
 }
 
+impl RowChange {
+    /// The deletion of the cells that it puts.
+    #[must_use]
+    pub fn deletion(self) -> Self {
+        let delete = |change| match change {
+            Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
+            other => other,
+        };
+        Self { changes: self.changes.into_iter().map(delete).collect(), ..self }
+    }
+}
+
 /// A row with its checks and changes, in `guarded`: HBase's `CheckAndMutate`. A row that is only checked has no
 /// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]

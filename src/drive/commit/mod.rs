@@ -32,7 +32,7 @@ use crate::schema::Timestamp;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::ContentLocation;
 use crate::table::store::Result as StoreResult;
-use crate::table::{Change, Check, Outcome, Plan, RowChange, StoreError};
+use crate::table::{Check, Outcome, Plan, RowChange, StoreError};
 
 /// What changes need.
 pub struct Committer {
@@ -140,7 +140,7 @@ impl Committer {
     /// Deletes the rows that a refused plan may have prepared. Never call it for a plan of unknown outcome: its rows
     /// may be linked by now.
     async fn delete_prepared(&self, prepared: Vec<RowChange>) {
-        let finish = prepared.into_iter().map(deletion).collect();
+        let finish = prepared.into_iter().map(RowChange::deletion).collect();
         if let Err(error) = self.namespace.tables.commit(Plan { finish, ..Plan::default() }).await {
             tracing::warn!(%error, "prepared rows of a refused plan may be left over");
         }
@@ -152,13 +152,4 @@ impl Committer {
             self.gc.unlink(old.value.id);
         }
     }
-}
-
-/// The deletion of the cells that a row of `prepare` puts.
-fn deletion(row: RowChange) -> RowChange {
-    let delete = |change| match change {
-        Change::Put { family, qualifier, .. } => Change::Delete { family, qualifier },
-        other => other,
-    };
-    RowChange { changes: row.changes.into_iter().map(delete).collect(), ..row }
 }
