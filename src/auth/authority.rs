@@ -90,6 +90,11 @@ impl Authority {
         self.asker.as_ref().is_none_or(|asker| asker.admin && asker.scope.is_none())
     }
 
+    /// Whether he is a user who is an admin: on a drive without users there is none.
+    pub(super) fn is_admin_user(&self) -> bool {
+        self.asker.is_some() && self.is_admin()
+    }
+
     /// Whether he may change his own account: not with a token for one directory.
     pub fn is_for_account(&self) -> bool {
         self.asker.as_ref().is_some_and(|asker| asker.scope.is_none())

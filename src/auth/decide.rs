@@ -174,9 +174,9 @@ impl Auth {
         }
         let account = self.account(&Grantee::User(step.name.clone())).await?;
         // A giver who is disabled keeps his rights: he only cannot log in.
-        let held = |Account { stamp, profile, grants, .. }| {
-            let profile = profile.filter(|profile| !profile.removed)?;
-            Some(Holder { stamp, admin: profile.admin, grants })
+        let held = |account: Account| {
+            let admin = account.user()?.admin;
+            Some(Holder { stamp: account.stamp, admin, grants: account.grants })
         };
         Ok(account.and_then(held))
     }

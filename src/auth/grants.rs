@@ -180,10 +180,7 @@ impl Auth {
         let account = self.account(holder).await?;
         match holder {
             Grantee::Everyone => Ok(account),
-            Grantee::User(_) => {
-                let is_user = |account: &Account| account.profile.as_ref().is_some_and(|profile| !profile.removed);
-                account.filter(is_user).map(Some).ok_or(AuthError::NotFound)
-            }
+            Grantee::User(_) => account.filter(|account| account.user().is_some()).map(Some).ok_or(AuthError::NotFound),
         }
     }
 

@@ -186,7 +186,7 @@ impl Auth {
     /// The sessions or tokens of the user himself or, for an admin, of another one.
     pub async fn secrets(&self, by: &Credential, of: &UserName, kind: SecretKind) -> Result<Vec<ListedSecret>> {
         let authority = self.authority(by).await?;
-        if !(is_own(&authority, of) || is_admin(&authority)) {
+        if !(is_own(&authority, of) || authority.is_admin_user()) {
             return Err(AuthError::Forbidden);
         }
         let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
@@ -213,15 +213,11 @@ impl Auth {
 /// A user ends his own secrets, with any credential the one that he has sent, and an admin those of all.
 fn may_see(authority: &Authority, of: &UserName, by: &Credential, owner: &SecretOwner) -> Result<()> {
     let is_sent = by.secret() == Some(owner);
-    if is_own(authority, of) || is_admin(authority) || is_sent { Ok(()) } else { Err(AuthError::Forbidden) }
+    if is_own(authority, of) || authority.is_admin_user() || is_sent { Ok(()) } else { Err(AuthError::Forbidden) }
 }
 
 fn is_own(authority: &Authority, of: &UserName) -> bool {
     authority.is_for_account() && authority.user() == Some(of)
-}
-
-fn is_admin(authority: &Authority) -> bool {
-    authority.is_admin() && authority.user().is_some()
 }
 
 fn digest_of(text: &str) -> SecretDigest {

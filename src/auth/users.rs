@@ -242,8 +242,7 @@ impl Auth {
     /// Who asks, if he is an admin.
     pub(super) async fn admin(&self, by: &Credential) -> Result<Authority> {
         let authority = self.authority(by).await?;
-        // On a drive without users there is nobody to be an admin.
-        if authority.is_admin() && authority.user().is_some() { Ok(authority) } else { Err(AuthError::Forbidden) }
+        if authority.is_admin_user() { Ok(authority) } else { Err(AuthError::Forbidden) }
     }
 
     /// A user who was not removed.
@@ -278,8 +277,7 @@ impl Auth {
 
 fn may_change(authority: &Authority, name: &UserName, change: &UserChange) -> Result<()> {
     let is_self = authority.user() == Some(name);
-    let is_admin = authority.is_admin() && authority.user().is_some();
-    if is_admin || (is_self && authority.is_for_account() && !change.is_for_admins()) {
+    if authority.is_admin_user() || (is_self && authority.is_for_account() && !change.is_for_admins()) {
         Ok(())
     } else {
         Err(AuthError::Forbidden)
@@ -308,7 +306,7 @@ fn new_user(name: &UserName, profile: &Profile) -> User {
 }
 
 fn user_of(name: UserName, account: Account) -> Option<(User, Stamp)> {
-    let profile = account.profile.filter(|profile| !profile.removed)?;
+    let profile = account.user()?.clone();
     Some((User { name, profile, usage: account.usage }, account.stamp))
 }
 

@@ -215,6 +215,11 @@ impl Account {
         RowQuery { cells, families: vec![GRANT] }
     }
 
+    /// The profile of a user who was not removed.
+    pub fn user(&self) -> Option<&Profile> {
+        self.profile.as_ref().filter(|profile| !profile.removed)
+    }
+
     /// The account in a row; none if there is none.
     pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
         let Some(stamp) = row.get(CF, STAMP) else { return Ok(None) };
