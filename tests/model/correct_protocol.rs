@@ -1,8 +1,6 @@
 //! The unchanged protocol: all properties hold in every state of every scenario.
 
-use stateright::{Checker, Model};
-
-use crate::scenario::Scenario;
+use crate::hold::{hold, holds};
 use crate::scenarios::{
     crossing, delete_and_child_moved_out, delete_and_delete_child, delete_and_upload_at_old_path, halves_and_rival,
     move_and_another_to_old_path, move_and_back, move_and_back_and_find, move_and_delete, move_and_delete_new,
@@ -10,29 +8,8 @@ use crate::scenarios::{
     move_of_child_out, move_of_child_out_first, two_moves_of_one, two_moves_to_one_target,
 };
 
-fn holds(scene: Scenario) {
-    let run = scene.checker().spawn_bfs().join();
-    println!("{} states", run.unique_state_count());
-    run.assert_properties();
-}
-
-/// One test for each scenario, after the change `$how`.
-macro_rules! hold {
-    ($form:ident, |$scene:ident| $how:expr; $($scenario:ident)*) => {
-        mod $form {
-            $(
-                #[test]
-                fn $scenario() {
-                    let $scene = crate::scenarios::$scenario();
-                    super::holds($how);
-                }
-            )*
-        }
-    };
-}
-
 // One process. It may crash at any time.
-hold! { embedded, |scene| scene;
+hold! { scenarios, embedded, |scene| scene;
     move_alone delete_alone move_and_create_below delete_and_create_below move_and_mkdir_at_target
     move_and_create_at_target move_and_upload_at_target move_and_create_below_target move_and_mkdir_at_old_path
     move_and_upload_at_old_path delete_and_upload_at_old_path move_and_rmdir_below move_and_rmdir_of_moved
@@ -49,7 +26,7 @@ hold! { embedded, |scene| scene;
 }
 
 // One row at a time, and with two writes that find a full disk.
-hold! { embedded_full, |scene| scene.full(2).unknown(1).batch(1);
+hold! { scenarios, embedded_full, |scene| scene.full(2).unknown(1).batch(1);
     move_and_create_below delete_and_create_below move_and_mkdir_at_target move_and_upload_at_target
     move_and_mkdir_at_old_path move_and_upload_at_old_path delete_and_upload_at_old_path move_and_rmdir_below
     move_and_rmdir_of_moved move_and_file_moved_out move_and_list_old move_and_list_new delete_and_list
@@ -61,7 +38,7 @@ hold! { embedded_full, |scene| scene.full(2).unknown(1).batch(1);
 }
 
 // No actor gives up waiting, so every actor must end.
-hold! { patient, |scene| scene.unknown(0).full(0).patient();
+hold! { scenarios, patient, |scene| scene.unknown(0).full(0).patient();
     move_and_create_below delete_and_create_below move_and_upload_at_old_path delete_and_upload_at_old_path
     halves_and_rival crossing crossing_other_way two_moves_of_one move_of_child_out move_of_child_out_first
     move_into_moved move_and_back move_and_on move_and_another_to_old_path two_moves_to_one_target move_and_delete
@@ -69,7 +46,7 @@ hold! { patient, |scene| scene.unknown(0).full(0).patient();
 }
 
 // Many processes: a lease may end while its owner still works.
-hold! { cluster, |scene| scene.unknown(0).full(0).cluster();
+hold! { scenarios, cluster, |scene| scene.unknown(0).full(0).cluster();
     move_alone delete_alone move_and_create_below delete_and_create_below move_and_mkdir_at_target
     move_and_create_at_target move_and_upload_at_target move_and_create_below_target move_and_mkdir_at_old_path
     move_and_upload_at_old_path move_and_rmdir_below move_and_rmdir_of_moved
@@ -81,7 +58,7 @@ hold! { cluster, |scene| scene.unknown(0).full(0).cluster();
 }
 
 // The same, and one write may take effect at any later time.
-hold! { cluster_late, |scene| scene.unknown(1).full(0).cluster();
+hold! { scenarios, cluster_late, |scene| scene.unknown(1).full(0).cluster();
     move_alone delete_alone move_and_create_below delete_and_create_below move_and_mkdir_at_target
     move_and_create_at_target move_and_upload_at_target move_and_create_below_target move_and_mkdir_at_old_path
     move_and_rmdir_below move_and_rmdir_of_moved rmdir_and_create_in_it move_and_file_moved_out
@@ -90,7 +67,7 @@ hold! { cluster_late, |scene| scene.unknown(1).full(0).cluster();
 }
 
 // And two such writes.
-hold! { cluster_late_twice, |scene| scene.unknown(2).full(0).cluster();
+hold! { scenarios, cluster_late_twice, |scene| scene.unknown(2).full(0).cluster();
     move_alone delete_alone move_and_create_at_target move_and_mkdir_at_target move_and_list_old move_and_list_new
     delete_and_list move_into_rmdir
 }

@@ -14,7 +14,7 @@
 //! - [`state_space`]: the states of a scenario, and the properties
 //! - [`outcomes`]: the answers of two users in small scenarios, and the resulting tree; the program must match
 //! - [`outcomes_reached`]: the model reaches these outcomes and no others
-//! - [`correct_protocol`], [`correct_rights`]: the properties hold; [`bugs`], [`bugs_found`]: without a guard they do not
+//! - [`correct_protocol`], [`correct_rights`]: the properties hold ([`hold`]); [`bugs`], [`bugs_found`]: without a guard they do not
 //!
 //! Every transition is one store call. An actor that pauses, perhaps for ever, takes no transition: so every state is
 //! checked for whether all operations can be resolved from it. There are two forms. **Embedded**: one process, and
@@ -35,6 +35,7 @@ mod bugs;
 mod bugs_found;
 mod correct_protocol;
 mod correct_rights;
+mod hold;
 mod io;
 mod locks;
 mod outcomes;

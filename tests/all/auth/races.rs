@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
-use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewUser, UserChange};
+use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewUser, UserChange};
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::rights::Rights;
@@ -71,6 +71,22 @@ async fn at_every_call<T>(store: &Memory, change: Run<T>, rival: Rival, check: i
     }
 }
 
+/// A session of a user, after his login.
+fn makes_session(login: Credential) -> Run<Result<NewSecret, AuthError>> {
+    Box::new(move |auth| {
+        let login = login.clone();
+        Box::pin(async move { auth.make_session(&login).await })
+    })
+}
+
+/// A change of a user, which must succeed.
+fn changes(by: Credential, name: &'static str, change: UserChange) -> Rival {
+    Arc::new(move |auth| {
+        let (by, change) = (by.clone(), change.clone());
+        Box::pin(async move { drop(auth.change_user(&by, name, change).await.unwrap()) })
+    })
+}
+
 fn demote() -> UserChange {
     UserChange { admin: Some(false), ..UserChange::default() }
 }
@@ -126,11 +142,7 @@ async fn an_admin_who_is_demoted_changes_nothing_more() {
         let eva = other.clone();
         Box::pin(async move { auth.put_grant(&eva, &DirChain::root(), &grantee("tom"), Rights::ALL).await })
     });
-    let rival: Rival = Arc::new(move |auth| {
-        let admin = one.clone();
-        Box::pin(async move { drop(auth.change_user(&admin, "eva", demote()).await.unwrap()) })
-    });
-    at_every_call(&store, change, rival, async |auth: Auth, done: Result<bool, AuthError>| {
+    at_every_call(&store, change, changes(one, "eva", demote()), async |auth: Auth, done: Result<bool, AuthError>| {
         assert!(matches!(done, Err(AuthError::Forbidden)), "{done:?}");
         let given = auth.grants_on(&admin, &DirChain::root()).await.unwrap();
         assert!(given.is_empty(), "{given:?}");
@@ -141,18 +153,15 @@ async fn an_admin_who_is_demoted_changes_nothing_more() {
 #[tokio::test]
 async fn no_session_outlives_the_password_of_its_login() {
     let Base { store, admin, login, .. } = Base::new().await;
-    let change: Run<_> = Box::new(move |auth| {
-        let login = login.clone();
-        Box::pin(async move { auth.make_session(&login).await })
-    });
-    let rival: Rival = Arc::new(move |auth| {
-        let admin = admin.clone();
-        let change = UserChange { password: Some("battery staple".into()), ..UserChange::default() };
-        Box::pin(async move { drop(auth.change_user(&admin, "tom", change).await.unwrap()) })
-    });
-    at_every_call(&store, change, rival, async |_: Auth, done: Result<_, AuthError>| {
-        assert!(matches!(done, Err(AuthError::Unauthorized)), "{done:?}");
-    })
+    let change = UserChange { password: Some("battery staple".into()), ..UserChange::default() };
+    at_every_call(
+        &store,
+        makes_session(login),
+        changes(admin, "tom", change),
+        async |_: Auth, done: Result<_, AuthError>| {
+            assert!(matches!(done, Err(AuthError::Unauthorized)), "{done:?}");
+        },
+    )
     .await;
 }
 
@@ -160,19 +169,16 @@ async fn no_session_outlives_the_password_of_its_login() {
 #[tokio::test]
 async fn a_secret_is_found_although_its_first_plan_was_refused() {
     let Base { store, admin, login, .. } = Base::new().await;
-    let change: Run<_> = Box::new(move |auth| {
-        let login = login.clone();
-        Box::pin(async move { auth.make_session(&login).await })
-    });
-    let rival: Rival = Arc::new(move |auth| {
-        let admin = admin.clone();
-        let change = UserChange { display: Some("Tom".into()), ..UserChange::default() };
-        Box::pin(async move { drop(auth.change_user(&admin, "tom", change).await.unwrap()) })
-    });
-    at_every_call(&store, change, rival, async |auth: Auth, done: Result<_, AuthError>| {
-        let found = auth.find_secret(&done.unwrap().text).await.unwrap();
-        auth.authority(&found).await.unwrap();
-    })
+    let change = UserChange { display: Some("Tom".into()), ..UserChange::default() };
+    at_every_call(
+        &store,
+        makes_session(login),
+        changes(admin, "tom", change),
+        async |auth: Auth, done: Result<_, AuthError>| {
+            let found = auth.find_secret(&done.unwrap().text).await.unwrap();
+            auth.authority(&found).await.unwrap();
+        },
+    )
     .await;
 }
 
