@@ -99,7 +99,8 @@ def ratios(runs):
         return number(found["per_second"]) if found else ""
 
     for layouts in [EXAMPLE, ADDED]:
-        columns = ["operation", f"`fullpath`/s, {runs[0].report['meta']['clients']} clients", "`fullpath`/s, 1 client", *(f"`{layout}`" for layout in layouts)]
+        many = runs[0].report["meta"]["clients"]
+        columns = ["operation", f"`fullpath`/s, {many} clients", "`fullpath`/s, 1 client", *(f"`{layout}`" for layout in layouts)]
         table(columns, ([shown(operation), plain(operation, False), plain(operation, True)]
                         + [ratio(runs, operation, layout, "fullpath") for layout in layouts] for operation in OPERATIONS))
     table(["layout / layout", *map(shown, STEP_OPERATIONS)],

@@ -170,9 +170,7 @@ impl Clients<'_> {
                 }
             }
         }
-        if lock(&self.requests).next().is_none() {
-            found.ran_out = true;
-        }
+        found.ran_out |= lock(&self.requests).next().is_none();
         found.rounds += 1;
         loops.into_iter().for_each(|(pacing, done)| found.loops.entry(pacing).or_default().push(done));
         Ok(())

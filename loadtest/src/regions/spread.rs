@@ -26,11 +26,10 @@ pub fn spread(windows: &[Window], seconds: f64) -> anyhow::Result<Spread> {
     let busy: Vec<&Window> = windows.iter().filter(|window| requests(window) > 0.0).collect();
     let each = |figure: fn(&Window) -> f64| busy.iter().map(|window| figure(window)).collect::<Vec<f64>>();
     let hottest = each(over_mean);
-    let of_hottest = each(|window| f64::from(window.iter().max().copied().unwrap_or_default()));
     let stride = windows.len().div_ceil(HEAT).next_power_of_two();
     Ok(Spread {
         hottest_over_mean: median(&hottest),
-        hottest_per_second: median(&of_hottest),
+        hottest_per_second: median(&each(most)),
         floor: floor(median(&each(requests)) as u32)?,
         worst: hottest.into_iter().fold(0.0, f64::max),
         gini: mean(&each(|window| gini(window))),
@@ -45,10 +44,14 @@ fn requests(window: &Window) -> f64 {
     window.iter().copied().map(f64::from).sum()
 }
 
-/// Requests of the hottest region through the mean of all.
+/// Requests of the hottest region.
+fn most(window: &Window) -> f64 {
+    window.iter().max().copied().unwrap_or_default().into()
+}
+
+/// The same through the mean of all.
 fn over_mean(window: &Window) -> f64 {
-    let most = window.iter().max().copied().unwrap_or_default();
-    f64::from(most) * REGIONS as f64 / requests(window).max(1.0)
+    most(window) * REGIONS as f64 / requests(window).max(1.0)
 }
 
 /// [`Spread::floor`]: the median of windows in which each request falls on any of the 16 regions with the same chance.
