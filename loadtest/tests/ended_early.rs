@@ -116,8 +116,8 @@ fn a_run_that_is_ended_before_it_has_measured_leaves_the_report_of_the_last() {
         assert!(String::from_utf8(refused.stderr).unwrap().contains("has a whole report of more"), "{less}");
     }
     // As much, but ended, with each layout once: what it has is beside the whole report.
-    let endless = loadtest(out.path(), &format!("{ENDLESS},fullpath"));
-    let (_, code) = ended(endless, "round 1", &[Signal::INT], Signal::INT);
+    let twice = loadtest(out.path(), &format!("{ENDLESS},fullpath"));
+    let (_, code) = ended(twice, "round 1", &[Signal::INT], Signal::INT);
     let [whole, part] = [out.path().to_owned(), out.path().join("unfinished")].map(|out| report(&out));
     assert_eq!((code, &whole["meta"]["files"], &whole["meta"]["complete"]), (Some(1), &1000.into(), &true.into()));
     assert!(part["meta"]["complete"] == false && part["costs"]["fullpath"].is_object(), "{part}");

@@ -27,8 +27,6 @@ use crate::layouts::{LOAD, Layout, Verdict};
 use crate::progress::{Stop, bar};
 use crate::report::model::{Costs, Measured, Report};
 
-const RAN_OUT: &str = "not measured: the files ran out; give a larger --size or a shorter --ms";
-
 /// A layout whose files are stored, with what its rounds have found until now.
 pub struct Store {
     kind: Kind,
@@ -111,10 +109,13 @@ impl Store {
             false => operation.refusal(self.kind),
         };
         let found = self.found.entry(operation.name).or_insert(refusal.map_or_else(|| Ok(Found::default()), Err));
-        if let Ok(found) = found {
-            let measured = subject.clients(part, inputs, operation.request).measure(operation.loops, found).await;
+        if let Ok(measuring) = found {
+            let measured = subject.clients(part, inputs, operation.request).measure(operation.loops, measuring).await;
             subject.layout.idle().await;
             measured.with_context(|| format!("{} of {}", operation.name, self.kind.name()))?;
+            if measuring.ran_out {
+                *found = Err("not measured: the files ran out; give a larger --size or a shorter --ms");
+            }
         }
         Ok(())
     }
@@ -130,12 +131,11 @@ impl Store {
         let Part { options, suffix, .. } = part;
         let (name, mut costs) = (self.kind.name(), self.costs.clone());
         for (operation, found) in &self.found {
-            let measured = match found.as_ref().map(|found| (found.ran_out, found.figures(options.clients))) {
-                Ok((false, Some(figures))) => Measured::Figures(Box::new(figures)),
-                Ok((false, None)) => continue,
-                Ok((true, _)) => Measured::Unsupported { unsupported: RAN_OUT.to_owned() },
-                Err(why) => Measured::Unsupported { unsupported: (*why).to_owned() },
+            let measured = match found {
+                Ok(found) => found.figures(options.clients).map(|figures| Measured::Figures(Box::new(figures))),
+                Err(why) => Some(Measured::Unsupported { unsupported: (*why).to_owned() }),
             };
+            let Some(measured) = measured else { continue };
             if let (Measured::Figures(figures), "rename_folder") = (&measured, *operation) {
                 costs.rename_ms = Some(figures.p50_us as f64 / 1e3);
             }

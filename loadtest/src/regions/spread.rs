@@ -44,12 +44,11 @@ fn requests(window: &Window) -> f64 {
     window.iter().copied().map(f64::from).sum()
 }
 
-/// Requests of the hottest region.
 fn most(window: &Window) -> f64 {
     window.iter().max().copied().unwrap_or_default().into()
 }
 
-/// The same through the mean of all.
+/// Requests of the hottest region through the mean of all.
 fn over_mean(window: &Window) -> f64 {
     most(window) * REGIONS as f64 / requests(window).max(1.0)
 }
