@@ -75,8 +75,7 @@ async fn run_command(options: Options) -> Result<()> {
     });
     let (report, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
     if let Some((report, folder)) = report {
-        let text = report::text::render(&report);
-        let _ = writeln!(std::io::stdout(), "{text}\nThe report, with plots, is in {}", folder.display());
+        let _ = writeln!(std::io::stdout(), "{}", report::text::render(&report, &folder));
     }
     ended
 }

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::comparison;
 use crate::layouts::kinds::Kind;
+
+/// How the name of a folder of stores begins.
+pub const SCRATCH: &str = "rowdrive-loadtest-";
 
 /// Compares layouts of row keys on the same files, and a drive with what its machine can do.
 ///
@@ -32,8 +34,7 @@ pub struct Options {
     #[arg(long, global = true)]
     pub quick: bool,
     /// Bytes of memory for each store, at least 16 MiB.
-    #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30,
-        value_parser = RangedU64ValueParser::<usize>::new().range(16 << 20..))]
+    #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30, value_parser = memory)]
     pub memory: usize,
     /// Where the stores are made (and removed again); by default a folder for temporary files.
     #[arg(long, global = true)]
@@ -47,7 +48,7 @@ pub struct Options {
 /// How the layouts are measured.
 #[derive(Debug, Args)]
 struct LayoutOptions {
-    /// Only these layouts.
+    /// Only these layouts, with commas between them; all unless given.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
     layouts: Vec<Kind>,
     /// Clients: each sends its next request when the last one is answered. The layouts are measured with one client too.
@@ -56,22 +57,28 @@ struct LayoutOptions {
     /// Rounds over all operations, with the layouts in another order each time; 5 unless given, 2 if quick.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds. One
-    /// that reads a whole table takes longer. From 10 to 200: files that are deleted must not run out.
+    /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds; 30
+    /// unless given, 10 if quick. One that reads a whole table takes longer. From 10 to 200: files that are deleted must
+    /// not run out.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=200))]
     ms: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Only compares the layouts, and how evenly they spread load.
+    /// Only compares the layouts, and how evenly they spread load. It needs no other program.
     Layouts(LayoutOptions),
-    /// Only measures the server: under load, and beside what its machine can do.
+    /// Only measures the server: under load, and beside what its machine can do. It needs python3, wrk and curl.
     Limits {
         /// Compare it with nginx, rclone, PostgreSQL and SQLite too; as root.
         #[arg(long)]
         peers: bool,
     },
+}
+
+fn memory(text: &str) -> Result<usize, &'static str> {
+    let bytes = text.parse().ok().filter(|bytes| *bytes >= 16 << 20);
+    bytes.ok_or("write a number of bytes without a unit, at least 16777216")
 }
 
 impl Options {
@@ -119,6 +126,6 @@ impl Options {
     /// A folder that is removed when it is dropped.
     pub fn scratch(&self) -> std::io::Result<tempfile::TempDir> {
         let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        tempfile::Builder::new().prefix("rowdrive-loadtest-").tempdir_in(dir)
+        tempfile::Builder::new().prefix(SCRATCH).tempdir_in(dir)
     }
 }

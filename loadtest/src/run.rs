@@ -1,11 +1,12 @@
 //! A whole run: every part after the other, the report written anew after each.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
@@ -14,7 +15,7 @@ use crate::comparison::loops::slow;
 use crate::data::Tree;
 use crate::limits::{self, Found};
 use crate::machine;
-use crate::options::Options;
+use crate::options::{Options, SCRATCH};
 use crate::progress::{Stop, bar, say};
 use crate::regions;
 use crate::report;
@@ -30,6 +31,8 @@ pub struct Run<'a> {
     out: PathBuf,
     /// Holds the stores; removed when it is dropped.
     scratch: tempfile::TempDir,
+    /// `options.out`, locked against a second run, and the folder of the stores, as long as the run goes on.
+    _locked: [File; 2],
     start: Instant,
     report: Report,
     stop: Stop,
@@ -71,10 +74,19 @@ impl<'a> Run<'a> {
             "{} has a whole report: move it, or name another folder with --out",
             out.display()
         );
+        std::fs::create_dir_all(&options.out)?;
+        let locked = [File::open(&options.out)?, File::open(scratch.path())?];
+        for (folder, lock) in [options.out.as_path(), scratch.path()].iter().zip(&locked) {
+            lock.try_lock().with_context(|| {
+                format!("{} is in use by another run: name another folder with --out", folder.display())
+            })?;
+        }
+        tell_of_others(scratch.path());
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
         }
-        Ok(Self { options, out, scratch, start: Instant::now(), report: Report { meta, ..Report::default() }, stop })
+        let report = Report { meta, ..Report::default() };
+        Ok(Self { options, out, scratch, _locked: locked, start: Instant::now(), report, stop })
     }
 
     /// The report and its folder, and why it is not whole. If nothing was measured, there is none, and what was written
@@ -104,17 +116,18 @@ impl<'a> Run<'a> {
             let tree = Arc::new(Tree::new(self.options.files(), self.options.seed));
             title.finish_and_clear();
             self.report.meta.directories = Some(tree.dirs.len() as u64);
-            self.regions().await?;
+            self.regions(layouts.kinds.iter().map(|kind| kind.name()).collect()).await?;
             self.layouts(&layouts, tree).await?;
         }
         self.limits().await
     }
 
-    async fn regions(&mut self) -> Result<()> {
+    async fn regions(&mut self, asked: Vec<String>) -> Result<()> {
         self.stop.go_on()?;
         let title = bar("regions")?;
         let (files, seed, bar) = (self.options.files(), self.options.seed, title.clone());
-        let counted = move || regions::all(files, seed, &|what| bar.set_message(what.to_owned()));
+        let is_asked = move |layout: &str| asked.iter().any(|asked| asked == layout);
+        let counted = move || regions::all(files, seed, &is_asked, &|what| bar.set_message(what.to_owned()));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
         self.write()
@@ -149,6 +162,16 @@ impl<'a> Run<'a> {
 fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
     report.meta.seconds = start.elapsed().as_secs_f64();
     report::write(report, out)
+}
+
+/// Names the folders of stores beside this one that no run has locked: those of runs that were killed.
+fn tell_of_others(scratch: &Path) {
+    for other in scratch.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten() {
+        let is_store = other.file_name().to_string_lossy().starts_with(SCRATCH);
+        if is_store && File::open(other.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+            say(format_args!("{} is left of a run that was killed: remove it", other.path().display()));
+        }
+    }
 }
 
 /// Whether a report is whole, and of more than this run will measure.

@@ -104,12 +104,28 @@ fn a_run_that_is_ended_before_it_has_measured_leaves_the_report_of_the_last() {
         assert!(last.status.success(), "{last:?}");
     }
     let large = || loadtest(out.path(), "layouts --size 3000000 --layouts fullpath");
+    // Only one run at a time, and a killed one leaves what the next one names.
+    let place = tempfile::tempdir().unwrap();
+    let dir = format!("--ms 10 --layouts fullpath --dir {}", place.path().display());
+    let mut other = loadtest(out.path(), &format!("{ENDLESS} --dir {}", place.path().display())).spawn().unwrap();
+    assert!(BufReader::new(other.stderr.take().unwrap()).lines().any(|line| line.unwrap().starts_with("round 1")));
+    let refused = String::from_utf8(run(&dir).stderr).unwrap();
+    assert!(refused.contains("is in use by another run") && !refused.contains("was killed"), "{refused}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let [first, then] = [(); 2].map(|()| String::from_utf8(run(&dir).stderr).unwrap());
+    assert!(
+        first.contains("is left of a run that was killed") && first.lines().last() == then.lines().last(),
+        "{first}"
+    );
     let once = ended(large(), "making the tree", &[Signal::INT], Signal::INT);
     assert_eq!(once, ("loadtest: interrupted".to_owned(), Some(1)));
     let (last, code) = ended(large(), "making the tree", &[Signal::INT, Signal::INT], Signal::INT);
     let left = last.strip_prefix("remove what is left: ").unwrap();
     assert!(code == Some(130) && left.contains("/rowdrive-loadtest-"), "{left}, {code:?}");
     std::fs::remove_dir_all(left).unwrap();
+    let spots = report(out.path())["hot_spots"].as_array().unwrap().clone();
+    assert!(!spots.is_empty() && spots.iter().all(|spot| spot["layout"] == "fullpath"));
     for less in ["--layouts fullpath --quick", "--layouts tree"] {
         let refused = run(less);
         assert!(refused.status.code() == Some(1), "{less}: {refused:?}");

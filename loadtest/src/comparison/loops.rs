@@ -73,7 +73,7 @@ impl Loop {
 pub struct Found {
     /// Whether a request reads much of a table. The first round decides it, so that all rounds are alike.
     pub is_slow: Option<bool>,
-    /// Whether the requests of a round ended before its loops did: then nothing is known.
+    /// Whether the requests of a round ended before its loops did: then it does not count, and no more are measured.
     pub ran_out: bool,
     rounds: usize,
     /// In the order of the rounds. One client alone sends slow requests; at a set rate a layout that is too slow for it has
@@ -170,7 +170,10 @@ impl Clients<'_> {
                 }
             }
         }
-        found.ran_out |= lock(&self.requests).next().is_none();
+        found.ran_out = lock(&self.requests).next().is_none();
+        if found.ran_out {
+            return Ok(());
+        }
         found.rounds += 1;
         loops.into_iter().for_each(|(pacing, done)| found.loops.entry(pacing).or_default().push(done));
         Ok(())
@@ -314,10 +317,18 @@ mod tests {
         let never = watch::channel(false).1;
         // Three are sent by probes, of which the last one counts, and the others while it warms up: too few are there.
         let found = asked((3, 60_000), (5, || at_work(0)), never.clone(), round).await.unwrap();
-        assert!(found.ran_out && found.loops.keys().eq([&Pacing::One]));
-        assert_eq!(found.loops[&Pacing::One][0].latencies.len(), 1);
+        assert!(found.ran_out && found.figures(3).is_none());
         let none = asked((1, 1), (0, asleep), never.clone(), round).await.unwrap();
         assert!(none.ran_out && none.figures(1).is_none());
+        // Rounds before that one stay.
+        let twice = async |clients: Clients<'_>| {
+            let mut found = Found::default();
+            clients.measure(&[Pacing::One], &mut found).await?;
+            clients.measure(&[Pacing::One], &mut found).await?;
+            Ok(found)
+        };
+        let one = asked((1, 0), (4, || at_work(0)), never.clone(), twice).await.unwrap();
+        assert!(one.ran_out && one.figures(1).unwrap().rounds.len() == 1);
         assert!(!asked((1, 1), (usize::MAX, || at_work(0)), never.clone(), round).await.unwrap().ran_out);
         assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, round).await.is_err());
     }

@@ -25,7 +25,7 @@ use crate::layouts::kinds::Kind;
 use crate::layouts::relational::Relational;
 use crate::layouts::{LOAD, Layout, Verdict};
 use crate::progress::{Stop, bar};
-use crate::report::model::{Costs, Measured, Report};
+use crate::report::model::{Costs, Figures, Measured, RAN_OUT, Report};
 
 /// A layout whose files are stored, with what its rounds have found until now.
 pub struct Store {
@@ -109,13 +109,12 @@ impl Store {
             false => operation.refusal(self.kind),
         };
         let found = self.found.entry(operation.name).or_insert(refusal.map_or_else(|| Ok(Found::default()), Err));
-        if let Ok(measuring) = found {
+        if let Ok(measuring) = found
+            && !measuring.ran_out
+        {
             let measured = subject.clients(part, inputs, operation.request).measure(operation.loops, measuring).await;
             subject.layout.idle().await;
             measured.with_context(|| format!("{} of {}", operation.name, self.kind.name()))?;
-            if measuring.ran_out {
-                *found = Err("not measured: the files ran out; give a larger --size or a shorter --ms");
-            }
         }
         Ok(())
     }
@@ -132,7 +131,13 @@ impl Store {
         let (name, mut costs) = (self.kind.name(), self.costs.clone());
         for (operation, found) in &self.found {
             let measured = match found {
-                Ok(found) => found.figures(options.clients).map(|figures| Measured::Figures(Box::new(figures))),
+                Ok(found) => {
+                    let note = found.ran_out.then(|| RAN_OUT.to_owned());
+                    match found.figures(options.clients) {
+                        Some(figures) => Some(Measured::Figures(Box::new(Figures { note, ..figures }))),
+                        None => note.map(|unsupported| Measured::Unsupported { unsupported }),
+                    }
+                }
                 Err(why) => Some(Measured::Unsupported { unsupported: (*why).to_owned() }),
             };
             let Some(measured) = measured else { continue };

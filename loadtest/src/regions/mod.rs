@@ -32,15 +32,20 @@ const OFFSET: usize = 5;
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
-/// The spread of each layout's tables while one tree is imported, split at the quantiles of their own keys; and the
+/// Of the layouts that are asked for: the spread of each one's tables while one tree is imported, split at the quantiles of their own keys; and the
 /// spread under other loads, with remedies and with other splits. Of more files, 50,000 are simulated. `progress` gets
 /// what is simulated. Errors only if a distribution cannot be sampled, which no load asks for.
-pub fn all(files: u32, seed: u64, progress: &dyn Fn(&str)) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
+pub fn all(
+    files: u32,
+    seed: u64,
+    is_asked: &dyn Fn(&str) -> bool,
+    progress: &dyn Fn(&str),
+) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
     let tree = Tree::new(files.min(50_000), seed);
     let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
     for (name, load) in LOADS {
         let arrivals = load.arrivals(&tree, seed)?;
-        for (layout, tables) in LAYOUTS {
+        for (layout, tables) in LAYOUTS.into_iter().filter(|(layout, _)| is_asked(layout)) {
             progress(&format!("regions: {layout}, {name}"));
             let cases = remedies::cases(load, layout, tables);
             let spreads = spreads(tables, &cases, &arrivals, seed)?;

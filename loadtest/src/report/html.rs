@@ -19,7 +19,7 @@ pub fn page(page: &Page, other: Option<&Page>) -> String {
             body {
                 header {
                     h1 { (page.title) }
-                    @if let Some(why) = &page.partial { p.partial role="alert" { strong { "partial: " } (why) } }
+                    @for (kind, why) in &page.warnings { p.partial role="alert" { strong { (kind) ": " } (rich(why)) } }
                     nav aria-label="Contents" {
                         ul {
                             @for (first, _) in page.sections() { li { a href={ "#" (first.id) } { (first.section) } } }
@@ -43,7 +43,7 @@ pub fn page(page: &Page, other: Option<&Page>) -> String {
 fn table(table: &Table) -> Markup {
     html! {
         @if table.is_shown() { h3 { (rich(&table.caption)) } }
-        @if !table.note.is_empty() { p.soft[!table.caption.is_empty()] { (rich(&table.note)) } }
+        @if !table.note.is_empty() { p.soft[!table.caption.is_empty()] { (rich(&table.note)) " " (table.bars) } }
         @if table.is_shown() { (rows(table)) }
         (table.drawn)
     }

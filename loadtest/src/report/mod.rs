@@ -39,15 +39,15 @@ fn files(report: &Report) -> anyhow::Result<Vec<(String, Option<Vec<u8>>)>> {
     let pages = pages::all(report);
     for page in &pages {
         let other = pages.iter().find(|other| other.name != page.name && other.is_measured);
-        for (end, text) in [("html", html::page(page, other)), ("md", text::text(page, usize::MAX))] {
+        for (end, text) in [("html", html::page(page, other)), ("md", text::text(page))] {
             files.push((format!("{}.{end}", page.name), page.is_measured.then(|| text.into_bytes())));
         }
     }
     Ok(files)
 }
 
-/// The report that a folder has, if it can be read. Fails if the folder cannot be made or written, or if it has a file
-/// which a report would replace or remove, and no report of this program.
+/// The report that a folder has. Fails if the folder cannot be made or written, if its report cannot be read, or if it has
+/// a file which a report would replace or remove, and no report of this program.
 pub fn prepare(dir: &Path) -> anyhow::Result<Option<Report>> {
     let above = dir.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(above)
@@ -55,7 +55,10 @@ pub fn prepare(dir: &Path) -> anyhow::Result<Option<Report>> {
     let json = std::fs::read(dir.join("report.json")).unwrap_or_default();
     let json: Value = serde_json::from_slice(&json).unwrap_or_default();
     if ["meta", "regions", "hot_spots"].iter().all(|member| json.get(member).is_some()) {
-        return Ok(serde_json::from_value(json).ok());
+        let read = serde_json::from_value(json).map(Some);
+        return read.with_context(|| {
+            format!("{} has the report of another version: name another folder with --out", dir.display())
+        });
     }
     let mut files = files(&Report::default())?.into_iter().map(|(name, _)| dir.join(name));
     if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {

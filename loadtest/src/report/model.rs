@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// Regions that each table is cut into, wherever load on regions is simulated.
 pub const REGIONS: usize = 16;
 
+/// As the note of an operation, and as the reason why a layout has none.
+pub const RAN_OUT: &str = "the files ran out: give a larger --size or a shorter --ms";
+
 /// As the table of a spread: all those of a layout.
 pub const ALL_TABLES: &str = "all tables";
 

@@ -1,11 +1,11 @@
 //! The two pages, row keys and the limits of the server, and all tables in their order: what the rows say beside the
 //! members of the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::model::{Limit, Measured, Meta, Report};
+use super::model::{Limit, Measured, Meta, RAN_OUT, Report};
 use super::order::{self, LAYOUTS, OPERATIONS, figures, layouts, words};
 use super::table::{Table, ends, figure};
 use super::{hot_spots, ratios};
@@ -14,8 +14,8 @@ pub struct Page {
     /// Of its files, before the point.
     pub name: &'static str,
     pub title: &'static str,
-    /// Why the run is not whole; nothing if it is.
-    pub partial: Option<String>,
+    /// Of what is not there, each with a word before it.
+    pub warnings: Vec<(&'static str, String)>,
     /// Whether anything was measured that no other page has.
     pub is_measured: bool,
     pub tables: Vec<Table>,
@@ -37,9 +37,23 @@ pub fn all(report: &Report) -> [Page; 2] {
     [("report", "Row keys compared"), ("limits", "Limits of the server")].map(|(name, title)| {
         let tables: Vec<Table> = all.iter().filter(|table| table.pages.contains(name)).cloned().collect();
         let is_measured = tables.iter().any(|table| table.section != "The run" && table.is_shown());
-        let partial = (!report.meta.complete).then(|| why.clone());
-        Page { name, title, partial, is_measured, tables }
+        let partial = (!report.meta.complete).then(|| ("partial", why.clone()));
+        let left_out = left_out(report).filter(|_| name == "report");
+        let warnings = partial.into_iter().chain(left_out.map(|which| ("left out", which))).collect();
+        Page { name, title, warnings, is_measured, tables }
     })
+}
+
+/// Operations of which a layout has fewer rounds than the others, or none, and why.
+fn left_out(report: &Report) -> Option<String> {
+    let ran_out = |of: &Measured| match of {
+        Measured::Figures(figures) => figures.note.as_deref() == Some(RAN_OUT),
+        Measured::Unsupported { unsupported } => unsupported == RAN_OUT,
+    };
+    let operations = order::measured(report).filter(|(.., measured)| ran_out(measured));
+    let operations: BTreeSet<String> = operations.map(|(operation, ..)| order::label(operation)).collect();
+    let all = operations.into_iter().collect::<Vec<_>>().join(", ");
+    (!all.is_empty()).then(|| format!("{all}, of some layouts or in some rounds; {RAN_OUT}"))
 }
 
 /// All tables, those of CSV files alone too.
@@ -54,7 +68,9 @@ pub fn tables(report: &Report) -> Vec<Table> {
         costs.table_bytes.iter().map(move |(table, all)| json!([{"layout": layout, "table": table, "bytes": all}]))
     });
     let met = report.limits.iter().filter(|limit| limit.get("met") == Some(&Value::Bool(true))).count();
-    let met = format!("{met} of {} goals are met.", report.limits.len());
+    let quick =
+        if report.meta.quick { "One short round, which shows that all of it works, and no rates: " } else { "" };
+    let met = format!("{quick}{met} of {} goals are met.", report.limits.len());
     let run = |meta: &Meta| members(&serde_json::to_value(meta).unwrap_or_default(), "");
     let (settings, versions) = (BTreeMap::new(), BTreeMap::new());
     let server = Meta { directories: None, clients: None, rounds: None, settings, versions, ..report.meta.clone() };

@@ -97,8 +97,15 @@ pub fn all(report: &Report) -> [Table; 4] {
     let asked = QUESTIONS.iter().flat_map(|(question, all)| all.iter().map(move |operation| (question, operation)));
     let answer =
         |(question, operation): (&&str, &&str)| rows_of(report, &to_reference, question, operation).into_iter().next();
+    let mut answers = Table::new("answers", asked.filter_map(answer).filter(|row| row[0]["fastest"] != ""));
+    if answers.rows.is_empty() {
+        answers.note = format!(
+            "No key is named the fastest: that needs `{REFERENCE}`, another layout (--layouts), and {ROUNDS} rounds of \
+            both (--rounds)."
+        );
+    }
     [
-        Table::new("answers", asked.filter_map(answer)),
+        answers,
         Table::new("ratios", rows),
         matrix(report, "to-reference", &to_reference),
         matrix(report, "factors", &steps),
@@ -129,7 +136,8 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
     clients.into_iter().rev().filter_map(row).collect()
 }
 
-/// The fastest key and those that the run does not show to be slower, each with its ratio to the reference.
+/// The fastest key and those that the run does not show to be slower, each with its ratio to the reference; nothing with
+/// too few rounds.
 fn fastest(report: &Report, operation: &str, clients: usize) -> String {
     let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
     // These differ from the others by more than their key.
@@ -141,6 +149,6 @@ fn fastest(report: &Report, operation: &str, clients: usize) -> String {
             let fastest = keys.iter().filter(|(_, key)| ratio([best, key]).is_some_and(|ratio| !ratio.clear));
             fastest.map(|(of, key)| format!("`{key}` {}", figure(of.median))).collect::<Vec<_>>().join(", ")
         }
-        _ => format!("needs {ROUNDS} rounds (--rounds)"),
+        _ => String::new(),
     }
 }

@@ -21,6 +21,8 @@ pub struct Table {
     /// Empty if pages have its note alone.
     pub caption: String,
     pub note: String,
+    /// What is drawn beside its figures, for HTML alone.
+    pub bars: &'static str,
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
     /// Below it, for HTML alone.
@@ -63,8 +65,8 @@ impl Table {
         let cells = |row| columns.iter().map(|column| column.cell(&row)).collect();
         let rows = rows.into_iter().map(cells).collect();
         let (caption, note) = (word("caption").into(), word("note").into());
-        let (pages, section, file) = (word("pages"), word("section"), word("file"));
-        Self { id, pages, section, file, caption, note, columns, rows, drawn: Markup::default() }
+        let [pages, section, file, bars] = ["pages", "section", "file", "bars"].map(word);
+        Self { id, pages, section, file, caption, note, bars, columns, rows, drawn: Markup::default() }
     }
 
     /// Whether pages have its rows.

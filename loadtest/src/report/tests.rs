@@ -55,6 +55,9 @@ fn a_folder_that_cannot_be_made_or_is_of_others_is_named() {
         assert!(below.contains("below") && below.contains("--out"), "{below}");
         std::fs::remove_file(file).unwrap();
     }
+    let other = r#"{"meta": {"seconds": "some"}, "regions": {}, "hot_spots": []}"#;
+    std::fs::write(dir.path().join("report.json"), other).unwrap();
+    assert!(format!("{:#}", prepare(dir.path()).unwrap_err()).contains("another version"));
 }
 
 #[test]
@@ -101,6 +104,14 @@ fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial()
         }
     };
     check(&report);
+    let ran_out = Measured::Unsupported { unsupported: model::RAN_OUT.into() };
+    report.layouts.insert("tree".into(), [("move_file".to_owned(), ran_out)].into());
+    report.meta.quick = true;
+    let printed = text::render(&report, Path::new("out"));
+    let said =
+        ["out/report.html", "out/limits.md", "**LEFT OUT: move a file, of", "and no rates: 0 of", "needs `fullpath`"];
+    assert_eq!(said.into_iter().find(|said| !printed.contains(said)), None, "{printed}");
+    assert!(!printed.contains(" bar") && !printed.contains("| mix"), "{printed}");
     report.meta.complete = false;
     report.limits[0].remove("ratio");
     let empty = Spread { heat: vec![vec![]], ..Spread::default() };
@@ -135,7 +146,7 @@ fn rounds_are_compared_one_by_one_of_as_many_clients_and_noise_is_no_difference(
     assert_eq!(found, ["64; `fullpath` 1.00, `tree` 0.90; 9.00 9.00 to 9.00; ≈ 0.90 0.90 to 1.20"]);
     // One of the two was interrupted after four rounds.
     let found = stats([("fullpath", even), ("tree", of(64, &[200.0; 4]))]);
-    assert_eq!(found, ["64; needs 5 rounds (--rounds); 2.00? 2.00 to 2.00, n 4"]);
+    assert_eq!(found, ["64; ; 2.00? 2.00 to 2.00, n 4"]);
     // One client is compared with one.
     let both = || Figures { one_client: Some(Box::new(of(1, &[10.0; 5]))), ..of(64, &[100.0; 5]) };
     let found = stats([("fullpath", both()), ("uuid", of(64, &[200.0; 5])), ("tree", of(1, &[2.0; 5]))]);

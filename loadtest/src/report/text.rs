@@ -1,5 +1,7 @@
 //! Pages as Markdown, for files and for a terminal.
 
+use std::path::Path;
+
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table as Drawn};
 
@@ -7,33 +9,34 @@ use super::model::Report;
 use super::pages::{self, Page};
 use super::table::{Cell, Table};
 
-/// Rows of a table that are printed; a longer table is in the files alone.
-const PRINTED: usize = 60;
+/// The tables that are printed. The others, up to hundreds of rows, are in the files alone.
+const PRINTED: [&str; 5] = ["answers", "costs", "deciding", "met", "goals"];
 
-/// Of all pages: what the program prints.
-pub fn render(report: &Report) -> String {
-    let pages = pages::all(report);
-    pages.iter().filter(|page| page.is_measured).map(|page| text(page, PRINTED)).collect::<Vec<_>>().join("\n")
+/// What the program prints: an overview of each page, and the files that have it whole.
+pub fn render(report: &Report, folder: &Path) -> String {
+    let overview = |mut page: Page| {
+        page.tables.retain(|table| PRINTED.contains(&table.id));
+        let [html, text] = ["html", "md"].map(|end| folder.join(page.name).with_extension(end));
+        let whole = format!("All tables: {}; without plots, {}", html.display(), text.display());
+        format!("{}\n{whole}\n", self::text(&page))
+    };
+    pages::all(report).into_iter().filter(|page| page.is_measured).map(overview).collect::<Vec<_>>().join("\n")
 }
 
-/// A page, with tables of so many rows at most.
-pub fn text(page: &Page, most: usize) -> String {
+pub fn text(page: &Page) -> String {
     let mut text = format!("# {}\n", page.title);
-    text.extend(page.partial.iter().map(|why| format!("\n**PARTIAL: {why}**\n")));
+    text.extend(page.warnings.iter().map(|(kind, why)| format!("\n**{}: {why}**\n", kind.to_uppercase())));
     for (first, tables) in page.sections() {
         text.push_str(&format!("\n## {}\n", first.section));
-        text.extend(tables.iter().map(|table| self::table(table, most)));
+        text.extend(tables.iter().map(table));
     }
     text
 }
 
-fn table(table: &Table, most: usize) -> String {
+fn table(table: &Table) -> String {
     let note = if table.note.is_empty() { String::new() } else { format!("\n{}\n", table.note) };
     if !table.is_shown() {
         return note;
-    }
-    if table.rows.len() > most {
-        return format!("\n### {}\n\n{} rows: they are in the files.\n", table.caption, table.rows.len());
     }
     let mut drawn = Drawn::new();
     drawn.load_style(ASCII_MARKDOWN).set_header(table.shown(&table.columns).map(|(column, _)| &column.header));
