@@ -38,6 +38,10 @@ pub enum FindingKind {
     /// A row is locked by an operation that has no record.
     #[serde(rename = "mark")]
     OrphanedLock,
+    /// An account, the name that was given to it, or the number of admins disagree.
+    AccountDiffers,
+    /// An index has no entry of a session, a token or a grant.
+    AccountIndexEntryMissing,
     /// A directory row that no name leads to.
     StrayDirectory,
     /// A file row that no name leads to.
@@ -45,11 +49,13 @@ pub enum FindingKind {
     /// A link of a directory that does not exist.
     #[serde(rename = "stray-link")]
     StrayDirParent,
-    /// An index entry of a file that does not exist.
+    /// An index entry of a file, or of a session, token or grant, that does not exist.
     #[serde(rename = "stray-hint")]
     StrayIndexEntry,
     /// A content file that no file has.
     StrayContent,
+    /// A grant on a directory that does not exist.
+    StrayGrant,
     /// Something among the content files that Rowdrive did not create.
     #[serde(rename = "foreign")]
     ForeignFile,
@@ -58,8 +64,13 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether it is a stray: no file or directory with a name is affected.
     pub fn is_stray(self) -> bool {
-        use FindingKind::{ForeignFile, StrayContent, StrayDirParent, StrayDirectory, StrayFile, StrayIndexEntry};
-        matches!(self, ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayIndexEntry | StrayDirParent)
+        use FindingKind::{
+            ForeignFile, StrayContent, StrayDirParent, StrayDirectory, StrayFile, StrayGrant, StrayIndexEntry,
+        };
+        matches!(
+            self,
+            ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayGrant | StrayIndexEntry | StrayDirParent
+        )
     }
 }
 

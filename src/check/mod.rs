@@ -3,12 +3,15 @@
 //! First from the names down: [`directories`] reads every directory row and compares it with its name and parent row,
 //! and [`entries`] compares each entry with its file row, index rows and content. Then from everything else up:
 //! [`file_rows`], [`index_rows`], [`dir_parents`] and [`content_files`] look for strays, which no name leads to.
+//! [`accounts`] and [`account_indexes`] do the same with users.
 //! [`pending`] lists the work that the next start does anyway, which is not wrong.
 //!
 //! A repair writes what follows from the tree (parent rows, index entries), removes locks of operations without a
 //! record, and removes strays; it saves their content first. It removes nothing while a part of the tree cannot be
 //! read: a name in that part may lead to what looks like a stray.
 
+mod account_indexes;
+mod accounts;
 mod content_files;
 mod dir_parents;
 mod directories;
@@ -151,6 +154,13 @@ impl Checker<'_> {
         (self.on_event)(CheckEvent::Stage("links"));
         let done = self.dir_parents().await;
         self.skip_if_damaged(crate::schema::dir_parent::TABLE, done)?;
+        (self.on_event)(CheckEvent::Stage("users"));
+        let done = self.accounts().await;
+        self.skip_if_damaged(crate::schema::account::TABLE, done)?;
+        let done = self.account_indexes().await;
+        self.skip_if_damaged(crate::schema::secret::TABLE, done)?;
+        let done = self.user_names().await;
+        self.skip_if_damaged(crate::schema::user_name::TABLE, done)?;
         (self.on_event)(CheckEvent::Stage("content files"));
         self.content_files().await
     }

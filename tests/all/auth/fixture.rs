@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use rowdrive::auth::{Auth, Credential, DirChain, NewSecret, NewToken, NewUser, Permission};
+use rowdrive::check::{CheckSummary, Finding};
 use rowdrive::drive::{Drive, Node};
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
@@ -51,7 +52,7 @@ pub struct World {
     pub tables: Tables,
     pub auth: Auth,
     pub drive: Drive,
-    _data: TempDir,
+    data: TempDir,
 }
 
 pub fn path(text: &str) -> DrivePath {
@@ -80,7 +81,7 @@ impl World {
         let tables = Tables::new(store);
         migrate::up(&tables).await.unwrap();
         let drive = Drive::open(tables.clone(), &data.path().join("content")).await.unwrap();
-        Self { auth: Auth::new(tables.clone(), now), tables, drive, _data: data }
+        Self { auth: Auth::new(tables.clone(), now), tables, drive, data }
     }
 
     /// The first user, with a session.
@@ -141,6 +142,10 @@ impl World {
         let mut plan = Plan::default();
         permission.guard(&mut plan);
         self.tables.commit(plan).await.unwrap() == Outcome::Committed
+    }
+
+    pub async fn check(&self, repair: bool) -> (CheckSummary, Vec<Finding>) {
+        crate::check::run(&self.tables, self.data.path(), repair).await
     }
 
     pub async fn is_valid(&self, credential: &Credential) -> bool {

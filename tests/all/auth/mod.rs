@@ -3,8 +3,10 @@
 //! - `fixture`: a drive with users, and a clock that the test sets
 //! - `users`, `secrets`, `grants`: changes of accounts
 //! - `races`: two changes at once, in every order of their calls
+//! - `check`: damage of accounts is found and mended
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
 
+mod check;
 mod decide;
 mod fixture;
 mod grants;

@@ -4,7 +4,10 @@
 mod command;
 mod inject;
 
-use rowdrive::check::FindingKind;
+use std::path::Path;
+
+use rowdrive::check::{CheckEvent, CheckOptions, CheckSummary, Finding, FindingKind, check};
+use rowdrive::table::Tables;
 
 use crate::drive::fixture::Fixture;
 use crate::drive::model::Op;
@@ -12,6 +15,19 @@ use inject::{Damage, LARGE, inject_damage};
 
 const SET_UP: &[Op] =
     &[Op::Put("/a/f", 5), Op::Put("/a/large", LARGE), Op::Put("/a/b/g", 6), Op::Mkdir("/c"), Op::Put("/h", 7)];
+
+/// A check with all content.
+pub async fn run(tables: &Tables, data: &Path, repair: bool) -> (CheckSummary, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let mut handle_event = |event: CheckEvent<'_>| {
+        if let CheckEvent::Finding(finding) = event {
+            findings.push(finding.clone());
+        }
+    };
+    let options = CheckOptions { content: true, repair };
+    let summary = check(tables, data, &options, &mut handle_event).await.unwrap();
+    (summary, findings)
+}
 
 #[tokio::test]
 async fn a_check_of_an_intact_drive_finds_nothing() {

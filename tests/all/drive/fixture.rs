@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
-use rowdrive::check::{CheckEvent, CheckOptions, CheckSummary, Finding, check};
+use rowdrive::check::{CheckSummary, Finding};
 use rowdrive::drive::{
     Backoff, Condition, Drive, DriveError, ListQuery, NameQuery, Node, OpenFile, PutOptions, Settings, Thresholds,
     TimeQuery, Versions, whole_body,
@@ -192,15 +192,7 @@ impl Fixture {
 
     /// The findings of a check of the inner store.
     pub async fn check(&self, repair: bool) -> (CheckSummary, Vec<Finding>) {
-        let mut findings = Vec::new();
-        let mut handle_event = |event: CheckEvent<'_>| {
-            if let CheckEvent::Finding(finding) = event {
-                findings.push(finding.clone());
-            }
-        };
-        let options = CheckOptions { content: true, repair };
-        let summary = check(&self.tables, self.data.path(), &options, &mut handle_event).await.unwrap();
-        (summary, findings)
+        crate::check::run(&self.tables, self.data.path(), repair).await
     }
 
     /// Asserts that no visible file or directory is damaged, whatever is left over, and that a repair removes only

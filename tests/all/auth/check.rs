@@ -1,0 +1,105 @@
+//! `rowdrive check` finds damage of accounts, and mends what follows from them.
+
+use rowdrive::auth::NewToken;
+use rowdrive::check::FindingKind::{
+    self, AccountDiffers, AccountIndexEntryMissing, StrayGrant, StrayIndexEntry, Unreadable,
+};
+use rowdrive::schema::rights::Right;
+use rowdrive::schema::{CF, account, grant, meta, secret, user_name};
+use rowdrive::table::{
+    Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowCursor, RowKey, RowQuery, RowRange,
+};
+
+use super::fixture::{World, memory, path, rocks};
+
+/// The keys of all rows, and their first qualifier.
+async fn rows(world: &World, table: &'static str) -> Vec<(RowKey, Vec<u8>)> {
+    let all = RowCursor::new(table, RowRange::all(), RowQuery::families(&[CF]), 100);
+    let rows = all.rest(&world.tables).await.unwrap().into_iter();
+    rows.map(|(key, row)| (key, row.family(CF).next().unwrap().qualifier.to_vec())).collect()
+}
+
+async fn write(world: &World, table: &'static str, row: &[u8], change: Change) {
+    let is_index = [secret::TABLE, grant::TABLE].contains(&table);
+    let is_put = matches!(change, Change::Put { .. });
+    let never = Check::Absent(Column::new(CF, b"never".as_slice()));
+    let (row, changes, checks) = (row.to_vec().into(), vec![change], vec![never]);
+    let plan = match (is_index, is_put) {
+        (true, true) => Plan { prepare: vec![RowChange { table, row, changes }], ..Plan::default() },
+        (true, false) => Plan { finish: vec![RowChange { table, row, changes }], ..Plan::default() },
+        (false, _) => Plan { guarded: vec![ConditionalRow { table, row, checks, changes }], ..Plan::default() },
+    };
+    assert_eq!(world.tables.commit(plan).await.unwrap(), Outcome::Committed);
+}
+
+/// Exactly these kinds are found; a repair mends all of them, or none; then nothing is found.
+async fn finds(world: &World, what: &str, kinds: &[FindingKind], is_mended: bool) {
+    let (summary, findings) = world.check(false).await;
+    let mut found: Vec<_> = findings.iter().map(|finding| finding.kind).collect();
+    found.dedup();
+    assert_eq!((found.as_slice(), summary.repaired), (kinds, 0), "{what}: {findings:#?}");
+    let (summary, findings) = world.check(true).await;
+    assert_eq!(summary.is_right(), is_mended, "{what}, repaired: {findings:#?}");
+    let (summary, findings) = world.check(false).await;
+    assert_eq!(summary.wrong + summary.strays == 0, is_mended, "{what}, after the repair: {findings:#?}");
+}
+
+#[tokio::test]
+async fn a_check_finds_and_mends_what_is_wrong_with_an_account() {
+    for store in [memory(), rocks()] {
+        each_damage(World::new(store).await).await;
+    }
+}
+
+async fn each_damage(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    world.mkdir("/photos").await;
+    world.mkdir("/photos/2024").await;
+    world.give(&admin, "/photos", "tom", &[Right::Read]).await;
+    world.give(&admin, "/photos/2024", "tom", &[Right::Write]).await;
+    let token = world.token(&tom, NewToken::default()).await;
+    finds(&world, "nothing", &[], true).await;
+
+    for (table, rows) in
+        [(secret::TABLE, rows(&world, secret::TABLE).await), (grant::TABLE, rows(&world, grant::TABLE).await)]
+    {
+        assert!(rows.len() >= 3, "{table}: {rows:?}");
+        for (key, qualifier) in rows {
+            write(&world, table, &key, Change::delete(CF, qualifier.clone())).await;
+            finds(&world, "an entry is missing", &[AccountIndexEntryMissing], true).await;
+            write(&world, table, &key, Change::put(CF, b"other".as_slice(), b"\x01".as_slice())).await;
+            finds(&world, "an entry is left over", &[StrayIndexEntry], true).await;
+        }
+    }
+    let (key, qualifier) = rows(&world, secret::TABLE).await.remove(0);
+    let owner = world.tables.cell(secret::TABLE, &key, CF, secret::OWNER).await.unwrap().unwrap();
+    write(&world, secret::TABLE, &[9; 32], Change::put(CF, qualifier, owner)).await;
+    finds(&world, "an entry has another digest", &[StrayIndexEntry], true).await;
+    write(&world, grant::TABLE, b"what", Change::put(CF, b"x".as_slice(), b"\x01".as_slice())).await;
+    finds(&world, "a key cannot be read", &[StrayIndexEntry], true).await;
+
+    write(&world, user_name::TABLE, b"tom", Change::delete(CF, user_name::NAME)).await;
+    finds(&world, "a name is missing", &[AccountDiffers], true).await;
+    write(&world, meta::TABLE, meta::USERS, Change::put(CF, meta::ADMINS, meta::encode_admins(7))).await;
+    finds(&world, "the number of admins is wrong", &[AccountDiffers], true).await;
+    write(&world, meta::TABLE, meta::USERS, Change::delete(CF, meta::ADMINS)).await;
+    finds(&world, "the number of admins is missing", &[AccountDiffers], true).await;
+
+    // Nothing that has a user is taken for a stray.
+    for credential in [&admin, &tom, &token] {
+        assert!(world.is_valid(credential).await);
+    }
+    assert!(world.may(&tom, "/photos", Right::Read).await && world.may(&tom, "/photos/2024", Right::Write).await);
+    world.drive.delete_subtree(&path("/photos/2024")).await.unwrap();
+    finds(&world, "a directory is gone", &[StrayGrant], true).await;
+    assert!(world.may(&tom, "/photos", Right::Read).await);
+
+    world.auth.remove_user(&admin, "tom").await.unwrap();
+    finds(&world, "a user was removed", &[], true).await;
+    write(&world, user_name::TABLE, b"zoe", Change::put(CF, user_name::NAME, b"\x01\x03zoe".as_slice())).await;
+    finds(&world, "an account is missing", &[AccountDiffers], false).await;
+    write(&world, user_name::TABLE, b"zoe", Change::delete(CF, user_name::NAME)).await;
+    write(&world, account::TABLE, b"tom", Change::put(CF, account::PROFILE, b"\x09".as_slice())).await;
+    finds(&world, "an account cannot be read", &[Unreadable], false).await;
+}
