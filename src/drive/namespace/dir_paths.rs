@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus_client::metrics::counter::Counter;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
+use uuid::Uuid;
 
 use crate::drive::error::Result;
 use crate::drive::settings::USUAL_PATH_BYTES;
@@ -25,8 +26,9 @@ use crate::table::{Outcome, RowQuery, StoreError, Tables};
 /// moved away and back has other links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirPath {
-    /// From the directory up.
-    links: Vec<(DirId, DirParent)>,
+    /// From the directory up: each directory, and the move that put it where it is, or nil. Together they are one link,
+    /// since no move and no directory has two places. Parents and names are in `path`.
+    links: Box<[(DirId, Uuid)]>,
     /// None if the links do not reach the root: the directory was removed, or moved while they were read.
     pub path: Option<DrivePath>,
 }
@@ -34,13 +36,13 @@ pub struct DirPath {
 impl DirPath {
     fn new(links: Vec<(DirId, DirParent)>, whole: bool) -> Self {
         let names: Vec<Name> = links.iter().rev().map(|(_, link)| link.name.clone()).collect();
-        Self { path: DrivePath::from_names(&names).ok().filter(|_| whole), links }
+        let path = DrivePath::from_names(&names).ok().filter(|_| whole);
+        Self { links: links.into_iter().map(|(id, link)| (id, link.operation)).collect(), path }
     }
 
     /// About how many bytes of memory it takes.
     fn bytes(&self) -> usize {
-        let links: usize = self.links.iter().map(|link| size_of_val(link) + link.1.name.as_str().len()).sum();
-        size_of::<Self>() + links + self.path.as_ref().map_or(0, |path| path.as_str().len())
+        size_of::<Self>() + size_of_val(&*self.links) + self.path.as_ref().map_or(0, |path| path.as_str().len())
     }
 
     /// Whether the directory is `scope` or below it.
