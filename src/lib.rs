@@ -3,7 +3,7 @@
 //! `docs/architecture.md` has the map: the modules and which may use which, the words, three walkthroughs of the code,
 //! and where to change what. A test compares it with the imports. From top to bottom:
 //!
-//! - [`http`]: the drive over HTTP/1.1; [`api`]: the types of requests and answers, for servers and clients
+//! - [`http`]: the drive over HTTP/1.1 and HTTP/2; [`api`]: the types of requests and answers, for servers and clients
 //! - [`check`], [`migrate`]: compare and upgrade the tables of a data folder
 //! - [`drive`]: operations on files and folders; the only place that knows the order of changes over several rows
 //! - [`auth`]: users and their rights: the one place that decides who may do what

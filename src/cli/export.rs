@@ -9,7 +9,6 @@ use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::server_arg::ServerArg;
 use super::transfer::{self, TransferArgs};
-use crate::client::DriveClient;
 use crate::client::export::{self, ExportError};
 use crate::client::stats::TransferStats;
 
@@ -40,7 +39,7 @@ impl ExportArgs {
     }
 
     async fn export(self) -> Result<CommandOutcome, ExportError> {
-        let client = DriveClient::new(&self.server.server)?;
+        let client = self.server.client()?;
         let export = export::Export::open(client, (self.from.path, self.from.text), self.to).await?;
         let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));

@@ -9,7 +9,6 @@ use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::server_arg::ServerArg;
 use super::transfer::{self, TransferArgs};
-use crate::client::DriveClient;
 use crate::client::import::{self, ImportError};
 use crate::client::stats::TransferStats;
 
@@ -39,7 +38,7 @@ impl ImportArgs {
     }
 
     async fn import(self) -> Result<CommandOutcome, ImportError> {
-        let client = DriveClient::new(&self.server.server)?;
+        let client = self.server.client()?;
         let import = import::Import::open(client, self.from, self.to.path).await?;
         let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));

@@ -41,7 +41,7 @@ impl RequestArgs {
     pub fn run(&self, work: impl AsyncFnOnce(&DriveClient, &mut Out) -> Result<()>) -> Result<CommandOutcome> {
         let mut out = BufWriter::new(io::stdout());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let done = DriveClient::new(&self.server.server).map_err(RequestError::from);
+        let done = self.server.client().map_err(RequestError::from);
         let done = done.and_then(|client| runtime.block_on(work(&client, &mut out)));
         match done.and_then(|()| Ok(out.flush()?)) {
             Ok(()) => Ok(CommandOutcome::Done),

@@ -1,6 +1,7 @@
 //! The HTTP client of a running server.
 //!
-//! - here: [`DriveClient`] sends single requests; [`problem`]: error responses; [`retry`]: when to send a request again
+//! - here: [`DriveClient`] sends single requests; [`trust`]: whose certificates it accepts; [`problem`]: error responses;
+//!   [`retry`]: when to send a request again
 //! - [`import`] and [`export`] transfer whole trees: a planner queues the files, and workers transfer them; [`stats`]
 //!   counts them
 
@@ -9,8 +10,10 @@ pub mod import;
 mod problem;
 pub mod retry;
 pub mod stats;
+mod trust;
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
@@ -36,6 +39,10 @@ pub enum ClientError {
     Unreachable(String, String),
     #[error("the connection to {0} broke: {1}")]
     ConnectionLost(String, String),
+    #[error("the file of --ca, {0}, cannot be used: {1}")]
+    Ca(PathBuf, String),
+    #[error("the server at {0} is not trusted: {1}")]
+    Untrusted(String, String),
     #[error("{0}")]
     Problem(Box<ServerProblem>),
     #[error("the server at {0} is no rowdrive server, or of another version: {1}")]
@@ -59,7 +66,7 @@ impl ClientError {
     pub fn scope(&self) -> FailureScope {
         match self {
             Self::Unreachable(..) | Self::ConnectionLost(..) => FailureScope::SharedAfterWait,
-            Self::UnexpectedAnswer(..) => FailureScope::Shared,
+            Self::UnexpectedAnswer(..) | Self::Ca(..) | Self::Untrusted(..) => FailureScope::Shared,
             Self::Problem(problem) if problem.status == StatusCode::INTERNAL_SERVER_ERROR => FailureScope::Item,
             Self::Problem(problem) if problem.status.is_server_error() => FailureScope::Shared,
             Self::Problem(_) => FailureScope::Item,
@@ -80,16 +87,22 @@ pub struct DriveClient {
 }
 
 impl DriveClient {
-    pub fn new(server: &Url) -> Result<Self> {
+    /// `ca`: a file with the certificates of the only CAs that it trusts, instead of the system's.
+    pub fn new(server: &Url, ca: Option<&Path>) -> Result<Self> {
         let mut display_url = server.clone();
-        // Both succeed for http.
+        // Both succeed for http and https.
         let _ = (display_url.set_username(""), display_url.set_password(None));
         let trimmed = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         let (base, display_url) = (trimmed(server), trimmed(&display_url));
         // Ignore proxies of the environment, which are for other hosts: a drive is on this machine or in this network.
-        let http =
-            reqwest::Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT).build();
-        let http = http.map_err(|error| ClientError::Unreachable(display_url.clone(), root_cause(&error)))?;
+        let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT);
+        let http = match (server.scheme(), ca) {
+            ("https", None) => http,
+            ("https", Some(ca)) => http.tls_certs_only(trust::certificates(ca)?),
+            // Without TLS nobody is trusted: the system may have no certificates of CAs.
+            _ => http.tls_certs_only([]),
+        };
+        let http = http.build().map_err(|error| trust::build_error(&display_url, ca, root_cause(&error)))?;
         Ok(Self { http, base, display_url })
     }
 
@@ -170,6 +183,9 @@ impl DriveClient {
 
     pub fn transport_error(&self, error: &reqwest::Error) -> ClientError {
         let (server, cause) = (self.display_url.clone(), root_cause(error));
+        if let Some(reason) = trust::refusal(error) {
+            return ClientError::Untrusted(server, reason);
+        }
         // Otherwise there was a connection: it broke before the answer or in the middle of it.
         if error.is_connect() {
             ClientError::Unreachable(server, cause)

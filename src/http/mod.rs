@@ -1,5 +1,5 @@
-//! The drive over HTTP/1.1: translates requests into calls of [`drive`](crate::drive), and their results into responses.
-//! It has no file logic.
+//! The drive over HTTP/1.1 and HTTP/2: translates requests into calls of [`drive`](crate::drive), and their results into
+//! responses. It has no file logic.
 //!
 //! The modules, from the socket inwards:
 //!
@@ -28,3 +28,4 @@ mod server;
 pub use options::{Limits, Options};
 pub use router::router;
 pub use serve::Service;
+pub use server::tls::{Tls, TlsError};

@@ -9,6 +9,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Bytes of the largest accepted body. If none, the disk space is the limit.
     pub max_body: Option<u64>,
+    /// Whether answers by TLS tell browsers to come by TLS only, for a year (RFC 6797).
+    pub hsts: bool,
     /// The limits of clients.
     pub limits: Limits,
 }
@@ -20,7 +22,7 @@ pub struct Limits {
     pub connections: usize,
     /// Open connections of one address.
     pub connections_of_address: usize,
-    /// How long the head of a request may take, and how long a connection may be idle before it.
+    /// How long the head of a request may take, as well as a TLS handshake, and how long a connection may be idle before it.
     pub head: Duration,
     /// How long a body may stall.
     pub body_idle: Duration,

@@ -1,6 +1,7 @@
 //! Serves the drive on a listener.
 
 use std::io;
+use std::sync::Arc;
 
 use axum::Router;
 use prometheus_client::registry::Registry;
@@ -10,6 +11,7 @@ use super::metrics::{ConnectionMetrics, HttpMetrics};
 use super::options::{Limits, Options};
 use super::router::Routes;
 use super::server;
+use super::server::tls::Tls;
 use crate::budget::Budget;
 use crate::drive::Drive;
 
@@ -19,6 +21,7 @@ pub struct Service {
     limits: Limits,
     connections: ConnectionMetrics,
     memory: Budget,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Service {
@@ -28,7 +31,12 @@ impl Service {
         let metrics = HttpMetrics::register(&mut registry);
         let connections = metrics.connections.clone();
         let memory = drive.memory().clone();
-        Self { routes: Routes::new(drive, options, metrics, registry), limits, connections, memory }
+        Self { routes: Routes::new(drive, options, metrics, registry), limits, connections, memory, tls: None }
+    }
+
+    /// The same service by TLS alone, over HTTP/1.1 and HTTP/2.
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(Arc::new(tls)), ..self }
     }
 
     /// The same service with further routes. They bypass the middleware: no host check, no log line, no metrics.
@@ -42,6 +50,6 @@ impl Service {
     where
         F: Future<Output = ()> + Send,
     {
-        server::serve(listener, self.routes, self.limits, self.connections, self.memory, shutdown).await
+        server::serve((listener, self.tls), self.routes, self.limits, self.connections, self.memory, shutdown).await
     }
 }

@@ -147,8 +147,8 @@ fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
     let (sender, address) = channel();
     std::thread::spawn(move || {
         let found = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            let at = line.find("http://")?;
-            Some(line[at + 7..].trim_end_matches('/').to_owned())
+            let (_, address) = line.split_once("://")?;
+            Some(address.trim_end_matches('/').to_owned())
         });
         // Without an address the channel is closed here.
         let _sent = found.map(|address| sender.send(address));

@@ -112,10 +112,11 @@ impl Setting {
     }
 }
 
-/// A number if the text is a number in TOML's form.
+/// A number or a boolean if the text is one in TOML's form.
 fn scalar(text: String) -> Value {
-    match text.parse::<i64>() {
-        Ok(number) if number.to_string() == text => Value::Integer(number),
+    match (text.parse::<i64>(), text.parse::<bool>()) {
+        (Ok(number), _) if number.to_string() == text => Value::Integer(number),
+        (_, Ok(is)) => Value::Boolean(is),
         _ => Value::String(text),
     }
 }

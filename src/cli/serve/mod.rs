@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use rowdrive::drive::{Drive, DriveError};
 use rowdrive::engines::rocks::Rocks;
-use rowdrive::http::{self, Limits, Options};
+use rowdrive::http::{self, Limits, Options, Tls, TlsError};
 use rowdrive::migrate::MigrateError;
 use rowdrive::table::StoreError;
 use tokio::net::{TcpListener, TcpSocket};
@@ -43,6 +43,15 @@ pub struct Serve {
     /// The address to listen on: a loopback one, since everyone with access to it can read and change every file.
     #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Serve https: a file with the certificate in PEM, and those of the CAs between it and the root after it.
+    #[arg(long, value_name = "FILE", env = "ROWDRIVE_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// The file with the key of that certificate, in PEM without a password. Both files are read again when they change.
+    #[arg(long, value_name = "FILE", env = "ROWDRIVE_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// Tell browsers to come by https only, for a year (Strict-Transport-Security).
+    #[arg(long, env = "ROWDRIVE_HSTS")]
+    hsts: bool,
     /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB.
     #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size_arg::parse, default_value = "1GiB")]
     memory: u64,
@@ -78,7 +87,7 @@ pub struct Serve {
 // How long a client may take. No doc comment here: clap would use it as the description of the subcommand.
 #[derive(Args)]
 struct Times {
-    /// How long the head of a request may take, and a connection be idle before it, as in 500ms, 30s or 2m.
+    /// How long the head of a request or a TLS handshake may take, and a connection be idle, as in 500ms, 30s or 2m.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_HEAD_TIMEOUT", default_value_t = DurationArg(Limits::default().head))]
     head_timeout: DurationArg,
     /// How long a request's body may pause.
@@ -126,6 +135,12 @@ pub enum ServeError {
          its own: rowdrive restore {0} --data NEW"
     )]
     Backup(PathBuf),
+    #[error("TLS needs a certificate and its key: give both --tls-cert and --tls-key")]
+    HalfPair,
+    #[error("--hsts is for TLS alone: give --tls-cert and --tls-key too")]
+    HstsWithoutTls,
+    #[error("TLS cannot be served: {0}")]
+    Tls(#[from] TlsError),
     #[error("{0} cannot be listened on: {1}; choose another address with --listen")]
     Listen(SocketAddr, io::Error),
     #[error("the system does not let it run: {0}")]
@@ -147,14 +162,15 @@ impl Serve {
         if !self.listen.ip().is_loopback() {
             return Err(ServeError::Foreign(self.listen));
         }
+        let tls = self.tls()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let ended = runtime.block_on(self.serve(settings));
+        let ended = runtime.block_on(self.serve(settings, tls));
         // Dropping the runtime would wait for jobs that still run on its threads.
         runtime.shutdown_background();
         ended
     }
 
-    async fn serve(self, settings: &ServeSettings) -> Result<CommandOutcome> {
+    async fn serve(self, settings: &ServeSettings, tls: Option<Tls>) -> Result<CommandOutcome> {
         let files = fd_limit::raise();
         survive_file_size_limit()?;
         let data = folder(&self.data)?;
@@ -181,9 +197,9 @@ impl Serve {
                 None
             }
         };
-        announce(&listener)?;
+        announce(&listener, tls.is_some())?;
         let limits = fd_limit::bound(self.limits(), files);
-        let options = Options { hosts: self.hosts, max_body: self.max_body, limits };
+        let options = Options { hosts: self.hosts, max_body: self.max_body, hsts: self.hsts, limits };
         let again = signals.clone().reached(2);
         #[expect(clippy::async_yields_async, reason = "the second signal is another future")]
         let shutdown = async {
@@ -197,7 +213,12 @@ impl Serve {
         process_metrics::register(&mut registry);
         registry.register("rowdrive_backup_running", "Whether deleted content is kept for a backup", running);
         log::register(&mut registry);
-        http::Service::new(drive.clone(), options, registry).serve(listener, shutdown).await?;
+        let service = http::Service::new(drive.clone(), options, registry);
+        let service = match tls {
+            Some(tls) => service.with_tls(tls),
+            None => service,
+        };
+        service.serve(listener, shutdown).await?;
         if let Some(backups) = backups {
             // Closing would wait for the lease of a running backup.
             backups.abort();
@@ -221,6 +242,15 @@ impl Serve {
 impl Serve {
     pub fn log_format(&self) -> LogFormat {
         self.log_format
+    }
+
+    fn tls(&self) -> Result<Option<Tls>> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Ok(Some(Tls::read(certificate, key)?)),
+            (None, None) if self.hsts => Err(ServeError::HstsWithoutTls),
+            (None, None) => Ok(None),
+            _ => Err(ServeError::HalfPair),
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -271,9 +301,10 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-fn announce(listener: &TcpListener) -> io::Result<()> {
+fn announce(listener: &TcpListener, is_secure: bool) -> io::Result<()> {
     let mut out = io::stdout();
-    writeln!(out, "rowdrive serves http://{}/", listener.local_addr()?)?;
+    let scheme = if is_secure { "https" } else { "http" };
+    writeln!(out, "rowdrive serves {scheme}://{}/", listener.local_addr()?)?;
     out.flush()
 }
 

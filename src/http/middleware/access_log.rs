@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::header::{STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +24,7 @@ use crate::http::metrics::InFlight;
 use crate::http::request::identity;
 use crate::http::response::problem::{self, Problem};
 use crate::http::routes::pattern::label;
-use crate::http::server::drain;
+use crate::http::server::{Secure, drain};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -54,6 +54,7 @@ pub async fn handle<F: Future<Output = Response>>(
         _in_flight: app.metrics.start_request(),
         app: app.clone(),
     };
+    let hsts = app.options.hsts && request.extensions().get::<Secure>().is_some();
     let is_api = pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     let route = label(pattern, request.uri().path().ends_with('/'));
     let mut id_text = Uuid::encode_buffer();
@@ -87,6 +88,10 @@ pub async fn handle<F: Future<Output = Response>>(
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is.
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    if hsts {
+        // A year, for this name alone.
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
     if let Ok(id) = HeaderValue::from_str(id_text) {
         headers.insert(REQUEST_ID, id);
     }

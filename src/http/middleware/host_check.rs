@@ -6,11 +6,11 @@
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
-use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, Version};
 
 use crate::api::problem::ProblemKind;
 use crate::http::response::problem::{Problem, Result};
-use crate::http::server::AmbiguousFraming;
+use crate::http::server::{AmbiguousFraming, Secure};
 
 /// Bytes of a request's target.
 const TARGET_BYTES: usize = 16 * 1024;
@@ -21,8 +21,9 @@ pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
     check_framing(request)?;
     check_coding(request.headers())?;
     check_target_length(request.uri())?;
-    let host = check_host(request.uri(), request.headers(), hosts)?;
-    check_origin(request.method(), request.headers(), &host)
+    let host = check_host(request, hosts)?;
+    let is_secure = request.extensions().get::<Secure>().is_some();
+    check_origin(request.method(), request.headers(), (&host, is_secure))
 }
 
 /// Refuses a request with both `Content-Length` and `Transfer-Encoding`: a proxy may have used the other header.
@@ -57,14 +58,25 @@ fn check_target_length(uri: &Uri) -> Result<()> {
 }
 
 /// The name by which the client called the server: from an absolute target (RFC 9112 section 3.2.2), else from the one
-/// `Host` header. Both must be names of this server.
-fn check_host(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<HostPort> {
-    let mut values = headers.get_all(HOST).iter();
-    let (Some(host), None) = (values.next(), values.next()) else {
-        return Err(Problem::malformed("Send exactly one Host header."));
-    };
-    let host = check_name(host.to_str().unwrap_or_default(), hosts)?;
-    uri.authority().map_or(Ok(host), |a| check_name(a.as_str(), hosts))
+/// `Host` header. Both must be names of this server. In HTTP/2 every target is absolute, and a `Host` must be the same
+/// (RFC 9113 section 8.3.1).
+fn check_host(request: &Request, hosts: &[String]) -> Result<HostPort> {
+    let is_http2 = request.version() == Version::HTTP_2;
+    let target = request.uri().authority().map(|authority| check_name(authority.as_str(), hosts));
+    let mut values = request.headers().get_all(HOST).iter();
+    match (values.next(), values.next(), target) {
+        (None, _, Some(named)) if is_http2 => named,
+        (Some(host), None, target) => {
+            let host = check_name(host.to_str().unwrap_or_default(), hosts)?;
+            match target.transpose()? {
+                Some(named) if is_http2 && named != host => {
+                    Err(Problem::malformed("Send no Host header, or the same host as :authority."))
+                }
+                named => Ok(named.unwrap_or(host)),
+            }
+        }
+        _ => Err(Problem::malformed("Send exactly one Host header.")),
+    }
 }
 
 fn check_name(text: &str, hosts: &[String]) -> Result<HostPort> {
@@ -79,10 +91,11 @@ fn check_name(text: &str, hosts: &[String]) -> Result<HostPort> {
     ))
 }
 
-/// A browser sends the origin of a write (RFC 6454); other clients send none.
-fn check_origin(method: &Method, headers: &HeaderMap, host: &HostPort) -> Result<()> {
+/// A browser sends the origin of a write (RFC 6454); other clients send none. Its scheme is that of the connection: without
+/// TLS it may be either, because a proxy may have added TLS.
+fn check_origin(method: &Method, headers: &HeaderMap, (host, is_secure): (&HostPort, bool)) -> Result<()> {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_same_origin(text, host));
+    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_same_origin(text, host, is_secure));
     if reads || headers.get_all(ORIGIN).iter().all(own) {
         return Ok(());
     }
@@ -92,9 +105,9 @@ fn check_origin(method: &Method, headers: &HeaderMap, host: &HostPort) -> Result
     ))
 }
 
-fn is_same_origin(origin: &str, host: &HostPort) -> bool {
+fn is_same_origin(origin: &str, host: &HostPort, is_secure: bool) -> bool {
     let (default, rest) = match origin.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (80, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") && !is_secure => (80, rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),
         _ => return false, // "null" among others
     };
@@ -160,9 +173,14 @@ mod tests {
     #[test]
     fn an_origin_is_own_if_host_and_port_are() {
         let host = |text| HostPort::parse(text).unwrap();
-        assert!(is_same_origin("http://localhost:8080", &host("localhost:8080")));
-        assert!(is_same_origin("https://drive.example", &host("Drive.example")));
-        assert!(is_same_origin("http://localhost", &host("localhost:80")));
+        for is_secure in [false, true] {
+            assert!(is_same_origin("https://drive.example", &host("Drive.example"), is_secure));
+            assert!(is_same_origin("https://localhost:8080", &host("localhost:8080"), is_secure));
+            assert_eq!(is_same_origin("http://localhost:8080", &host("localhost:8080"), is_secure), !is_secure);
+        }
+        assert!(is_same_origin("http://localhost", &host("localhost:80"), false));
+        assert!(is_same_origin("https://localhost", &host("localhost:443"), true));
+        assert!(!is_same_origin("https://localhost", &host("localhost:80"), true));
         for (origin, at) in [
             ("null", "localhost:8080"),
             ("http://localhost:8081", "localhost:8080"),
@@ -172,7 +190,7 @@ mod tests {
             ("file://localhost:8080", "localhost:8080"),
             ("http://localhost:8080/x", "localhost:8080"),
         ] {
-            assert!(!is_same_origin(origin, &host(at)), "{origin}");
+            assert!(!is_same_origin(origin, &host(at), false), "{origin}");
         }
     }
 }

@@ -12,10 +12,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::Request;
 use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::connection_limit::ConnectionSlot;
+use super::streams::RunningStream;
 use crate::budget::Budget;
 use crate::http::options::Limits;
 
@@ -23,7 +26,7 @@ use crate::http::options::Limits;
 /// [`Limits::body_grace`](crate::http::Limits).
 pub const MIN_RATE: u64 = 1024;
 /// How long a client may stall while others wait for memory, or for a connection.
-const SHORT_STALL: Duration = Duration::from_secs(5);
+pub const SHORT_STALL: Duration = Duration::from_secs(5);
 /// How many times the required rate doubles at most while others wait for memory: to 64 KiB a second, which a client with
 /// a slow link can still send.
 const MAX_DOUBLINGS: u64 = 6;
@@ -70,36 +73,64 @@ impl StallTimer {
     }
 }
 
-/// The handler that waits for a body, and the slot of its connection.
+/// What has to know whether the body of a request stalls: the connection, or in HTTP/2 its stream.
+pub enum BodyCarrier {
+    Connection(Arc<ConnectionSlot>),
+    Stream(Arc<RunningStream>),
+}
+
+impl BodyCarrier {
+    /// Only HTTP/1.1 reads the socket differently while a body is awaited.
+    fn set_body_awaited(&self, awaited: bool) {
+        if let Self::Connection(slot) = self {
+            slot.set_body_awaited(awaited);
+        }
+    }
+
+    /// False if the connection is evicted.
+    fn set_body_stalled(&self, body_stalled: bool) -> bool {
+        match self {
+            Self::Connection(slot) => slot.set_body_stalled(body_stalled),
+            Self::Stream(stream) => stream.set_body_stalled(body_stalled),
+        }
+    }
+}
+
+/// The handler that waits for a body, and what carries the body.
 #[derive(Clone)]
 pub struct BodyWaiter(Arc<WaiterState>);
 
 struct WaiterState {
-    slot: Arc<ConnectionSlot>,
-    /// The last value that the slot got.
+    carrier: BodyCarrier,
+    /// The last value that the carrier got.
     body_stalled: AtomicBool,
     detached: AtomicBool,
 }
 
 impl BodyWaiter {
-    pub fn new(slot: Arc<ConnectionSlot>) -> Self {
-        slot.set_body_awaited(true);
-        Self(Arc::new(WaiterState { slot, body_stalled: AtomicBool::new(false), detached: AtomicBool::new(false) }))
+    pub fn new(carrier: BodyCarrier) -> Self {
+        carrier.set_body_awaited(true);
+        Self(Arc::new(WaiterState { carrier, body_stalled: AtomicBool::new(false), detached: AtomicBool::new(false) }))
     }
 
     /// Sets whether the body has stalled. False if the connection is evicted.
     fn set_body_stalled(&self, body_stalled: bool) -> bool {
-        let WaiterState { slot, body_stalled: before, detached } = &*self.0;
+        let WaiterState { carrier, body_stalled: before, detached } = &*self.0;
         let body_stalled = body_stalled && !detached.load(Ordering::Relaxed);
         // Most bodies never stall: they need no lock.
-        before.swap(body_stalled, Ordering::Relaxed) == body_stalled || slot.set_body_stalled(body_stalled)
+        before.swap(body_stalled, Ordering::Relaxed) == body_stalled || carrier.set_body_stalled(body_stalled)
+    }
+
+    /// Whether a stream of HTTP/2 carries the body.
+    fn is_of_stream(&self) -> bool {
+        matches!(self.0.carrier, BodyCarrier::Stream(_))
     }
 
     /// The handler no longer waits, and may execute the request. The rest of the body is only drained.
     pub fn detach(&self) {
         // Only once: by now the next request of the connection may wait for its body.
         if !self.0.detached.swap(true, Ordering::Relaxed) {
-            self.0.slot.set_body_awaited(false);
+            self.0.carrier.set_body_awaited(false);
         }
         self.set_body_stalled(false);
     }
@@ -109,6 +140,28 @@ impl BodyWaiter {
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the client sends too slowly")]
 pub struct BodyTooSlow;
+
+/// The error for a body whose stream was reset, or whose connection was lost. The HTTP library reports some of them as an
+/// end of the body: a reset without an error code among them.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the stream of the body has not ended")]
+struct StreamCut;
+
+/// The same request with time-outs on its body, if it has one.
+pub fn time_body(
+    request: Request<Incoming>,
+    timeouts: Timeouts,
+    carrier: impl FnOnce() -> BodyCarrier,
+) -> Request<Body> {
+    let (parts, body) = request.into_parts();
+    let mut request = Request::from_parts(parts, Body::empty());
+    if !body.is_end_stream() {
+        let waiter = BodyWaiter::new(carrier());
+        *request.body_mut() = Body::new(TimedBody::new(Body::new(body), timeouts, waiter.clone()));
+        request.extensions_mut().insert(waiter);
+    }
+    request
+}
 
 /// A body with time-outs.
 pub struct TimedBody {
@@ -163,6 +216,10 @@ impl TimedBody {
                 } else {
                     Poll::Ready(Some(Ok(frame)))
                 }
+            }
+            // IMPORTANT: otherwise a part of a file would be stored as the whole.
+            Poll::Ready(None) if self.waiter.is_of_stream() && !self.body.is_end_stream() => {
+                Poll::Ready(Some(Err(axum::Error::new(StreamCut))))
             }
             Poll::Ready(other) => Poll::Ready(other),
             // Polled again every second while it stalls.
@@ -240,7 +297,7 @@ mod tests {
         let pieces = stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
         let body = Body::from_stream(pieces.map(Ok::<_, std::io::Error>));
         let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
-        let waiter = BodyWaiter::new(slot.clone());
+        let waiter = BodyWaiter::new(BodyCarrier::Connection(slot.clone()));
         Client { send, slots, slot, body: TimedBody::new(body, timeouts, waiter.clone()), waiter }
     }
 

@@ -1,4 +1,5 @@
-//! One connection, from its first byte to its last.
+//! One connection of HTTP/1.1, from its first byte to its last, and what it shares with those of
+//! [HTTP/2](super::http2).
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -17,19 +18,21 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
 use tower_service::Service;
 
-use super::body_timeout::{BodyWaiter, TimedBody, Timeouts};
+use super::body_timeout::{BodyCarrier, Timeouts, time_body};
 use super::connection_limit::ConnectionSlot;
 use super::final_response::FinalResponses;
+use super::framed_stream::{FramedStream, SharedFraming};
 use super::framing::{HEAD_BYTES, RequestFraming};
-use super::write_timeout::{ClientSocket, SharedFraming};
 use crate::api::problem::ProblemKind;
 
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
+/// Fields of the head of a request.
+pub const HEAD_FIELDS: usize = 100;
 
 /// What answers requests.
 pub trait App:
@@ -42,17 +45,32 @@ impl<A> App for A where
 {
 }
 
+/// What a connection has beside its bytes.
+pub struct ConnectionContext<'a> {
+    pub slot: Arc<ConnectionSlot>,
+    pub timeouts: Timeouts,
+    pub responses: &'a FinalResponses,
+    /// Whether it is a connection by TLS.
+    pub is_secure: bool,
+    /// Places for the requests of all HTTP/2 connections, beyond the first request of each.
+    pub places: Arc<Semaphore>,
+}
+
+/// Marks a request of a connection by TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct Secure;
+
 /// Serves a connection to its end. Returns why the server closed it, as the label of a metric; none if the client closed
 /// it, or if it ended in order.
 pub async fn serve(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     app: impl App,
-    slot: ConnectionSlot,
-    (timeouts, responses): (Timeouts, &FinalResponses),
+    context: ConnectionContext<'_>,
     mut ended: watch::Receiver<bool>,
 ) -> Option<&'static str> {
-    let (framing, slot) = (SharedFraming::default(), Arc::new(slot));
-    let socket = ClientSocket::new(stream, framing.clone(), slot.clone(), timeouts.clone());
+    let ConnectionContext { slot, timeouts, responses, is_secure, .. } = context;
+    let framing = SharedFraming::default();
+    let stream = FramedStream::new(stream, framing.clone(), slot.clone());
     let limits = timeouts.limits;
     let (heads, slot_of_requests) = (framing.clone(), slot.clone());
     let service = service_fn(move |request| {
@@ -60,17 +78,18 @@ pub async fn serve(
         let (app, guard, timeouts) = (app.clone(), RequestGuard::start(slot_of_requests.clone()), timeouts.clone());
         async move {
             match guard {
-                Some(guard) => handle(request, framed, app, timeouts, guard).await,
+                Some(guard) => handle((request, framed, is_secure), app, timeouts, guard).await,
                 // Evicted: the connection is about to be dropped. Its client gets a 503, and the request is not executed.
                 None => pending().await,
             }
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_header_size(HEAD_BYTES).max_headers(100);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_header_size(HEAD_BYTES);
+    http.max_headers(HEAD_FIELDS);
     // An upper bound for the library's buffers, in either direction.
     http.max_buf_size(BUFFER_BYTES);
-    let mut connection = http.serve_connection(TokioIo::new(socket), service);
+    let mut connection = http.serve_connection(TokioIo::new(stream), service);
     let done = {
         let mut ending = false;
         let mut evicted = pin!(slot.evicted());
@@ -86,14 +105,14 @@ pub async fn serve(
             }
         }
     };
-    let socket = connection.into_parts().io.into_inner();
+    let framed = connection.into_parts().io.into_inner();
     // IMPORTANT: a final response may only follow a whole response, never replace the rest of one.
-    let may_respond = !socket.is_unsent() && !slot.is_responding();
+    let may_respond = !framed.is_unsent() && !slot.is_responding();
     match done {
         Some(Ok(())) => None,
         Some(Err(error)) if error.is_timeout() && may_respond && framing.lock().is_in_head() => {
             responses
-                .send(socket.stream, ProblemKind::SlowClient, "The request's head took too long: send it at once.")
+                .send(framed.stream, ProblemKind::SlowClient, "The request's head took too long: send it at once.")
                 .await;
             Some("slow-head")
         }
@@ -103,11 +122,11 @@ pub async fn serve(
             tracing::debug!(%error, "a connection ended");
             None
         }
-        None if socket.is_unsent() => Some("slow-reader"),
+        None if framed.is_unsent() => Some("slow-reader"),
         None if !may_respond => Some("made-room"),
         None => {
             responses
-                .send(socket.stream, ProblemKind::Busy, "Too many connections are open: close some, or try again.")
+                .send(framed.stream, ProblemKind::Busy, "Too many connections are open: close some, or try again.")
                 .await;
             Some("made-room")
         }
@@ -115,24 +134,20 @@ pub async fn serve(
 }
 
 /// Whether the client read nothing of a response for too long.
-fn is_stalled(error: &hyper::Error) -> bool {
+pub fn is_stalled(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
 }
 
 async fn handle(
-    request: Request<Incoming>,
-    framed: RequestFraming,
+    (request, framed, is_secure): (Request<Incoming>, RequestFraming, bool),
     mut app: impl App,
     timeouts: Timeouts,
     guard: RequestGuard,
 ) -> Result<Response, Infallible> {
-    let (parts, body) = request.into_parts();
-    let mut request = Request::from_parts(parts, Body::empty());
-    if !body.is_end_stream() {
-        let waiter = BodyWaiter::new(guard.0.clone());
-        *request.body_mut() = Body::new(TimedBody::new(Body::new(body), timeouts, waiter.clone()));
-        request.extensions_mut().insert(waiter);
+    let mut request = time_body(request, timeouts, || BodyCarrier::Connection(guard.0.clone()));
+    if is_secure {
+        request.extensions_mut().insert(Secure);
     }
     if framed == RequestFraming::Ambiguous {
         request.extensions_mut().insert(AmbiguousFraming);
@@ -201,13 +216,28 @@ mod tests {
     use axum::Router;
     use futures_util::{StreamExt, stream};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::Notify;
 
     use super::super::connection_limit::ConnectionLimit;
+    use super::super::write_timeout::ClientSocket;
     use super::*;
     use crate::budget::Budget;
     use crate::http::options::Limits;
+
+    async fn serve_socket(
+        stream: TcpStream,
+        app: Router,
+        slot: ConnectionSlot,
+        ended: watch::Receiver<bool>,
+    ) -> Option<&'static str> {
+        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
+        let (slot, responses) = (Arc::new(slot), FinalResponses::new(1));
+        let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
+        let places = Arc::new(Semaphore::new(1));
+        let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: false, places };
+        serve(socket, app, context, ended).await
+    }
 
     /// In HTTP/1.0 a response of unknown length ends with its connection.
     #[tokio::test]
@@ -215,7 +245,6 @@ mod tests {
         const BYTES: usize = 3_000_000;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (_ending, ended) = watch::channel(false);
-        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
         for end in ["it is whole", "its body fails", "the server ends"] {
             let go_on = Arc::new(Notify::new());
             let failing = go_on.clone();
@@ -237,9 +266,7 @@ mod tests {
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             client.write_all(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n").await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
-            let (timeouts, ended) = (timeouts.clone(), ended.clone());
-            let serving =
-                tokio::spawn(async move { serve(stream, app, slot, (timeouts, &FinalResponses::new(1)), ended).await });
+            let serving = tokio::spawn(serve_socket(stream, app, slot, ended.clone()));
             let mut buffer = vec![0; BYTES];
             client.read_exact(&mut buffer).await.unwrap();
             assert!(buffer.starts_with(b"HTTP/1.0 200 ") || buffer.starts_with(b"HTTP/1.1 200 "));
@@ -270,7 +297,6 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (_ending, ended) = watch::channel(false);
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
         for evicted in [true; 20].into_iter().chain([false]) {
             let slots = ConnectionLimit::new(1, 1);
             let slot = slots.acquire(here).unwrap();
@@ -279,9 +305,7 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             stream.readable().await.unwrap();
             let _other = evicted.then(|| slots.acquire(here).unwrap());
-            let (app, timeouts, ended) = (app.clone(), timeouts.clone(), ended.clone());
-            let serving =
-                tokio::spawn(async move { serve(stream, app, slot, (timeouts, &FinalResponses::new(1)), ended).await });
+            let serving = tokio::spawn(serve_socket(stream, app.clone(), slot, ended.clone()));
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();
             drop(client);

@@ -4,7 +4,8 @@
 //! connection that has been idle longest is evicted first. If none is idle, the limit evicts the connection with the
 //! longest stall: the client reads nothing of its response, or sends nothing of a body that the handler waits for. A
 //! request whose body is complete is never evicted before its response: it may have been executed. A response may begin
-//! before the body has ended, as the answer to a tar does: then both stalls count.
+//! before the body has ended, as the answer to a tar does: then both stalls count. An HTTP/2 connection has several
+//! requests: [`Streams`](super::streams::Streams) reports it as one that stalls while all of them do.
 //!
 //! ```text
 //! Idle -> Handling -> Responding -> Idle      a request arrives, the handler returns, the last byte is flushed
@@ -40,7 +41,8 @@ struct SlotState {
     phase: SlotPhase,
     /// Since when its client reads nothing of the response.
     stalled: Option<Instant>,
-    /// Since when the handler waits for a body that has stalled; [`TimedBody`](super::body_timeout::TimedBody) sets it.
+    /// Since when the handler waits for a body that has stalled; [`TimedBody`](super::body_timeout::TimedBody) sets it. In
+    /// HTTP/2 since when every request waits for its client.
     body_stalled: Option<Instant>,
     evicted: Arc<Notify>,
 }
@@ -204,6 +206,11 @@ impl ConnectionSlot {
                 self.responding.store(false, Ordering::Relaxed);
             }
         });
+    }
+
+    /// No request is under way, and no response either.
+    pub fn set_idle(&self) {
+        self.change(|slot| (slot.phase, slot.body_stalled) = (SlotPhase::Idle(Instant::now()), None));
     }
 
     /// Sets whether the client reads nothing of the response.

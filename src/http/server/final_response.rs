@@ -3,15 +3,16 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use futures_util::FutureExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::api::problem::ProblemKind;
 use crate::http::response::problem::Problem;
 
 /// How long a client may take to read the response and close.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends final responses, so many at a time: a socket that waits for its client no longer counts as a connection, but
 /// still uses a file descriptor.
@@ -27,13 +28,19 @@ impl FinalResponses {
         self.send(stream, ProblemKind::Busy, "The server has as many connections as it can serve: try again.").await;
     }
 
+    /// A place for a connection that ends in order; none if there are too many.
+    pub fn try_place(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.try_acquire().ok()
+    }
+
     /// Sends a problem, closes its side, and reads until the client closes: otherwise the client's system may discard the
     /// response before the client reads it (RFC 9112 section 9.6).
-    pub async fn send(&self, mut stream: TcpStream, kind: ProblemKind, detail: &'static str) {
+    pub async fn send(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin, kind: ProblemKind, detail: &'static str) {
         let response = Problem::new(kind, detail).raw();
-        let Ok(_place) = self.0.try_acquire() else {
+        let Some(_place) = self.try_place() else {
             // The response fits into the socket's buffer. It reaches clients that are not sending.
-            let _sent = stream.try_write(&response);
+            let _sent = stream.write_all(&response).now_or_never();
+            let _flushed = stream.flush().now_or_never();
             return;
         };
         let exchange = async {

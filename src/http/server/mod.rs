@@ -2,8 +2,11 @@
 //!
 //! - here: the loop over connections, and the shutdown; [`mod@accept`]: the listener
 //! - [`connection_limit`]: how many connections there may be, and which is evicted for a new one
-//! - [`connection`]: one connection, from its first byte to its last
-//! - [`write_timeout`]: its socket; [`framing`]: requests whose end two programs may see differently
+//! - [`write_timeout`]: the socket of a connection; [`handshake`]: TLS on it; [`tls`]: the certificate
+//! - [`connection`]: a connection of HTTP/1.1, from its first byte to its last; [`framed_stream`]: its bytes; [`framing`]:
+//!   requests whose end two programs may see differently
+//! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
+//!   responses; [`http2_socket`]: its bytes
 //! - [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
 //! - [`final_response`]: a response outside of any request
 
@@ -13,7 +16,15 @@ mod connection;
 mod connection_limit;
 pub(super) mod drain;
 mod final_response;
+mod framed_stream;
 mod framing;
+mod handshake;
+mod http2;
+mod http2_body;
+mod http2_socket;
+mod stream_task;
+mod streams;
+pub(super) mod tls;
 mod write_timeout;
 
 use std::io;
@@ -22,19 +33,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-pub(super) use connection::{AmbiguousFraming, App};
+pub(super) use connection::{AmbiguousFraming, App, Secure};
 
+use crate::api::problem::ProblemKind;
 use crate::budget::Budget;
 use crate::http::metrics::ConnectionMetrics;
 use crate::http::options::Limits;
 use accept::{AcceptBackoff, accept};
 use body_timeout::Timeouts;
-use connection_limit::ConnectionLimit;
+use connection::ConnectionContext;
+use connection_limit::{ConnectionLimit, ConnectionSlot};
 use final_response::FinalResponses;
+use handshake::{HandshakeError, is_http2, shake_hands};
+use tls::Tls;
+use write_timeout::ClientSocket;
 
 /// How long requests in flight may take after a shutdown has begun.
 const SHUTDOWN: Duration = Duration::from_secs(30);
@@ -47,10 +63,10 @@ const TICK: Duration = Duration::from_millis(250);
 /// [`Limits::connections`](crate::http::Limits). Beyond this number the socket is closed right after the response.
 const FINAL_RESPONSES: usize = 32;
 
-/// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at most
-/// 30 seconds or until the future that `shutdown` returned ends too.
+/// Serves until `shutdown` ends, by TLS if there is a certificate. Then it accepts no more connections and finishes the
+/// requests in flight, for at most 30 seconds or until the future that `shutdown` returned ends too.
 pub async fn serve<F, A: App>(
-    listener: TcpListener,
+    (listener, tls): (TcpListener, Option<Arc<Tls>>),
     app: A,
     limits: Limits,
     metrics: ConnectionMetrics,
@@ -60,13 +76,20 @@ pub async fn serve<F, A: App>(
 where
     F: Future<Output = ()> + Send,
 {
+    let places = (memory.bytes() / 4 / http2::STREAM_BYTES).clamp(1, Semaphore::MAX_PERMITS);
     let server = Arc::new(ConnectionServer {
+        places: Arc::new(Semaphore::new(places)),
         limits,
         slots: ConnectionLimit::new(limits.connections, limits.connections_of_address),
         metrics,
         memory,
         responses: FinalResponses::new(FINAL_RESPONSES),
+        tls: tls.clone(),
     });
+    let mut following = JoinSet::new();
+    if let Some(tls) = tls {
+        following.spawn(tls.follow());
+    }
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut backoff = AcceptBackoff::default();
@@ -105,6 +128,10 @@ struct ConnectionServer {
     metrics: ConnectionMetrics,
     memory: Budget,
     responses: FinalResponses,
+    tls: Option<Arc<Tls>>,
+    /// Places for the requests of all HTTP/2 connections: what their clients may make the server keep is a quarter of the
+    /// memory for requests at most. The first request of a connection needs none.
+    places: Arc<Semaphore>,
 }
 
 impl ConnectionServer {
@@ -118,18 +145,54 @@ impl ConnectionServer {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        match self.slots.acquire(from) {
-            Some(slot) => {
-                self.metrics.open.inc();
-                if let Some(why) = connection::serve(stream, app, slot, (self.timeouts(), &self.responses), ended).await
-                {
-                    self.metrics.closed(why);
-                }
-                self.metrics.open.dec();
-            }
-            None => {
-                self.metrics.closed("no-room");
+        let Some(slot) = self.slots.acquire(from) else {
+            self.metrics.closed("no-room");
+            // A client of TLS could not read it.
+            if self.tls.is_none() {
                 self.responses.refuse(stream).await;
+            }
+            return;
+        };
+        self.metrics.open.inc();
+        if let Some(why) = self.serve(stream, Arc::new(slot), app, ended).await {
+            self.metrics.closed(why);
+        }
+        self.metrics.open.dec();
+    }
+
+    /// Serves a connection to its end. Returns why the server closed it, if it did.
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        slot: Arc<ConnectionSlot>,
+        app: impl App,
+        mut ended: watch::Receiver<bool>,
+    ) -> Option<&'static str> {
+        let (timeouts, responses) = (self.timeouts(), &self.responses);
+        let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
+        let (is_secure, places) = (self.tls.is_some(), self.places.clone());
+        let context = ConnectionContext { slot: slot.clone(), timeouts, responses, is_secure, places };
+        let Some(tls) = &self.tls else {
+            return connection::serve(socket, app, context, ended).await;
+        };
+        let shaken = tokio::select! {
+            biased;
+            () = slot.evicted() => return Some("made-room"),
+            shaken = shake_hands(tls, socket, self.limits.head) => shaken,
+            _ = ended.wait_for(|ended| *ended) => return None,
+        };
+        match shaken {
+            Ok(stream) if is_http2(&stream) => http2::serve(stream, app, context, ended).await,
+            Ok(stream) => connection::serve(stream, app, context, ended).await,
+            Err(HandshakeError::Slow) => Some("slow-handshake"),
+            Err(HandshakeError::NoTls(socket)) => {
+                let detail = "This server speaks https: begin its address with https://.";
+                responses.send(socket, ProblemKind::Malformed, detail).await;
+                Some("no-tls")
+            }
+            Err(HandshakeError::Failed(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
             }
         }
     }

@@ -1,10 +1,9 @@
-//! A client's socket. It passes received bytes to the [framing](super::framing), notifies the
-//! [limit](super::connection_limit) when a whole response is flushed, and ends the connection of a client that reads
-//! nothing of its response for too long.
+//! A client's socket, below TLS. It ends the connection of a client that reads nothing of its response for too long, and
+//! resets the connection if a response that ends with it is cut.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,30 +13,15 @@ use tokio::net::TcpStream;
 
 use super::body_timeout::{MIN_RATE, StallTimer, Timeouts};
 use super::connection_limit::ConnectionSlot;
-use super::framing::ConnectionFraming;
-
-/// Bytes of a read while no handler waits for a body.
-const SMALL_READ: usize = 4096;
-
-/// The framing of a connection, shared by its socket and its requests.
-#[derive(Clone, Default)]
-pub struct SharedFraming(Arc<Mutex<ConnectionFraming>>);
-
-impl SharedFraming {
-    pub fn lock(&self) -> MutexGuard<'_, ConnectionFraming> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub struct ClientSocket {
     pub stream: TcpStream,
-    framing: SharedFraming,
     slot: Arc<ConnectionSlot>,
-    /// There was a write since the last complete flush.
-    unsent: bool,
     timeouts: Timeouts,
     /// Runs while the client reads nothing of the response.
     stall: Option<StallTimer>,
+    /// The system has taken bytes although it does not report the socket as writable, and may take more.
+    has_space: bool,
     /// Since the last complete flush: bytes sent, and how long the client read nothing.
     sent: u64,
     stalled: Duration,
@@ -46,26 +30,9 @@ pub struct ClientSocket {
 }
 
 impl ClientSocket {
-    pub fn new(stream: TcpStream, framing: SharedFraming, slot: Arc<ConnectionSlot>, timeouts: Timeouts) -> Self {
+    pub fn new(stream: TcpStream, slot: Arc<ConnectionSlot>, timeouts: Timeouts) -> Self {
         let (sent, stalled) = (0, Duration::ZERO);
-        Self { stream, framing, slot, unsent: false, timeouts, stall: None, sent, stalled, reset_on_close: false }
-    }
-
-    /// Whether the HTTP library may have bytes that it has not written. Bytes written to the stream directly would then
-    /// be in the middle of a response.
-    pub fn is_unsent(&self) -> bool {
-        self.unsent
-    }
-
-    /// Reads a head, or the rest of a body after its response. The HTTP library's buffer grows with the size of a read and
-    /// never shrinks: it must not grow for bytes that no handler reads.
-    fn poll_small_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut bytes = [0; SMALL_READ];
-        let free = bytes.get_mut(..buf.remaining().min(SMALL_READ)).unwrap_or_default();
-        let mut small = ReadBuf::new(free);
-        let read = Pin::new(&mut self.stream).poll_read(cx, &mut small);
-        buf.put_slice(small.filled());
-        read
+        Self { stream, slot, timeouts, stall: None, has_space: false, sent, stalled, reset_on_close: false }
     }
 
     /// Call it before the first byte of a response that ends with the connection, as an HTTP/1.0 response may: an orderly
@@ -92,9 +59,15 @@ impl ClientSocket {
         buf: &[u8],
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        self.unsent = true;
         if let Poll::Ready(written) = written {
             return Poll::Ready(self.write_done(written));
+        }
+        // TLS writes in small pieces: all space is used now, or each piece would look as if the client had read some.
+        if self.has_space {
+            match rustix::io::write(&self.stream, buf) {
+                Ok(taken) if taken > 0 => return Poll::Ready(self.write_done(Ok(taken))),
+                _ => self.has_space = false,
+            }
         }
         let Self { stream, timeouts, slot, stall, .. } = self;
         let stall = stall.get_or_insert_with(|| {
@@ -105,7 +78,10 @@ impl ClientSocket {
             // The system reports a socket as writable only when a third of its buffer is free, and the buffer may have
             // megabytes. But it accepts bytes as soon as the client has read some: so try to write.
             match rustix::io::write(&*stream, buf) {
-                Ok(taken) if taken > 0 => return Poll::Ready(self.write_done(Ok(taken))),
+                Ok(taken) if taken > 0 => {
+                    self.has_space = true;
+                    return Poll::Ready(self.write_done(Ok(taken)));
+                }
                 Err(error) if error != Errno::AGAIN && error != Errno::INTR => {
                     return Poll::Ready(self.write_done(Err(error.into())));
                 }
@@ -137,16 +113,7 @@ fn stalled() -> io::Error {
 
 impl AsyncRead for ClientSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = if self.slot.is_handling() {
-            Pin::new(&mut self.stream).poll_read(cx, buf)
-        } else {
-            self.poll_small_read(cx, buf)
-        };
-        if let Some(bytes) = buf.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            self.framing.lock().observe(bytes);
-        }
-        read
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
@@ -159,18 +126,13 @@ impl AsyncWrite for ClientSocket {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        // The HTTP library flushes the socket after it has written all its bytes, and once more after it has dropped the
-        // response: the last byte may have been written before that.
         if matches!(flushed, Poll::Ready(Ok(()))) {
-            if self.unsent {
-                (self.unsent, self.sent, self.stalled) = (false, 0, Duration::ZERO);
-            }
-            self.slot.flushed();
+            (self.sent, self.stalled) = (0, Duration::ZERO);
         }
         flushed
     }
 
-    /// The HTTP library calls this after it has written all its bytes, and never after an error.
+    /// The HTTP library and TLS call this after they have written all their bytes, and never after an error.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.disarm_reset()?;
         Pin::new(&mut self.stream).poll_shutdown(cx)

@@ -86,7 +86,8 @@ fn the_printed_configuration_is_a_file_with_the_same_meaning() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("a \"b\" 'c' \\d #e\nf é");
     let data = data.to_str().unwrap();
-    let arguments = ["--data", data, "--host", "a", "--host", "b", "--max-body", "10GB", "--connections", "7"];
+    let arguments =
+        ["--data", data, "--host", "a", "--host", "b", "--max-body", "10GB", "--connections", "7", "--hsts"];
     let first = printed(&[("ROWDRIVE_WRITE_IDLE_TIMEOUT", "1500ms")], &arguments);
     let path = written(folder.path(), &first);
     let second = printed(&[], &["--config", &path]);
@@ -94,6 +95,8 @@ fn the_printed_configuration_is_a_file_with_the_same_meaning() {
     assert_eq!(table(&first), table(&second));
     assert_eq!(table(&first)["data"].as_str(), Some(data));
     assert_eq!(table(&first)["write-idle-timeout"].as_str(), Some("1500ms"));
+    assert_eq!(table(&first)["hsts"].as_bool(), Some(true));
+    assert_eq!(values(&printed(&[("ROWDRIVE_HSTS", "true")], &[]))["hsts"].0, "true");
     // `--print-config` serves nothing and creates nothing.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -121,7 +124,10 @@ fn the_example_contains_every_option_and_its_default() {
     let table = |text: &str| text.parse::<toml::Table>().unwrap();
     assert_eq!(table(&read), table(&example));
     // Each commented line of the example is valid without its `#`.
-    let all = example.replace("\n#data", "\ndata").replace("\n#max-body = \"SIZE\"", "\nmax-body = \"10GiB\"");
+    let all = example
+        .replace("\n#data", "\ndata")
+        .replace("\n#tls-", "\ntls-")
+        .replace("\n#max-body = \"SIZE\"", "\nmax-body = \"10GiB\"");
     let folder = tempfile::tempdir().unwrap();
     let read = printed(&[], &["--config", &written(folder.path(), &all)]);
     assert_eq!(values(&read).len(), options.len(), "{read}");
@@ -130,7 +136,7 @@ fn the_example_contains_every_option_and_its_default() {
 #[test]
 fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
-    let known = "it can have data, listen, memory, host, max-body, connections, connections-per-address, head-timeout";
+    let known = "it can have data, listen, tls-cert, tls-key, hsts, memory, host, max-body, connections, connections-per-address, head-timeout";
     for (text, line, shown) in [
         ("colour = 1", 1, known),
         ("\nmax_body = 1", 2, known),
@@ -150,6 +156,7 @@ fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
         ("host = [\"a\", \"b:80\"]", 1, "host cannot be [\"a\", \"b:80\"]: write the name alone"),
         ("data = \"\"", 1, "data cannot be \"\""),
         ("listen = \"nowhere\"", 1, "listen cannot be \"nowhere\""),
+        ("hsts = \"often\"", 1, "hsts cannot be \"often\""),
         ("connections = 0", 1, "connections cannot be 0"),
         ("head-timeout = 30", 1, "head-timeout cannot be 30: write a length of time with its unit"),
         ("head-timeout = \"25h\"", 1, "it is from 1ms to 24h"),

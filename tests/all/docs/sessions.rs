@@ -8,6 +8,7 @@ use crate::server::Server;
 const README: &str = include_str!("../../../README.md");
 const GUIDE: &str = include_str!("../../../docs/guide.md");
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
+const TLS: &str = include_str!("../../../docs/tls.md");
 const API: &str = include_str!("../../../docs/api.md");
 
 /// The shell blocks of a page that follow the marker, in order.
@@ -112,6 +113,23 @@ fn the_import_and_export_session_runs_as_written() {
     for seen in ["1 files sent (1000 bytes)", "1 files fetched", "holiday/\n", "/photos/holiday/day 1/beach.jpg\n"] {
         assert!(out.contains(seen), "{seen} is missing in\n{out}");
     }
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn the_private_ca_of_the_page_on_tls_works_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_rowdrive");
+    let made = run("", &session(TLS, 1), folder.path());
+    assert!(made.status.success(), "{made:?}");
+    let script = session(TLS, 2).replace("target/release/rowdrive", program).replace("127.0.0.1:8443", "127.0.0.1:0");
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(format!("exec {script}")).current_dir(folder.path());
+    let server = Server::wait_for(bash, &folder.path().join("data"));
+    let script = session(TLS, 3).replace("target/release/rowdrive", program).replace("127.0.0.1:8443", &server.address);
+    let client = "curl() { command curl --fail --silent --show-error \"$@\"; }";
+    let run = run(client, &script, folder.path());
+    assert!(run.status.success() && run.stdout.starts_with(b"ok"), "{run:?}");
     assert_eq!(server.terminate(), Some(0));
 }
 

@@ -17,5 +17,6 @@ mod reserve;
 mod socket;
 mod store_calls;
 mod test_app;
+mod tls;
 mod unpack;
 mod uploads;

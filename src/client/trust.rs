@@ -1,0 +1,62 @@
+//! Whose certificates the client accepts, and why it has refused one.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use reqwest::Certificate;
+use rustls::{CertificateError, InvalidMessage};
+
+use super::{ClientError, Result};
+
+/// The certificates in a PEM file.
+pub fn certificates(ca: &Path) -> Result<Vec<Certificate>> {
+    let unusable = |cause: String| ClientError::Ca(ca.to_owned(), cause);
+    let bytes = fs::read(ca).map_err(|error| unusable(error.to_string()))?;
+    let found = Certificate::from_pem_bundle(&bytes).unwrap_or_default();
+    if found.is_empty() {
+        return Err(unusable("it has no certificate in PEM".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Why the client cannot be made.
+pub fn build_error(server: &str, ca: Option<&Path>, cause: String) -> ClientError {
+    match ca {
+        Some(ca) => ClientError::Ca(ca.to_owned(), cause),
+        None => ClientError::Untrusted(server.to_owned(), format!("{cause}; name the certificate of its CA with --ca")),
+    }
+}
+
+/// Why the server is not trusted, if that was the error.
+pub fn refusal(error: &reqwest::Error) -> Option<String> {
+    match tls_error(error)? {
+        // The signature is bad if the CA has the name of one that is known here.
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => Some(
+            "its certificate is of a CA that is not known here; name the certificate of that CA with --ca".to_owned(),
+        ),
+        error @ rustls::Error::InvalidCertificate(_) => Some(error.to_string()),
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            Some("it does not speak https; begin its address with http://".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The error of TLS that caused this one.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // The source of an IO error is not the error in it, but that one's source.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}

@@ -1,0 +1,215 @@
+//! One connection of HTTP/2, from its first byte to its last. Its requests run beside each other, each in a task of its
+//! own: a *stream*.
+//!
+//! The HTTP library limits how much a client may send. It does not limit how long: here an idle connection is closed, and
+//! a stream is reset whose client reads nothing of the response.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderValue, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{SemaphorePermit, watch};
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use super::body_timeout::{BodyCarrier, Timeouts, time_body};
+use super::connection::{App, ConnectionContext, HEAD_FIELDS, Secure, is_stalled};
+use super::final_response::TIMEOUT;
+use super::http2_body::{PIECE, SentBody};
+use super::http2_socket::{Http2Socket, SocketState};
+use super::stream_task::{self, EndTasks, StreamTasks};
+use super::streams::Streams;
+use crate::api::header::REQUEST_ID;
+use crate::api::problem::ProblemKind;
+use crate::http::response::problem::Problem;
+
+/// Requests of a connection at a time.
+const STREAMS: u32 = 64;
+/// Bytes that a client may send of one body before its handler reads them.
+const WINDOW: u32 = 64 << 10;
+/// The same for all bodies of a connection: a body that is not read must not stop another one.
+const CONNECTION_WINDOW: u32 = STREAMS * WINDOW;
+/// Bytes of the head of a request, without compression (RFC 9113 section 6.5.2).
+const HEADER_LIST: u32 = 24 << 10;
+/// Bytes that the client of a request may make the server keep: its head, and what is not read of its body.
+pub const STREAM_BYTES: usize = (HEADER_LIST + WINDOW) as usize;
+/// Bytes of a response that the library takes before the client has read them.
+const SEND_BYTES: usize = 4 * PIECE;
+/// Streams that a client has reset before the server took them. Beyond that the connection ends.
+const RESETS: usize = 20;
+
+/// Serves a connection to its end. Returns why the server closed it, as the label of a metric; none if the client closed
+/// it, or if it ended in order.
+pub async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    app: impl App,
+    context: ConnectionContext<'_>,
+    mut ended: watch::Receiver<bool>,
+) -> Option<&'static str> {
+    let ConnectionContext { slot, timeouts, responses, places, .. } = context;
+    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone()));
+    let tasks = StreamTasks::new(streams.clone(), timeouts.clone(), places);
+    let _tasks_end = EndTasks(tasks.clone());
+    let socket = Arc::new(SocketState::default());
+    let stream = TokioIo::new(Http2Socket::new(stream, socket.clone()));
+    let service = service_fn(move |request| handle(request, app.clone(), timeouts.clone()));
+    let mut connection = pin!(builder(tasks).serve_connection(stream, service));
+    let mut evicted = pin!(slot.evicted());
+    let mut next_check = pin!(sleep(head));
+    // Why it accepts no more requests, and its place among the connections that end.
+    let mut closing: Option<(&'static str, Option<SemaphorePermit<'_>>)> = None;
+    let (mut is_evicted, mut is_stopping) = (false, false);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut evicted, if !is_evicted => {
+                is_evicted = true;
+                let place = responses.try_place();
+                // With requests under way it stalls, and would not end in order.
+                if place.is_none() || streams.idle_since().is_none() {
+                    return Some("made-room");
+                }
+                closing = Some(("made-room", place));
+            }
+            done = &mut connection => {
+                return closing.map(|(why, _)| why).or_else(|| done.err().and_then(|error| why(&error, &socket)));
+            }
+            // IMPORTANT: after the connection was polled. A response that was queued before is then in the socket, or in
+            // the bytes that wait for it.
+            () = poll_fn(|cx| {
+                streams.settle(cx, !socket.is_unsent());
+                Poll::Pending
+            }) => {}
+            _ = ended.wait_for(|ended| *ended), if !is_stopping => is_stopping = true,
+            () = &mut next_check => {
+                let is_closing = closing.is_some() || is_stopping;
+                let patience = if is_closing { TIMEOUT } else { head };
+                let idle = streams.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
+                if idle < patience {
+                    next_check.as_mut().reset(Instant::now() + (patience - idle));
+                    continue;
+                }
+                if is_closing {
+                    // Its client does not answer.
+                    return closing.map(|(why, _)| why);
+                }
+                closing = Some(("idle", None));
+            }
+        }
+        connection.as_mut().graceful_shutdown();
+        next_check.as_mut().reset(Instant::now() + TIMEOUT);
+    }
+}
+
+fn builder(tasks: StreamTasks) -> http2::Builder<StreamTasks> {
+    let mut http = http2::Builder::new(tasks);
+    http.max_concurrent_streams(STREAMS).max_pending_accept_reset_streams(RESETS);
+    http.initial_stream_window_size(WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
+    http.max_header_list_size(HEADER_LIST).max_send_buf_size(SEND_BYTES);
+    http
+}
+
+fn why(error: &hyper::Error, socket: &SocketState) -> Option<&'static str> {
+    if socket.is_flooded() {
+        return Some("flood");
+    }
+    if is_stalled(error) {
+        return Some("slow-reader");
+    }
+    tracing::debug!(%error, "a connection ended");
+    None
+}
+
+async fn handle(
+    request: Request<Incoming>,
+    mut app: impl App,
+    timeouts: Timeouts,
+) -> Result<Response<SentBody>, Infallible> {
+    let stream = stream_task::current();
+    let send = |response: Response| response.map(|body| SentBody::new(body, stream.clone()));
+    let Some(running) = stream.as_ref().and_then(|stream| stream.running.clone()) else {
+        return Ok(send(refused()));
+    };
+    // As the library does over HTTP/1.1.
+    if request.headers().len() > HEAD_FIELDS {
+        return Ok(send(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response()));
+    }
+    let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running));
+    request.extensions_mut().insert(Secure);
+    let mut response = app.call(request).await?;
+    // Nothing follows these, and the length would be that of another response (RFC 9110 section 8.6). Over HTTP/1.1 the
+    // library removes it.
+    if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    Ok(send(response))
+}
+
+/// The answer to a request that arrives after the connection was evicted, or that finds no place. Nothing is executed.
+fn refused() -> Response {
+    let problem = Problem::new(ProblemKind::Busy, "The server has too many connections or requests: try again.");
+    let (id, mut response) = (Uuid::now_v7(), problem.clone().into_response());
+    problem.render(&mut response, id);
+    if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    tracing::debug!(%id, "a request of HTTP/2 was refused: there are too many requests or connections");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use axum::Router;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
+    use tokio::sync::Semaphore;
+
+    use super::super::connection_limit::ConnectionLimit;
+    use super::super::final_response::FinalResponses;
+    use super::*;
+    use crate::budget::Budget;
+    use crate::http::options::Limits;
+
+    /// `GET https://a/`, by the static table of HPACK (RFC 7541), as all that the client sends.
+    const REQUEST: &[u8] =
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01a";
+
+    /// The library has written the whole response, but what is below it has not: as TLS may.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_with_unsent_bytes_is_neither_idle_nor_evicted() {
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let slots = ConnectionLimit::new(1, 1);
+        let slot = Arc::new(slots.acquire(here).unwrap());
+        // The server's settings fit, and not the response too.
+        let (mut client, server) = duplex(64);
+        let (_ending, ended) = watch::channel(false);
+        let serving = tokio::spawn(async move {
+            let responses = FinalResponses::new(1);
+            let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
+            let places = Arc::new(Semaphore::new(0));
+            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true, places };
+            let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
+            serve(BufStream::new(server), app, context, ended).await
+        });
+        client.write_all(REQUEST).await.unwrap();
+        sleep(Limits::default().head * 100).await;
+        assert!(!serving.is_finished() && slots.acquire(here).is_none());
+        let mut all = Vec::new();
+        client.read_to_end(&mut all).await.unwrap();
+        // A frame HEADERS with END_STREAM and END_HEADERS on the stream.
+        assert!(all.windows(6).any(|bytes| bytes == [1, 5, 0, 0, 0, 1]), "{all:?}");
+        assert_eq!(serving.await.unwrap(), Some("idle"));
+    }
+}

@@ -1,0 +1,108 @@
+//! The body of a response over HTTP/2. Its pieces report when they are in the socket.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes};
+use bytes::Buf;
+use http_body::{Body as _, Frame, SizeHint};
+
+use super::stream_task::StreamState;
+
+/// Bytes of a piece of a response: with each one taken it is seen that the client reads.
+pub const PIECE: usize = 16 << 10;
+
+/// The body of a response, in small pieces. It notes whether the library waits for the body or for the client.
+pub struct SentBody {
+    body: Body,
+    /// What the library has not taken of the body's last piece.
+    left: Bytes,
+    stream: Option<Arc<StreamState>>,
+}
+
+/// A piece of a response. The library drops it when all of it is in the socket, or when its stream is reset.
+pub struct Piece {
+    bytes: Bytes,
+    length: u64,
+    stream: Option<Arc<StreamState>>,
+}
+
+impl Piece {
+    fn new(bytes: Bytes, stream: Option<Arc<StreamState>>) -> Self {
+        let length = bytes.len() as u64;
+        if let Some(stream) = &stream {
+            stream.take_piece(length);
+        }
+        Self { bytes, length, stream }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.stream {
+            stream.piece_sent(self.length);
+        }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.bytes.advance(bytes);
+    }
+}
+
+impl SentBody {
+    /// `stream`: what it reports to.
+    pub fn new(body: Body, stream: Option<Arc<StreamState>>) -> Self {
+        Self { body, left: Bytes::new(), stream }
+    }
+
+    /// The next frame; of a large piece its beginning.
+    fn poll_small(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.left.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)).transpose()?.map(Frame::into_data) {
+                Some(Ok(piece)) => self.left = piece,
+                Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let first = self.left.split_to(self.left.len().min(PIECE));
+        Poll::Ready(Some(Ok(Frame::data(first))))
+    }
+}
+
+impl http_body::Body for SentBody {
+    type Data = Piece;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+        let polled = self.poll_small(cx);
+        if let Some(stream) = &self.stream {
+            stream.set_waits_for_client(matches!(&polled, Poll::Ready(Some(Ok(frame))) if frame.is_data()));
+        }
+        polled.map_ok(|frame| frame.map_data(|bytes| Piece::new(bytes, self.stream.clone())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (left, body) = (self.left.len() as u64, self.body.size_hint());
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower() + left);
+        if let Some(upper) = body.upper() {
+            hint.set_upper(upper + left);
+        }
+        hint
+    }
+}

@@ -1,0 +1,187 @@
+//! The streams of an HTTP/2 connection as tasks. A task ends when the last byte of its response is handed to the socket,
+//! or when its client reads nothing of the response for too long.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use hyper::rt::Executor;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::body_timeout::{MIN_RATE, SHORT_STALL, StallTimer, Timeouts};
+use super::streams::{RunningStream, Streams};
+
+tokio::task_local! {
+    /// The stream whose task runs.
+    static STREAM: Arc<StreamState>;
+}
+
+/// The stream whose task runs.
+pub fn current() -> Option<Arc<StreamState>> {
+    STREAM.try_with(Arc::clone).ok()
+}
+
+/// A stream, for its task and for its response.
+#[derive(Default)]
+pub struct StreamState {
+    /// None if the connection was evicted before, or if the server has too many requests.
+    pub running: Option<Arc<RunningStream>>,
+    /// Bytes of the response that the library has taken, and those of them that the socket has.
+    taken: AtomicU64,
+    sent: AtomicU64,
+    /// Pieces of the response that the library has taken, and that are not in the socket.
+    unsent: AtomicUsize,
+    /// Wakes the task when a piece is in the socket.
+    sending: AtomicWaker,
+    /// The library has taken a piece of the response: it asks for the next one when the client has read enough.
+    waits_for_client: AtomicBool,
+}
+
+/// Runs the streams of a connection as tasks.
+#[derive(Clone)]
+pub struct StreamTasks {
+    tasks: Arc<Mutex<JoinSet<()>>>,
+    streams: Arc<Streams>,
+    timeouts: Timeouts,
+    /// Places for the requests of all connections, beyond the first request of each.
+    places: Arc<Semaphore>,
+}
+
+impl StreamTasks {
+    pub fn new(streams: Arc<Streams>, timeouts: Timeouts, places: Arc<Semaphore>) -> Self {
+        Self { tasks: Arc::default(), streams, timeouts, places }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
+    fn execute(&self, stream: F) {
+        let running = self.streams.start(&self.places).map(Arc::new);
+        let state = Arc::new(StreamState { running, ..StreamState::default() });
+        let task = StreamTask {
+            stream: Some(Box::pin(stream)),
+            state: state.clone(),
+            timeouts: self.timeouts.clone(),
+            stall: None,
+            stalled: Duration::ZERO,
+        };
+        let mut tasks = self.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(STREAM.scope(state, task));
+    }
+}
+
+/// Ends all streams with their connection, as a connection of HTTP/1.1 ends its request.
+pub struct EndTasks(pub StreamTasks);
+
+impl Drop for EndTasks {
+    fn drop(&mut self) {
+        self.0.lock().abort_all();
+    }
+}
+
+/// A stream as a task.
+struct StreamTask<F> {
+    /// None when the library has the whole response.
+    stream: Option<Pin<Box<F>>>,
+    state: Arc<StreamState>,
+    timeouts: Timeouts,
+    /// Runs while the client reads nothing, with the number of bytes that it had read before.
+    stall: Option<(u64, StallTimer)>,
+    /// How long the client read nothing, before this stall.
+    stalled: Duration,
+}
+
+impl<F: Future<Output = ()>> Future for StreamTask<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.stream.as_mut().is_some_and(|stream| stream.as_mut().poll(cx).is_ready()) {
+            self.stream = None;
+        }
+        if self.stream.is_none() {
+            // The end of the response may still wait in the library, for the socket or for the client.
+            self.state.sending.register(cx.waker());
+            if self.state.unsent.load(Ordering::Acquire) == 0 {
+                return Poll::Ready(());
+            }
+            self.state.waits_for_client.store(true, Ordering::Relaxed);
+        }
+        if self.is_too_slow(cx) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl<F> StreamTask<F> {
+    /// Whether the client reads too slowly.
+    fn is_too_slow(&mut self, cx: &mut Context<'_>) -> bool {
+        let Self { state, timeouts, stall, stalled, .. } = self;
+        let taken = state.taken.load(Ordering::Relaxed);
+        let progress = taken + state.sent.load(Ordering::Relaxed);
+        let waits = state.waits_for_client.load(Ordering::Relaxed);
+        if let Some((before, timer)) = stall
+            && (*before != progress || !waits)
+        {
+            *stalled += timer.elapsed();
+            *stall = None;
+            state.set_stalled(false);
+            if *stalled >= timeouts.limits.body_grace && taken < stalled.as_secs() * MIN_RATE {
+                return true;
+            }
+        }
+        if !waits {
+            return false;
+        }
+        let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
+        while let Poll::Ready(ended) = timer.poll_check(cx, &timeouts.memory) {
+            if ended {
+                tracing::debug!("a stream was reset: its client does not read");
+                return true;
+            }
+            if timer.elapsed() >= SHORT_STALL {
+                state.set_stalled(true);
+            }
+        }
+        false
+    }
+}
+
+impl StreamState {
+    /// The library takes a piece of this many bytes of the response.
+    pub fn take_piece(&self, bytes: u64) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.unsent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The piece is in the socket, or its stream is reset.
+    pub fn piece_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        self.unsent.fetch_sub(1, Ordering::Release);
+        self.sending.wake();
+    }
+
+    /// Sets whether the library waits for the client, and not for the body.
+    pub fn set_waits_for_client(&self, waits: bool) {
+        self.waits_for_client.store(waits, Ordering::Relaxed);
+    }
+
+    fn set_stalled(&self, stalled: bool) {
+        if let Some(running) = &self.running {
+            running.set_response_stalled(stalled);
+        }
+    }
+}
+
+impl<F> Drop for StreamTask<F> {
+    fn drop(&mut self) {
+        if let Some(running) = &self.state.running {
+            running.end();
+        }
+    }
+}

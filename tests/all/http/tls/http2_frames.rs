@@ -1,0 +1,136 @@
+//! Frames that no honest client of HTTP/2 sends.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rowdrive::http::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::http2::connect;
+use super::secure_server::{HTTP2, LONG, SecureServer, serve_with};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM_AND_HEADERS: u8 = 5;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
+}
+
+/// `GET https://localhost/`, by the static table of HPACK (RFC 7541).
+fn head() -> Vec<u8> {
+    [&[0x82, 0x87, 0x84, 0x41, 9][..], b"localhost"].concat()
+}
+
+fn opening() -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
+/// Sends these frames, and reads until the server ends the connection. Returns the codes of its GOAWAY frames.
+async fn codes(server: &SecureServer, frames: &[u8]) -> Vec<u32> {
+    let mut stream = server.connect(HTTP2).await;
+    // The server may have ended the connection before it has read all.
+    let _cut = stream.write_all(&[&opening(), frames].concat()).await;
+    let mut all = Vec::new();
+    let _cut = timeout(LONG, stream.read_to_end(&mut all)).await.expect("the server ends the connection");
+    let (mut codes, mut rest) = (Vec::new(), all.as_slice());
+    while rest.len() >= 9 {
+        let length = u32::from_be_bytes([0, rest[0], rest[1], rest[2]]) as usize;
+        let (kind, content) = (rest[3], rest.get(9..9 + length).unwrap_or_default());
+        if kind == GOAWAY {
+            codes.push(u32::from_be_bytes(content[4..8].try_into().unwrap()));
+        }
+        rest = rest.get(9 + length..).unwrap_or_default();
+    }
+    codes
+}
+
+#[tokio::test]
+async fn floods_of_http_2_end_their_connection_alone() {
+    let server = serve_with(Limits::default()).await;
+    let mut honest = connect(&server).await;
+    let resets: Vec<u8> = (0..2000)
+        .flat_map(|n| {
+            let stream = 2 * n + 1;
+            [frame(HEADERS, END_STREAM_AND_HEADERS, stream, &head()), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])]
+        })
+        .flatten()
+        .collect();
+    // A head that never ends.
+    let mut endless = frame(HEADERS, 1, 1, &head());
+    for _ in 0..2000 {
+        endless.extend(frame(CONTINUATION, 0, 1, &[0, 1, b'x', 1, b'y']));
+    }
+    for (what, frames) in [("resets", resets), ("an endless head", endless)] {
+        let codes = codes(&server, &frames).await;
+        assert!(codes.contains(&ENHANCE_YOUR_CALM), "{what}: {codes:?}");
+        assert_eq!(honest.ask("GET", "/healthz", &[], b"").await.status, 200, "{what}");
+    }
+}
+
+/// More requests than may run at a time: the further ones are refused, and not executed.
+#[tokio::test]
+async fn streams_beyond_their_limit_are_refused() {
+    let server = serve_with(Limits { head: Duration::from_millis(500), ..Limits::default() }).await;
+    let mut stream = server.connect(HTTP2).await;
+    // Each waits for its body, `PUT /v1/fs/x`.
+    let path = b"/v1/fs/x";
+    let head = [&[0x42, 3][..], b"PUT", &[0x87, 0x44, path.len() as u8], path, &[0x41, 9], b"localhost"].concat();
+    let frames: Vec<u8> = (0..80).flat_map(|n| frame(HEADERS, 4, 2 * n + 1, &head)).collect();
+    stream.write_all(&[opening(), frames].concat()).await.unwrap();
+    let (mut refused, mut seen) = (0, Vec::new());
+    while refused < 16 {
+        let mut buffer = [0; 4096];
+        let read = timeout(LONG, stream.read(&mut buffer)).await.expect("the server refuses").unwrap();
+        assert!(read > 0, "{refused} were refused");
+        seen.extend_from_slice(&buffer[..read]);
+        // A frame RST_STREAM with the code REFUSED_STREAM.
+        refused = seen.windows(13).filter(|f| f[..4] == [0, 0, 4, RST_STREAM] && f[9..] == [0, 0, 0, 7]).count();
+    }
+    assert_eq!(refused, 16);
+}
+
+#[tokio::test]
+async fn a_connection_of_http_2_that_sends_half_a_head_is_closed_in_time() {
+    let server = serve_with(Limits { head: Duration::from_millis(300), ..Limits::default() }).await;
+    let half = frame(HEADERS, 1, 1, &head());
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    let all = [half, ping, vec![0, 0], vec![]];
+    join_all(all.iter().map(|frames| codes(&server, frames))).await;
+    let mut silent = server.connect(HTTP2).await;
+    let _cut = timeout(LONG, silent.read_to_end(&mut Vec::new())).await.expect("the server closes");
+}
+
+#[tokio::test]
+async fn floods_of_pings_and_settings_end_their_connection_alone() {
+    let server = serve_with(Limits::default()).await;
+    let mut honest = connect(&server).await;
+    for (many, flood) in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])].iter().enumerate() {
+        codes(&server, &flood.repeat(5000)).await;
+        server.counted("flood", many + 1).await;
+        assert_eq!(honest.ask("GET", "/healthz", &[], b"").await.status, 200);
+    }
+}
+
+/// `CONNECT` with `:protocol` (RFC 8441).
+#[tokio::test]
+async fn extended_connect_is_refused() {
+    let server = serve_with(Limits { head: Duration::from_millis(300), ..Limits::default() }).await;
+    let mut stream = server.connect(HTTP2).await;
+    let protocol = [&[0, 9][..], b":protocol", &[9], b"websocket"].concat();
+    let head = [&[0x42, 7][..], b"CONNECT", &protocol, &[0x87, 0x84, 0x41, 9], b"localhost"].concat();
+    stream.write_all(&[opening(), frame(HEADERS, 4, 1, &head)].concat()).await.unwrap();
+    let mut all = Vec::new();
+    let _cut = timeout(LONG, stream.read_to_end(&mut all)).await.expect("the server closes");
+    // A frame RST_STREAM of this stream, with the code PROTOCOL_ERROR.
+    let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 1]);
+    assert!(all.windows(reset.len()).any(|bytes| bytes == reset), "{all:?}");
+}

@@ -1,0 +1,11 @@
+//! The drive by TLS: on a socket of this process, and as a program.
+
+mod certificates;
+mod commands;
+mod cut_bodies;
+mod handshakes;
+mod http2;
+mod http2_frames;
+mod program;
+mod protocols;
+mod secure_server;
