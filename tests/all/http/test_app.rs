@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
-use rowdrive::drive::Drive;
+use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::memory::Memory;
 use rowdrive::http::{Options, router};
 use rowdrive::migrate;
@@ -111,11 +111,15 @@ impl TestApp {
     }
 
     pub async fn with(options: Options) -> Self {
+        Self::with_settings(options, Settings::default()).await
+    }
+
+    pub async fn with_settings(options: Options, settings: Settings) -> Self {
         let store = Arc::new(Faulty::default());
         let tables = Tables::new(store.clone());
         migrate::up(&tables).await.unwrap();
         let content = tempfile::tempdir().unwrap();
-        let drive = Drive::open(tables, content.path()).await.unwrap();
+        let drive = Drive::open_with(tables, content.path(), settings).await.unwrap();
         // The tasks of a start make store calls too.
         drive.idle().await;
         Self { router: router(drive.clone(), options, Registry::default()), drive, store, content }

@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::super::test_app::bytes;
-use super::http2::{connect, connect_with, request};
+use super::super::unpack::tar_of::file;
+use super::http2::{Client, connect, connect_with, request};
 use super::secure_server::{HTTP2, LONG, SecureServer, serve_with};
 
 /// How long a frame may take to the server, and what it causes.
@@ -23,19 +24,25 @@ enum Cut {
     Connection,
 }
 
+impl Cut {
+    fn cut(self, client: &Client, stream: &mut SendStream<Bytes>) {
+        match self {
+            Self::NoError => stream.send_reset(Reason::NO_ERROR),
+            Self::Connection => client.connection.abort(),
+        }
+    }
+}
+
 /// Sends a body without its end.
 async fn send_cut(server: &SecureServer, (method, target): (&str, &str), body: Vec<u8>, cut: Cut) {
     let mut client = connect(server).await;
     let headers: &[_] = if method == "POST" { &[("content-type", "application/json")] } else { &[] };
-    let (response, mut stream): (_, SendStream<Bytes>) = client.begin(request(method, target, headers), false).await;
+    let (response, mut stream) = client.begin(request(method, target, headers), false).await;
     stream.send_data(body.into(), false).unwrap();
     sleep(A_WHILE).await;
-    match cut {
-        Cut::NoError => stream.send_reset(Reason::NO_ERROR),
-        Cut::Connection => client.connection.abort(),
-    }
+    cut.cut(&client, &mut stream);
     drop(response);
-    sleep(A_WHILE).await;
+    server.settled().await;
 }
 
 #[tokio::test]
@@ -43,20 +50,12 @@ async fn a_body_of_http_2_that_is_cut_changes_nothing() {
     let server = serve_with(Limits::default()).await;
     server.app.put("/v1/fs/old", "before").await.is(201);
     for cut in [Cut::NoError, Cut::Connection] {
-        for size in [5, 60_000] {
+        for size in [5, 60_000, 700_000] {
             send_cut(&server, ("PUT", "/v1/fs/new"), bytes(size), cut).await;
             send_cut(&server, ("PUT", "/v1/fs/old"), bytes(size), cut).await;
         }
         let body = r#"{"from": "/old", "to": "/moved"}"#;
         send_cut(&server, ("POST", "/v1/move"), body.into(), cut).await;
-        // A header of a tar says how long its member is; the member is cut.
-        let mut header = tar::Header::new_gnu();
-        header.set_path("member").unwrap();
-        header.set_size(1000);
-        header.set_mode(0o644);
-        header.set_cksum();
-        let member = [&header.as_bytes()[..], &[7; 600]].concat();
-        send_cut(&server, ("PUT", "/v1/fs/d/?unpack=tar"), member, cut).await;
         assert_eq!(server.app.names("/v1/fs/").await, ["old"], "{cut:?}");
         assert_eq!(server.app.get("/v1/fs/old").await.text(), "before", "{cut:?}");
     }
@@ -65,6 +64,43 @@ async fn a_body_of_http_2_that_is_cut_changes_nothing() {
     let headers = [("content-type", "application/json")];
     let moved = client.ask("POST", "/v1/move", &headers, br#"{"from": "/old", "to": "/moved"}"#).await;
     assert!(moved.status < 300, "{moved:?}");
+}
+
+/// What is told is stored; the member that is cut is not, be it stored in a row or in a content file.
+#[tokio::test]
+async fn a_tar_over_http_2_that_is_cut_has_stored_what_it_told_and_nothing_half() {
+    let server = serve_with(Limits::default()).await;
+    let (small, large) = (bytes(1_000), bytes(300_000));
+    let mut tars = 0;
+    for cut in [Cut::NoError, Cut::Connection] {
+        for size in [5_000, 700_000] {
+            let folder = format!("/v1/fs/{cut:?}-{size}/");
+            let last = file("cut", &bytes(size));
+            let body = [file("small", &small), file("large", &large), last[..last.len() - 1024].to_vec()].concat();
+            let mut client = connect(&server).await;
+            let asked = request("PUT", &format!("{folder}?unpack=tar"), &[]);
+            let (response, mut stream) = client.begin(asked, false).await;
+            stream.send_data(body.into(), false).unwrap();
+            let mut answer = timeout(LONG, response).await.unwrap().unwrap().into_body();
+            let mut told = String::new();
+            while told.matches("\"status\":201}\n").count() < 2 {
+                let piece = timeout(LONG, answer.data()).await.expect("a line for each file").unwrap().unwrap();
+                told.push_str(std::str::from_utf8(&piece).unwrap());
+            }
+            assert!(told.contains("/small\",") && told.contains("/large\",") && !told.contains("/cut\","), "{told}");
+            sleep(A_WHILE).await;
+            cut.cut(&client, &mut stream);
+            drop(answer);
+            server.settled().await;
+            tars += 1;
+            assert_eq!(server.app.names(&folder).await, ["large", "small"], "{folder}");
+            for (name, content) in [("small", &small), ("large", &large)] {
+                assert!(server.app.get(&format!("{folder}{name}")).await.body == content, "{folder}{name}");
+            }
+            // One for the large file, and none for a part of the other one.
+            assert_eq!(server.app.content_files(tars).await.len(), tars, "{folder}");
+        }
+    }
 }
 
 /// The library has all of the response: a part of it waits until the client has read more.

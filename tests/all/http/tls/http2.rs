@@ -1,6 +1,5 @@
-//! Requests over HTTP/2: the same answers as over HTTP/1.1, and limits of clients.
+//! Requests over HTTP/2, and limits of clients. `alike.rs` compares the answers with those over HTTP/1.1.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
@@ -26,7 +25,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    headers: HeaderMap,
+    pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
@@ -105,67 +104,6 @@ async fn a_client_of_http_2_is_told_the_limits() {
     let large = "y".repeat(70_000);
     assert_eq!(client.ask("GET", "/healthz", &[("x", &large)], b"").await.status, 431);
     assert_eq!(client.ask("GET", &format!("/v1/fs/{}", "a".repeat(17_000)), &[], b"").await.status, 414);
-}
-
-/// Status, headers and body of an answer over HTTP/1.1, without what differs each time.
-fn parse(text: &str) -> (u16, BTreeMap<String, String>, String) {
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    (status, same_each_time(fields), body.to_owned())
-}
-
-fn same_each_time<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
-    let differ = ["date", "x-request-id", "connection"];
-    fields
-        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-        .filter(|(name, _)| !differ.contains(&name.as_str()))
-        .collect()
-}
-
-#[tokio::test]
-async fn answers_are_the_same_over_http_1_1_and_http_2() {
-    let server = serve_with(Limits::default()).await;
-    server.app.put("/v1/fs/d/f", "0123456789").await.is(201);
-    server.app.put("/v1/fs/d/large", bytes(1_000_000)).await.is(201);
-    let etag = server.app.get("/v1/fs/d/f").await.header("etag").unwrap().to_owned();
-    let mut client = connect(&server).await;
-    for (method, target, headers, status) in [
-        ("GET", "/v1/fs/d/f", vec![], 200),
-        ("HEAD", "/v1/fs/d/f", vec![], 200),
-        ("HEAD", "/v1/fs/d/large", vec![], 200),
-        ("GET", "/v1/fs/d/f", vec![("range", "bytes=2-4")], 206),
-        ("GET", "/v1/fs/d/f", vec![("range", "bytes=20-")], 416),
-        ("GET", "/v1/fs/d/f", vec![("if-none-match", etag.as_str())], 304),
-        ("HEAD", "/v1/fs/d/f", vec![("if-none-match", etag.as_str())], 304),
-        ("GET", "/v1/fs/d/f", vec![("if-match", "\"other\"")], 412),
-        ("GET", "/v1/fs/d", vec![], 308),
-        ("GET", "/v1/fs/d/", vec![], 200),
-        ("HEAD", "/v1/fs/d/", vec![], 200),
-        ("GET", "/v1/stat/d/f", vec![], 200),
-        ("HEAD", "/v1/stat/d/f", vec![], 200),
-        ("GET", "/v1/fs/nothing", vec![], 404),
-        ("HEAD", "/v1/fs/nothing", vec![], 404),
-        ("GET", "/nothing", vec![], 404),
-        ("POST", "/v1/fs/d/f", vec![], 405),
-        ("PUT", "/v1/fs/d/f", vec![("if-none-match", "*")], 412),
-        ("OPTIONS", "/v1/fs/d/f", vec![], 405),
-        ("GET", "/v1/fs/d/f", vec![("host", "evil.example")], 421),
-    ] {
-        let second = client.ask(method, target, &headers, b"").await;
-        let fields = second.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
-        let host = if headers.iter().any(|(name, _)| *name == "host") { "" } else { "Host: localhost\r\n" };
-        let fields_sent: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let head = format!("{method} {target} HTTP/1.1\r\n{host}{fields_sent}Connection: close\r\n\r\n");
-        let (first_status, first_fields, first_body) = parse(&server.raw(&head).await);
-        assert_eq!((first_status, second.status), (status, status), "{method} {target} {headers:?}");
-        assert_eq!(same_each_time(fields), first_fields, "{method} {target} {headers:?}");
-        let is_problem = second.headers.get("content-type").is_some_and(|of| of == "application/problem+json");
-        assert_eq!(second.body.is_empty(), first_body.is_empty(), "{method} {target} {headers:?}");
-        assert!(is_problem || second.body == first_body.as_bytes(), "{method} {target} {headers:?}");
-    }
-    let deleted = client.ask("DELETE", "/v1/fs/d/large", &[], b"").await;
-    assert!(deleted.status == 204 && !deleted.headers.contains_key("content-length"), "{deleted:?}");
 }
 
 #[tokio::test]

@@ -30,7 +30,13 @@ fn head() -> Vec<u8> {
     [&[0x82, 0x87, 0x84, 0x41, 9][..], b"localhost"].concat()
 }
 
-fn opening() -> Vec<u8> {
+/// The frame with this head, on the first stream.
+pub fn first_request() -> Vec<u8> {
+    frame(HEADERS, END_STREAM_AND_HEADERS, 1, &head())
+}
+
+/// What a client sends first.
+pub fn opening() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
@@ -69,7 +75,14 @@ async fn floods_of_http_2_end_their_connection_alone() {
     for _ in 0..2000 {
         endless.extend(frame(CONTINUATION, 0, 1, &[0, 1, b'x', 1, b'y']));
     }
-    for (what, frames) in [("resets", resets), ("an endless head", endless)] {
+    // A head of many large frames, which has an end.
+    let mut large = frame(HEADERS, 1, 1, &head());
+    for n in 0..8 {
+        // 16 fields of 1,000 bytes each.
+        let field = [&[0, 1, b'x', 0x7f, 0xe9, 6][..], &[b'y'; 1000]].concat();
+        large.extend(frame(CONTINUATION, if n == 7 { 4 } else { 0 }, 1, &field.repeat(16)));
+    }
+    for (what, frames) in [("resets", resets), ("an endless head", endless), ("a large head", large)] {
         let codes = codes(&server, &frames).await;
         assert!(codes.contains(&ENHANCE_YOUR_CALM), "{what}: {codes:?}");
         assert_eq!(honest.ask("GET", "/healthz", &[], b"").await.status, 200, "{what}");

@@ -1,11 +1,14 @@
 //! The drive by TLS: on a socket of this process, and as a program.
 
+mod alike;
 mod certificates;
 mod commands;
 mod cut_bodies;
 mod handshakes;
 mod http2;
 mod http2_frames;
+mod plain;
 mod program;
 mod protocols;
 mod secure_server;
+mod shared_limit;

@@ -35,7 +35,11 @@ pub struct SecureServer {
 }
 
 pub async fn serve(options: Options) -> SecureServer {
-    let (app, ca, folder) = (TestApp::new().await, PrivateCa::new(), tempfile::tempdir().unwrap());
+    serve_app(TestApp::new().await, options).await
+}
+
+pub async fn serve_app(app: TestApp, options: Options) -> SecureServer {
+    let (ca, folder) = (PrivateCa::new(), tempfile::tempdir().unwrap());
     let pair = ca.issue(folder.path(), "localhost");
     let tls = Tls::read(&pair.certificate, &pair.key).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -91,11 +95,20 @@ impl SecureServer {
 
     /// Waits until the metrics show this many closed connections for this reason.
     pub async fn counted(&self, why: &str, many: usize) {
-        let wanted = format!("rowdrive_http_connections_closed_total{{why=\"{why}\"}} {many}\n");
+        self.measured(&format!("rowdrive_http_connections_closed_total{{why=\"{why}\"}} {many}\n")).await;
+    }
+
+    /// Waits until no request is under way besides the one that asks.
+    pub async fn settled(&self) {
+        self.measured("\nrowdrive_http_in_flight 1\n").await;
+    }
+
+    /// Waits until the metrics have this.
+    async fn measured(&self, wanted: &str) {
         let begun = Instant::now();
         loop {
             let response = self.get("/metrics").await;
-            if response.contains(&wanted) {
+            if response.contains(wanted) {
                 return;
             }
             assert!(begun.elapsed() < LONG, "{wanted} in {response}");

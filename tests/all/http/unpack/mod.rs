@@ -5,7 +5,7 @@ mod hostile;
 mod kills;
 mod order;
 mod refusals;
-mod tar_of;
+pub(super) mod tar_of;
 mod wire;
 
 use serde_json::Value;
