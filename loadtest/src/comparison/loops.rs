@@ -305,9 +305,11 @@ mod tests {
         ask(Clients { options, stop: &Stop(stopped), meter: &Meter::default(), requests }).await
     }
 
-    async fn round(clients: Clients<'_>) -> Result<Found> {
+    async fn rounds<const N: usize>(clients: Clients<'_>) -> Result<Found> {
         let mut found = Found::default();
-        clients.measure(&BOTH, &mut found).await?;
+        for _ in 0..N {
+            clients.measure(&BOTH, &mut found).await?;
+        }
         Ok(found)
     }
 
@@ -316,21 +318,14 @@ mod tests {
         let never = watch::channel(false).1;
         // Three are sent by probes, of which the last one counts, and the others while it warms up: too few are there.
         for (clients, most) in [((3, 60_000), 5), ((1, 1), 0)] {
-            let found = asked(clients, (most, || at_work(0)), never.clone(), round).await.unwrap();
+            let found = asked(clients, (most, || at_work(0)), never.clone(), rounds::<1>).await.unwrap();
             assert!(found.ran_out && found.figures(clients.0).is_none());
         }
         // Rounds before that one stay.
-        let twice = async |clients: Clients<'_>| {
-            let mut found = Found::default();
-            for _ in 0..2 {
-                clients.measure(&[Pacing::One], &mut found).await?;
-            }
-            Ok(found)
-        };
-        let one = asked((1, 0), (4, || at_work(0)), never.clone(), twice).await.unwrap();
+        let one = asked((1, 0), (8, || at_work(0)), never.clone(), rounds::<2>).await.unwrap();
         assert!(one.ran_out && one.figures(1).unwrap().rounds.len() == 1);
-        assert!(!asked((1, 1), (usize::MAX, || at_work(0)), never.clone(), round).await.unwrap().ran_out);
-        assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, round).await.is_err());
+        assert!(!asked((1, 1), (usize::MAX, || at_work(0)), never.clone(), rounds::<1>).await.unwrap().ran_out);
+        assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, rounds::<1>).await.is_err());
     }
 
     /// Of what never waits there are as many requests under way as clients, by Little's law: the sum of the latencies
@@ -338,11 +333,11 @@ mod tests {
     #[tokio::test]
     async fn the_latency_has_the_wait_for_other_clients() {
         let never = watch::channel(false).1;
-        let found = asked((8, 100), (usize::MAX, || at_work(50)), never.clone(), round).await.unwrap();
+        let found = asked((8, 100), (usize::MAX, || at_work(50)), never.clone(), rounds::<1>).await.unwrap();
         let under_way = |of: &Loop| of.latencies.mean() * of.latencies.len() as f64 / 1e6 / of.seconds;
         let [one, many] = BOTH.map(|pacing| under_way(&found.loops[&pacing][0]));
         assert!(one < 1.1 && (4.0..8.8).contains(&many), "{one} {many}");
-        let found = asked((8, 80), (usize::MAX, asleep), never, round).await.unwrap();
+        let found = asked((8, 80), (usize::MAX, asleep), never, rounds::<1>).await.unwrap();
         assert!(found.is_slow == Some(true) && found.loops.keys().eq([&Pacing::One]));
     }
 
@@ -367,7 +362,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(50)).await;
             stop.send_replace(true);
         };
-        let (ended, ()) = tokio::join!(asked((2, 60_000), (usize::MAX, || at_work(50)), stopped, round), ends);
+        let (ended, ()) = tokio::join!(asked((2, 60_000), (usize::MAX, || at_work(50)), stopped, rounds::<1>), ends);
         assert_eq!(ended.err().unwrap().to_string(), "interrupted");
     }
 
